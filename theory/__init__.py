@@ -1,0 +1,17 @@
+"""Crosslayer's mathematics: what must be true, and by how much.  numpy, scipy and sympy; never torch.
+
+`import theory` costs nothing; `theory.skipv1` and its neighbours load on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["isserlis", "minimise", "moments", "population", "sizes", "skipv1", "skipv1_weights"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in __all__:
+        return import_module(f"theory.{name}")
+    raise AttributeError(f"module 'theory' has no attribute {name!r}")

@@ -1,0 +1,153 @@
+"""The exact population loss of the assumed-copy toy, for any weights, with its gradient and no sampling.
+
+Under Assumption 1 of SkipV1Former (appendix A.1) the first layer keeps x_t in its own token and puts
+u_t = (A x_t ; B y_t) into y_t's token.  The second layer predicts y_{n+1} by P(D) x_{n+1}; a head whose values are
+`copied` * TF_1(E) + `raw` * E contributes
+
+    W [ (copied + raw) S_xx + sum_t (copied u_t + raw y_t) u_t^T ] K A          W: d x d, K: d x a.
+
+copied = 1 is the ordinary head of MHA, raw = 1 the skip head of SkipV1Former, and a mix of both is ResFormer's
+head.  With U = diag(A, B) (d x 2d), I_x = (I 0), I_y = (0 I) and S the 2d x 2d second-moment matrix of the context,
+
+    P = sum_h W^h F^h,      F^h = C_1 S R_1 + C_2 S R_2,
+    C_1 = (copied + raw) I_x,           R_1 = I_x^T K A,
+    C_2 = copied U + raw I_y,           R_2 = U^T K A,
+
+so that the loss  E ||P - W*||_F^2 + d sigma^2  is, in W, a quadratic whose coefficients
+Gamma = E[F F^T] (Hd x Hd) and c = E[W* F^T] (d x Hd) are the moments of `theory.moments`.  Nothing larger than
+(2H)^2 matrices of size 2d x 2d is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.moments import Array, PromptMoments
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a second-layer head attends over: copied * TF_1(E) + raw * E."""
+
+    copied: float
+    raw: float
+
+
+ORDINARY = Head(copied=1.0, raw=0.0)
+SKIP = Head(copied=0.0, raw=1.0)
+MHA: tuple[Head, ...] = (ORDINARY, ORDINARY)
+SKIPV1: tuple[Head, ...] = (ORDINARY, SKIP)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of the reduced toy.  a: (a, d), b: (d-a, d), w: (H, d, d), k: (H, d, a)."""
+
+    a: Array
+    b: Array
+    w: Array
+    k: Array
+
+    @property
+    def rank(self) -> int:
+        return int(self.a.shape[0])
+
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.a, self.b, self.w, self.k
+
+
+class PopulationLoss:
+    """L(A, B, W^h, K^h) of SkipV1Former Eqns. (5) and (6), exactly, for a task and a tuple of heads."""
+
+    def __init__(self, moments: PromptMoments, heads: Sequence[Head]) -> None:
+        if not heads:
+            raise ValueError("the second layer needs at least one head")
+        self.moments = moments
+        self.heads = tuple(heads)
+        d = moments.d
+        eye, zero = np.eye(d), np.zeros((d, d))
+        self._i_x = np.concatenate([eye, zero], axis=1)
+        self._i_y = np.concatenate([zero, eye], axis=1)
+        self._copied = np.array([h.copied for h in self.heads])
+        self._raw = np.array([h.raw for h in self.heads])
+
+    @property
+    def constant(self) -> float:
+        """The loss of predicting zero: d^2 + ||W0||_F^2 + d sigma^2."""
+        return self.moments.prior_power + self.moments.d * self.moments.sigma**2
+
+    def value(self, weights: Weights) -> float:
+        """The loss, in squared units of y summed over its d entries."""
+        gamma, c = self._quadratic(*self._factors(weights))
+        w = _side_by_side(weights.w)
+        return float(np.sum((w @ gamma) * w) - 2 * np.sum(w * c) + self.constant)
+
+    def best_readout(self, weights: Weights) -> Weights:
+        """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
+        gamma, c = self._quadratic(*self._factors(weights))
+        w = c @ np.linalg.pinv(gamma, rcond=1e-13, hermitian=True)
+        return Weights(weights.a, weights.b, _stacked(w, len(self.heads)), weights.k)
+
+    def value_and_gradient(self, weights: Weights) -> tuple[float, Weights]:
+        """The loss and its gradient, in the layout of `Weights`."""
+        d, heads = self.moments.d, len(self.heads)
+        compress, left, right = self._factors(weights)
+        rr = right[:, None] @ np.swapaxes(right, -1, -2)[None]  # (2H, 2H, 2d, 2d): R_s R_t^T
+        e_rr = self.moments.sandwich(rr)
+        target = self.moments.target_left(np.swapaxes(right, -1, -2))  # (2H, d, 2d): E[W* R_t^T S]
+        w = np.repeat(weights.w, 2, axis=0)  # one readout per term
+        wc = w @ left  # (2H, d, 2d)
+        # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s R_t^T S] - 2 E[W* R_t^T S]
+        by_wc = 2 * (np.einsum("sij,stjk->tik", wc, e_rr) - target)
+        by_w = np.einsum("tij,tkj->tik", by_wc, left).reshape(heads, 2, d, d).sum(1)
+        by_left = np.swapaxes(w, -1, -2) @ by_wc
+        # d loss / d R_t = 2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]
+        wc_t = np.swapaxes(wc, -1, -2)
+        e_ll = self.moments.sandwich(wc_t[:, None] @ wc[None])
+        by_right = 2 * (np.einsum("tsij,sjk->tik", e_ll, right) - self.moments.target_right(wc_t))
+
+        value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.constant)
+        by_ka = by_right[0::2, :d] + np.einsum("ij,hjk->hik", compress, by_right[1::2])
+        ka = weights.k @ weights.a
+        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2]) + np.einsum(
+            "hij,hkj->ik", ka, by_right[1::2]
+        )
+        by_k = by_ka @ weights.a.T
+        by_a = by_compress[: weights.rank, :d] + np.einsum("hji,hjk->ik", weights.k, by_ka)
+        return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
+
+    def _factors(self, weights: Weights) -> tuple[Array, Array, Array]:
+        """U (d, 2d), all C (2H, d, 2d) and all R (2H, 2d, d), terms ordered (head 1: 1, 2), (head 2: 1, 2), ..."""
+        d, rank = self.moments.d, weights.rank
+        compress = np.zeros((d, 2 * d))
+        compress[:rank, :d] = weights.a
+        compress[rank:, d:] = weights.b
+        ka = weights.k @ weights.a
+        copied, raw = self._copied[:, None, None], self._raw[:, None, None]
+        left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
+        right = np.stack([self._i_x.T @ ka, compress.T @ ka], axis=1)
+        return compress, left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
+
+    def _quadratic(self, _compress: Array, left: Array, right: Array) -> tuple[Array, Array]:
+        """Gamma = E[F F^T] (Hd, Hd) and c = E[W* F^T] (d, Hd)."""
+        d, heads = self.moments.d, len(self.heads)
+        right_t = np.swapaxes(right, -1, -2)
+        blocks = left[:, None] @ self.moments.sandwich(right[:, None] @ right_t[None]) @ np.swapaxes(left, -1, -2)[None]
+        gamma = blocks.reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3)).transpose(0, 2, 1, 3).reshape(heads * d, -1)
+        c = (self.moments.target_left(right_t) @ np.swapaxes(left, -1, -2)).reshape(heads, 2, d, d).sum(1)
+        return (gamma + gamma.T) / 2, _side_by_side(c)
+
+
+def _side_by_side(w: Array) -> Array:
+    """(H, d, d) -> (d, H d)."""
+    heads, d, _ = w.shape
+    return w.transpose(1, 0, 2).reshape(d, heads * d)
+
+
+def _stacked(w: Array, heads: int) -> Array:
+    """(d, H d) -> (H, d, d)."""
+    d = w.shape[0]
+    return w.reshape(d, heads, d).transpose(1, 0, 2)
