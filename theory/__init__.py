@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["isserlis", "minimise", "moments", "population", "sizes", "skipv1", "skipv1_weights"]
+__all__ = ["isserlis", "minimise", "moments", "plan", "population", "sizes", "skipv1", "skipv1_weights"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -26,20 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from theory.moments import Array, PromptMoments
-
-
-@dataclass(frozen=True)
-class Head:
-    """What a second-layer head attends over: copied * TF_1(E) + raw * E."""
-
-    copied: float
-    raw: float
-
-
-ORDINARY = Head(copied=1.0, raw=0.0)
-SKIP = Head(copied=0.0, raw=1.0)
-MHA: tuple[Head, ...] = (ORDINARY, ORDINARY)
-SKIPV1: tuple[Head, ...] = (ORDINARY, SKIP)
+from theory.plan import Head
 
 
 @dataclass(frozen=True, eq=False)

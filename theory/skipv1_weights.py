@@ -12,7 +12,7 @@ from theory.skipv1 import signal_share
 
 
 def skipv1_optimal(d: int, n: int, sigma: float, rank: int) -> Weights:
-    """Weights of the heads `population.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
+    """Weights of the heads `plan.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
     step = signal_share(d, n, sigma) / n
     keep = np.eye(d)[:rank]
@@ -26,7 +26,7 @@ def skipv1_optimal(d: int, n: int, sigma: float, rank: int) -> Weights:
 
 
 def mha_approaching(d: int, n: int, sigma: float, rank: int, beta: float) -> Weights:
-    """Weights of the heads `population.MHA` whose loss is inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6).
+    """Weights of the heads `plan.MHA` whose loss is inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6).
 
     The second head is switched off: one is enough.
     """

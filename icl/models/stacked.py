@@ -1,0 +1,182 @@
+"""Many assumed-copy toys as one model: all seeds, ranks, sizes and architectures of a sweep in a few tensors.
+
+Toys that see the same prompts (same task and seed) are the *slots* of one *stream*; every stream has the same number of
+slots, and smaller sizes are padded with zeros, so that parameters are (streams, slots, ...) tensors.  With D the
+largest d, U = (A B) is D x 2D with A's rows above B's, and the padding, the rank and the unused slots are one fixed
+mask per parameter.  Masked entries never move: their gradients are zero.
+
+A prompt enters through its second moment S (2D x 2D), computed once and shared by all toys of its stream:
+    m_h = K^h A x,      q_h = U^T m_h,
+    prediction = sum_h W^h [ (copied + raw) S_xx m_h + copied U S q_h + raw (S q_h)_y ],
+which is `theory.population`'s P x_{n+1}.  As in linear attention with a normaliser, S is divided by n, so readouts have
+the same scale at every n; `weights(i)` undoes it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from icl.tasks import Generator, Prompts, RegressionTask
+from theory.plan import Heads
+
+INIT_STREAM = 0  # names of random streams, see `tasks.Generator`
+TRAIN_STREAM = 1
+EVAL_STREAM = 2
+
+
+@dataclass(frozen=True)
+class ToySpec:
+    """One toy of a sweep."""
+
+    task: RegressionTask
+    heads: Heads
+    rank: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class InitScales:
+    """Initial sizes: rows of A and B are orthogonal with norm `embedding`; K^h is `key` (I ; 0) plus a tenth of that
+    in Gaussian noise; W^h is zero, so that every toy starts by predicting zero."""
+
+    embedding: float = 4.0
+    key: float = 0.3
+
+
+class StackedToys(nn.Module):
+    """The toys of `specs`, in their order, as one module.
+
+    `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters; `locate[i]` is the (stream, slot) of specs[i].
+    Raises ValueError if the toys do not all have the same number of heads, or a rank exceeds its d.
+    """
+
+    copied: Tensor
+    raw: Tensor
+
+    def __init__(
+        self,
+        specs: Sequence[ToySpec],
+        init: InitScales = InitScales(),  # noqa: B008 - frozen
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if len({len(spec.heads) for spec in specs}) != 1:
+            raise ValueError("the toys of one stack need the same number of heads")
+        self.specs = tuple(specs)
+        slots: dict[tuple[RegressionTask, int], list[int]] = defaultdict(list)
+        for i, spec in enumerate(self.specs):
+            if not 0 <= spec.rank <= spec.task.d:
+                raise ValueError(f"rank {spec.rank} exceeds d = {spec.task.d}")
+            slots[spec.task, spec.seed].append(i)
+        self.streams = tuple(slots)
+        self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
+        self.d_max = max(spec.task.d for spec in self.specs)
+        heads, shape = len(self.specs[0].heads), (len(self.streams), max(map(len, slots.values())))
+        d = self.d_max
+        masks = {
+            "u": torch.zeros(*shape, d, 2 * d, dtype=dtype),
+            "w": torch.zeros(heads, *shape, d, d, dtype=dtype),
+            "k": torch.zeros(heads, *shape, d, d, dtype=dtype),
+        }
+        start = {name: torch.zeros_like(mask) for name, mask in masks.items()}
+        copied, raw = (torch.zeros(heads, *shape, 1, 1, dtype=dtype) for _ in range(2))
+        for i, spec in enumerate(self.specs):
+            at = self.locate[i]
+            size, rank = spec.task.d, spec.rank
+            masks["u"][at][:rank, :size] = 1
+            masks["u"][at][rank:size, d : d + size] = 1
+            masks["w"][:, *at, :size, :size] = 1
+            masks["k"][:, *at, :size, :rank] = 1
+            u, k = _initial(spec, init)
+            start["u"][at][:size, :size] = u[0].to(dtype)
+            start["u"][at][:size, d : d + size] = u[1].to(dtype)
+            start["k"][:, *at, :size, :size] = k.to(dtype)
+            for h, head in enumerate(spec.heads):
+                copied[h, *at], raw[h, *at] = head.copied, head.raw
+        for name, mask in masks.items():
+            self.register_buffer(f"mask_{name}", mask)
+            self.register_parameter(name, nn.Parameter(start[name] * mask))
+        self.register_buffer("copied", copied)
+        self.register_buffer("raw", raw)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.copied.dtype
+
+    def prompts(self, batch: int, purpose: int, step: int) -> tuple[Tensor, Prompts]:
+        """(S, B, 2D, 2D) second moments over n, and the padded prompts (S, B, D, n_max + 1), one stream each.
+
+        A stream's prompts depend on its own task and seed alone, not on what else is in the stack.
+        """
+        drawn = [
+            task.sample(batch, Generator(purpose, seed, step, device=self.copied.device), self.dtype)
+            for task, seed in self.streams
+        ]
+        d = self.d_max
+        moments = self.copied.new_zeros(len(drawn), batch, 2, d, 2, d)
+        query, label = (self.copied.new_zeros(len(drawn), batch, d) for _ in range(2))
+        w = self.copied.new_zeros(len(drawn), batch, d, d)
+        for s, (prompt, (task, _)) in enumerate(zip(drawn, self.streams, strict=True)):
+            size = task.d
+            moments[s, :, :, :size, :, :size] = prompt.second_moment().view(batch, 2, size, 2, size) / task.n
+            query[s, :, :size], label[s, :, :size] = prompt.query, prompt.label
+            w[s, :, :size, :size] = prompt.w
+        return moments.view(len(drawn), batch, 2 * d, 2 * d), Prompts(query[..., None], label[..., None], w)
+
+    def forward(self, moments: Tensor, query: Tensor) -> Tensor:
+        """Predictions (S, M, B, Q, D) for Q queries a prompt: moments (S, B, 2D, 2D), query (S, B, Q, D)."""
+        d = self.d_max
+        streams, batch, queries, _ = query.shape
+        u = self.u * self.mask_u
+        flat = query.reshape(streams, 1, batch * queries, d)
+        m = (flat @ u[..., :d].mT) @ (self.k * self.mask_k).mT  # (H, S, M, B Q, D)
+        q = m @ u  # (H, S, M, B Q, 2D)
+        s_m = _per_prompt(m, moments[..., :d, :d], batch)
+        s_q = _per_prompt(q, moments, batch)
+        read = (self.copied + self.raw) * s_m + self.copied * (s_q @ u.mT) + self.raw * s_q[..., d:]
+        out = (read @ (self.w * self.mask_w).mT).sum(0)
+        return out.unflatten(-2, (batch, queries))
+
+    def losses(self, moments: Tensor, prompts: Prompts) -> Tensor:
+        """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M).  Unused slots predict zero."""
+        predicted = self(moments, prompts.query[..., None, :])
+        return (predicted - prompts.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
+
+    @torch.no_grad()
+    def weights(self, i: int) -> dict[str, Tensor]:
+        """A, B, W and K of specs[i] for plain sums over the context, keyed a, b, w, k (shapes of `models.toy.Toy`)."""
+        (s, m), spec = self.locate[i], self.specs[i]
+        d, size, rank = self.d_max, spec.task.d, spec.rank
+        u = self.u[s, m]
+        return {
+            "a": u[:rank, :size].clone(),
+            "b": u[rank:size, d : d + size].clone(),
+            "w": self.w[:, s, m, :size, :size] / spec.task.n,
+            "k": self.k[:, s, m, :size, :rank].clone(),
+        }
+
+
+def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
+    """Multiply each prompt's symmetric matrix into all vectors of its stream: (H, S, M, B Q, k) -> the same shape.
+
+    One (H M Q x k) @ (k x k) product a prompt, so that all toys of a stream share the read of the matrix.
+    """
+    heads, streams, slots, _, size = vectors.shape
+    rows = vectors.view(heads, streams, slots, batch, -1, size).permute(1, 3, 0, 2, 4, 5)
+    out = rows.reshape(streams, batch, -1, size) @ matrices
+    out = out.view(streams, batch, heads, slots, -1, size).permute(2, 0, 3, 1, 4, 5)
+    return out.reshape(vectors.shape)
+
+
+def _initial(spec: ToySpec, init: InitScales) -> tuple[Tensor, Tensor]:
+    """(2, d, d) for A and B before masking, and (H, d, d) for K, from (seed, name): equal wherever shapes agree."""
+    d, heads = spec.task.d, len(spec.heads)
+    numbers = Generator(INIT_STREAM, spec.seed, d).normal((2 + heads, d, d), torch.float64)
+    u = init.embedding * torch.linalg.qr(numbers[:2]).Q
+    eye = torch.eye(d, dtype=torch.float64)
+    return u, init.key * (eye + 0.1 / d**0.5 * numbers[2:])

@@ -1,0 +1,156 @@
+"""Training a stack of toys on fresh prompts: every toy on its own, all in one step.
+
+Adam with a learning rate, a warm-up, a quadratic decay to zero and a gradient-norm clip *per toy*: no number of one toy
+ever enters another's update, so a stack trains each of its toys as a plain loop would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """steps of `batch` fresh prompts a stream; the clip is on the gradient norm of one toy, in units of its zero loss."""
+
+    steps: int = 3000
+    batch: int = 64
+    learning_rate: float = 0.003
+    warmup: float = 0.05
+    clip: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.99)
+    eps: float = 1e-8
+    log_every: int = 100
+
+    def rate(self, step: int) -> float:
+        """Share of the learning rate at `step` (from 0)."""
+        rising = min(1.0, (step + 1) / max(1.0, self.warmup * self.steps))
+        return rising * (1 - step / self.steps) ** 2
+
+
+class StackedAdam:
+    """Adam over the last two dimensions of each parameter, with one learning rate and one clip per toy.
+
+    learning_rate and clip: (streams, slots).  The first and second moments are kept per entry, as in plain Adam.
+    """
+
+    def __init__(
+        self, toys: StackedToys, learning_rate: Tensor, clip: Tensor, betas: tuple[float, float], eps: float
+    ) -> None:
+        self.parameters = dict(toys.named_parameters())
+        self.learning_rate, self.clip, self.betas, self.eps = learning_rate, clip, betas, eps
+        self.first = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        self.second = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+
+    @torch.no_grad()
+    def step(self, gradients: dict[str, Tensor], count: int, rate: float) -> None:
+        """The update number `count` (from 1), at `rate` times the learning rates."""
+        squares = [g.square().sum((-1, -2)) for g in gradients.values()]
+        norm = sum(s if s.dim() == 2 else s.sum(0) for s in squares).sqrt()  # type: ignore[union-attr]
+        shrink = (self.clip / (norm + 1e-6)).clamp(max=1)[..., None, None]
+        beta1, beta2 = self.betas
+        size = (rate / (1 - beta1**count) * self.learning_rate)[..., None, None]
+        for name, parameter in self.parameters.items():
+            gradient = gradients[name] * shrink
+            self.first[name].lerp_(gradient, 1 - beta1)
+            self.second[name].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+            spread = (self.second[name] / (1 - beta2**count)).sqrt_().add_(self.eps)
+            parameter.sub_(size * self.first[name] / spread)
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"{kind}.{name}": t for kind in ("first", "second") for name, t in getattr(self, kind).items()}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What training says after every `log_every` steps: losses (streams, slots) averaged over those steps."""
+
+    step: int
+    losses: Tensor
+
+
+def train(
+    toys: StackedToys,
+    config: TrainConfig,
+    *,
+    learning_rates: Tensor | None = None,
+    checkpoint: Path | None = None,
+    save_when: Callable[[int], bool] = lambda _: True,
+) -> Iterator[Progress]:
+    """Train in place, yielding after every `log_every` steps; resumes from `checkpoint` if it is there.
+
+    learning_rates: (streams, slots), in place of config.learning_rate.  The checkpoint (safetensors) holds weights,
+    optimiser and step and is replaced atomically at logged steps where `save_when(step)`, and at the end; prompts are
+    named by their step, so a resumed run sees what an unbroken one sees.
+    """
+    zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.copied.device)
+    shape = toys.copied.shape[1:3]
+    rates = learning_rates if learning_rates is not None else zero.new_full(shape, config.learning_rate)
+    clip = config.clip * zero[:, None].expand(shape)
+    adam = StackedAdam(toys, rates, clip, config.betas, config.eps)
+    done = _load(checkpoint, toys, adam) if checkpoint is not None and checkpoint.exists() else 0
+    names, parameters = zip(*adam.parameters.items(), strict=True)
+    window, since = zero.new_zeros(shape), done
+    for step in range(done, config.steps):
+        moments, prompts = toys.prompts(config.batch, TRAIN_STREAM, step)
+        losses = toys.losses(moments, prompts)
+        gradients = torch.autograd.grad(losses.sum(), parameters)
+        adam.step(dict(zip(names, gradients, strict=True)), step + 1, config.rate(step))
+        window += losses.detach()
+        if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
+            if checkpoint is not None and (save_when(step + 1) or step + 1 == config.steps):
+                _save(checkpoint, toys, adam, step + 1)
+            yield Progress(step + 1, window / (step + 1 - since))
+            window, since = torch.zeros_like(window), step + 1
+
+
+def _save(path: Path, toys: StackedToys, adam: StackedAdam, step: int) -> None:
+    temporary = path.with_suffix(".part")
+    tensors = {**{n: p.detach() for n, p in adam.parameters.items()}, **adam.state()}
+    save_file(tensors, temporary, metadata={"step": str(step)})
+    temporary.replace(path)
+
+
+def _load(path: Path, toys: StackedToys, adam: StackedAdam) -> int:
+    with safe_open(path, framework="pt", device=str(toys.copied.device)) as file:
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        step = int(file.metadata()["step"])
+    with torch.no_grad():
+        for name, parameter in adam.parameters.items():
+            parameter.copy_(state[name])
+    adam.load(state)
+    return step
+
+
+@torch.no_grad()
+def explained_signal(toys: StackedToys, prompts: int, batch: int = 1024, start: int = 0) -> Tensor:
+    """How much better than zero each toy predicts, on held-out prompts: (streams, slots), float64.
+
+    The mean over `prompts` prompts of ||W*||^2 - ||P - W*||^2.  As x_{n+1} ~ N(0, I) and the noise are independent of
+    the context, E ||y - P x||^2 = E ||P - W*||^2 + d sigma^2: the query is integrated exactly, and the loss is
+    d^2 + d sigma^2 less this number, an unbiased estimate of lower variance than the raw loss.  `start` is the first
+    batch to draw, so that chunks can be evaluated apart.
+    """
+    total = torch.zeros(toys.copied.shape[1:3], dtype=torch.float64, device=toys.copied.device)
+    drawn = 0
+    eye = torch.eye(toys.d_max, dtype=toys.dtype, device=toys.copied.device)
+    for index in range(prompts // batch):
+        moments, sample = toys.prompts(batch, EVAL_STREAM, start + index)
+        columns = toys(moments, eye.expand(len(toys.streams), batch, -1, -1))  # column j of P as row j
+        target = sample.w.mT[:, None]
+        total += (target.square() - (columns - target).square()).sum((-1, -2, -3)).double()
+        drawn += batch
+    return total / drawn
