@@ -74,7 +74,7 @@ def minimise(
         gradient_norm=_relative_norm(weights, gradient),
         scale=max(float(np.linalg.norm(weights.a)), float(np.linalg.norm(weights.b))),
         starts=len(found),
-        agreeing=sum(v <= value + near for v, _ in found),
+        agreeing=sum(bool(v <= value + near) for v, _ in found),
         evaluations=evaluations,
         distance=None if closed_form is None else value - closed_form,
         weights=weights,

@@ -17,8 +17,8 @@ class Head:
     raw: float
 
 
-ORDINARY = Head(copied=1.0, raw=0.0)
-SKIP = Head(copied=0.0, raw=1.0)
+ORDINARY = Head(copied=1, raw=0)
+SKIP = Head(copied=0, raw=1)
 
 Heads = tuple[Head, ...]
 MHA: Heads = (ORDINARY, ORDINARY)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,28 +55,32 @@ class PopulationLoss:
             raise ValueError("the second layer needs at least one head")
         self.moments = moments
         self.heads = tuple(heads)
-        d = moments.d
-        eye, zero = np.eye(d), np.zeros((d, d))
+        d, self._dtype = moments.d, moments.w0.dtype
+        eye, zero = np.eye(d, dtype=self._dtype), np.zeros((d, d), dtype=self._dtype)
         self._i_x = np.concatenate([eye, zero], axis=1)
         self._i_y = np.concatenate([zero, eye], axis=1)
-        self._copied = np.array([h.copied for h in self.heads])
-        self._raw = np.array([h.raw for h in self.heads])
+        self._copied = np.array([h.copied for h in self.heads], dtype=self._dtype)
+        self._raw = np.array([h.raw for h in self.heads], dtype=self._dtype)
+
+    def _number(self, x: Any) -> Any:
+        """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
+        return x if self._dtype == object else float(x)
 
     @property
     def constant(self) -> float:
         """The loss of predicting zero: d^2 + ||W0||_F^2 + d sigma^2."""
-        return self.moments.prior_power + self.moments.d * self.moments.sigma**2
+        return self._number(self.moments.prior_power + self.moments.d * self.moments.sigma**2)
 
     def value(self, weights: Weights) -> float:
         """The loss, in squared units of y summed over its d entries."""
         gamma, c = self._quadratic(*self._factors(weights))
         w = _side_by_side(weights.w)
-        return float(np.sum((w @ gamma) * w) - 2 * np.sum(w * c) + self.constant)
+        return self._number(np.sum((w @ gamma) * w) - 2 * np.sum(w * c) + self.constant)
 
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
         gamma, c = self._quadratic(*self._factors(weights))
-        w = c @ np.linalg.pinv(gamma, rcond=1e-13, hermitian=True)
+        w = c @ np.linalg.pinv((gamma + gamma.T) / 2, rcond=1e-13, hermitian=True)
         return Weights(weights.a, weights.b, _stacked(w, len(self.heads)), weights.k)
 
     def value_and_gradient(self, weights: Weights) -> tuple[float, Weights]:
@@ -109,7 +114,7 @@ class PopulationLoss:
     def _factors(self, weights: Weights) -> tuple[Array, Array, Array]:
         """U (d, 2d), all C (2H, d, 2d) and all R (2H, 2d, d), terms ordered (head 1: 1, 2), (head 2: 1, 2), ..."""
         d, rank = self.moments.d, weights.rank
-        compress = np.zeros((d, 2 * d))
+        compress = np.zeros((d, 2 * d), dtype=self._dtype)
         compress[:rank, :d] = weights.a
         compress[rank:, d:] = weights.b
         ka = weights.k @ weights.a
@@ -125,7 +130,7 @@ class PopulationLoss:
         blocks = left[:, None] @ self.moments.sandwich(right[:, None] @ right_t[None]) @ np.swapaxes(left, -1, -2)[None]
         gamma = blocks.reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3)).transpose(0, 2, 1, 3).reshape(heads * d, -1)
         c = (self.moments.target_left(right_t) @ np.swapaxes(left, -1, -2)).reshape(heads, 2, d, d).sum(1)
-        return (gamma + gamma.T) / 2, _side_by_side(c)
+        return gamma, _side_by_side(c)
 
 
 def _side_by_side(w: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any
 
 
@@ -15,7 +16,7 @@ def check_sizes(d: Any, n: Any, sigma: Any, rank: Any = None) -> None:
     for name, value in (("d", d), ("n", n)):
         if not _whole(value) or value < 1:
             raise InvalidSize(f"{name} must be a whole number of at least 1, got {value}")
-    if not isinstance(sigma, int | float) or not math.isfinite(sigma) or sigma < 0:
+    if not isinstance(sigma, Real) or not math.isfinite(sigma) or sigma < 0:
         raise InvalidSize(f"sigma must be a finite number of at least 0, got {sigma}")
     if rank is not None and (not _whole(rank) or not 0 <= rank <= d):
         raise InvalidSize(f"rank must be a whole number from 0 to d = {d}, got {rank}")

@@ -3,6 +3,9 @@ infimum, and why the latter is never reached.  Steps (5), (6) and (7) of the pro
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 import numpy as np
 
 from theory.moments import Array
@@ -14,13 +17,12 @@ from theory.skipv1 import signal_share
 def skipv1_optimal(d: int, n: int, sigma: float, rank: int) -> Weights:
     """Weights of the heads `plan.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
-    step = signal_share(d, n, sigma) / n
-    keep = np.eye(d)[:rank]
-    pi = keep.T @ keep
+    step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
+    keep = eye[:rank]
     return Weights(
         a=keep,
-        b=np.zeros((d - rank, d)),
-        w=np.stack([-step * np.linalg.inv(np.eye(d) + pi), step * np.eye(d)]),
+        b=0 * eye[rank:],
+        w=np.stack([-step * eye / (1 + keep.T @ keep).diagonal(), step * eye]),
         k=np.stack([keep.T, keep.T]),
     )
 
@@ -31,15 +33,28 @@ def mha_approaching(d: int, n: int, sigma: float, rank: int, beta: float) -> Wei
     The second head is switched off: one is enough.
     """
     check_sizes(d, n, sigma, rank)
-    step = signal_share(d, n, sigma) / n
-    eye = np.eye(d)
-    lower = np.diag((np.arange(d) >= rank).astype(float))
+    step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
+    lower = eye[:, rank:] @ eye[rank:]
     return Weights(
         a=eye[:rank],
         b=beta * eye[rank:],
-        w=np.stack([step / beta * lower, np.zeros((d, d))]),
-        k=np.stack([eye[:, :rank], np.zeros((d, rank))]),
+        w=np.stack([step / beta * lower, 0 * eye]),
+        k=np.stack([eye[:, :rank], 0 * eye[:, :rank]]),
     )
+
+
+def quaternion_heads(c: float, n: int) -> Weights:
+    """Two MHA heads at d = 4, a = 4 that estimate W0 = c I by P = nu c tr(S_xx) I, nu = 1/(4n + 2).
+
+    With i and j the left multiplications by two quaternion units, S + i S i^T + j (S + i S i^T) j^T = tr(S) I for every
+    symmetric S, so A = i, K^1 A = I, K^2 A = j^T, W^1 = nu c I, W^2 = nu c j.  Their loss is
+    d^2 + d sigma^2 + 2 d c^2 / (n d + 2): source of the counterexample `skipv1.w0` in the ledger.
+    """
+    i = np.array([[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
+    j = np.array([[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
+    eye = _eye(4, c)
+    nu = c / (4 * n + 2)
+    return Weights(a=eye @ i, b=eye[4:], w=np.stack([nu * eye, nu * (eye @ j)]), k=np.stack([eye @ i.T, eye @ j.T @ i.T]))
 
 
 def mha_excess(d: int, n: int, sigma: float, rank: int, beta: float) -> float:
@@ -47,6 +62,11 @@ def mha_excess(d: int, n: int, sigma: float, rank: int, beta: float) -> float:
     check_sizes(d, n, sigma, rank)
     rho = signal_share(d, n, sigma)
     return rho * (rho / n) * rank * (d - rank) / beta**2
+
+
+def _eye(d: int, like: Any) -> Array:
+    """The identity in float64, or in exact numbers if `like` is a Fraction."""
+    return np.eye(d, dtype=object if isinstance(like, Fraction) else np.float64)
 
 
 def unattained_witness(a: Array) -> Array:

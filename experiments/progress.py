@@ -1,0 +1,53 @@
+"""Progress on standard error: a bar with the loss and the time left on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+SECONDS_BETWEEN_LINES = 15.0
+
+
+class Advance(Protocol):
+    def __call__(self, done: float, note: str = "") -> None: ...
+
+
+@contextmanager
+def progress(label: str, total: float) -> Iterator[Advance]:
+    """`with progress("training", steps) as at: at(step, "loss 3.1")`, with `done` counted from the very beginning.
+
+    A resumed job's first call sets where it starts, so that the time left is told from this session's speed.
+    """
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task(label, total=total, note="")
+            yield lambda done, note="": bar.update(task, completed=done, note=note)
+        return
+
+    started = last = time.monotonic()
+    first: float | None = None
+
+    def line(done: float, note: str = "") -> None:
+        nonlocal last, first
+        now = time.monotonic()
+        if first is None:
+            first = done
+        if now - last >= SECONDS_BETWEEN_LINES:
+            left = (now - started) / max(done - first, 1e-9) * (total - done)
+            print(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}", file=sys.stderr, flush=True)
+            last = now
+
+    yield line

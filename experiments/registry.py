@@ -1,0 +1,21 @@
+"""The names of all experiments.  To add one: write its file, export EXPERIMENT, and name it here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from experiments.protocol import Experiment
+from experiments.runs import UserError
+
+MODULES = {
+    "skipv1-gap": "experiments.skipv1_gap",
+    "skipv1-limit": "experiments.skipv1_limit",
+}
+
+
+def load(name: str) -> Experiment:
+    """The experiment of that name.  Raises UserError for an unknown one."""
+    if name not in MODULES:
+        raise UserError(f"unknown experiment {name!r}; there are {', '.join(MODULES)}")
+    experiment: Experiment = import_module(MODULES[name]).EXPERIMENT
+    return experiment

@@ -1,0 +1,200 @@
+"""How much of the signal each architecture explains as the context grows: a quarter for MHA, all for SkipV1Former.
+
+Theorem of `theory.skipv1` between the optima: of E ||W*||^2 = d^2, SkipV1Former explains the share
+rho = n / (n + d + 1 + sigma^2) -> 1, and MHA rho floor(d^2/4) / d^2, at most a quarter however long the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.protocol import Check, Json, Profile
+from experiments.statistics import t_interval
+from experiments.toy_runs import Point, Size, Training, minimise_all, train_all
+from theory import skipv1
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.runs import RunFolder
+
+EXACT_SLACK = 0.005  # of the share
+TRAINED_SLACK = 0.01
+ALTERED = 0.02
+SIGMA = 0.3
+ENDLESS = 10**6  # a context so long that rho is 1 to within a hundredth of the slack
+
+
+@dataclass(frozen=True)
+class Config:
+    """d and contexts: the curves over n; trained: the contexts that are also trained; widths: the d's of the limit."""
+
+    d: int
+    contexts: tuple[int, ...]
+    trained: tuple[int, ...]
+    widths: tuple[int, ...]
+    training: Training
+    starts: int = 8
+
+
+_DETECTS = f"{ALTERED:.0%} of the share explained, at every context length and width"
+PROFILES = {
+    "smoke": Profile(Config(2, (4, 32), (4, 32), (1, 2, 3), Training(4000, 262_144)), 8, 30, _DETECTS),
+    "cpu": Profile(
+        Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(5000, 131_072)),
+        8,
+        120,
+        _DETECTS,
+    ),
+    "full": Profile(
+        Config(
+            6,
+            (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
+            (4, 16, 64, 256),
+            (1, 2, 3, 4, 5, 6, 8, 12),
+            Training(20_000, 524_288),
+            starts=16,
+        ),
+        10,
+        2400,
+        _DETECTS,
+    ),
+}
+
+
+def _best(d: int, toy: str) -> int:
+    return skipv1.best_mha_rank(d) if toy == "mha" else d
+
+
+def _points(d: int, contexts: tuple[int, ...]) -> list[Point]:
+    return [Point(Size(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in ("mha", "skipv1")]
+
+
+def _said(d: int, n: int) -> Json:
+    task = (d, n, SIGMA)
+    return {
+        "d": d,
+        "n": n,
+        "rho": skipv1.signal_share(*task),
+        "mha": skipv1.mha_explained(*task, _best(d, "mha")) / d**2,
+        "skipv1": skipv1.skipv1_explained(*task, d) / d**2,
+    }
+
+
+class SkipV1Limit:
+    name = "skipv1-limit"
+    title = "Share of the signal explained as the context grows"
+    claims = ("skipv1.limit",)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        return {
+            "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K, W and the rank",
+            "source": "theory.skipv1, Theorem, gap of the optima",
+            "d": config.d,
+            "sigma": SIGMA,
+            "contexts": [_said(config.d, n) for n in config.contexts],
+            "widths": [_said(d, ENDLESS) for d in config.widths],
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        endless = [p for d in config.widths for p in _points(d, (ENDLESS,))]
+        return {
+            "exact": minimise_all(_points(config.d, config.contexts) + endless, config.starts, run),
+            "trained": train_all(_points(config.d, config.trained), seeds, config.training, run),
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> list[Check]:
+        checks = []
+        family = len(measurement["trained"])
+        for place, said in [("n", x) for x in prediction["contexts"]] + [("width", x) for x in prediction["widths"]]:
+            for toy in ("mha", "skipv1"):
+                key, power = _key(said, toy), said["d"] ** 2
+                share = said[toy]
+                unit = max(share, said["rho"] / power)
+                altered = (share - ALTERED * unit, share + ALTERED * unit)
+                common = {
+                    "claim": "skipv1.limit",
+                    "statement": "the share of the signal explained is the closed form's",
+                    "predicted": share,
+                    "controls": altered,
+                }
+                checks.append(
+                    Check(
+                        id=f"exact/{place}/{key}",
+                        group=f"exact minimum, {toy}, "
+                        + (f"d = {said['d']}, over n" if place == "n" else f"n = {ENDLESS:.0e}, over d"),
+                        measured=measurement["exact"][key]["explained"] / power,
+                        stderr=0.0,
+                        tolerance=EXACT_SLACK * unit,
+                        **common,
+                    )
+                )
+                if place == "n" and key in measurement["trained"]:
+                    interval = t_interval([x / power for x in measurement["trained"][key]], family)
+                    checks.append(
+                        Check(
+                            id=f"trained/{key}",
+                            group=f"trained on prompts, {toy}, d = {said['d']}, over n",
+                            measured=interval.mean,
+                            stderr=interval.stderr,
+                            tolerance=interval.half_width + TRAINED_SLACK * unit,
+                            **common,
+                        )
+                    )
+        return checks
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments import style
+
+        fig, (over_n, over_d) = style.figure(2, width=3.7)
+        d, sigma = prediction["d"], prediction["sigma"]
+        contexts = prediction["contexts"]
+        low, high = contexts[0]["n"], contexts[-1]["n"]
+        fine = [low * (high / low) ** (i / 200) for i in range(201)]
+        rho = [n / (n + d + 1 + sigma**2) for n in fine]
+        looks = (("mha", "MHA", style.MHA, "s"), ("skipv1", "SkipV1Former", style.SKIPV1, "o"))
+        for toy, name, look, marker in looks:
+            share = 1.0 if toy == "skipv1" else d * d // 4 / d**2
+            over_n.plot(fine, [share * r for r in rho], label=f"{name}, closed form", **look)
+            exact = [measurement["exact"][_key(x, toy)]["explained"] / d**2 for x in contexts]
+            over_n.plot([x["n"] for x in contexts], exact, "x", color="black", markersize=7, zorder=4)
+            trained = [x for x in contexts if _key(x, toy) in measurement["trained"]]
+            intervals = [t_interval([v / d**2 for v in measurement["trained"][_key(x, toy)]]) for x in trained]
+            over_n.errorbar(
+                [x["n"] for x in trained],
+                [i.mean for i in intervals],
+                yerr=[i.half_width for i in intervals],
+                fmt=marker,
+                color=look["color"],
+                markerfacecolor="white",
+                label=f"{name}, trained, 95 %",
+            )
+            widths = prediction["widths"]
+            over_d.plot(
+                [x["d"] for x in widths], [x[toy] for x in widths], marker=marker, label=f"{name}, closed form", **look
+            )
+            limit = [measurement["exact"][_key(x, toy)]["explained"] / x["d"] ** 2 for x in widths]
+            over_d.plot([x["d"] for x in widths], limit, "x", color="black", markersize=7, zorder=4)
+        for axis in (over_n, over_d):
+            axis.plot([], [], "x", color="black", markersize=7, label="exact minimisation")
+            axis.axhline(0.25, color="#999999", linewidth=0.8)
+            axis.set_ylim(-0.03, 1.12)
+            axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
+        over_n.annotate("one quarter", (low, 0.25), xytext=(2, 3), textcoords="offset points", fontsize=7.5)
+        over_n.set_xscale("log", base=2)
+        over_n.set_xlabel("context length $n$ (pairs)")
+        over_n.set_title(f"Against context length, $d={d}$, $\\sigma={sigma:g}$")
+        over_d.set_xlabel("width $d$")
+        over_d.set_title("In the limit of endless context")
+        style.finish([over_n, over_d])
+        return fig
+
+
+def _key(said: Json, toy: str) -> str:
+    return Point(Size(said["d"], said["n"], SIGMA), toy, _best(said["d"], toy)).key
+
+
+EXPERIMENT: Any = SkipV1Limit()

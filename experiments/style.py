@@ -1,0 +1,62 @@
+"""How figures look: readable in greyscale, with labels large enough to print at column width."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.runs import write_atomically
+
+# Black against a mid grey-blue and a light orange: apart in colour, in brightness and in line style.
+MHA = {"color": "#1a1a1a", "linestyle": "--"}
+SKIPV1 = {"color": "#2f7fb8", "linestyle": "-"}
+BOUND = {"color": "#d98a2b", "linestyle": ":"}
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+RC = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "errorbar.capsize": 2.5,
+    "svg.hashsalt": "crosslayer",
+    "svg.fonttype": "none",
+}
+
+
+matplotlib.rcParams.update(RC)
+
+
+def figure(columns: int, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
+    """One row of panels, with room for a legend under each."""
+    fig = Figure(figsize=(width * columns, height), layout="constrained")
+    return fig, list(fig.subplots(1, columns, squeeze=False)[0])
+
+
+def finish(axes: list[Axes]) -> None:
+    """(a), (b), ... before each panel's title, and its legend below, clear of the data."""
+    for name, axis in zip("abcdef", axes, strict=False):
+        axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
+
+
+def save(fig: Figure, folder: Path) -> None:
+    """figure.svg and figure.png, without dates, so that equal results are equal files."""
+    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
+        buffer = io.BytesIO()
+        fig.savefig(buffer, format=suffix, **options)
+        write_atomically(folder / f"figure.{suffix}", buffer.getvalue())
