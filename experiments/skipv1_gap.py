@@ -45,7 +45,7 @@ _DETECTS = f"{ALTERED:.0%} of the explained signal, at every rank"
 
 PROFILES = {
     "smoke": Profile(
-        Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=5000, held_out=131_072)), 6, 30, _DETECTS
+        Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=5000, held_out=131_072)), 8, 30, _DETECTS
     ),
     "cpu": Profile(
         Config(
@@ -54,7 +54,7 @@ PROFILES = {
             _LARGE,
             Training(steps=5000, held_out=131_072),
         ),
-        6,
+        8,
         180,
         _DETECTS,
     ),
@@ -148,7 +148,7 @@ class SkipV1Gap:
                         checks.append(
                             Check(
                                 id=f"trained/{key}",
-                                group=f"trained on prompts, {toy}, {size}",
+                                group=f"trained, {toy}, {size}",
                                 claim=claim,
                                 statement="toys trained on sampled prompts explain what the closed form says",
                                 predicted=signal,

@@ -137,7 +137,7 @@ class SkipV1Limit:
                     checks.append(
                         Check(
                             id=f"trained/{key}",
-                            group=f"trained on prompts, {toy}, d = {said['d']}, over n",
+                            group=f"trained, {toy}, d = {said['d']}, over n",
                             measured=interval.mean,
                             stderr=interval.stderr,
                             tolerance=interval.half_width + TRAINED_SLACK * unit,

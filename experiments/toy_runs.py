@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from experiments.progress import progress
 from experiments.protocol import Json
 from experiments.runs import RunFolder
-from theory.minimise import minimise
-from theory.moments import PromptMoments
 from theory.plan import TOYS
-from theory.population import PopulationLoss
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
@@ -60,6 +57,10 @@ def ranks(sizes: Sequence[Size]) -> list[Point]:
 
 def minimise_all(points: Sequence[Point], starts: int, run: RunFolder) -> Json:
     """For every point: the signal explained at the exact minimum, and the certificate's other numbers."""
+    from theory.minimise import minimise
+    from theory.moments import PromptMoments
+    from theory.population import PopulationLoss
+
     lines = list(run.metrics())
     run.keep_metrics(lines)
     found = {line["point"]: line for line in lines if line["kind"] == "exact"}
@@ -89,7 +90,7 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
     """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
     from icl.models.stacked import StackedToys, ToySpec
     from icl.tasks import RegressionTask
-    from icl.training.stacked import TrainConfig, explained_signal, train
+    from icl.training.stacked import EVAL_BATCH, TrainConfig, explained_signal, train
 
     specs = [
         ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed)
@@ -125,7 +126,7 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
     explained = 0.0
     with progress("held-out prompts", chunks) as at:
         for i in range(chunks):
-            explained = explained + explained_signal(toys, chunk, start=i * chunk // 1024) / chunks
+            explained = explained + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
             at(i + 1)
     values = iter(float(explained[toys.locate[i]]) for i in range(len(specs)))  # type: ignore[index]
     return {point.key: [next(values) for _ in range(seeds)] for point in points}

@@ -98,7 +98,7 @@ class PromptEngine:
                 given_w *= self._letters[kind][i][j]
             else:
                 slots += [(kind[0], i), (kind[1], j)]
-        context = self.ring.zero if slots else self.ring.one
+        context = self.ring.zero
         for pairing in pairings(len(slots)):
             samples = _Classes(len(slots))
             term = self.ring.one

@@ -153,17 +153,22 @@ class StackedToys(nn.Module):
         return (predicted - prompts.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
 
     @torch.no_grad()
-    def weights(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] for plain sums over the context, keyed a, b, w, k (shapes of `models.toy.Toy`)."""
+    def parameters_of(self, i: int) -> dict[str, Tensor]:
+        """A, B, W and K of specs[i] as trained, keyed a, b, w, k (shapes of `models.toy.Toy`): for sums over n."""
         (s, m), spec = self.locate[i], self.specs[i]
         d, size, rank = self.d_max, spec.task.d, spec.rank
         u = self.u[s, m]
         return {
             "a": u[:rank, :size].clone(),
             "b": u[rank:size, d : d + size].clone(),
-            "w": self.w[:, s, m, :size, :size] / spec.task.n,
+            "w": self.w[:, s, m, :size, :size].clone(),
             "k": self.k[:, s, m, :size, :rank].clone(),
         }
+
+    def weights(self, i: int) -> dict[str, Tensor]:
+        """A, B, W and K of specs[i] for plain sums over the context, as in the theorem."""
+        parameters = self.parameters_of(i)
+        return {**parameters, "w": parameters["w"] / self.specs[i].task.n}
 
 
 def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:

@@ -74,17 +74,18 @@ def toy_output(tokens: Tensor, a: Tensor, b: Tensor, layer: SecondLayer, heads: 
 class Toy(nn.Module):
     """One toy in the theorem's variables A, B, W^h and K^h; `forward(tokens)` predicts y_{n+1}: (batch, d).
 
-    The keys are the identity, W_Q = (K 0) and the readout is the identity: every reduced model has such a form.
+    The keys are the identity, W_Q = (K 0) and the readout is `scale` times it: every reduced model has such a form.
+    `scale` 1/n gives `w` the units that it has in `icl.models.stacked`.
     """
 
-    def __init__(self, a: Tensor, b: Tensor, w: Tensor, k: Tensor, heads: Sequence[Head]) -> None:
+    def __init__(self, a: Tensor, b: Tensor, w: Tensor, k: Tensor, heads: Sequence[Head], scale: float = 1.0) -> None:
         super().__init__()
-        self.heads = tuple(heads)
+        self.heads, self.scale = tuple(heads), scale
         self.a, self.b, self.w, self.k = (nn.Parameter(x.clone()) for x in (a, b, w, k))
 
     def forward(self, tokens: Tensor) -> Tensor:
         d = tokens.shape[-2]
         eye = torch.eye(d, dtype=tokens.dtype, device=tokens.device)
         w_q = nn.functional.pad(self.k, (0, d - self.k.shape[-1]))
-        layer = SecondLayer(w_q, eye.expand_as(self.w), self.w, eye)
+        layer = SecondLayer(w_q, eye.expand_as(self.w), self.w, self.scale * eye)
         return toy_output(tokens, self.a, self.b, layer, self.heads)[..., -1]

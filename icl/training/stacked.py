@@ -18,6 +18,9 @@ from torch import Tensor
 from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
 
 
+EVAL_BATCH = 64  # what keeps the intermediates of some hundred toys in a core's cache
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """steps of `batch` fresh prompts a stream; the clip is on the gradient norm of one toy, in units of its zero loss."""
@@ -136,7 +139,7 @@ def _load(path: Path, toys: StackedToys, adam: StackedAdam) -> int:
 
 
 @torch.no_grad()
-def explained_signal(toys: StackedToys, prompts: int, batch: int = 1024, start: int = 0) -> Tensor:
+def explained_signal(toys: StackedToys, prompts: int, batch: int = EVAL_BATCH, start: int = 0) -> Tensor:
     """How much better than zero each toy predicts, on held-out prompts: (streams, slots), float64.
 
     The mean over `prompts` prompts of ||W*||^2 - ||P - W*||^2.  As x_{n+1} ~ N(0, I) and the noise are independent of

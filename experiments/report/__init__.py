@@ -1,0 +1,67 @@
+"""The one-page report: figures first, then what was predicted and measured, the ledger's verdicts, and provenance."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from experiments.progress import progress
+from experiments.protocol import Json
+from experiments.runs import UserError, latest_runs, provenance, write_atomically
+
+
+def write_report(out: Path) -> Path:
+    """Write out/report.html from the newest finished run of every experiment below `out`, and a fresh `verify`.
+
+    One self-contained file.  Raises UserError if there is no finished run.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from experiments.claims import LEDGER
+    from experiments.claims.ledger import verify
+
+    runs = latest_runs(out)
+    if not runs:
+        raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
+    summaries = [{**run.read("summary.json"), "figure": _inline(run / "figure.png")} for run in runs]
+    verifications = []
+    with progress("verifying the ledger", len(LEDGER)) as at:
+        for i, claim in enumerate(LEDGER.values()):
+            at(i, claim.id)
+            verifications.append(verify(claim))
+    environment = Environment(
+        loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    page = environment.get_template("page.html.j2").render(
+        runs=[{**s, "groups": _groups(s["checks"])} for s in summaries],
+        verifications=verifications,
+        here=provenance(),
+    )
+    path = out / "report.html"
+    try:
+        write_atomically(path, page)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def _inline(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _groups(checks: list[Json]) -> list[dict[str, Any]]:
+    """One row a group of checks: how many there are, how they went, and the range of the relative deviation."""
+    groups: dict[str, list[Json]] = {}
+    for check in checks:
+        groups.setdefault(check["group"], []).append(check)
+    return [
+        {
+            "name": name,
+            "claim": members[0]["claim"],
+            "points": len(members),
+            "verdicts": {v: sum(c["verdict"] == v for c in members) for v in ("pass", "inconclusive", "fail")},
+            "rows": members,
+        }
+        for name, members in groups.items()
+    ]

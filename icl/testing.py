@@ -1,0 +1,80 @@
+"""For property tests of identities, ours and yours: hypothesis strategies and one way to compare.
+
+    from hypothesis import given
+    from icl.testing import check_identity, toy_cases
+
+    @given(toy_cases())
+    def test_my_identity(case):
+        tokens = case.prompts.tokens()
+        check_identity(my_left(tokens, case), my_right(tokens, case), terms=case.task.n)
+
+Sizes are drawn by hypothesis, so failures shrink to the smallest; entries are standard normal in float64 from a drawn
+seed, because identities of polynomials fail at generic points or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from icl.tasks import Generator, Prompts, RegressionTask
+from theory.plan import Head, Heads
+
+
+@dataclass(frozen=True, eq=False)
+class ToyCase:
+    """A task, prompts of it, and weights of a toy: a (rank, d), b (d - rank, d), w (H, d, d), k (H, d, rank)."""
+
+    task: RegressionTask
+    prompts: Prompts
+    heads: Heads
+    a: Tensor
+    b: Tensor
+    w: Tensor
+    k: Tensor
+
+    @property
+    def rank(self) -> int:
+        return self.a.shape[0]
+
+
+def tasks(max_d: int = 5, max_n: int = 7) -> st.SearchStrategy[RegressionTask]:
+    """Regression tasks from d = n = 1 up, with and without noise."""
+    sigma = st.sampled_from([0.0, 0.5, 2.0])
+    return st.builds(RegressionTask, d=st.integers(1, max_d), n=st.integers(1, max_n), sigma=sigma)
+
+
+def head_tuples(max_heads: int = 3) -> st.SearchStrategy[Heads]:
+    """Ordinary, skip and mixed heads, one to `max_heads` of them."""
+    weight = st.sampled_from([0.0, 0.5, 1.0, -2.0])
+    return st.lists(st.builds(Head, copied=weight, raw=weight), min_size=1, max_size=max_heads).map(tuple)
+
+
+@st.composite
+def toy_cases(draw: st.DrawFn, max_d: int = 5, max_n: int = 7, max_batch: int = 3) -> ToyCase:
+    """Everything that an identity about the two-layer toy needs; ranks from 0 to d."""
+    task, heads = draw(tasks(max_d, max_n)), draw(head_tuples())
+    rank, batch = draw(st.integers(0, task.d)), draw(st.integers(1, max_batch))
+    numbers = Generator(draw(st.integers(0, 2**16)))
+    prompts = task.sample(batch, numbers, torch.float64)
+    shapes = ((rank, task.d), (task.d - rank, task.d), (len(heads), task.d, task.d), (len(heads), task.d, rank))
+    return ToyCase(task, prompts, heads, *(numbers.normal(shape, torch.float64) for shape in shapes))
+
+
+def check_identity(left: Tensor, right: Tensor, *, terms: int = 1, scale: float | None = None) -> None:
+    """Assert that two computations of one quantity agree to rounding.
+
+    The allowed difference is 8 eps x (numbers per output entry: the last dimension's size times `terms`) x `scale`, in
+    the norm of the whole tensor; `scale` is the size of the largest intermediate, by default that of the two sides.
+    Raises AssertionError otherwise, or if the shapes differ or a side is not finite.
+    """
+    assert left.shape == right.shape, f"shapes differ: {tuple(left.shape)} and {tuple(right.shape)}"
+    assert bool(torch.isfinite(left).all()) and bool(torch.isfinite(right).all()), "a side is not finite"
+    size = max(float(left.norm()), float(right.norm())) if scale is None else scale
+    numbers = terms * max(1, *left.shape[-1:])
+    allowed = 8 * torch.finfo(left.dtype).eps * numbers * size
+    difference = float((left - right).norm())
+    assert difference <= allowed, f"differ by {difference:.3g}, allowed {allowed:.3g} (size {size:.3g})"

@@ -1,0 +1,140 @@
+"""The exact population loss: against rational pairing sums, against sampling, and its gradient against differences."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icl.testing import head_tuples
+from theory.isserlis import PromptEngine
+from theory.moments import PromptMoments
+from theory.plan import MHA, SKIPV1, Head
+from theory.population import PopulationLoss, Weights
+
+HEADS = [MHA, SKIPV1, (Head(Fraction(1, 2), Fraction(-1, 3)),)]
+
+
+def shapes(d, rank, heads):
+    return ((rank, d), (d - rank, d), (heads, d, d), (heads, d, rank))
+
+
+def random_weights(rng, d, rank, heads):
+    return Weights(*(rng.standard_normal(s) for s in shapes(d, rank, heads)))
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize(("d", "rank"), [(1, 0), (1, 1), (2, 1), (2, 2)])
+def test_value_equals_the_sum_of_all_pairings(d, rank, heads):
+    """E ||P - W*||^2 + d sigma^2 with P expanded into entries of S: no formula of theory.moments is used."""
+    rng = np.random.default_rng(d + 10 * rank)
+    n, sigma = 3, Fraction(1, 2)
+    w0 = rng.integers(-2, 3, (d, d)).astype(object) + Fraction(0)
+    fractions = (rng.integers(-3, 4, s).astype(object) + Fraction(0) for s in shapes(d, rank, len(heads)))
+    weights = Weights(*fractions)
+    engine = PromptEngine(d)
+    names = [("x", i) for i in range(d)] + [("y", i) for i in range(d)]
+    values = [(engine.n, n), (engine.sigma, sigma)] + [(engine.w0[i][j], w0[i, j]) for i in range(d) for j in range(d)]
+
+    def number(*factors):
+        polynomial = engine.expect(*factors)
+        total = Fraction(0)
+        for exponents, coefficient in polynomial.terms():
+            term = Fraction(int(coefficient))
+            for (_, value), power in zip(values, exponents, strict=False):
+                term *= Fraction(value) ** power
+            total += term
+        return total
+
+    # P_ij = sum over (p, q) of coefficients[i, j, p, q] S_pq
+    eye = np.eye(d, dtype=object)
+    zero = 0 * eye
+    i_x, i_y = np.concatenate([eye, zero], 1), np.concatenate([zero, eye], 1)
+    u = np.concatenate([weights.a @ i_x, weights.b @ i_y]) if d else None
+    coefficients = np.zeros((d, d, 2 * d, 2 * d), dtype=object)
+    for h, head in enumerate(heads):
+        ka = weights.k[h] @ weights.a
+        for left, right in (((head.copied + head.raw) * i_x, i_x.T), (head.copied * u + head.raw * i_y, u.T)):
+            coefficients += np.einsum("ip,qj->ijpq", weights.w[h] @ left, right @ ka)
+    loss = d * sigma**2
+    for i in range(d):
+        for j in range(d):
+            entries = [(c, (names[p], names[q])) for (p, q), c in np.ndenumerate(coefficients[i, j]) if c]
+            entries = [(c, (a[0] + b[0], a[1], b[1])) for c, (a, b) in entries]
+            loss += number(("w", i, j), ("w", i, j))
+            loss += sum(-2 * c * number(s, ("w", i, j)) for c, s in entries)
+            loss += sum(c * e * number(s, t) for c, s in entries for e, t in entries)
+    assert PopulationLoss(PromptMoments(d, n, sigma, w0), heads).value(weights) == loss
+
+
+@pytest.mark.parametrize("heads", [MHA, SKIPV1])
+@pytest.mark.parametrize(("d", "n", "rank"), [(1, 1, 1), (3, 5, 2), (4, 2, 1)])
+def test_value_against_sampling(heads, d, n, rank):
+    rng = np.random.default_rng(7)
+    weights = random_weights(rng, d, rank, len(heads))
+    weights = Weights(weights.a, weights.b, weights.w * 0.03, weights.k)
+    w0, sigma, samples = rng.standard_normal((d, d)), 0.6, 200_000
+    w = w0 + rng.standard_normal((samples, d, d))
+    x = rng.standard_normal((samples, d, n))
+    y = w @ x + sigma * rng.standard_normal((samples, d, n))
+    u = np.concatenate([weights.a @ x, weights.b @ y], axis=1)
+    p = 0
+    for h, head in enumerate(heads):
+        gram = (head.copied + head.raw) * x @ x.swapaxes(1, 2) + (head.copied * u + head.raw * y) @ u.swapaxes(1, 2)
+        p = p + weights.w[h] @ gram @ weights.k[h] @ weights.a
+    losses = ((p - w) ** 2).sum((1, 2)) + d * sigma**2
+    exact = PopulationLoss(PromptMoments(d, n, sigma, w0), heads).value(weights)
+    assert abs(losses.mean() - exact) < 5 * losses.std() / samples**0.5
+
+
+@given(st.integers(1, 5), st.data(), st.integers(0, 999))
+def test_gradient_against_complex_free_differences(d, data, seed):
+    """The loss is a polynomial of degree at most two in every single entry of W, K; central differences are exact
+    there up to rounding, and of third order in A and B."""
+    rank = data.draw(st.integers(0, d))
+    heads = data.draw(head_tuples())
+    rng = np.random.default_rng(seed)
+    loss = PopulationLoss(PromptMoments(d, 3, 0.5, rng.standard_normal((d, d))), heads)
+    weights = random_weights(rng, d, rank, len(heads))
+    value, gradient = loss.value_and_gradient(weights)
+    assert value == pytest.approx(loss.value(weights), rel=1e-12)
+    direction = random_weights(rng, d, rank, len(heads))
+    slope = sum(float(np.sum(g * v)) for g, v in zip(gradient.arrays(), direction.arrays(), strict=True))
+
+    def at(t):
+        return loss.value(Weights(*(w + t * v for w, v in zip(weights.arrays(), direction.arrays(), strict=True))))
+
+    # along a line the loss is a polynomial of degree at most 12 in t: six central differences determine its slope
+    h = 0.05
+    weights_of = np.linalg.solve(
+        np.array([[2.0 * (k * h) ** (2 * p + 1) for k in range(1, 7)] for p in range(6)]), [1.0, 0, 0, 0, 0, 0]
+    )
+    difference = sum(c * (at(k * h) - at(-k * h)) for k, c in enumerate(weights_of, 1))
+    assert slope == pytest.approx(difference, rel=1e-6, abs=1e-6 * max(1.0, value))
+
+
+@given(st.integers(1, 4), st.data(), st.integers(0, 999))
+def test_best_readout_is_stationary_and_no_worse(d, data, seed):
+    rank = data.draw(st.integers(1, d))
+    rng = np.random.default_rng(seed)
+    loss = PopulationLoss(PromptMoments(d, 4, 0.5), SKIPV1)
+    weights = random_weights(rng, d, rank, 2)
+    best = loss.best_readout(weights)
+    value, gradient = loss.value_and_gradient(best)
+    assert value <= loss.value(weights)
+    assert value <= loss.constant * (1 + 1e-12)
+    assert np.linalg.norm(gradient.w) * np.linalg.norm(best.w) <= 1e-6 * loss.constant
+
+
+def test_scales_to_d_16():
+    """No d^6 tensors: one value and gradient at d = 16 is a matter of milliseconds; here only that it is finite."""
+    rng = np.random.default_rng(0)
+    value, gradient = PopulationLoss(PromptMoments(16, 40, 0.3), SKIPV1).value_and_gradient(random_weights(rng, 16, 8, 2))
+    assert np.isfinite(value)
+    assert all(np.isfinite(g).all() for g in gradient.arrays())
+
+
+def test_no_heads_are_refused():
+    with pytest.raises(ValueError, match="at least one head"):
+        PopulationLoss(PromptMoments(2, 2, 0.1), ())
