@@ -16,7 +16,6 @@ from experiments.toy_runs import Size, Training, minimise_all, ranks, train_all
 from theory import skipv1
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from experiments.runs import RunFolder
@@ -52,7 +51,7 @@ PROFILES = {
             (_SMALL, _MIDDLE, _LARGE, Size(8, 40, 0.2)),
             (_SMALL, _MIDDLE, _LARGE),
             _LARGE,
-            Training(steps=5000, held_out=131_072),
+            Training(steps=3500, held_out=131_072),
         ),
         8,
         180,
@@ -71,6 +70,12 @@ PROFILES = {
         _DETECTS,
     ),
 }
+
+
+def paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
+    """SkipV1Former's explained signal less MHA's, seed by seed."""
+    pairs = zip(trained[f"{size}/skipv1/a{rank}"], trained[f"{size}/mha/a{rank}"], strict=True)
+    return [skip - mha for skip, mha in pairs]
 
 
 class SkipV1Gap:
@@ -159,7 +164,7 @@ class SkipV1Gap:
                             )
                         )
                 if f"{size}/mha/a{rank}" in trained and rank:
-                    interval = t_interval(_gaps(trained, size, rank), family)
+                    interval = t_interval(paired_gaps(trained, size, rank), family)
                     gap = point["gap"]
                     checks.append(
                         Check(
@@ -177,128 +182,9 @@ class SkipV1Gap:
         return checks
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        from experiments import style
+        from experiments.skipv1_gap_figure import draw
 
-        fig, axes = style.figure(3, width=3.4)
-        _draw_losses(axes[0], prediction, measurement)
-        _draw_gaps(axes[1], prediction, measurement)
-        _draw_bound(axes[2], prediction, measurement)
-        style.finish(axes)
-        return fig
-
-
-def _gaps(trained: Json, size: str, rank: int) -> list[float]:
-    """SkipV1Former's explained signal less MHA's, seed by seed."""
-    pairs = zip(trained[f"{size}/skipv1/a{rank}"], trained[f"{size}/mha/a{rank}"], strict=True)
-    return [skip - mha for skip, mha in pairs]
-
-
-def _draw_losses(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """Loss against rank at one size: closed form (lines), exact minimisation (crosses), training (error bars)."""
-    from experiments import style
-
-    shown = prediction["shown"]
-    said = prediction["sizes"][shown]
-    d, zero = said["d"], said["zero_loss"]
-    fine = [d * i / 200 for i in range(201)]
-    rho = said["rho"]
-    curves = {"mha": [zero - rho * a * (d - a) for a in fine], "skipv1": [zero - rho * a * d for a in fine]}
-    names = {"mha": "MHA", "skipv1": "SkipV1Former"}
-    for toy, look, marker in (("mha", style.MHA, "s"), ("skipv1", style.SKIPV1, "o")):
-        axis.plot(fine, curves[toy], label=f"{names[toy]}, closed form", **look)  # type: ignore[arg-type]
-        keys = [f"{shown}/{toy}/a{rank}" for rank in range(d + 1)]
-        exact = [zero - measurement["exact"][key]["explained"] for key in keys]
-        axis.plot(range(d + 1), exact, "x", color="black", markersize=8, zorder=4)
-        intervals = [t_interval(measurement["trained"][key]) for key in keys]
-        axis.errorbar(
-            range(d + 1),
-            [zero - i.mean for i in intervals],
-            yerr=[i.half_width for i in intervals],
-            fmt=marker,
-            color=look["color"],
-            markerfacecolor="white",
-            label=f"{names[toy]}, trained, 95 %",
-        )
-    axis.plot([], [], "x", color="black", markersize=8, label="exact minimisation")
-    axis.axhline(zero, color="#999999", linewidth=0.8)
-    axis.annotate("predicting zero", (d, zero), xytext=(0, 3), textcoords="offset points", ha="right", fontsize=7.5)
-    axis.set_xticks(range(d + 1))
-    axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
-    axis.set_ylabel(r"loss  $E\,\|y_{n+1}-\hat{y}_{n+1}\|^2$  (units of $y^2$)")
-    axis.set_title(f"Loss, $d={d}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$")
-
-
-def _draw_gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """The gap at equal rank over rho d^2 against a/d, where every size falls on one parabola."""
-    from experiments import style
-
-    fine = [i / 200 for i in range(201)]
-    axis.plot(fine, [a * a for a in fine], color="black", label=r"closed form, $(a/d)^2$")
-    for marker, (size, said) in zip(style.MARKERS, prediction["sizes"].items(), strict=False):
-        d, scale = said["d"], said["rho"] * said["d"] ** 2
-        label = f"$d={d}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$"
-        exact = [
-            measurement["exact"][f"{size}/skipv1/a{a}"]["explained"]
-            - measurement["exact"][f"{size}/mha/a{a}"]["explained"]
-            for a in range(d + 1)
-        ]
-        axis.plot([a / d for a in range(d + 1)], [g / scale for g in exact], "x", color="black", markersize=7)
-        if f"{size}/mha/a0" not in measurement["trained"]:
-            continue
-        intervals = [t_interval(_gaps(measurement["trained"], size, a)) for a in range(d + 1)]
-        axis.errorbar(
-            [a / d for a in range(d + 1)],
-            [i.mean / scale for i in intervals],
-            yerr=[i.half_width / scale for i in intervals],
-            fmt=marker,
-            color=style.SKIPV1["color"],
-            markerfacecolor="white",
-            label=f"trained, {label}",
-        )
-    axis.plot([], [], "x", color="black", markersize=7, label="exact minimisation, all sizes")
-    axis.set_xlabel("$a/d$")
-    axis.set_ylabel(r"gap at equal rank  /  $\rho d^2$")
-    axis.set_title("Gap at equal rank, all sizes")
-
-
-def _draw_bound(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """The paper's bound against the one gap that it bounds, MHA at rank a to SkipV1Former's optimum."""
-    from experiments import style
-
-    said = prediction["sizes"][prediction["shown"]]
-    d, rho, points = said["d"], said["rho"], said["ranks"]
-    fine = [d * i / 200 for i in range(201)]
-    axis.plot(fine, [rho * (d * d - a * (d - a)) for a in fine], color="black", label="closed form")
-    trained = measurement["trained"]
-    best = trained[f"{prediction['shown']}/skipv1/a{d}"]
-    intervals = []
-    for a in range(d + 1):
-        mha = trained[f"{prediction['shown']}/mha/a{a}"]
-        intervals.append(t_interval([b - m for b, m in zip(best, mha, strict=True)]))
-    axis.errorbar(
-        range(d + 1),
-        [i.mean for i in intervals],
-        yerr=[i.half_width for i in intervals],
-        fmt="o",
-        color=style.SKIPV1["color"],
-        markerfacecolor="white",
-        label="trained, 95 % interval",
-    )
-    axis.errorbar(
-        range(d + 1),
-        [p["paper_bound"] for p in points],
-        yerr=[1.96 * p["paper_bound_stderr"] for p in points],
-        fmt="D",
-        markersize=4,
-        linewidth=1.2,
-        label="the paper's lower bound",
-        **style.BOUND,  # type: ignore[arg-type]
-    )
-    axis.set_yscale("log")
-    axis.set_xticks(range(d + 1))
-    axis.set_xlabel("rank $a$ of MHA")
-    axis.set_ylabel("gap to SkipV1Former's optimum ($y^2$)")
-    axis.set_title(f"The paper's bound, $d={d}$")
+        return draw(prediction, measurement)
 
 
 EXPERIMENT: Any = SkipV1Gap()

@@ -43,7 +43,7 @@ _DETECTS = f"{ALTERED:.0%} of the share explained, at every context length and w
 PROFILES = {
     "smoke": Profile(Config(2, (4, 32), (4, 32), (1, 2, 3), Training(4000, 262_144)), 8, 30, _DETECTS),
     "cpu": Profile(
-        Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(5000, 131_072)),
+        Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(3500, 131_072)),
         8,
         120,
         _DETECTS,
@@ -174,7 +174,7 @@ class SkipV1Limit:
             )
             widths = prediction["widths"]
             over_d.plot(
-                [x["d"] for x in widths], [x[toy] for x in widths], marker=marker, label=f"{name}, closed form", **look
+                [x["d"] for x in widths], [x[toy] for x in widths], label=f"{name}, closed form", **look
             )
             limit = [measurement["exact"][_key(x, toy)]["explained"] / x["d"] ** 2 for x in widths]
             over_d.plot([x["d"] for x in widths], limit, "x", color="black", markersize=7, zorder=4)
@@ -183,7 +183,9 @@ class SkipV1Limit:
             axis.axhline(0.25, color="#999999", linewidth=0.8)
             axis.set_ylim(-0.03, 1.12)
             axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
-        over_n.annotate("one quarter", (low, 0.25), xytext=(2, 3), textcoords="offset points", fontsize=7.5)
+        over_n.annotate(
+            "one quarter", (high, 0.25), xytext=(0, 4), textcoords="offset points", ha="right", fontsize=7.5
+        )
         over_n.set_xscale("log", base=2)
         over_n.set_xlabel("context length $n$ (pairs)")
         over_n.set_title(f"Against context length, $d={d}$, $\\sigma={sigma:g}$")

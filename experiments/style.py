@@ -41,10 +41,10 @@ RC = {
 matplotlib.rcParams.update(RC)
 
 
-def figure(columns: int, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
-    """One row of panels, with room for a legend under each."""
-    fig = Figure(figsize=(width * columns, height), layout="constrained")
-    return fig, list(fig.subplots(1, columns, squeeze=False)[0])
+def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
+    """Panels of width x height inches, row by row, with room for a legend under each."""
+    fig = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return fig, list(fig.subplots(rows, columns, squeeze=False).flat)
 
 
 def finish(axes: list[Axes]) -> None:
