@@ -73,10 +73,12 @@ def optimum() -> Json:
     sampled_seconds = time.perf_counter() - started
     for i, (toy, rank) in enumerate(points):
         reached["sampled"][toy, rank] = losses[toy].value(_population_weights(toys, i))
-    misses = {side: [f"{t}/a{r}" for t, r in points if values[t, r] > allowed[t, r]] for side, values in reached.items()}
+    misses = {
+        side: [f"{t}/a{r}" for t, r in points if values[t, r] > allowed[t, r]] for side, values in reached.items()
+    }
     return {
         "name": "optimum",
-        "what": f"time to within {WITHIN:.0%} of the optimum, d={D}, n={N}, sigma={SIGMA}, all ranks, MHA and SkipV1Former",
+        "what": f"time to within {WITHIN:.0%} of the optimum, d={D}, n={N}, sigma={SIGMA}, all ranks, both toys",
         "baseline": f"stacked sampled training, {config.steps} steps of {config.batch} prompts",
         "seconds": {"sampled training (baseline)": sampled_seconds, "exact minimisation": exact_seconds},
         "ratios": {"exact minimisation": sampled_seconds / exact_seconds},

@@ -92,7 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("ids", nargs="*", metavar="ID", help="ledger entries (default: all)")
 
     report = add(
-        "report", _report, "write the one-page report from finished runs", "crosslayer report --out runs", shows_json=False
+        "report",
+        _report,
+        "write the one-page report from finished runs",
+        "crosslayer report --out runs",
+        shows_json=False,
     )
     report.add_argument("--out", type=Path, default=DEFAULT_OUT, help="the folder that was given to `run`")
 
@@ -148,18 +152,22 @@ def _run(options: argparse.Namespace) -> int:
     if options.all == bool(options.names):
         raise UserError("name experiments, or give --all, but not both")
     experiments = [registry.load(name) for name in (registry.MODULES if options.all else options.names)]
+    from experiments.protocol import worst
     from experiments.runs import execute
 
-    results = []
+    results, failed = [], False
     for experiment in experiments:
         run, checks = execute(experiment, options.profile, options.seeds, options.out)
-        results.append({"experiment": experiment.name, "folder": str(run.path), "checks": [c.to_json() for c in checks]})
+        failed |= worst(checks) == "fail"
+        results.append(
+            {"experiment": experiment.name, "folder": str(run.path), "checks": [c.to_json() for c in checks]}
+        )
         if not options.json:
             _print_checks(experiment.title, checks)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
-    return int(any(check["verdict"] == "fail" for result in results for check in result["checks"]))
+    return int(failed)
 
 
 def _print_checks(title: str, checks: list[Check]) -> None:
@@ -186,7 +194,9 @@ def _print_checks(title: str, checks: list[Check]) -> None:
     if not console.is_terminal:
         console = Console(width=120)  # a log file has no edge to wrap at
     console.print(table)
-    console.print("Each line shows the point that uses most of its tolerance; summary.json holds them all.", style="dim")
+    console.print(
+        "Each line shows the point that uses most of its tolerance; summary.json holds them all.", style="dim"
+    )
 
 
 def _predict(options: argparse.Namespace) -> int:

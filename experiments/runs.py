@@ -93,9 +93,7 @@ def execute(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     return run, _carry_through(experiment, profile, seeds, config, run)
 
 
-def _carry_through(
-    experiment: Experiment, profile: Profile, seeds: int, config: Json, run: RunFolder
-) -> list[Check]:
+def _carry_through(experiment: Experiment, profile: Profile, seeds: int, config: Json, run: RunFolder) -> list[Check]:
     started, resumed = time.monotonic(), run.has("config.json")
     if not resumed:
         run.write("config.json", config)

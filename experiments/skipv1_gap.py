@@ -43,9 +43,7 @@ _SMALL, _MIDDLE, _LARGE = Size(3, 8, 0.3), Size(4, 16, 0.0), Size(5, 20, 0.5)
 _DETECTS = f"{ALTERED:.0%} of the explained signal, at every rank"
 
 PROFILES = {
-    "smoke": Profile(
-        Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=5000, held_out=131_072)), 8, 30, _DETECTS
-    ),
+    "smoke": Profile(Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=5000, held_out=131_072)), 8, 30, _DETECTS),
     "cpu": Profile(
         Config(
             (_SMALL, _MIDDLE, _LARGE, Size(8, 40, 0.2)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,7 +27,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     return fig
 
 
-def _bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit: float = 1.0, **look: object) -> None:
+def _bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit: float = 1.0, **look: Any) -> None:
     """Hollow markers with 95 % intervals over seeds."""
     axis.errorbar(
         x,
@@ -34,7 +35,7 @@ def _bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit
         yerr=[i.half_width / unit for i in intervals],
         linestyle="none",
         markerfacecolor="white",
-        **look,  # type: ignore[arg-type]
+        **look,
     )
 
 
@@ -50,14 +51,16 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     curves = {"mha": [zero - rho * a * (d - a) for a in fine], "skipv1": [zero - rho * a * d for a in fine]}
     ranks = range(d + 1)
     for toy, (name, look, marker) in TOYS.items():
-        axis.plot(fine, curves[toy], label=f"{name}, closed form", **look)  # type: ignore[arg-type]
+        axis.plot(fine, curves[toy], label=f"{name}, closed form", **look)
         keys = [f"{shown}/{toy}/a{rank}" for rank in ranks]
         _crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
         intervals = [t_interval([zero - v for v in measurement["trained"][key]]) for key in keys]
         _bars(axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
     _crosses(axis, [], [], "exact minimisation")
     axis.axhline(zero, color="#999999", linewidth=0.8)
-    axis.annotate("predicting zero", (d / 2, zero), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=7.5)
+    axis.annotate(
+        "predicting zero", (d / 2, zero), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=7.5
+    )
     axis.set_xticks(ranks)
     axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
     axis.set_ylabel(r"loss  $E\,\|y_{n+1}-\hat{y}_{n+1}\|^2$  (units of $y^2$)")
@@ -90,8 +93,8 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
     d = said["d"]
     axis.axhspan(-100 * TRAINED_SLACK, 100 * TRAINED_SLACK, color="#ececec", zorder=0, label="allowed slack")
     for level in (-100 * ALTERED, 100 * ALTERED):
-        axis.axhline(level, **{**style.BOUND, "linewidth": 1.2})  # type: ignore[arg-type]
-    axis.plot([], [], **style.BOUND, label="closed form altered by 2 %")  # type: ignore[arg-type]
+        axis.axhline(level, **{**style.BOUND, "linewidth": 1.2})
+    axis.plot([], [], **style.BOUND, label="closed form altered by 2 %")
     for shift, (toy, (name, look, marker)) in zip((-0.08, 0.08), TOYS.items(), strict=True):
         ranks = [a for a in range(d + 1) if said["ranks"][a][toy] > 0]
         signals = [said["ranks"][a][toy] for a in ranks]
@@ -133,7 +136,7 @@ def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
         markersize=4,
         linewidth=1.2,
         label="the paper's lower bound, 95 %",
-        **style.BOUND,  # type: ignore[arg-type]
+        **style.BOUND,
     )
     axis.set_yscale("log")
     axis.set_xticks(range(d + 1))

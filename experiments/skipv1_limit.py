@@ -173,9 +173,7 @@ class SkipV1Limit:
                 label=f"{name}, trained, 95 %",
             )
             widths = prediction["widths"]
-            over_d.plot(
-                [x["d"] for x in widths], [x[toy] for x in widths], label=f"{name}, closed form", **look
-            )
+            over_d.plot([x["d"] for x in widths], [x[toy] for x in widths], label=f"{name}, closed form", **look)
             limit = [measurement["exact"][_key(x, toy)]["explained"] / x["d"] ** 2 for x in widths]
             over_d.plot([x["d"] for x in widths], limit, "x", color="black", markersize=7, zorder=4)
         for axis in (over_n, over_d):

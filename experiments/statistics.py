@@ -1,4 +1,4 @@
-"""The statistics of every comparison: a mean over paired seeds with a t interval, corrected for the number of checks."""
+"""The statistics of every comparison: a mean over paired seeds, its t interval, corrected for the number of checks."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -14,12 +15,12 @@ from matplotlib.figure import Figure
 from experiments.runs import write_atomically
 
 # Black against a mid grey-blue and a light orange: apart in colour, in brightness and in line style.
-MHA = {"color": "#1a1a1a", "linestyle": "--"}
-SKIPV1 = {"color": "#2f7fb8", "linestyle": "-"}
-BOUND = {"color": "#d98a2b", "linestyle": ":"}
+MHA: dict[str, Any] = {"color": "#1a1a1a", "linestyle": "--"}
+SKIPV1: dict[str, Any] = {"color": "#2f7fb8", "linestyle": "-"}
+BOUND: dict[str, Any] = {"color": "#d98a2b", "linestyle": ":"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
-RC = {
+RC: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
@@ -38,7 +39,7 @@ RC = {
 }
 
 
-matplotlib.rcParams.update(RC)
+matplotlib.rcParams.update(RC)  # type: ignore[arg-type]
 
 
 def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:

@@ -123,10 +123,10 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
             at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
     chunk = 16 * 1024
     chunks = -(-training.held_out // chunk)
-    explained = 0.0
     with progress("held-out prompts", chunks) as at:
         for i in range(chunks):
-            explained = explained + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
+            part = explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
+            explained = part if i == 0 else explained + part
             at(i + 1)
-    values = iter(float(explained[toys.locate[i]]) for i in range(len(specs)))  # type: ignore[index]
+    values = iter(float(explained[toys.locate[i]]) for i in range(len(specs)))
     return {point.key: [next(values) for _ in range(seeds)] for point in points}

@@ -30,7 +30,7 @@ class RegressionTask:
     def sample(self, batch: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Prompts:
         """`batch` fresh prompts, each with its own W*, on the generator's device."""
         d, columns = self.d, self.n + 1
-        x, noise, w = generator.normal((batch, d, 2 * columns + d), dtype).split([columns, columns, d], dim=-1)
+        x, noise, w = generator.normal((batch, d, 2 * columns + d), dtype).tensor_split([columns, 2 * columns], dim=-1)
         return Prompts(x, w @ x + self.sigma * noise, w)
 
 

@@ -64,7 +64,7 @@ class PopulationLoss:
 
     def _number(self, x: Any) -> Any:
         """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
-        return x if self._dtype == object else float(x)
+        return x if self._dtype.hasobject else float(x)
 
     @property
     def constant(self) -> float:
@@ -104,9 +104,7 @@ class PopulationLoss:
         value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.constant)
         by_ka = by_right[0::2, :d] + np.einsum("ij,hjk->hik", compress, by_right[1::2])
         ka = weights.k @ weights.a
-        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2]) + np.einsum(
-            "hij,hkj->ik", ka, by_right[1::2]
-        )
+        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2]) + np.einsum("hij,hkj->ik", ka, by_right[1::2])
         by_k = by_ka @ weights.a.T
         by_a = by_compress[: weights.rank, :d] + np.einsum("hji,hjk->ik", weights.k, by_ka)
         return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)

@@ -63,8 +63,12 @@ of A.  Its bound on the gap uses the rank of the d x d matrix P, not of the line
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
 from theory.sizes import check_sizes
+
+Number = float | Fraction
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Estimate:
     method: str
 
 
-def signal_share(d: int, n: int, sigma: float) -> float:
+def signal_share(d: int, n: int, sigma: Number) -> Any:
     """rho = n / (n + d + 1 + sigma^2): the share of each entry of W* that a linear read of S_yx explains."""
     check_sizes(d, n, sigma)
     return n / (n + d + 1 + sigma**2)

@@ -11,10 +11,10 @@ import numpy as np
 from theory.moments import Array
 from theory.population import Weights
 from theory.sizes import InvalidSize, check_sizes
-from theory.skipv1 import signal_share
+from theory.skipv1 import Number, signal_share
 
 
-def skipv1_optimal(d: int, n: int, sigma: float, rank: int) -> Weights:
+def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
     """Weights of the heads `plan.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
@@ -27,7 +27,7 @@ def skipv1_optimal(d: int, n: int, sigma: float, rank: int) -> Weights:
     )
 
 
-def mha_approaching(d: int, n: int, sigma: float, rank: int, beta: float) -> Weights:
+def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Weights:
     """Weights of the heads `plan.MHA` whose loss is inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6).
 
     The second head is switched off: one is enough.
@@ -43,7 +43,7 @@ def mha_approaching(d: int, n: int, sigma: float, rank: int, beta: float) -> Wei
     )
 
 
-def quaternion_heads(c: float, n: int) -> Weights:
+def quaternion_heads(c: Number, n: int) -> Weights:
     """Two MHA heads at d = 4, a = 4 that estimate W0 = c I by P = nu c tr(S_xx) I, nu = 1/(4n + 2).
 
     With i and j the left multiplications by two quaternion units, S + i S i^T + j (S + i S i^T) j^T = tr(S) I for every
@@ -54,10 +54,12 @@ def quaternion_heads(c: float, n: int) -> Weights:
     j = np.array([[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
     eye = _eye(4, c)
     nu = c / (4 * n + 2)
-    return Weights(a=eye @ i, b=eye[4:], w=np.stack([nu * eye, nu * (eye @ j)]), k=np.stack([eye @ i.T, eye @ j.T @ i.T]))
+    return Weights(
+        a=eye @ i, b=eye[4:], w=np.stack([nu * eye, nu * (eye @ j)]), k=np.stack([eye @ i.T, eye @ j.T @ i.T])
+    )
 
 
-def mha_excess(d: int, n: int, sigma: float, rank: int, beta: float) -> float:
+def mha_excess(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Number:
     """rho lambda a (d-a) / beta^2: how far `mha_approaching` stays above the infimum."""
     check_sizes(d, n, sigma, rank)
     rho = signal_share(d, n, sigma)
@@ -78,7 +80,7 @@ def unattained_witness(a: Array) -> Array:
     if not 0 < rank < d:
         raise InvalidSize(f"the witness exists for 0 < rank < d, got rank {rank} and d {d}")
     square, rest = a[:, :rank], a[:, rank:]
-    u, singular, vt = np.linalg.svd(square)
+    _, singular, vt = np.linalg.svd(square)
     s = np.zeros((d, d))
     if singular[-1] <= singular[0] * rank * np.finfo(float).eps:
         s[:rank, rank] = vt[-1]

@@ -82,7 +82,7 @@ CLAIMS = (
                 "symbolic",
                 "the closed forms differ by rho a^2, as polynomials in a and d",
                 check.gap_identity,
-                states=lambda a, d: a**2,
+                states=lambda a, _d: a**2,
                 control=lambda a, d: a * d,
                 wrong="rho a d, which forgets what MHA explains",
             ),
@@ -192,7 +192,7 @@ CLAIMS = (
         id="skipv1.fixed-compression",
         paper=PAPER,
         place="appendix A.1, Theorem 2 as printed: minima over W_Q, W_K, W_V, H; c independent of A and B",
-        statement="With A and B fixed and equal for both models, the gap has a positive lower bound independent of A, B.",
+        statement="With A and B fixed and equal for both models, the gap has a positive lower bound independent of them.",
         assumes=W0_ZERO,
         verdict="refuted",
         correction="At A = 0 both models predict zero and there is no gap.  The proof minimises over A and B, and so "
@@ -223,7 +223,7 @@ CLAIMS = (
         statement="The loss is a constant plus E ||P - W_D||^2, W_D being ridge regression with strength sigma^2.",
         assumes="W0 = 0",
         verdict="corrected",
-        correction="True at W0 = 0 with strength sigma^2 (the posterior mean).  The proof of Lemma 2 writes sigma I for "
+        correction="True at W0 = 0 with strength sigma^2 (the posterior mean).  Lemma 2's proof writes sigma I for "
         "sigma^2 I, and at W0 != 0 the posterior mean is W0 + (S_yx - W0 S_xx)(S_xx + sigma^2 I)^-1.",
         evidence=(
             Evidence(
@@ -248,7 +248,7 @@ CLAIMS = (
         id="skipv1.lemma2-parity",
         paper=PAPER,
         place="appendix A.1, Lemma 2",
-        statement="The part of P that is even in Y and the part of P - W* that is odd in Y add up without a cross term.",
+        statement="The part of P that is even in Y and the odd part of P - W* add up without a cross term.",
         assumes="W0 = 0",
         verdict="corrected",
         correction="True at W0 = 0.  At W0 != 0, W* is not odd, and the even part is needed to explain W0.",
@@ -278,8 +278,8 @@ CLAIMS = (
         statement="The odd part of SkipV1Former's P is H_2 = sum_h W^h Y X^T A^T M_1^h.",
         assumes="none",
         verdict="corrected",
-        correction="That is the skip head's part alone, summed over both heads.  The ordinary head adds what it adds in "
-        "MHA: N_3' = W_1^1 A X Y^T B^T M_2^1 + W_2^1 B Y X^T A^T M_1^1 + W^2 Y X^T A^T M_1^2, as the proof has it.",
+        correction="That is the skip head's part alone, summed over both heads.  The ordinary head adds what it adds "
+        "in MHA: N_3' = W_1^1 A X Y^T B^T M_2^1 + W_2^1 B Y X^T A^T M_1^1 + W^2 Y X^T A^T M_1^2, as the proof has it.",
         evidence=(
             Evidence(
                 "symbolic",

@@ -1,4 +1,4 @@
-"""Checks behind the ledger's entries on the theorem itself.  Each takes a version of the claim: see `ledger.Evidence`."""
+"""Checks behind the ledger's entries on the theorem.  Each takes a version of the claim: see `ledger.Evidence`."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
     )
 
 
-def explained_at_minimum(
-    heads: Heads, d: int, n: int, sigma: float, a: int, w0: Any = None, starts: int = 8
-) -> float:
+def explained_at_minimum(heads: Heads, d: int, n: int, sigma: float, a: int, w0: Any = None, starts: int = 8) -> float:
     """How far the exact minimum lies below predicting zero."""
     loss = PopulationLoss(PromptMoments(d, n, sigma, w0), heads)
     return loss.constant - minimise(loss, a, starts=starts).value
@@ -119,7 +117,7 @@ def witness_exists(which: str) -> bool:
             elif kind == "square only":
                 matrix[:, a:] = 0
             s = unattained_witness(matrix) if which == "theory" else np.zeros((d, d))
-            size = np.linalg.norm(s) * np.linalg.norm(matrix) ** 2
+            size = float(np.linalg.norm(s) * np.linalg.norm(matrix) ** 2)
             zero = np.linalg.norm(matrix @ s @ matrix.T) <= 100 * d * np.finfo(float).eps * max(size, 1)
             if not (zero and np.allclose(s, s.T) and not s[:a, :a].any() and np.linalg.norm(s[:a, a:]) > 1e-9 * size):
                 return False

@@ -38,7 +38,7 @@ def keeping_x_keeps_y(y_stays: bool) -> bool:
     x = sympy.Matrix(2, 2, sympy.symbols("x_:4"))
     y = sympy.Matrix(sympy.symbols("y_:2"))
     kept = (x * x.inv()).applyfunc(sympy.cancel)  # the only matrix N with N X = X
-    return (kept * y == y) is y_stays
+    return bool(kept * y == y) is y_stays
 
 
 def posterior_mean(strength: Callable[[Any], Any]) -> bool:
@@ -56,7 +56,7 @@ def ridge_orthogonality(power: int) -> bool:
 
     n, sigma = 5, 0.6
     value, error = quad(lambda s: chi2.pdf(s, n) * (s**2 + sigma**2 * s) / (s + sigma**power), 0, np.inf)
-    return abs(value - n) <= 10 * error
+    return bool(abs(value - n) <= 10 * error)
 
 
 def even_part_uncorrelated(w0: int) -> bool:
@@ -86,7 +86,7 @@ def _odd_formula(x: Array, y: Array, w: Weights, source: str) -> Array:
     yx = y @ x.T
     m1 = [k[:rank] @ a for k in w.k]
     if source == "lemma":
-        return sum(w.w[h] @ yx @ a.T @ m1[h] for h in range(2))  # type: ignore[return-value]
+        return w.w[0] @ yx @ a.T @ m1[0] + w.w[1] @ yx @ a.T @ m1[1]
     m2 = w.k[0][rank:] @ a
     top, bottom = w.w[0][:, :rank], w.w[0][:, rank:]
     odd: Array = top @ a @ yx.T @ b.T @ m2 + bottom @ b @ yx @ a.T @ m1[0] + w.w[1] @ yx @ a.T @ m1[1]
@@ -143,7 +143,7 @@ def paper_weights_loss(first: float) -> bool:
     step, unit = skipv1.signal_share(d, n, sigma) / n, _paper_weights(d, first)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     value = loss.value(Weights(unit.a, unit.b, step * unit.w, unit.k))
-    return abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.constant
+    return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.constant)
 
 
 def row_moment(anisotropic: int) -> bool:
@@ -153,7 +153,8 @@ def row_moment(anisotropic: int) -> bool:
     n, sigma, w = engine.n, engine.sigma, engine.w0[0]
     round_part = n * (n + d + 1 + sigma**2 + sum(x**2 for x in w))
     return all(
-        engine.expect(("yx", 0, j), ("yx", 0, m)) == (round_part if j == m else 0) + anisotropic * n * (n + 1) * w[j] * w[m]
+        engine.expect(("yx", 0, j), ("yx", 0, m))
+        == (round_part if j == m else 0) + anisotropic * n * (n + 1) * w[j] * w[m]
         for j in range(d)
         for m in range(d)
     )
@@ -202,7 +203,7 @@ def _tail(kind: str, singular: Array) -> float:
 
 
 def tail_of_identity(kind: str) -> bool:
-    return 2.0 >= _tail(kind, np.ones(2))
+    return _tail(kind, np.ones(2)) <= 2.0
 
 
 def tail_of_random(kind: str) -> bool:

@@ -41,7 +41,7 @@ class ToySpec:
 
 @dataclass(frozen=True)
 class InitScales:
-    """Initial sizes: rows of A and B are orthogonal with norm `embedding`; K^h is `key` (I ; 0) plus a tenth of that
+    """Initial sizes: rows of A, B are orthogonal with norm `embedding`; K^h is `key` (I ; 0) plus a tenth of that
     in Gaussian noise; W^h is zero, so that every toy starts by predicting zero.
 
     Large rows shrink the even part of P, which only hurts (it falls like 1/(||A|| ||B||) at a fixed odd part), and K
@@ -60,13 +60,19 @@ class StackedToys(nn.Module):
     Raises ValueError if the toys do not all have the same number of heads, or a rank exceeds its d.
     """
 
+    u: nn.Parameter
+    w: nn.Parameter
+    k: nn.Parameter
+    mask_u: Tensor
+    mask_w: Tensor
+    mask_k: Tensor
     copied: Tensor
     raw: Tensor
 
     def __init__(
         self,
         specs: Sequence[ToySpec],
-        init: InitScales = InitScales(),  # noqa: B008 - frozen
+        init: InitScales = InitScales(),
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
@@ -144,8 +150,8 @@ class StackedToys(nn.Module):
         s_m = _per_prompt(m, moments[..., :d, :d], batch)
         s_q = _per_prompt(q, moments, batch)
         read = (self.copied + self.raw) * s_m + self.copied * (s_q @ u.mT) + self.raw * s_q[..., d:]
-        out = (read @ (self.w * self.mask_w).mT).sum(0)
-        return out.unflatten(-2, (batch, queries))
+        out: Tensor = (read @ (self.w * self.mask_w).mT).sum(0)
+        return out.view(*out.shape[:-2], batch, queries, d)
 
     def losses(self, moments: Tensor, prompts: Prompts) -> Tensor:
         """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M).  Unused slots predict zero."""

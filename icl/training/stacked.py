@@ -17,13 +17,12 @@ from torch import Tensor
 
 from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
 
-
 EVAL_BATCH = 64  # what keeps the intermediates of some hundred toys in a core's cache
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """steps of `batch` fresh prompts a stream; the clip is on the gradient norm of one toy, in units of its zero loss."""
+    """`steps` steps of `batch` fresh prompts a stream; `clip` bounds a toy's gradient norm, in zero losses."""
 
     steps: int = 3000
     batch: int = 64
@@ -115,12 +114,12 @@ def train(
         window += losses.detach()
         if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
             if checkpoint is not None and (save_when(step + 1) or step + 1 == config.steps):
-                _save(checkpoint, toys, adam, step + 1)
+                _save(checkpoint, adam, step + 1)
             yield Progress(step + 1, window / (step + 1 - since))
             window, since = torch.zeros_like(window), step + 1
 
 
-def _save(path: Path, toys: StackedToys, adam: StackedAdam, step: int) -> None:
+def _save(path: Path, adam: StackedAdam, step: int) -> None:
     temporary = path.with_suffix(".part")
     tensors = {**{n: p.detach() for n, p in adam.parameters.items()}, **adam.state()}
     save_file(tensors, temporary, metadata={"step": str(step)})

@@ -74,7 +74,9 @@ def test_sandwich_contains_the_wishart_one(d, n, seed):
     m = np.zeros((2 * d, 2 * d))
     m[:d, :d] = rng.standard_normal((d, d))
     block = PromptMoments(d, n, 0.7, rng.standard_normal((d, d))).sandwich(m)[:d, :d]
-    np.testing.assert_allclose(block, wishart_sandwich(m[:d, :d], np.eye(d), n), rtol=0, atol=1e-12 * np.abs(block).max())
+    np.testing.assert_allclose(
+        block, wishart_sandwich(m[:d, :d], np.eye(d), n), rtol=0, atol=1e-12 * np.abs(block).max()
+    )
 
 
 @given(st.integers(1, 5), st.integers(0, 999))

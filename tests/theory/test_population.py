@@ -130,7 +130,9 @@ def test_best_readout_is_stationary_and_no_worse(d, data, seed):
 def test_scales_to_d_16():
     """No d^6 tensors: one value and gradient at d = 16 is a matter of milliseconds; here only that it is finite."""
     rng = np.random.default_rng(0)
-    value, gradient = PopulationLoss(PromptMoments(16, 40, 0.3), SKIPV1).value_and_gradient(random_weights(rng, 16, 8, 2))
+    value, gradient = PopulationLoss(PromptMoments(16, 40, 0.3), SKIPV1).value_and_gradient(
+        random_weights(rng, 16, 8, 2)
+    )
     assert np.isfinite(value)
     assert all(np.isfinite(g).all() for g in gradient.arrays())
 

@@ -75,7 +75,9 @@ def test_witness_has_the_three_properties(d, data, seed):
     assert np.array_equal(s, s.T)
     assert not s[:rank, :rank].any()
     assert np.linalg.norm(s[:rank, rank:]) > 1e-9 * size
-    assert np.linalg.norm(a @ s @ a.T) <= 1e-12 * (1 + np.linalg.norm(a) ** 2) * size * np.linalg.cond(s[:rank, rank:] + 0)
+    assert np.linalg.norm(a @ s @ a.T) <= 1e-12 * (1 + np.linalg.norm(a) ** 2) * size * np.linalg.cond(
+        s[:rank, rank:] + 0
+    )
 
 
 def test_witness_needs_room():

@@ -1,0 +1,146 @@
+"""The command line's contract: results, one line for bad input, and quick answers."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import claims
+from experiments.claims.ledger import Claim, Evidence
+from experiments.cli import main
+
+EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_predict_prints_the_contract_s_keys(capsys):
+    assert main(["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result) == {"mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima", "rho", "paper_bound"}
+    assert round(result["mha"], 3) == 7.947
+    assert round(result["skipv1"], 3) == 5.300
+    assert result["paper_bound"] is None
+
+
+def test_predict_with_the_paper_s_bound(capsys):
+    assert main([*EXAMPLE, "--paper-bound", "--json"]) == 0
+    bound = json.loads(capsys.readouterr().out)["paper_bound"]
+    assert set(bound) == {"value", "stderr", "method"}
+    assert 0 < bound["value"] < 4.632
+    assert bound["stderr"] > 0
+    assert main(["predict", "skipv1", "--d", "512", "--n", "8", "--sigma", "0"]) == 0
+    assert "MHA at rank a" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 4", "rank must be a whole number from 0 to d = 3, got 4"),
+        ("predict skipv1 --d 3 --n 0 --sigma 0.3 --rank 1", "n must be a whole number of at least 1, got 0"),
+        ("predict skipv1 --d 3 --n 8 --sigma -1 --rank 1", "sigma must be a finite number of at least 0"),
+        ("predict skipv1 --d 3 --n 8 --sigma nan --rank 1", "sigma must be a finite number of at least 0, got nan"),
+        ("predict skipv1 --d 3 --n 8 --sigma big", "must be a number, got 'big'"),
+        ("predict skipv1 --d 0 --n 8 --sigma 0", "d must be a whole number of at least 1, got 0"),
+        ("predict skipv1 --d 2.5 --n 8 --sigma 0", "must be a whole number, got '2.5'"),
+        ("predict skipv2 --d 3 --n 8 --sigma 0.3", "unknown theorem 'skipv2'"),
+        ("predict skipv1 --n 8 --sigma 0.3", "--d"),
+        ("run nothing", "unknown experiment 'nothing'; there are skipv1-gap, skipv1-limit"),
+        ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
+        ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be at least 2"),
+        ("run", "name experiments, or give --all"),
+        ("run skipv1-gap --all", "not both"),
+        ("verify no.such.entry", "unknown ledger entry 'no.such.entry'"),
+        ("bench --threads 0", "--threads must be at least 1"),
+        ("dance", "invalid choice: 'dance'"),
+        ("", "COMMAND"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, says, capsys):
+    try:
+        status = main(arguments.split())
+    except SystemExit as stop:
+        status = stop.code
+    out, err = capsys.readouterr()
+    assert status == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert not out
+
+
+@pytest.mark.parametrize("command", ["run skipv1-limit --profile smoke --out", "report --out"])
+def test_an_unwritable_folder_is_one_line(command, tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert main([*command.split(), str(blocked / "runs")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", ["--help", "list", "predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 2"])
+def test_quick_commands_import_nothing_heavy(arguments):
+    """That they answer in under half a second is measured by hand; here: what made them slow stays out."""
+    code = (
+        "import sys\nfrom experiments.cli import main\n"
+        f"try: main({arguments.split()!r})\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'scipy', 'matplotlib', 'sympy', 'jinja2'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_every_command_has_help_with_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    assert {"list", "run", "predict", "verify", "report", "bench"} <= set(commands)
+    for command in commands:
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        assert "example: crosslayer" in capsys.readouterr().out
+
+
+def test_list_as_json(capsys):
+    assert main(["list", "--json"]) == 0
+    names = [e["name"] for e in json.loads(capsys.readouterr().out)]
+    assert names == ["skipv1-gap", "skipv1-limit"]
+
+
+def test_verify_shows_and_counts(capsys):
+    assert main(["verify", "skipv1.eckart-young", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["verdict"] == "refuted"
+    assert all(check["ok"] and check["control"] for check in entry["checks"])
+
+
+def test_verify_fails_when_a_verdict_no_longer_holds(monkeypatch, capsys):
+    evidence = Evidence("numeric", "two is one", lambda v: v == 1, states=2, control=3, wrong="three")
+    wrong = Claim("wrong", "p", "here", "s", "none", "verified", "", (evidence,))
+    monkeypatch.setitem(claims.LEDGER, "wrong", wrong)
+    assert main(["verify", "wrong"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL" in out
+    assert "two is one: does not hold" in out
+
+
+def test_report_is_one_self_contained_page(smoke, monkeypatch, capsys):
+    _, folder = smoke
+    out = folder.parent.parent
+    few = {i: claims.LEDGER[i] for i in ("skipv1.eckart-young", "skipv1.lemma3-isotropy")}
+    monkeypatch.setattr(claims, "LEDGER", few)
+    assert main(["report", "--out", str(out)]) == 0
+    assert str(out / "report.html") in capsys.readouterr().out
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 1
+    assert 'src="http' not in page
+    for text in ("skipv1.eckart-young", "trained, mha, d3-n8-s0.3", "exact/d3-n8-s0.3/skipv1/a3", "commit"):
+        assert text in page
+
+
+def test_report_without_runs_says_what_to_do(tmp_path, capsys):
+    assert main(["report", "--out", str(tmp_path)]) == 2
+    assert "crosslayer run --all" in capsys.readouterr().err
