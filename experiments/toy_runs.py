@@ -88,6 +88,8 @@ def minimise_all(points: Sequence[Point], starts: int, run: RunFolder) -> Json:
 
 def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
     """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
+    import torch
+
     from icl.models.stacked import StackedToys, ToySpec
     from icl.tasks import RegressionTask
     from icl.training.stacked import EVAL_BATCH, TrainConfig, explained_signal, train
@@ -123,10 +125,10 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
             at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
     chunk = 16 * 1024
     chunks = -(-training.held_out // chunk)
+    explained = torch.zeros((), dtype=torch.float64)
     with progress("held-out prompts", chunks) as at:
         for i in range(chunks):
-            part = explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
-            explained = part if i == 0 else explained + part
+            explained = explained + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
             at(i + 1)
     values = iter(float(explained[toys.locate[i]]) for i in range(len(specs)))
     return {point.key: [next(values) for _ in range(seeds)] for point in points}

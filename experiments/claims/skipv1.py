@@ -192,7 +192,7 @@ CLAIMS = (
         id="skipv1.fixed-compression",
         paper=PAPER,
         place="appendix A.1, Theorem 2 as printed: minima over W_Q, W_K, W_V, H; c independent of A and B",
-        statement="With A and B fixed and equal for both models, the gap has a positive lower bound independent of them.",
+        statement="With A and B fixed and equal for both models, the gap has a positive bound independent of them.",
         assumes=W0_ZERO,
         verdict="refuted",
         correction="At A = 0 both models predict zero and there is no gap.  The proof minimises over A and B, and so "

@@ -45,8 +45,8 @@ class InitScales:
     in Gaussian noise; W^h is zero, so that every toy starts by predicting zero.
 
     Large rows shrink the even part of P, which only hurts (it falls like 1/(||A|| ||B||) at a fixed odd part), and K
-    near (I ; 0) keeps the sign of every direction of A^T K A.  From rows of norm 1 the same training ends 1 to 3 % of the
-    signal short.
+    near (I ; 0) keeps the sign of every direction of A^T K A.  From rows of norm 1 the same training ends 1 to 3 %
+    of the signal short.
     """
 
     embedding: float = 8.0

@@ -8,7 +8,7 @@ from experiments import bench, bench_stack
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(bench_stack, "TOYS_IN_STACK", 10)
+    monkeypatch.setattr(bench_stack, "TOYS_IN_STACK", 20)
     monkeypatch.setattr(bench_stack, "STREAMS", 2)
     monkeypatch.setattr(bench_stack, "LOOP_STEPS", 5)
     monkeypatch.setattr(bench_stack, "STEPS", 5)
