@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 from experiments.protocol import Json
-from icl.models.stacked import TRAIN_STREAM, StackedToys, ToySpec
+from icl.models.stacked import TRAIN_STREAM, Batch, StackedToys, ToySpec
 from icl.models.toy import Toy
 from icl.tasks import Generator, Prompts, RegressionTask
 from icl.training.stacked import StackedAdam, TrainConfig
@@ -60,14 +60,13 @@ class Stacked:
 
     def step(self, samples: list[Prompts]) -> None:
         moments = torch.stack([s.second_moment() / TASK.n for s in samples])
-        query, label = (torch.stack([getattr(s, name) for s in samples]) for name in ("query", "label"))
+        query, label, w = (torch.stack([getattr(s, name) for s in samples]) for name in ("query", "label", "w"))
         self.count += 1
-        self.adam.step(self.gradients(moments, query, label), self.count, 1.0)
+        self.adam.step(self.gradients(Batch(moments, query, label, w)), self.count, 1.0)
 
-    def gradients(self, moments: Tensor, query: Tensor, label: Tensor) -> dict[str, Tensor]:
+    def gradients(self, batch: Batch) -> dict[str, Tensor]:
         names, parameters = zip(*self.toys.named_parameters(), strict=True)
-        empty = query.new_zeros(0)
-        losses = self.toys.losses(moments, Prompts(query[..., None], label[..., None], empty))
+        losses = self.toys.losses(batch)
         return dict(zip(names, torch.autograd.grad(losses.sum(), parameters), strict=True))
 
     def weights(self, i: int) -> dict[str, Tensor]:
@@ -77,13 +76,13 @@ class Stacked:
 class Vmapped(Stacked):
     """The same parameters and optimiser; gradients of one toy's loss, vmapped over slots and then streams."""
 
-    def gradients(self, moments: Tensor, query: Tensor, label: Tensor) -> dict[str, Tensor]:
+    def gradients(self, batch: Batch) -> dict[str, Tensor]:
         toys = self.toys
         one = grad(_toy_loss, argnums=(0, 1, 2))
         of_slots = vmap(one, in_dims=(0, 1, 1, 1, 1, None, None, None), out_dims=(0, 1, 1))
         of_streams = vmap(of_slots, in_dims=(0, 1, 1, 1, 1, 0, 0, 0), out_dims=(0, 1, 1))
         u, w, k = toys.u.detach(), toys.w.detach(), toys.k.detach()
-        gradients = of_streams(u, w, k, toys.copied, toys.raw, moments, query, label)
+        gradients = of_streams(u, w, k, toys.copied, toys.raw, batch.moments, batch.query, batch.label)
         masks = (toys.get_buffer(f"mask_{name}") for name in "uwk")
         return {name: g * mask for name, g, mask in zip("uwk", gradients, masks, strict=True)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -38,14 +39,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
+        sys.stdout.flush()
     except (UserError, InvalidSize) as error:
-        print(f"crosslayer: {error}", file=sys.stderr)
-        return 2
+        return _stop(str(error), 2)
+    except BrokenPipeError:  # the reader has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        return _stop(f"{error.filename or 'output'}: {error.strerror}", 2)
     except KeyboardInterrupt:
-        print("crosslayer: interrupted; the same command goes on from here", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        return 0
+        goes_on = "; the same command goes on from here" if options.run is _run else ""
+        return _stop(f"interrupted{goes_on}", 130)
+    return status
+
+
+def _stop(message: str, status: int) -> int:
+    """One line on standard error, whatever a user's own text in it holds."""
+    line = " ".join(message.split())
+    print(f"crosslayer: {line if len(line) <= 400 else line[:400] + '...'}", file=sys.stderr)
     return status
 
 
@@ -71,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "predict, measure, compare and draw", "crosslayer run skipv1-gap --profile smoke --out runs")
     run.add_argument("names", nargs="*", metavar="NAME", help="experiments, see `crosslayer list`")
     run.add_argument("--all", action="store_true", help="every experiment")
-    run.add_argument("--profile", default="cpu", help="smoke (seconds), cpu (minutes, the default) or full")
+    run.add_argument("--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`")
     run.add_argument("--seeds", type=_whole, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K")
     run.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where run folders go (default: runs)")
 
@@ -101,7 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, default=DEFAULT_OUT, help="the folder that was given to `run`")
 
     bench = add("bench", _bench, "measure speed, each figure a ratio against a named baseline", "crosslayer bench")
-    bench.add_argument("--threads", type=_whole, default=2, help="CPU threads (default: 2)")
+    bench.add_argument(
+        "--threads",
+        type=_whole,
+        default=min(2, os.cpu_count() or 1),
+        help="CPU threads (default: 2, or as many as there are)",
+    )
     return parser
 
 
@@ -151,20 +167,24 @@ def _time(seconds: int) -> str:
 def _run(options: argparse.Namespace) -> int:
     if options.all == bool(options.names):
         raise UserError("name experiments, or give --all, but not both")
-    experiments = [registry.load(name) for name in (registry.MODULES if options.all else options.names)]
     from experiments.protocol import worst
-    from experiments.runs import execute
+    from experiments.runs import execute, prepare
 
+    experiments = [registry.load(name) for name in dict.fromkeys(registry.MODULES if options.all else options.names)]
+    if options.all:  # of all experiments, those that have the profile
+        experiments = [e for e in experiments if options.profile in e.profiles]
+        if not experiments:
+            raise UserError(f"no experiment has a profile {options.profile!r}")
     results, failed = [], False
-    for experiment in experiments:
-        run, checks = execute(experiment, options.profile, options.seeds, options.out)
+    for job in [prepare(e, options.profile, options.seeds, options.out) for e in experiments]:
+        checks = execute(job)
         failed |= worst(checks) == "fail"
         results.append(
-            {"experiment": experiment.name, "folder": str(run.path), "checks": [c.to_json() for c in checks]}
+            {"experiment": job.experiment.name, "folder": str(job.run.path), "checks": [c.to_json() for c in checks]}
         )
         if not options.json:
-            _print_checks(experiment.title, checks)
-            print(f"figure and numbers: {run.path}\n")
+            _print_checks(job.experiment.title, checks)
+            print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
     return int(failed)
@@ -187,7 +207,7 @@ def _print_checks(title: str, checks: list[Check]) -> None:
         groups.setdefault(check.group, []).append(check)
     order = {"pass": 0, "inconclusive": 1, "fail": 2}
     for name, members in groups.items():
-        shown = max(members, key=lambda c: (order[c.verdict], c.deviation / (c.tolerance or 1)))
+        shown = max(members, key=lambda c: (order[c.verdict], c.usage(c.predicted)))
         numbers = (f"{x:.4g}" for x in (shown.predicted, shown.measured, shown.tolerance))
         table.add_row(name, str(len(members)), *numbers, worst(members))
     console = Console()
@@ -238,12 +258,13 @@ def _verify(options: argparse.Namespace) -> int:
 
     if unknown := [i for i in options.ids if i not in LEDGER]:
         raise UserError(f"unknown ledger entry {unknown[0]!r}; there are {', '.join(LEDGER)}")
-    claims = [LEDGER[i] for i in options.ids or LEDGER]
+    claims = [LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)]
     done = []
     with progress("verifying", len(claims)) as at:
         for i, claim in enumerate(claims):
             at(i, claim.id)
             done.append(verify(claim))
+        at(len(claims))
     if options.json:
         print(json.dumps([_verification_json(v) for v in done], indent=1))
     else:
@@ -281,8 +302,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    if options.threads < 1:
-        raise UserError(f"--threads must be at least 1, got {options.threads}")
+    cores = os.cpu_count() or 1
+    if not 1 <= options.threads <= cores:
+        raise UserError(f"--threads must be from 1 to {cores}, the number of cores, got {options.threads}")
     from experiments.bench import run_benchmarks
 
     results = run_benchmarks(options.threads)

@@ -19,7 +19,7 @@ class Advance(Protocol):
 def progress(label: str, total: float) -> Iterator[Advance]:
     """`with progress("training", steps) as at: at(step, "loss 3.1")`, with `done` counted from the very beginning.
 
-    A resumed job's first call sets where it starts, so that the time left is told from this session's speed.
+    The first call says where the job starts, 0 or where it is resumed; the time left is told from the speed since.
     """
     if sys.stderr.isatty():
         from rich.console import Console
@@ -37,17 +37,18 @@ def progress(label: str, total: float) -> Iterator[Advance]:
             yield lambda done, note="": bar.update(task, completed=done, note=note)
         return
 
-    started = last = time.monotonic()
-    first: float | None = None
+    last = time.monotonic()
+    began: tuple[float, float] | None = None  # when, and at how much done
 
     def line(done: float, note: str = "") -> None:
-        nonlocal last, first
+        nonlocal last, began
         now = time.monotonic()
-        if first is None:
-            first = done
-        if now - last >= SECONDS_BETWEEN_LINES:
-            left = (now - started) / max(done - first, 1e-9) * (total - done)
-            print(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}", file=sys.stderr, flush=True)
-            last = now
+        if began is None:
+            began = now, done
+        if now - last < SECONDS_BETWEEN_LINES or done <= began[1]:
+            return
+        left = (now - began[0]) / (done - began[1]) * (total - done)
+        print(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}", file=sys.stderr, flush=True)
+        last = now
 
     yield line

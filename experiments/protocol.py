@@ -11,6 +11,7 @@ Predictions and measurements are plain JSON, so comparing and drawing can be rep
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -30,6 +31,8 @@ class Check:
 
     tolerance  everything that separates the two legitimately: the half-width of the confidence interval plus a slack
                that was fixed beforehand
+    above      the tolerance above the prediction, where theory forbids more and only noise or rounding may exceed it;
+               None: the same as below
     controls   deliberately wrong predictions; the same comparison must reject every one of them
     group      checks of one group are shown as one line, by their worst member
     """
@@ -43,20 +46,25 @@ class Check:
     stderr: float
     tolerance: float
     controls: tuple[float, ...]
+    above: float | None = None
 
-    @property
-    def deviation(self) -> float:
-        return abs(self.measured - self.predicted)
+    def usage(self, predicted: float) -> float:
+        """How much of its tolerance the distance to `predicted` takes up; agreement is at most 1.  NaN never agrees."""
+        distance = self.measured - predicted
+        allowed = self.tolerance if distance <= 0 or self.above is None else self.above
+        if distance == 0:
+            return 0.0
+        return abs(distance) / allowed if allowed > 0 else math.inf if allowed == 0 else math.nan
 
     @property
     def verdict(self) -> Verdict:
-        if not self.deviation <= self.tolerance:  # a NaN fails
+        if not self.usage(self.predicted) <= 1:
             return "fail"
-        rejected = all(abs(self.measured - wrong) > self.tolerance for wrong in self.controls)
+        rejected = all(self.usage(wrong) > 1 for wrong in self.controls)
         return "pass" if self.controls and rejected else "inconclusive"
 
     def to_json(self) -> Json:
-        fields = ("id", "group", "claim", "statement", "predicted", "measured", "stderr", "tolerance")
+        fields = ("id", "group", "claim", "statement", "predicted", "measured", "stderr", "tolerance", "above")
         return {**{f: getattr(self, f) for f in fields}, "controls": list(self.controls), "verdict": self.verdict}
 
 

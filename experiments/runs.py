@@ -1,21 +1,22 @@
 """Run folders and the runner: everything is written to a temporary name and renamed, and what is done is not redone.
 
 DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
-figure.png.  The run id names the profile and a digest of its configuration and of the source code, so a run is resumed
-only by the code that began it.
+figure.png.  The run id names the profile and a digest of its configuration, of the source code and of library
+versions, so a run is resumed only by what began it.  training-*.safetensors and metrics.jsonl are what it resumes from.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import platform
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -32,37 +33,53 @@ class UserError(Exception):
 
 
 class RunFolder:
-    """One run's files."""
+    """One run's files.  Reading one that is damaged raises UserError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            (path / ".writable").touch()
-            (path / ".writable").unlink()
-        except OSError as error:
-            raise UserError(f"cannot write to {path}: {error.strerror}") from error
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder, and keep other processes out of it.  Raises UserError if that cannot be done."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self / ".lock").open("w")
+        except OSError as error:
+            raise UserError(f"cannot write to {self.path}: {error.strerror}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise UserError(f"another process is working in {self.path}") from error
+            yield
+
     def write(self, name: str, content: Json) -> None:
-        write_atomically(self / name, json.dumps(content, indent=1) + "\n")
+        write_atomically(self / name, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     def read(self, name: str) -> Any:
-        return json.loads((self / name).read_text())
+        try:
+            return json.loads((self / name).read_text())
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self / name} is damaged; delete it and run again") from error
 
     def has(self, name: str) -> bool:
         return (self / name).exists()
 
-    def metrics(self) -> Iterator[Json]:
-        """The lines of metrics.jsonl; a last line torn by a kill is left out."""
-        if self.has("metrics.jsonl"):
-            for line in (self / "metrics.jsonl").read_text().splitlines():
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
-                    return
+    def metrics(self) -> list[Json]:
+        """The lines of metrics.jsonl, but for a last one that a kill has torn."""
+        if not self.has("metrics.jsonl"):
+            return []
+        *whole, _torn = (self / "metrics.jsonl").read_text(errors="replace").split("\n")
+        try:
+            lines = [json.loads(line) for line in whole]
+            if not all(isinstance(line, dict) and "kind" in line for line in lines):
+                raise ValueError("not a metric")
+        except ValueError as error:
+            raise UserError(f"{self / 'metrics.jsonl'} is damaged; delete it and run again") from error
+        return lines
 
     def keep_metrics(self, lines: list[Json]) -> None:
         """Replace metrics.jsonl, which also drops a torn last line."""
@@ -79,24 +96,43 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     temporary.replace(path)
 
 
-def execute(experiment: Experiment, profile_name: str, seeds: int | None, out: Path) -> tuple[RunFolder, list[Check]]:
-    """Carry one experiment through.  A finished run is read back, an unfinished one goes on where it stopped."""
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One experiment at one profile, checked and ready to run."""
+
+    experiment: Experiment
+    profile: Profile
+    config: Json
+    run: RunFolder
+
+
+def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path) -> Job:
+    """Check what was asked for.  Raises UserError for an unknown profile or an impossible number of seeds."""
     profile = experiment.profiles.get(profile_name)
     if profile is None:
         known = ", ".join(experiment.profiles)
         raise UserError(f"{experiment.name} has no profile {profile_name!r}; it has {known}")
     seeds = profile.seeds if seeds is None else seeds
-    if seeds < 2:
-        raise UserError(f"--seeds must be at least 2, for an interval; got {seeds}")
+    if not 2 <= seeds <= MOST_SEEDS:
+        raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")
     config = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds, "config": asdict(profile.config)}
-    run = RunFolder(out / experiment.name / f"{profile_name}-{_digest(config)}")
-    return run, _carry_through(experiment, profile, seeds, config, run)
+    return Job(experiment, profile, config, RunFolder(out / experiment.name / f"{profile_name}-{_digest(config)}"))
 
 
-def _carry_through(experiment: Experiment, profile: Profile, seeds: int, config: Json, run: RunFolder) -> list[Check]:
+def execute(job: Job) -> list[Check]:
+    """Carry one experiment through.  A finished run is read back, an unfinished one goes on where it stopped."""
+    with job.run.locked():
+        return _carry_through(job)
+
+
+def _carry_through(job: Job) -> list[Check]:
+    experiment, profile, run, seeds = job.experiment, job.profile, job.run, job.config["seeds"]
     started, resumed = time.monotonic(), run.has("config.json")
     if not resumed:
-        run.write("config.json", config)
+        run.write("config.json", job.config)
     if not run.has("prediction.json"):
         run.write("prediction.json", experiment.predict(profile.config))
     prediction = run.read("prediction.json")
@@ -104,10 +140,11 @@ def _carry_through(experiment: Experiment, profile: Profile, seeds: int, config:
         run.write("measurement.json", experiment.measure(profile.config, seeds, run))
     measurement = run.read("measurement.json")
     checks = experiment.compare(prediction, measurement)
-    if not run.has("summary.json"):
+    if not all(run.has(f"figure.{suffix}") for suffix in ("svg", "png")):
         _draw(experiment, prediction, measurement, run)
+    if not run.has("summary.json"):
         summary = {
-            **config,
+            **job.config,
             "title": experiment.title,
             "verdict": worst(checks),
             "detects": profile.detects,
@@ -122,9 +159,10 @@ def _carry_through(experiment: Experiment, profile: Profile, seeds: int, config:
 
 
 def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:
-    from experiments.style import save
+    from experiments.style import drawing, save
 
-    save(experiment.draw(prediction, measurement), run.path)
+    with drawing():
+        save(experiment.draw(prediction, measurement), run.path)
 
 
 def provenance() -> Json:
@@ -173,15 +211,22 @@ def source_digest() -> str:
 
 
 def _digest(config: Json) -> str:
-    text = json.dumps({**config, "source": source_digest(), "python": sys.version_info[:2]}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
+    about = {**config, "source": source_digest(), "versions": provenance()["versions"]}
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
 
 
-def latest_runs(out: Path) -> list[RunFolder]:
-    """The newest finished run of every experiment below `out`, by experiment name."""
-    newest: dict[str, Path] = {}
-    for summary in out.glob("*/*/summary.json"):
-        name = summary.parent.parent.name
-        if name not in newest or summary.stat().st_mtime > newest[name].stat().st_mtime:
-            newest[name] = summary
-    return [RunFolder(newest[name].parent) for name in sorted(newest)]
+def latest_runs(
+    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "full", "cpu", "smoke")
+) -> list[RunFolder]:
+    """Of each named experiment below `out`, the newest finished run of the largest profile that has one."""
+    found = []
+    for name in names:
+        summaries = [path for profile in profiles for path in _finished(out / name, profile)]
+        if summaries:
+            found.append(RunFolder(summaries[0].parent))
+    return found
+
+
+def _finished(folder: Path, profile: str) -> list[Path]:
+    """Newest first."""
+    return sorted(folder.glob(f"{profile}-*/summary.json"), key=lambda path: path.stat().st_mtime, reverse=True)

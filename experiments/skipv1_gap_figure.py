@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -43,19 +45,30 @@ def _crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | No
     axis.plot(x, y, "x", color="black", markersize=8, zorder=4, label=label)
 
 
+def _through(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The curve through a closed form's values at a = 0 .. d; each of them is quadratic in a."""
+    fine = np.linspace(0, len(values) - 1, 201)
+    curve = np.polyval(np.polyfit(range(len(values)), values, min(2, len(values) - 1)), fine)
+    return fine.tolist(), curve.tolist()
+
+
 def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     shown = prediction["shown"]
     said = prediction["sizes"][shown]
-    d, zero, rho = said["d"], said["zero_loss"], said["rho"]
-    fine = [d * i / 200 for i in range(201)]
-    curves = {"mha": [zero - rho * a * (d - a) for a in fine], "skipv1": [zero - rho * a * d for a in fine]}
+    d, zero = said["d"], said["zero_loss"]
     ranks = range(d + 1)
     for toy, (name, look, marker) in TOYS.items():
-        axis.plot(fine, curves[toy], label=f"{name}, closed form", **look)
+        fine, curve = _through([zero - point[toy] for point in said["ranks"]])
+        axis.plot(fine, curve, label=f"{name}, closed form", **look)
         keys = [f"{shown}/{toy}/a{rank}" for rank in ranks]
         _crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
         intervals = [t_interval([zero - v for v in measurement["trained"][key]]) for key in keys]
         _bars(axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
+        scattered = measurement["from_gaussian"]
+        dots = [(a, zero - v) for a, key in zip(ranks, keys, strict=True) for v in scattered[key]]
+        x, y = zip(*dots, strict=True)
+        axis.plot(x, y, ".", color=look["color"], markersize=3.5, alpha=0.55, zorder=1)
+    axis.plot([], [], ".", color="#777777", label="trained from a Gaussian start, each seed")
     _crosses(axis, [], [], "exact minimisation")
     axis.axhline(zero, color="#999999", linewidth=0.8)
     axis.annotate(
@@ -68,8 +81,9 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
-    fine = [i / 200 for i in range(201)]
-    axis.plot(fine, [a * a for a in fine], color="black", label=r"closed form, $(a/d)^2$")
+    said = prediction["sizes"][prediction["shown"]]
+    fine, curve = _through([point["gap"] / (said["rho"] * said["d"] ** 2) for point in said["ranks"]])
+    axis.plot([a / said["d"] for a in fine], curve, color="black", label=r"closed form, $(a/d)^2$")
     for marker, (size, said) in zip(style.MARKERS, prediction["sizes"].items(), strict=False):
         d, scale = said["d"], said["rho"] * said["d"] ** 2
         shares = [a / d for a in range(d + 1)]
@@ -105,11 +119,16 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
             for k, s in zip(keys, signals, strict=True)
         ]
         x = [a + shift for a in ranks]
+        fitted = measurement["readouts_only"]
+        start = [100 * (fmean(fitted[k]) / s - 1) for k, s in zip(keys, signals, strict=True)]
+        axis.plot(x, start, "+", color=look["color"], markersize=6)
         _crosses(axis, [a + 3 * shift for a in ranks], exact)
         _bars(axis, x, trained, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
     _crosses(axis, [], [], "exact minimisation")
     axis.set_xticks(range(d + 1))
-    axis.set_ylim(-3, 3)
+    axis.plot([], [], "+", color="#777777", label="before training, best $W$ only")
+    low, high = axis.get_ylim()
+    axis.set_ylim(min(low, -3), max(high, 3))
     axis.set_xlabel("rank $a$")
     axis.set_ylabel("measured less closed form (%)")
     axis.set_title(f"Distance from theory, $d={d}$")
@@ -119,9 +138,8 @@ def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
     """The paper's bound against the one gap that it bounds, from MHA at rank a to SkipV1Former's optimum."""
     shown = prediction["shown"]
     said = prediction["sizes"][shown]
-    d, rho, points = said["d"], said["rho"], said["ranks"]
-    fine = [d * i / 200 for i in range(201)]
-    axis.plot(fine, [rho * (d * d - a * (d - a)) for a in fine], color="black", label="closed form")
+    d, points = said["d"], said["ranks"]
+    axis.plot(*_through([point["gap_to_optimum"] for point in points]), color="black", label="closed form")
     trained = measurement["trained"]
     best = trained[f"{shown}/skipv1/a{d}"]
     intervals = [

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from experiments.protocol import Check, Json, Profile
+from experiments.protocol import Check, Experiment, Json, Profile
 from experiments.statistics import t_interval
 from experiments.toy_runs import Point, Size, Training, minimise_all, train_all
 from theory import skipv1
@@ -24,6 +24,7 @@ EXACT_SLACK = 0.005  # of the share
 TRAINED_SLACK = 0.01
 ALTERED = 0.02
 SIGMA = 0.3
+ROUNDING = 1e-9  # of the zero loss, which is at most d^2 (1 + sigma^2)
 ENDLESS = 10**6  # a context so long that rho is 1 to within a hundredth of the slack
 
 
@@ -41,7 +42,7 @@ class Config:
 
 _DETECTS = f"{ALTERED:.0%} of the share explained, at every context length and width"
 PROFILES = {
-    "smoke": Profile(Config(2, (4, 32), (4, 32), (1, 2, 3), Training(4000, 262_144)), 8, 30, _DETECTS),
+    "smoke": Profile(Config(2, (8, 32), (8, 32), (1, 2, 3), Training(4000, 524_288)), 8, 30, _DETECTS),
     "cpu": Profile(
         Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(3500, 131_072)),
         8,
@@ -68,6 +69,11 @@ def _best(d: int, toy: str) -> int:
     return skipv1.best_mha_rank(d) if toy == "mha" else d
 
 
+def _spread(low: int, high: int) -> list[int]:
+    """Whole numbers from low to high, evenly spread on a logarithmic axis, for a curve."""
+    return sorted({round(low * (high / low) ** (i / 100)) for i in range(101)})
+
+
 def _points(d: int, contexts: tuple[int, ...]) -> list[Point]:
     return [Point(Size(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in ("mha", "skipv1")]
 
@@ -86,7 +92,7 @@ def _said(d: int, n: int) -> Json:
 class SkipV1Limit:
     name = "skipv1-limit"
     title = "Share of the signal explained as the context grows"
-    claims = ("skipv1.limit",)
+    claims: tuple[str, ...] = ("skipv1.limit",)
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
@@ -95,6 +101,7 @@ class SkipV1Limit:
             "source": "theory.skipv1, Theorem, gap of the optima",
             "d": config.d,
             "sigma": SIGMA,
+            "curve": [_said(config.d, n) for n in _spread(config.contexts[0], config.contexts[-1])],
             "contexts": [_said(config.d, n) for n in config.contexts],
             "widths": [_said(d, ENDLESS) for d in config.widths],
         }
@@ -129,6 +136,7 @@ class SkipV1Limit:
                         measured=measurement["exact"][key]["explained"] / power,
                         stderr=0.0,
                         tolerance=EXACT_SLACK * unit,
+                        above=ROUNDING * (1 + SIGMA**2),
                         **common,
                     )
                 )
@@ -141,6 +149,7 @@ class SkipV1Limit:
                             measured=interval.mean,
                             stderr=interval.stderr,
                             tolerance=interval.half_width + TRAINED_SLACK * unit,
+                            above=interval.half_width,
                             **common,
                         )
                     )
@@ -152,13 +161,11 @@ class SkipV1Limit:
         fig, (over_n, over_d) = style.figure(2, width=3.7)
         d, sigma = prediction["d"], prediction["sigma"]
         contexts = prediction["contexts"]
-        low, high = contexts[0]["n"], contexts[-1]["n"]
-        fine = [low * (high / low) ** (i / 200) for i in range(201)]
-        rho = [n / (n + d + 1 + sigma**2) for n in fine]
+        high = contexts[-1]["n"]
         looks = (("mha", "MHA", style.MHA, "s"), ("skipv1", "SkipV1Former", style.SKIPV1, "o"))
         for toy, name, look, marker in looks:
-            share = 1.0 if toy == "skipv1" else d * d // 4 / d**2
-            over_n.plot(fine, [share * r for r in rho], label=f"{name}, closed form", **look)
+            curve = prediction["curve"]
+            over_n.plot([x["n"] for x in curve], [x[toy] for x in curve], label=f"{name}, closed form", **look)
             exact = [measurement["exact"][_key(x, toy)]["explained"] / d**2 for x in contexts]
             over_n.plot([x["n"] for x in contexts], exact, "x", color="black", markersize=7, zorder=4)
             trained = [x for x in contexts if _key(x, toy) in measurement["trained"]]
@@ -197,4 +204,4 @@ def _key(said: Json, toy: str) -> str:
     return Point(Size(said["d"], said["n"], SIGMA), toy, _best(said["d"], toy)).key
 
 
-EXPERIMENT: Any = SkipV1Limit()
+EXPERIMENT: Experiment = SkipV1Limit()

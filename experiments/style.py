@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-
-matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -39,7 +39,11 @@ RC: dict[str, Any] = {
 }
 
 
-matplotlib.rcParams.update(RC)  # type: ignore[arg-type]
+@contextmanager
+def drawing() -> Iterator[None]:
+    """The settings above, for whatever is drawn and saved inside."""
+    with matplotlib.rc_context(RC):  # type: ignore[arg-type]
+        yield
 
 
 def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from experiments.progress import progress
 from experiments.protocol import Json
-from experiments.runs import RunFolder
+from experiments.runs import RunFolder, UserError
 from theory.plan import TOYS
+
+if TYPE_CHECKING:
+    from icl.models.stacked import StackedToys, ToySpec
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """A task of the sweep, in units of y's standard deviation per unit of W* x."""
+    """A task of the sweep: width of x and y, context pairs, standard deviation of the noise."""
 
     d: int
     n: int
@@ -24,7 +29,7 @@ class Size:
 
     @property
     def key(self) -> str:
-        return f"d{self.d}-n{self.n}-s{self.sigma:g}"
+        return f"d{self.d}-n{self.n}-s{self.sigma!r}"
 
 
 @dataclass(frozen=True)
@@ -40,17 +45,24 @@ class Point:
         return f"{self.size.key}/{self.toy}/a{self.rank}"
 
 
+Start = Literal["orthogonal", "gaussian"]
+
+
 @dataclass(frozen=True)
 class Training:
-    """How toys are trained and tested; the rest stands in `icl.training.stacked.TrainConfig`."""
+    """How toys are trained and tested; the rest stands in `icl.training.stacked.TrainConfig`.
+
+    start  "orthogonal": near the theorem's own construction; "gaussian": the usual start (`icl.models.stacked.Init`)
+    """
 
     steps: int
     held_out: int
     batch: int = 64
     learning_rate: float = 0.003
+    start: Start = "orthogonal"
 
 
-def ranks(sizes: Sequence[Size]) -> list[Point]:
+def every_rank(sizes: Sequence[Size]) -> list[Point]:
     """Every architecture at every rank of every size."""
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
@@ -61,7 +73,7 @@ def minimise_all(points: Sequence[Point], starts: int, run: RunFolder) -> Json:
     from theory.moments import PromptMoments
     from theory.population import PopulationLoss
 
-    lines = list(run.metrics())
+    lines = run.metrics()
     run.keep_metrics(lines)
     found = {line["point"]: line for line in lines if line["kind"] == "exact"}
     with progress("exact minimisation", len(points)) as at:
@@ -83,25 +95,33 @@ def minimise_all(points: Sequence[Point], starts: int, run: RunFolder) -> Json:
                 "agreeing": result.agreeing,
             }
             run.log(found[point.key])
+        at(len(points))
     return {point.key: found[point.key] for point in points}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: tiny products gain little from more, lose much on a busy machine, and bits stay the same
+    whatever the number of cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
     """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
-    import torch
+    from icl.models.stacked import StackedToys
+    from icl.training.stacked import BadCheckpoint, TrainConfig, train
 
-    from icl.models.stacked import StackedToys, ToySpec
-    from icl.tasks import RegressionTask
-    from icl.training.stacked import EVAL_BATCH, TrainConfig, explained_signal, train
-
-    specs = [
-        ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed)
-        for p in points
-        for seed in range(seeds)
-    ]
+    specs = _specs(points, seeds, training.start)
     toys = StackedToys(specs)
     config = TrainConfig(steps=training.steps, batch=training.batch, learning_rate=training.learning_rate)
-    checkpoint = run / "training.safetensors"
+    kind = f"train {training.start}"
     saved = time.monotonic()
 
     def due(_: int) -> bool:
@@ -111,24 +131,68 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
         saved = time.monotonic()
         return True
 
-    logged = [line for line in run.metrics() if line["kind"] == "train"]
-    fixed = [line for line in run.metrics() if line["kind"] != "train"]
+    lines = run.metrics()
     first = True
-    label = f"training {len(specs)} toys"
-    with progress(label, config.steps) as at:
-        for report in train(toys, config, checkpoint=checkpoint, save_when=due):
-            if first:  # what was logged after the last checkpoint happens again
-                run.keep_metrics(fixed + [line for line in logged if line["step"] < report.step])
-                first = False
-            losses = [float(report.losses[toys.locate[i]]) for i in range(len(specs))]
-            run.log({"kind": "train", "step": report.step, "losses": losses})
-            at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
+    path = run / f"training-{training.start}.safetensors"
+    try:
+        with one_thread(), progress(f"training {len(specs)} toys, {training.start} start", config.steps) as at:
+            for report in train(toys, config, checkpoint=path, save_when=due):
+                if first:  # what was logged after the last checkpoint happens again
+                    run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
+                    first = False
+                losses = [float(report.losses[toys.locate[i]]) for i in range(len(specs))]
+                run.log({"kind": kind, "step": report.step, "losses": losses})
+                at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
+    except BadCheckpoint as error:
+        raise UserError(str(error)) from error
+    return _by_point(points, seeds, _held_out(toys, training.held_out))
+
+
+def _held_out(toys: StackedToys, prompts: int) -> list[float]:
+    """The signal explained by every toy, in the order of its spec."""
+    import torch
+
+    from icl.training.stacked import EVAL_BATCH, explained_signal
+
     chunk = 16 * 1024
-    chunks = -(-training.held_out // chunk)
+    chunks = -(-prompts // chunk)
     explained = torch.zeros((), dtype=torch.float64)
-    with progress("held-out prompts", chunks) as at:
+    with one_thread(), progress("held-out prompts", chunks) as at:
+        at(0)
         for i in range(chunks):
             explained = explained + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
             at(i + 1)
-    values = iter(float(explained[toys.locate[i]]) for i in range(len(specs)))
-    return {point.key: [next(values) for _ in range(seeds)] for point in points}
+    return [float(explained[toys.locate[i]]) for i in range(len(toys.specs))]
+
+
+def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
+    """For every point: what the initial A, B and K explain, exactly, if only the readouts W are fitted."""
+    from icl.models.stacked import StackedToys
+    from theory.moments import PromptMoments
+    from theory.population import PopulationLoss, Weights
+
+    specs = _specs(points, seeds, start)
+    toys = StackedToys(specs)
+    explained = []
+    for i, spec in enumerate(specs):
+        loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
+        weights = Weights(**{name: x.double().numpy() for name, x in toys.weights(i).items()})
+        explained.append(loss.constant - loss.value(loss.best_readout(weights)))
+    return _by_point(points, seeds, explained)
+
+
+def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
+    from icl.models.stacked import Gaussian, Orthogonal, ToySpec
+    from icl.tasks import RegressionTask
+
+    init = Orthogonal() if start == "orthogonal" else Gaussian()
+    return [
+        ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed, init)
+        for p in points
+        for seed in range(seeds)
+    ]
+
+
+def _by_point(points: Sequence[Point], seeds: int, values: Sequence[float]) -> Json:
+    """Values in the order of `_specs`, as one list of seeds a point."""
+    return {point.key: list(values[i * seeds : (i + 1) * seeds]) for i, point in enumerate(points)}

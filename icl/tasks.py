@@ -37,11 +37,14 @@ class RegressionTask:
 class Generator:
     """Standard normal numbers from a stream named by whole numbers, on any device.
 
-    Equal names give equal numbers, so a resumed run needs no saved generator: it names the stream by its step.
+    Equal names give equal numbers on one kind of device, so a resumed run needs no saved generator: it names the stream
+    by its step.  Numbers in a name are below 2^32.
     """
 
     def __init__(self, *name: int, device: torch.device | str = "cpu") -> None:
-        state = np.random.SeedSequence(name).generate_state(1, np.uint64)[0]
+        if any(not 0 <= part < 2**32 for part in name):
+            raise ValueError(f"a stream's name holds whole numbers from 0 to 2^32 - 1, got {name}")
+        state = np.random.SeedSequence([len(name), *name]).generate_state(1, np.uint64)[0]
         self._generator = torch.Generator(device).manual_seed(int(state) % 2**63)
 
     def normal(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -72,9 +72,10 @@ def check_identity(left: Tensor, right: Tensor, *, terms: int = 1, scale: float 
     Raises AssertionError otherwise, or if the shapes differ or a side is not finite.
     """
     assert left.shape == right.shape, f"shapes differ: {tuple(left.shape)} and {tuple(right.shape)}"
+    assert left.dtype == right.dtype, f"dtypes differ: {left.dtype} and {right.dtype}"
     assert bool(torch.isfinite(left).all()) and bool(torch.isfinite(right).all()), "a side is not finite"
     size = max(float(left.norm()), float(right.norm())) if scale is None else scale
-    numbers = terms * max(1, *left.shape[-1:])
+    numbers = terms * (left.shape[-1] if left.dim() else 1)
     allowed = 8 * torch.finfo(left.dtype).eps * numbers * size
     difference = float((left - right).norm())
     assert difference <= allowed, f"differ by {difference:.3g}, allowed {allowed:.3g} (size {size:.3g})"

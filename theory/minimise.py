@@ -57,6 +57,8 @@ def minimise(
     `until(value)` ends the search early as soon as it is true for the best value so far.
     """
     check_sizes(loss.moments.d, loss.moments.n, loss.moments.sigma, rank)
+    if starts < 1:
+        raise ValueError(f"starts must be at least 1, got {starts}")
     rng = np.random.default_rng([seed, rank])
     found: list[tuple[float, Weights]] = []
     evaluations = 0

@@ -73,13 +73,13 @@ class PopulationLoss:
 
     def value(self, weights: Weights) -> float:
         """The loss, in squared units of y summed over its d entries."""
-        gamma, c = self._quadratic(*self._factors(weights))
+        gamma, c = self._quadratic(*self._factors(weights)[1:])
         w = _side_by_side(weights.w)
         return self._number(np.sum((w @ gamma) * w) - 2 * np.sum(w * c) + self.constant)
 
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
-        gamma, c = self._quadratic(*self._factors(weights))
+        gamma, c = self._quadratic(*self._factors(weights)[1:])
         w = c @ np.linalg.pinv((gamma + gamma.T) / 2, rcond=1e-13, hermitian=True)
         return Weights(weights.a, weights.b, _stacked(w, len(self.heads)), weights.k)
 
@@ -111,7 +111,10 @@ class PopulationLoss:
 
     def _factors(self, weights: Weights) -> tuple[Array, Array, Array]:
         """U (d, 2d), all C (2H, d, 2d) and all R (2H, 2d, d), terms ordered (head 1: 1, 2), (head 2: 1, 2), ..."""
-        d, rank = self.moments.d, weights.rank
+        d, rank, heads = self.moments.d, weights.rank, len(self.heads)
+        shapes = ((rank, d), (d - rank, d), (heads, d, d), (heads, d, rank))
+        if tuple(x.shape for x in weights.arrays()) != shapes:
+            raise ValueError(f"for rank {rank} the weights must have shapes {shapes}")
         compress = np.zeros((d, 2 * d), dtype=self._dtype)
         compress[:rank, :d] = weights.a
         compress[rank:, d:] = weights.b
@@ -121,7 +124,7 @@ class PopulationLoss:
         right = np.stack([self._i_x.T @ ka, compress.T @ ka], axis=1)
         return compress, left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
 
-    def _quadratic(self, _compress: Array, left: Array, right: Array) -> tuple[Array, Array]:
+    def _quadratic(self, left: Array, right: Array) -> tuple[Array, Array]:
         """Gamma = E[F F^T] (Hd, Hd) and c = E[W* F^T] (d, Hd)."""
         d, heads = self.moments.d, len(self.heads)
         right_t = np.swapaxes(right, -1, -2)

@@ -2,8 +2,8 @@
 
 Setting.  n context pairs with y = W* x + noise, x ~ N(0, I_d), W* ~ N(0, I_{d^2}), noise ~ N(0, sigma^2 I_d).  The
 first layer is replaced by Assumption 1 of the paper: x_t stays in its token, y_t's token holds u_t = (A x_t ; B y_t)
-with A: a x d and B: (d-a) x d, so `rank` a of d numbers are spent on x.  The second layer has two heads (the results
-below hold for any number) and predicts P x_{n+1}, P = sum_h W^h G^h K^h A, where
+with A: a x d and B: (d-a) x d, so `rank` a of d numbers are spent on x.  The second layer has two heads or more and
+predicts P x_{n+1}, P = sum_h W^h G^h K^h A, where
 
     ordinary head (MHA):          G = S_xx + sum_t u_t u_t^T
     skip head (SkipV1Former):     G = S_xx + sum_t y_t u_t^T.
@@ -13,7 +13,7 @@ Loss: E ||y_{n+1} - P x_{n+1}||^2 = E ||P - W*||_F^2 + d sigma^2.  Minima are ov
 Theorem.  With lambda = 1/(n + d + 1 + sigma^2) and rho = n lambda, for every 0 <= a <= d,
 
     inf L_mha(a)    = d^2 + d sigma^2 - rho a (d - a)      with any H >= 1 ordinary heads; for 0 < a < d not attained
-    min L_skipv1(a) = d^2 + d sigma^2 - rho a d            with one ordinary and one skip head; attained
+    min L_skipv1(a) = d^2 + d sigma^2 - rho a d            with at least one ordinary and one skip head; attained
 
 and hence gap(a) = rho a^2 at equal rank, rho (d^2 - a(d-a)) to SkipV1Former's optimum (a = d), and
 rho (d^2 - floor(d^2/4)) >= 3/4 rho d^2 between the two optima.
@@ -46,6 +46,7 @@ Proof.
     Let A = (A_1 A_2), A_1: a x a.  It suffices to find a symmetric S with S_11 = 0, S_12 != 0 and
     (A S A^T) = A_1 S_12 A_2^T + A_2 S_21 A_1^T + A_2 S_22 A_2^T = 0: by (i) and (ii) then Phi(0 S_12 ; S_21 0) = 0
     with C = S_21 != 0, against injectivity.
+    (Phi(G) A = 0 and Phi(G) = 0 are the same, as A has full row rank.)
       - A_1 singular, A_1 v = 0:         S_12 = v w^T for any w != 0,      S_22 = 0.
       - A_1 regular, A_2 = 0:            S_12 anything,                    S_22 = 0.
       - A_1 regular, A_2 != 0:           S_12 = A_1^{-1} A_2,              S_22 = -2 I.
@@ -53,20 +54,25 @@ Proof.
 
 What is wrong with the printed theorem
 --------------------------------------
-It takes W* ~ N(W0, I) and assumes sigma_d(W0) > 2 sqrt(d) sigma, which excludes W0 = 0 as soon as sigma > 0; but its
-Lemmas 1 to 3 (ridge as the posterior mean, the parity split, the isotropy of S_yx) hold only at W0 = 0.  It minimises
-over the attention weights with A and B fixed, and at A = 0 both losses are d^2 + d sigma^2, so no c > 0 is independent
-of A.  Its bound on the gap uses the rank of the d x d matrix P, not of the linear map T, and is far too small
-(`paper_bound`).  The ledger (`crosslayer verify`) lists these one by one.
+It takes W* ~ N(W0, I) and assumes sigma_d(W0) > 2 sqrt(d) sigma, which excludes W0 = 0; but its Lemmas 1 to 3 (ridge
+as the posterior mean, the parity split, the isotropy of S_yx) hold only at W0 = 0.  It minimises over the attention
+weights with A and B fixed, and at A = 0 both models predict zero, so no c > 0 is independent of A.  Its bound on the
+gap uses the rank of the d x d matrix P, not of the linear map T: between a = 0 and a = d it is far too small, and zero
+for n <= a (`paper_bound`).  The ledger (`crosslayer verify`) lists these one by one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from theory.sizes import check_sizes
+from theory.sizes import InvalidSize, check_sizes
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.random import Generator
+    from numpy.typing import NDArray
 
 Number = float | Fraction
 
@@ -98,19 +104,19 @@ def signal_share(d: int, n: int, sigma: Number) -> Any:
     return n / (n + d + 1 + sigma**2)
 
 
-def zero_loss(d: int, n: int, sigma: float) -> float:
+def zero_loss(d: int, n: int, sigma: Number) -> Any:
     """d^2 + d sigma^2: the loss of predicting zero."""
     check_sizes(d, n, sigma)
     return d**2 + d * sigma**2
 
 
-def mha_explained(d: int, n: int, sigma: float, rank: int) -> float:
+def mha_explained(d: int, n: int, sigma: Number, rank: int) -> Any:
     """rho a (d - a): by how much the best two-layer MHA beats predicting zero."""
     check_sizes(d, n, sigma, rank)
     return signal_share(d, n, sigma) * rank * (d - rank)
 
 
-def skipv1_explained(d: int, n: int, sigma: float, rank: int) -> float:
+def skipv1_explained(d: int, n: int, sigma: Number, rank: int) -> Any:
     """rho a d: by how much the best SkipV1Former beats predicting zero."""
     check_sizes(d, n, sigma, rank)
     return signal_share(d, n, sigma) * rank * d
@@ -121,21 +127,23 @@ def best_mha_rank(d: int) -> int:
     return d // 2
 
 
-def loss_gap(d: int, n: int, sigma: float, rank: int) -> LossGap:
-    """The theorem's five numbers and rho.  Raises InvalidSize for sizes that no task has."""
+def loss_gap(d: int, n: int, sigma: Number, rank: int) -> LossGap:
+    """The theorem's five numbers and rho, exact if sigma is a Fraction.  Raises InvalidSize for impossible sizes."""
     zero = zero_loss(d, n, sigma)
-    mha = zero - mha_explained(d, n, sigma, rank)
-    skipv1 = zero - skipv1_explained(d, n, sigma, rank)
-    best_skipv1 = zero - skipv1_explained(d, n, sigma, d)
-    best_mha = zero - mha_explained(d, n, sigma, best_mha_rank(d))
+    mha, skipv1 = mha_explained(d, n, sigma, rank), skipv1_explained(d, n, sigma, rank)
+    best_mha, best_skipv1 = mha_explained(d, n, sigma, best_mha_rank(d)), skipv1_explained(d, n, sigma, d)
     return LossGap(
-        mha=mha,
-        skipv1=skipv1,
-        gap=mha - skipv1,
-        gap_to_optimum=mha - best_skipv1,
-        gap_of_optima=best_mha - best_skipv1,
+        mha=zero - mha,
+        skipv1=zero - skipv1,
+        gap=skipv1 - mha,
+        gap_to_optimum=best_skipv1 - mha,
+        gap_of_optima=best_skipv1 - best_mha,
         rho=signal_share(d, n, sigma),
     )
+
+
+LARGEST_SPECTRUM = 1024
+FEWEST_SAMPLES = 8
 
 
 def paper_bound(d: int, n: int, sigma: float, rank: int, *, samples: int | None = None) -> Estimate:
@@ -144,25 +152,28 @@ def paper_bound(d: int, n: int, sigma: float, rank: int, *, samples: int | None 
     lambda^2 E sum_{i > a} sigma_i(S_yx)^2, from the last step of appendix A.1; at a = d, where B is empty and the paper
     argues separately, lambda^2 E ||S_yx||^2.  Compare it with `gap_to_optimum` and with no other gap.
 
-    Exact for a = 0 and a = d; else the mean over `samples` prompts from a fixed generator (default: as many as take
-    about a second, at least 32), with ||S_yx||^2, whose mean is known, as control variate.
+    Exact for a = 0 and a = d, and for n <= a < d, where S_yx has rank n and the bound is zero.  Else the mean over
+    `samples` draws of S_yx from a fixed generator (default: about a second's worth), with ||S_yx||^2, whose mean is
+    known, as control variate.  Raises InvalidSize for d above LARGEST_SPECTRUM or fewer than FEWEST_SAMPLES samples.
     """
     check_sizes(d, n, sigma, rank)
-    rho = signal_share(d, n, sigma)
+    rho = float(signal_share(d, n, sigma))
     if rank in (0, d):
         return Estimate(rho * d**2, 0.0, "exact: rho d^2")
+    if n <= rank:
+        return Estimate(0.0, 0.0, "exact: S_yx has rank at most n <= a")
+    if d > LARGEST_SPECTRUM:
+        raise InvalidSize(f"the paper's bound is estimated for d up to {LARGEST_SPECTRUM}, got {d}")
+    samples = max(32, min(20_000, int(4e8 / (10 * d**3)))) if samples is None else samples
+    if samples < FEWEST_SAMPLES:
+        raise InvalidSize(f"the paper's bound needs at least {FEWEST_SAMPLES} samples, got {samples}")
     import numpy as np
 
-    samples = samples or max(32, min(20_000, int(4e8 / (d**2 * (8 * d + n)))))
     rng = np.random.default_rng(0)
-    share = rho / n
     total, tail = np.empty(samples), np.empty(samples)
     for i in range(samples):
-        x = rng.standard_normal((d, n))
-        y = rng.standard_normal((d, d)) @ x + sigma * rng.standard_normal((d, n))
-        s_yx = y @ x.T
-        squares = np.linalg.eigvalsh(s_yx @ s_yx.T)  # ascending, so the d - a smallest come first
-        total[i], tail[i] = share**2 * squares.sum(), share**2 * squares[: d - rank].sum()
+        squares = _squared_singular_values(d, n, sigma, rng)
+        total[i], tail[i] = squares.sum(), squares[: d - rank].sum()
     slope = np.cov(tail, total)[0, 1] / total.var(ddof=1)
     adjusted = tail - slope * (total - rho * d**2)
     return Estimate(
@@ -170,3 +181,20 @@ def paper_bound(d: int, n: int, sigma: float, rank: int, *, samples: int | None 
         stderr=float(adjusted.std(ddof=2) / samples**0.5),
         method=f"Monte Carlo over {samples} prompts with control variate ||S_yx||^2",
     )
+
+
+def _squared_singular_values(d: int, n: int, sigma: float, rng: Generator) -> NDArray[float64]:
+    """Ascending squared singular values of lambda S_yx for one prompt, at a cost that does not grow with n.
+
+    X = L Q with Q's rows orthonormal, so S_yx = (W* L + sigma noise Q^T) L^T, and noise Q^T is again standard normal.
+    For n > d the entries of L are independent (Bartlett): normal below the diagonal, chi with n - i degrees on it.
+    """
+    import numpy as np
+
+    if n > d:
+        factor = np.tril(rng.standard_normal((d, d)), -1) + np.diag(np.sqrt(rng.chisquare(n - np.arange(d))))
+    else:
+        factor = rng.standard_normal((d, n))
+    noise = rng.standard_normal((d, factor.shape[1]))
+    s_yx = (rng.standard_normal((d, d)) @ factor + sigma * noise) @ factor.T / (n + d + 1 + sigma**2)
+    return np.linalg.eigvalsh(s_yx @ s_yx.T).clip(min=0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
 from experiments.progress import progress
 from experiments.protocol import Json
+from experiments.registry import MODULES
 from experiments.runs import UserError, latest_runs, provenance, write_atomically
 
 
@@ -21,15 +23,19 @@ def write_report(out: Path) -> Path:
     from experiments.claims import LEDGER
     from experiments.claims.ledger import verify
 
-    runs = latest_runs(out)
+    runs = latest_runs(out, MODULES)
     if not runs:
         raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
+    path = out / "report.html"
+    if not os.access(out, os.W_OK):
+        raise UserError(f"cannot write {path}")
     summaries = [{**run.read("summary.json"), "figure": _inline(run / "figure.png")} for run in runs]
     verifications = []
     with progress("verifying the ledger", len(LEDGER)) as at:
         for i, claim in enumerate(LEDGER.values()):
             at(i, claim.id)
             verifications.append(verify(claim))
+        at(len(LEDGER))
     environment = Environment(
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -38,20 +44,18 @@ def write_report(out: Path) -> Path:
         verifications=verifications,
         here=provenance(),
     )
-    path = out / "report.html"
-    try:
-        write_atomically(path, page)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    write_atomically(path, page)
     return path
 
 
 def _inline(path: Path) -> str:
+    if not path.exists():
+        raise UserError(f"{path} is missing; run the experiment again to draw it")
     return base64.b64encode(path.read_bytes()).decode()
 
 
 def _groups(checks: list[Json]) -> list[dict[str, Any]]:
-    """One row a group of checks: how many there are, how they went, and the range of the relative deviation."""
+    """One row a group of checks: how many there are, how they went, and the checks."""
     groups: dict[str, list[Json]] = {}
     for check in checks:
         groups.setdefault(check["group"], []).append(check)

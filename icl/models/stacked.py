@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from icl.tasks import Generator, Prompts, RegressionTask
+from icl.tasks import Generator, RegressionTask
 from theory.plan import Heads
+from theory.sizes import check_sizes
 
 INIT_STREAM = 0  # names of random streams, see `tasks.Generator`
 TRAIN_STREAM = 1
@@ -30,34 +31,53 @@ EVAL_STREAM = 2
 
 
 @dataclass(frozen=True)
-class ToySpec:
-    """One toy of a sweep."""
+class Orthogonal:
+    """Initial weights near what the theorem's own construction looks like, so that training need not search for it.
 
-    task: RegressionTask
-    heads: Heads
-    rank: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class InitScales:
-    """Initial sizes: rows of A, B are orthogonal with norm `embedding`; K^h is `key` (I ; 0) plus a tenth of that
-    in Gaussian noise; W^h is zero, so that every toy starts by predicting zero.
-
-    Large rows shrink the even part of P, which only hurts (it falls like 1/(||A|| ||B||) at a fixed odd part), and K
-    near (I ; 0) keeps the sign of every direction of A^T K A.  From rows of norm 1 the same training ends 1 to 3 %
-    of the signal short.
+    Rows of A and of B are orthogonal with norm `embedding`, K^h is `key` (I ; 0) plus a tenth of that in noise.  Large
+    rows shrink the even part of P, which only hurts, and K near (I ; 0) keeps the sign of every direction of A^T K A.
     """
 
     embedding: float = 8.0
     key: float = 0.3
 
 
+@dataclass(frozen=True)
+class Gaussian:
+    """Entries of A, B and K^h of variance `scale`^2 / d: the usual start, which knows nothing of the theorem."""
+
+    scale: float = 1.0
+
+
+Init = Orthogonal | Gaussian
+
+
+@dataclass(frozen=True)
+class ToySpec:
+    """One toy of a sweep.  Whatever `init`, W^h starts at zero, so that every toy starts by predicting zero."""
+
+    task: RegressionTask
+    heads: Heads
+    rank: int
+    seed: int
+    init: Init = Orthogonal()
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Prompts of all streams.  moments: (S, B, 2D, 2D), over n; query and label: (S, B, D); w: (S, B, D, D)."""
+
+    moments: Tensor
+    query: Tensor
+    label: Tensor
+    w: Tensor
+
+
 class StackedToys(nn.Module):
     """The toys of `specs`, in their order, as one module.
 
     `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters; `locate[i]` is the (stream, slot) of specs[i].
-    Raises ValueError if the toys do not all have the same number of heads, or a rank exceeds its d.
+    Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
     """
 
     u: nn.Parameter
@@ -69,20 +89,16 @@ class StackedToys(nn.Module):
     copied: Tensor
     raw: Tensor
 
-    def __init__(
-        self,
-        specs: Sequence[ToySpec],
-        init: InitScales = InitScales(),
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
+    def __init__(self, specs: Sequence[ToySpec], dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
+        if {len(spec.heads) for spec in specs} in (set(), {0}):
+            raise ValueError("a stack needs at least one toy, and a toy at least one head")
         if len({len(spec.heads) for spec in specs}) != 1:
             raise ValueError("the toys of one stack need the same number of heads")
         self.specs = tuple(specs)
         slots: dict[tuple[RegressionTask, int], list[int]] = defaultdict(list)
         for i, spec in enumerate(self.specs):
-            if not 0 <= spec.rank <= spec.task.d:
-                raise ValueError(f"rank {spec.rank} exceeds d = {spec.task.d}")
+            check_sizes(spec.task.d, spec.task.n, spec.task.sigma, spec.rank)
             slots[spec.task, spec.seed].append(i)
         self.streams = tuple(slots)
         self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
@@ -103,7 +119,7 @@ class StackedToys(nn.Module):
             masks["u"][at][rank:size, d : d + size] = 1
             masks["w"][:, *at, :size, :size] = 1
             masks["k"][:, *at, :size, :rank] = 1
-            u, k = _initial(spec, init)
+            u, k = _initial(spec)
             start["u"][at][:size, :size] = u[0].to(dtype)
             start["u"][at][:size, d : d + size] = u[1].to(dtype)
             start["k"][:, *at, :size, :size] = k.to(dtype)
@@ -119,25 +135,24 @@ class StackedToys(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.copied.dtype
 
-    def prompts(self, batch: int, purpose: int, step: int) -> tuple[Tensor, Prompts]:
-        """(S, B, 2D, 2D) second moments over n, and the padded prompts (S, B, D, n_max + 1), one stream each.
+    def batch(self, size: int, purpose: int, step: int) -> Batch:
+        """`size` fresh prompts for every stream, padded.
 
-        A stream's prompts depend on its own task and seed alone, not on what else is in the stack.
+        A stream's prompts depend on its own task and seed, the purpose and the step, not on what else is in the stack.
         """
+        device = self.copied.device
         drawn = [
-            task.sample(batch, Generator(purpose, seed, step, device=self.copied.device), self.dtype)
-            for task, seed in self.streams
+            task.sample(size, Generator(purpose, seed, step, device=device), self.dtype) for task, seed in self.streams
         ]
-        d = self.d_max
-        moments = self.copied.new_zeros(len(drawn), batch, 2, d, 2, d)
-        query, label = (self.copied.new_zeros(len(drawn), batch, d) for _ in range(2))
-        w = self.copied.new_zeros(len(drawn), batch, d, d)
+        d, streams = self.d_max, len(self.streams)
+        moments = self.copied.new_zeros(streams, size, 2, d, 2, d)
+        query, label = (self.copied.new_zeros(streams, size, d) for _ in range(2))
+        w = self.copied.new_zeros(streams, size, d, d)
         for s, (prompt, (task, _)) in enumerate(zip(drawn, self.streams, strict=True)):
-            size = task.d
-            moments[s, :, :, :size, :, :size] = prompt.second_moment().view(batch, 2, size, 2, size) / task.n
-            query[s, :, :size], label[s, :, :size] = prompt.query, prompt.label
-            w[s, :, :size, :size] = prompt.w
-        return moments.view(len(drawn), batch, 2 * d, 2 * d), Prompts(query[..., None], label[..., None], w)
+            k = task.d
+            moments[s, :, :, :k, :, :k] = prompt.second_moment().view(size, 2, k, 2, k) / task.n
+            query[s, :, :k], label[s, :, :k], w[s, :, :k, :k] = prompt.query, prompt.label, prompt.w
+        return Batch(moments.view(streams, size, 2 * d, 2 * d), query, label, w)
 
     def forward(self, moments: Tensor, query: Tensor) -> Tensor:
         """Predictions (S, M, B, Q, D) for Q queries a prompt: moments (S, B, 2D, 2D), query (S, B, Q, D)."""
@@ -153,10 +168,10 @@ class StackedToys(nn.Module):
         out: Tensor = (read @ (self.w * self.mask_w).mT).sum(0)
         return out.view(*out.shape[:-2], batch, queries, d)
 
-    def losses(self, moments: Tensor, prompts: Prompts) -> Tensor:
+    def losses(self, batch: Batch) -> Tensor:
         """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M).  Unused slots predict zero."""
-        predicted = self(moments, prompts.query[..., None, :])
-        return (predicted - prompts.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
+        predicted = self(batch.moments, batch.query[..., None, :])
+        return (predicted - batch.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
 
     @torch.no_grad()
     def parameters_of(self, i: int) -> dict[str, Tensor]:
@@ -189,10 +204,12 @@ def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
     return out.reshape(vectors.shape)
 
 
-def _initial(spec: ToySpec, init: InitScales) -> tuple[Tensor, Tensor]:
+def _initial(spec: ToySpec) -> tuple[Tensor, Tensor]:
     """(2, d, d) for A and B before masking, and (H, d, d) for K, from (seed, name): equal wherever shapes agree."""
-    d, heads = spec.task.d, len(spec.heads)
+    d, heads, init = spec.task.d, len(spec.heads), spec.init
     numbers = Generator(INIT_STREAM, spec.seed, d).normal((2 + heads, d, d), torch.float64)
-    u = init.embedding * torch.linalg.qr(numbers[:2]).Q
+    if isinstance(init, Gaussian):
+        numbers = init.scale / d**0.5 * numbers
+        return numbers[:2], numbers[2:]
     eye = torch.eye(d, dtype=torch.float64)
-    return u, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
+    return init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])

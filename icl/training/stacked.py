@@ -6,16 +6,22 @@ ever enters another's update, so a stack trains each of its toys as a plain loop
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
+
+
+class BadCheckpoint(ValueError):
+    """A checkpoint that cannot be read, or is of other toys.  The message is one line meant for a user."""
+
 
 EVAL_BATCH = 64  # what keeps the intermediates of some hundred toys in a core's cache
 
@@ -96,63 +102,76 @@ def train(
 
     learning_rates: (streams, slots), in place of config.learning_rate.  The checkpoint (safetensors) holds weights,
     optimiser and step and is replaced atomically at logged steps where `save_when(step)`, and at the end; prompts are
-    named by their step, so a resumed run sees what an unbroken one sees.
+    named by their step, so a resumed run sees what an unbroken one sees.  Raises BadCheckpoint for one that cannot be
+    read or belongs to other toys.
     """
     zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.copied.device)
     shape = toys.copied.shape[1:3]
     rates = learning_rates if learning_rates is not None else zero.new_full(shape, config.learning_rate)
     clip = config.clip * zero[:, None].expand(shape)
     adam = StackedAdam(toys, rates, clip, config.betas, config.eps)
-    done = _load(checkpoint, toys, adam) if checkpoint is not None and checkpoint.exists() else 0
+    recipe = _recipe(toys, config, rates)
+    done = _load(checkpoint, adam, recipe) if checkpoint is not None and checkpoint.exists() else 0
     names, parameters = zip(*adam.parameters.items(), strict=True)
     window, since = zero.new_zeros(shape), done
     for step in range(done, config.steps):
-        moments, prompts = toys.prompts(config.batch, TRAIN_STREAM, step)
-        losses = toys.losses(moments, prompts)
+        losses = toys.losses(toys.batch(config.batch, TRAIN_STREAM, step))
         gradients = torch.autograd.grad(losses.sum(), parameters)
         adam.step(dict(zip(names, gradients, strict=True)), step + 1, config.rate(step))
         window += losses.detach()
         if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
-            if checkpoint is not None and (save_when(step + 1) or step + 1 == config.steps):
-                _save(checkpoint, adam, step + 1)
+            # First the report, then the checkpoint: what is in a checkpoint has been reported.
             yield Progress(step + 1, window / (step + 1 - since))
             window, since = torch.zeros_like(window), step + 1
+            if checkpoint is not None and (save_when(step + 1) or step + 1 == config.steps):
+                _save(checkpoint, adam, step + 1, recipe)
 
 
-def _save(path: Path, adam: StackedAdam, step: int) -> None:
+def _recipe(toys: StackedToys, config: TrainConfig, rates: Tensor) -> str:
+    """What a checkpoint belongs to: a digest of the toys, the configuration and the learning rates."""
+    text = repr((toys.specs, toys.dtype, toys.copied.device.type, config, rates.tolist()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _save(path: Path, adam: StackedAdam, step: int, recipe: str) -> None:
     temporary = path.with_suffix(".part")
     tensors = {**{n: p.detach() for n, p in adam.parameters.items()}, **adam.state()}
-    save_file(tensors, temporary, metadata={"step": str(step)})
+    save_file(tensors, temporary, metadata={"step": str(step), "recipe": recipe})
     temporary.replace(path)
 
 
-def _load(path: Path, toys: StackedToys, adam: StackedAdam) -> int:
-    with safe_open(path, framework="pt", device=str(toys.copied.device)) as file:
-        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        step = int(file.metadata()["step"])
+def _load(path: Path, adam: StackedAdam, recipe: str) -> int:
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except SafetensorError as error:
+        raise BadCheckpoint(f"{path} is damaged ({error}); delete it to train anew") from error
+    if metadata.get("recipe") != recipe:
+        raise BadCheckpoint(f"{path} belongs to other toys or another configuration; delete it to train anew")
     with torch.no_grad():
         for name, parameter in adam.parameters.items():
             parameter.copy_(state[name])
     adam.load(state)
-    return step
+    return int(metadata["step"])
 
 
 @torch.no_grad()
 def explained_signal(toys: StackedToys, prompts: int, batch: int = EVAL_BATCH, start: int = 0) -> Tensor:
     """How much better than zero each toy predicts, on held-out prompts: (streams, slots), float64.
 
-    The mean over `prompts` prompts of ||W*||^2 - ||P - W*||^2.  As x_{n+1} ~ N(0, I) and the noise are independent of
-    the context, E ||y - P x||^2 = E ||P - W*||^2 + d sigma^2: the query is integrated exactly, and the loss is
-    d^2 + d sigma^2 less this number, an unbiased estimate of lower variance than the raw loss.  `start` is the first
-    batch to draw, so that chunks can be evaluated apart.
+    The mean over `prompts` prompts (a multiple of `batch`) of ||W*||^2 - ||P - W*||^2.  As x_{n+1} ~ N(0, I) and the
+    noise are independent of the context, E ||y - P x||^2 = E ||P - W*||^2 + d sigma^2: the query is integrated exactly,
+    and the loss is d^2 + d sigma^2 less this number, an unbiased estimate of lower variance than the raw loss.  `start`
+    is the first batch to draw, so that chunks can be evaluated apart.
     """
+    if prompts < 1 or prompts % batch:
+        raise ValueError(f"the number of prompts must be a multiple of the batch, {batch}; got {prompts}")
     total = torch.zeros(toys.copied.shape[1:3], dtype=torch.float64, device=toys.copied.device)
-    drawn = 0
     eye = torch.eye(toys.d_max, dtype=toys.dtype, device=toys.copied.device)
     for index in range(prompts // batch):
-        moments, sample = toys.prompts(batch, EVAL_STREAM, start + index)
-        columns = toys(moments, eye.expand(len(toys.streams), batch, -1, -1))  # column j of P as row j
+        sample = toys.batch(batch, EVAL_STREAM, start + index)
+        columns = toys(sample.moments, eye.expand(len(toys.streams), batch, -1, -1))  # column j of P as row j
         target = sample.w.mT[:, None]
         total += (target.square() - (columns - target).square()).sum((-1, -2, -3)).double()
-        drawn += batch
-    return total / drawn
+    return total / prompts

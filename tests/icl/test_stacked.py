@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, InitScales, StackedToys, ToySpec
+from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, Orthogonal, StackedToys, ToySpec
 from icl.models.toy import Toy
 from icl.tasks import Generator, RegressionTask
 from icl.testing import check_identity
@@ -136,7 +136,7 @@ def test_initial_weights_are_shared_wherever_shapes_agree():
     for name in "abwk":
         assert torch.equal(mha[name], skip[name])
     assert torch.equal(full["a"][:2], skip["a"])
-    scales = InitScales()
+    scales = Orthogonal()
     torch.testing.assert_close(full["a"] @ full["a"].mT, scales.embedding**2 * torch.eye(4), rtol=1e-5, atol=1e-4)
 
 
