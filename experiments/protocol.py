@@ -52,9 +52,9 @@ class Check:
         """How much of its tolerance the distance to `predicted` takes up; agreement is at most 1.  NaN never agrees."""
         distance = self.measured - predicted
         allowed = self.tolerance if distance <= 0 or self.above is None else self.above
-        if distance == 0:
-            return 0.0
-        return abs(distance) / allowed if allowed > 0 else math.inf if allowed == 0 else math.nan
+        if allowed == 0:
+            return 0.0 if distance == 0 else math.inf
+        return abs(distance) / allowed
 
     @property
     def verdict(self) -> Verdict:

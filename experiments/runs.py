@@ -46,7 +46,7 @@ class RunFolder:
         """Make the folder, and keep other processes out of it.  Raises UserError if that cannot be done."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self / ".lock").open("w")
+            lock = (self / ".lock").open("a")
         except OSError as error:
             raise UserError(f"cannot write to {self.path}: {error.strerror}") from error
         with lock:

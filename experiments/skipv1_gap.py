@@ -52,7 +52,7 @@ def _gaussian(steps: int) -> Training:
 
 PROFILES = {
     "smoke": Profile(
-        Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=5000, held_out=131_072), _gaussian(3000)), 8, 45, _DETECTS
+        Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=4000, held_out=98_304), _gaussian(2000)), 8, 45, _DETECTS
     ),
     "cpu": Profile(
         Config(

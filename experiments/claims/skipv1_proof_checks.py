@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
@@ -16,37 +16,53 @@ from theory.plan import MHA, SKIPV1
 from theory.population import PopulationLoss, Weights
 from theory.skipv1_weights import skipv1_optimal
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
+    """Two heads of Eqn. (2) with fixed random weights; with `positions`, a head more that looks one token back."""
+    import torch
+
+    from icl.models.toy import linear_attention
+    from icl.tasks import Generator
+
+    w = Generator(12).normal((7, e.shape[-2], e.shape[-2]), torch.float64)
+    out = linear_attention(e, e, w[0], w[1], w[2]) + linear_attention(e, e, w[3], w[4], w[5])
+    return out + w[6] @ torch.roll(e, 1, dims=-1) if positions else out
+
+
+def _tokens() -> Tensor:
+    import torch
+
+    from icl.tasks import Generator
+
+    return Generator(13).normal((1, 3, 9), torch.float64)
+
 
 def first_layer_is_one_matrix(kind: str) -> bool:
     """Does the matrix that the first d tokens of the output demand explain the others?"""
     import torch
 
-    from icl.models.toy import linear_attention
-
-    d, tokens = 3, 9
-    rng = torch.Generator().manual_seed(0)
-    e, *w = (torch.randn(1, d, k, generator=rng, dtype=torch.float64) for k in (tokens, *[d] * 6))
-    out = linear_attention(e, e, w[0], w[1], w[2]) + linear_attention(e, e, w[3], w[4], w[5])
-    if kind == "positions":
-        out = out + torch.roll(e, 1, dims=-1)
-    matrix = torch.linalg.solve(e[..., :d], out[..., :d], left=False)
+    e = _tokens()
+    out = _first_layer(e, positions=kind == "positions")
+    matrix = torch.linalg.solve(e[..., :3], out[..., :3], left=False)
     error = torch.linalg.norm(matrix @ e - out)
     return bool(error <= 1e4 * torch.finfo(torch.float64).eps * torch.linalg.norm(out))
 
 
-def keeping_x_keeps_y(y_stays: bool) -> bool:
-    x = sympy.Matrix(2, 2, sympy.symbols("x_:4"))
-    y = sympy.Matrix(sympy.symbols("y_:2"))
-    kept = (x * x.inv()).applyfunc(sympy.cancel)  # the only matrix N with N X = X
-    return bool(kept * y == y) is y_stays
+def first_layer_has_degree(degree: int) -> bool:
+    """Doubling the prompt multiplies the output by 2^degree, to the bit."""
+    e = _tokens()
+    return bool((_first_layer(2 * e) == 2**degree * _first_layer(e)).all())
 
 
 def posterior_mean(strength: Callable[[Any], Any]) -> bool:
-    """d = 1: the mode, and so the mean, of the Gaussian posterior of W* is S_yx / (S_xx + strength)."""
-    w, s_xx, s_yx, s_yy, sigma = sympy.symbols("w s_xx s_yx s_yy sigma", positive=True)
-    log_density = -(w**2) / 2 - (s_yy - 2 * w * s_yx + w**2 * s_xx) / (2 * sigma**2)
+    """d = 1, W* ~ N(w0, 1): the mode, and so the mean, of the posterior is w0 + (S_yx - w0 S_xx)/(S_xx + strength)."""
+    w, w0, s_xx, s_yx, s_yy, sigma = sympy.symbols("w w0 s_xx s_yx s_yy sigma", positive=True)
+    log_density = -((w - w0) ** 2) / 2 - (s_yy - 2 * w * s_yx + w**2 * s_xx) / (2 * sigma**2)
     (mode,) = sympy.solve(sympy.diff(log_density, w), w)
-    return bool(sympy.simplify(mode - s_yx / (s_xx + strength(sigma))) == 0)
+    return bool(sympy.simplify(mode - w0 - (s_yx - w0 * s_xx) / (s_xx + strength(sigma))) == 0)
 
 
 def ridge_orthogonality(power: int) -> bool:
@@ -59,16 +75,21 @@ def ridge_orthogonality(power: int) -> bool:
     return bool(abs(value - n) <= 10 * error)
 
 
-def even_part_uncorrelated(w0: int) -> bool:
-    """E[(S_xx)_ij W*_kl] for every entry of W0 equal to w0."""
-    engine, r = PromptEngine(2), range(2)
-    moments = [engine.expect(("xx", i, j), ("w", k, m)) for i in r for j in r for k in r for m in r]
-    values = [p.evaluate([(gen, w0) for row in engine.w0 for gen in row]) for p in moments]
-    return all(v == 0 for v in values)
+def even_and_odd_uncorrelated(w0: int) -> bool:
+    """E[even x odd] for every entry of S_xx, S_yy and every one of S_yx, W*, at W0 = w0 I, symbolic in n, sigma."""
+    engine, cells = PromptEngine(2), [(i, j) for i in range(2) for j in range(2)]
+    at = [(g, w0 * (i == j)) for i, row in enumerate(engine.w0) for j, g in enumerate(row)]
+    return all(
+        engine.expect((even, *p), (odd, *q)).evaluate(at) == 0
+        for even in ("xx", "yy")
+        for odd in ("yx", "w")
+        for p in cells
+        for q in cells
+    )
 
 
 def even_part_only_hurts(scale: float) -> bool:
-    """MHA at a = d has no odd part: what its even part alone can explain around W0 = scale I, to rounding."""
+    """MHA at a = d has an even part and no odd one.  No weights of it explain anything around W0 = scale I."""
     explained = explained_at_minimum(MHA, 2, 4, 0.3, 2, w0=scale * np.eye(2))
     return explained <= 1e-9
 
@@ -191,11 +212,15 @@ def step_size_is_best(one: int) -> bool:
 
 
 def bound_at_zero(one: int) -> bool:
-    d, n, sigma = sympy.symbols("d n sigma", positive=True)
-    step, rho = 1 / (n + d + one + sigma**2), n / (n + d + 1 + sigma**2)
+    """`paper_bound` at a = 0 against lambda^2 E ||S_yx||^2, the power by pairing, lambda = 1/(n+d+one+sigma^2)."""
+    d, n, sigma = sympy.symbols("d n sigma")
     power = gaussian_trace("D X X' X X' D'") + sigma**2 * gaussian_trace("N X' X N'")
-    power = power.subs({sympy.Symbol("d"): d, sympy.Symbol("n"): n})
-    return bool(sympy.simplify(step**2 * power - rho * d**2) == 0)
+    for task in ((1, 1, 0.0), (2, 3, 0.5), (5, 4, 2.0)):
+        values = dict(zip((d, n, sigma), task, strict=True))
+        stated = float((power / (n + d + one + sigma**2) ** 2).subs(values))
+        if abs(skipv1.paper_bound(*task, 0).value - stated) > 1e2 * np.finfo(float).eps * stated:
+            return False
+    return True
 
 
 def _tail(kind: str, singular: Array) -> float:

@@ -25,8 +25,8 @@ def test_loop_stack_and_vmap_agree():
 def test_a_side_that_differs_is_noticed(monkeypatch, capsys):
     honest = bench_stack.Stacked.gradients
 
-    def wrong(self, *sample):
-        return {name: -g if name == "w" else g for name, g in honest(self, *sample).items()}
+    def wrong(self, batch):
+        return {name: -g if name == "w" else g for name, g in honest(self, batch).items()}
 
     monkeypatch.setattr(bench_stack.Stacked, "gradients", wrong)
     result = bench_stack.stack()

@@ -1,7 +1,9 @@
 """The command line's contract: results, one line for bad input, and quick answers."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from experiments import claims
 from experiments.claims.ledger import Claim, Evidence
 from experiments.cli import main
+from experiments.runs import RunFolder, UserError
 
 EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,21 +42,25 @@ def test_predict_with_the_paper_s_bound(capsys):
     ("arguments", "says"),
     [
         ("predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 4", "rank must be a whole number from 0 to d = 3, got 4"),
-        ("predict skipv1 --d 3 --n 0 --sigma 0.3 --rank 1", "n must be a whole number of at least 1, got 0"),
-        ("predict skipv1 --d 3 --n 8 --sigma -1 --rank 1", "sigma must be a finite number of at least 0"),
-        ("predict skipv1 --d 3 --n 8 --sigma nan --rank 1", "sigma must be a finite number of at least 0, got nan"),
+        ("predict skipv1 --d 3 --n 0 --sigma 0.3 --rank 1", "n must be a whole number from 1 to 1e+09, got 0"),
+        ("predict skipv1 --d 3 --n 8 --sigma -1 --rank 1", "sigma must be a number from 0 to 1e+09"),
+        ("predict skipv1 --d 3 --n 8 --sigma nan --rank 1", "sigma must be a number from 0 to 1e+09, got nan"),
         ("predict skipv1 --d 3 --n 8 --sigma big", "must be a number, got 'big'"),
-        ("predict skipv1 --d 0 --n 8 --sigma 0", "d must be a whole number of at least 1, got 0"),
+        ("predict skipv1 --d 0 --n 8 --sigma 0", "d must be a whole number from 1 to 1e+09, got 0"),
         ("predict skipv1 --d 2.5 --n 8 --sigma 0", "must be a whole number, got '2.5'"),
         ("predict skipv2 --d 3 --n 8 --sigma 0.3", "unknown theorem 'skipv2'"),
         ("predict skipv1 --n 8 --sigma 0.3", "--d"),
         ("run nothing", "unknown experiment 'nothing'; there are skipv1-gap, skipv1-limit"),
         ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
-        ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be at least 2"),
+        ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be from 2"),
+        ("run skipv1-gap --seeds 1000000000000", "--seeds must be from 2"),
+        ("run --all --profile gpu", "no experiment has a profile 'gpu'"),
+        ("predict skipv1 --d 3 --n 8 --sigma 1e200", "sigma must be a number from 0 to 1e+09"),
+        ("bench --threads 100000", "the number of cores"),
         ("run", "name experiments, or give --all"),
         ("run skipv1-gap --all", "not both"),
         ("verify no.such.entry", "unknown ledger entry 'no.such.entry'"),
-        ("bench --threads 0", "--threads must be at least 1"),
+        ("bench --threads 0", "--threads must be from 1"),
         ("dance", "invalid choice: 'dance'"),
         ("", "COMMAND"),
     ],
@@ -108,6 +115,56 @@ def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
     assert names == ["skipv1-gap", "skipv1-limit"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("prediction.json", "{"), ("measurement.json", ""), ("metrics.jsonl", "4\n"), ("metrics.jsonl", '{"ki\n{}\n')],
+)
+def test_a_damaged_file_is_one_line(name, content, smoke, tmp_path, capsys):
+    _, folder = smoke
+    copy = tmp_path / folder.parent.name / folder.name
+    shutil.copytree(folder, copy)
+    (copy / "summary.json").unlink()
+    if name == "metrics.jsonl":
+        (copy / "measurement.json").unlink()
+    (copy / name).write_text(content)
+    assert main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{name} is damaged; delete it and run again" in err
+    assert err.count("\n") == 1
+
+
+def test_a_torn_last_metric_is_dropped(tmp_path):
+    run = RunFolder(tmp_path)
+    run.log({"kind": "a"})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "b", "st')
+    assert run.metrics() == [{"kind": "a"}]
+
+
+def test_two_processes_do_not_share_a_run(tmp_path):
+    with RunFolder(tmp_path).locked(), pytest.raises(UserError, match="another process"), RunFolder(tmp_path).locked():
+        pass
+
+
+def test_a_lost_figure_is_drawn_again(smoke):
+    _, folder = smoke
+    before = (folder / "figure.png").read_bytes()
+    (folder / "figure.png").unlink()
+    assert main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(folder.parent.parent)]) == 0
+    assert (folder / "figure.png").read_bytes() == before
+
+
+def test_a_reader_that_leaves_is_not_an_error():
+    """`crosslayer list | head -0`, with ordinary buffering."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    command = f"{sys.executable} -m experiments list | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
+    )
+    assert done.stdout.strip() in ("0", "141")
+    assert not done.stderr
 
 
 def test_verify_shows_and_counts(capsys):

@@ -31,6 +31,12 @@ def test_verdicts(case, verdict):
     assert case.verdict == verdict
 
 
+@pytest.mark.parametrize(("measured", "verdict"), [(0.95, "pass"), (1.0, "pass"), (1.005, "pass"), (1.05, "fail")])
+def test_theory_s_side_of_a_tolerance_is_narrower(measured, verdict):
+    """Within 0.1 below the prediction, but only 0.01 above it."""
+    assert Check("i", "g", "c", "s", 1.0, measured, 0.0, 0.1, (0.8, 1.2), above=0.01).verdict == verdict
+
+
 def test_worst_verdict():
     assert worst([check(1.0)]) == "pass"
     assert worst([check(1.0), check(1.0, controls=())]) == "inconclusive"

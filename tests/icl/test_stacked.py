@@ -1,18 +1,22 @@
 """The stack of toys: equal to its plain twin, toy by toy, in function, gradient and training."""
 
+import contextlib
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, Orthogonal, StackedToys, ToySpec
+from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, Gaussian, Orthogonal, StackedToys, ToySpec
 from icl.models.toy import Toy
 from icl.tasks import Generator, RegressionTask
 from icl.testing import check_identity
-from icl.training.stacked import TrainConfig, explained_signal, train
+from icl.training.stacked import BadCheckpoint, TrainConfig, explained_signal, train
 from theory.moments import PromptMoments
 from theory.plan import MHA, ORDINARY, SKIPV1, Head
 from theory.population import PopulationLoss, Weights
+from theory.sizes import InvalidSize
 
 CHAINED = 8  # matrix products in a row, at most, in a prediction and its gradient
 MIXED = (Head(0.5, 0.5), Head(0.0, 2.0))
@@ -44,8 +48,8 @@ def twin(toys, i):
 
 def test_every_toy_predicts_what_its_plain_twin_predicts():
     toys = randomised(mixed_specs())
-    moments, prompts = toys.prompts(6, TRAIN_STREAM, 0)
-    stacked = toys(moments, prompts.query[..., None, :])[..., 0, :]
+    batch = toys.batch(6, TRAIN_STREAM, 0)
+    stacked = toys(batch.moments, batch.query[..., None, :])[..., 0, :]
     for i, spec in enumerate(toys.specs):
         s, m = toys.locate[i]
         sample = spec.task.sample(6, Generator(TRAIN_STREAM, spec.seed, 0), torch.float64)
@@ -63,8 +67,7 @@ def test_every_toy_predicts_what_its_plain_twin_predicts():
 @given(st.integers(0, 11), st.integers(0, 50))
 def test_gradients_are_the_plain_twin_s(i, step):
     toys = randomised(mixed_specs())
-    moments, prompts = toys.prompts(4, TRAIN_STREAM, step)
-    u, w, k = torch.autograd.grad(toys.losses(moments, prompts).sum(), [toys.u, toys.w, toys.k])
+    u, w, k = torch.autograd.grad(toys.losses(toys.batch(4, TRAIN_STREAM, step)).sum(), [toys.u, toys.w, toys.k])
     spec, (s, m), plain = toys.specs[i], toys.locate[i], twin(toys, i)
     sample = spec.task.sample(4, Generator(TRAIN_STREAM, spec.seed, step), torch.float64)
     loss = (plain(sample.tokens()) - sample.label).square().sum(-1).mean()
@@ -140,27 +143,48 @@ def test_initial_weights_are_shared_wherever_shapes_agree():
     torch.testing.assert_close(full["a"] @ full["a"].mT, scales.embedding**2 * torch.eye(4), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("kill_at", [1, 3])
-def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at):
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
+    """Killed after its kill_at-th report, before or after the checkpoint that follows; no report is lost."""
     config = TrainConfig(steps=50, batch=4, log_every=10)
     whole = StackedToys(mixed_specs())
     unbroken = list(train(whole, config))
     path = tmp_path / "training.safetensors"
-    killed = StackedToys(mixed_specs())
-    steps = train(killed, config, checkpoint=path, save_when=lambda step: step % 20 == 0)
-    for _ in range(kill_at):
-        next(steps)
+    steps = train(StackedToys(mixed_specs()), config, checkpoint=path, save_when=lambda step: step % 20 == 0)
+    reports = [next(steps) for _ in range(kill_at)]
+    if saved:
+        with contextlib.suppress(StopIteration):
+            next(steps)
     steps.close()
     resumed = StackedToys(mixed_specs())
     rest = list(train(resumed, config, checkpoint=path))
     for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q)
-    first = (kill_at * 10 // 20) * 20
-    assert [r.step for r in rest] == list(range(first + 10, 51, 10))
-    for ours, theirs in zip(rest, unbroken[first // 10 :], strict=True):
+    kept = reports[: 5 - len(rest)]
+    assert [r.step for r in kept + rest] == [10, 20, 30, 40, 50]
+    for ours, theirs in zip(kept + rest, unbroken, strict=True):
         assert torch.equal(ours.losses, theirs.losses)
     assert list(train(StackedToys(mixed_specs()), config, checkpoint=path)) == []
     assert [p.name for p in tmp_path.iterdir()] == ["training.safetensors"]
+
+
+def test_a_checkpoint_is_used_only_for_what_it_belongs_to(tmp_path):
+    path = tmp_path / "training.safetensors"
+    spec, config = ToySpec(RegressionTask(2, 3, 0.1), MHA, 1, 0), TrainConfig(steps=4, batch=2, log_every=2)
+    list(train(StackedToys([spec]), config, checkpoint=path))
+    others = [
+        (StackedToys([replace(spec, seed=1)]), config),
+        (StackedToys([spec]), replace(config, steps=8)),
+        (StackedToys([replace(spec, init=Gaussian())]), config),
+        (StackedToys([spec], dtype=torch.float64), config),
+    ]
+    for toys, other in others:
+        with pytest.raises(BadCheckpoint, match="belongs to other toys"):
+            next(train(toys, other, checkpoint=path))
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(BadCheckpoint, match="is damaged"):
+        next(train(StackedToys([spec]), config, checkpoint=path))
 
 
 def test_held_out_signal_agrees_with_the_exact_loss():
@@ -177,7 +201,7 @@ def test_held_out_signal_agrees_with_the_exact_loss():
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
         at = toys.locate[i]
         assert abs(float(mean[at]) - (loss.constant - loss.value(weights))) <= 5 * float(error[at]) + 1e-9
-    purposes = [toys.prompts(1, purpose, 0)[0] for purpose in (TRAIN_STREAM, EVAL_STREAM)]
+    purposes = [toys.batch(1, purpose, 0).moments for purpose in (TRAIN_STREAM, EVAL_STREAM)]
     assert not torch.equal(*purposes)
 
 
@@ -185,5 +209,11 @@ def test_impossible_stacks_are_refused():
     task = RegressionTask(2, 3, 0.1)
     with pytest.raises(ValueError, match="same number of heads"):
         StackedToys([ToySpec(task, MHA, 1, 0), ToySpec(task, (ORDINARY,), 1, 0)])
-    with pytest.raises(ValueError, match="rank 3 exceeds"):
-        StackedToys([ToySpec(task, MHA, 3, 0)])
+    for bad in ([], [ToySpec(task, (), 1, 0)]):
+        with pytest.raises(ValueError, match="at least one"):
+            StackedToys(bad)
+    for rank in (3, -1):
+        with pytest.raises(InvalidSize, match="rank must be"):
+            StackedToys([ToySpec(task, MHA, rank, 0)])
+    with pytest.raises(ValueError, match="multiple of the batch"):
+        explained_signal(StackedToys([ToySpec(task, MHA, 1, 0)]), 100)

@@ -137,6 +137,12 @@ def test_scales_to_d_16():
     assert all(np.isfinite(g).all() for g in gradient.arrays())
 
 
+def test_weights_of_the_wrong_shape_are_refused():
+    one, w, k = np.ones((1, 3)), np.ones((2, 3, 3)), np.ones((2, 3, 1))
+    with pytest.raises(ValueError, match="must have shapes"):
+        PopulationLoss(PromptMoments(3, 2, 0.1), SKIPV1).value(Weights(one, one, w, k))
+
+
 def test_no_heads_are_refused():
     with pytest.raises(ValueError, match="at least one head"):
         PopulationLoss(PromptMoments(2, 2, 0.1), ())
