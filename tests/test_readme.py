@@ -1,0 +1,55 @@
+"""What the README and CONTRIBUTING promise is there: links, commands, Python and figures."""
+
+import contextlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import _parser
+from theory import skipv1
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[name]):
+        assert (ROOT / target).exists(), target
+
+
+def test_commands_parse():
+    commands = re.findall(r"^crosslayer ([^#\n]*)", PAGES["README.md"], re.MULTILINE)
+    assert len(commands) >= 7
+    for command in commands:
+        _parser().parse_args(shlex.split(command))
+
+
+def test_make_targets_exist():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES.values():
+        assert set(re.findall(r"make ([\w-]+)", page)) <= targets
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_python_examples_run(name):
+    for block in re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL):
+        scope: dict[str, object] = {}
+        exec(compile(block, name, "exec"), scope)  # noqa: S102
+        for test in [value for key, value in scope.items() if key.startswith("test_")]:
+            test()
+        if "best" in scope:
+            assert abs(scope["best"].value - skipv1.loss_gap(3, 8, 0.3, 2).skipv1) < 1e-6
+
+
+def test_the_picture_comes_from_a_run_that_passed():
+    import json
+
+    for name in ("skipv1-gap", "skipv1-limit"):
+        summary = json.loads((ROOT / "results" / name / "summary.json").read_text())
+        assert summary["verdict"] == "pass"
+        assert summary["profile"] == "cpu"
+        with contextlib.suppress(KeyError):
+            assert "+changes" not in summary["commit"]
