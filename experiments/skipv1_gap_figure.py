@@ -67,7 +67,7 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
         scattered = measurement["from_gaussian"]
         dots = [(a, zero - v) for a, key in zip(ranks, keys, strict=True) for v in scattered[key]]
         x, y = zip(*dots, strict=True)
-        axis.plot(x, y, ".", color=look["color"], markersize=3.5, alpha=0.55, zorder=1)
+        axis.plot(x, y, ".", color=look["color"], markersize=5, alpha=0.7, zorder=1)
     axis.plot([], [], ".", color="#777777", label="trained from a Gaussian start, each seed")
     _crosses(axis, [], [], "exact minimisation")
     axis.axhline(zero, color="#999999", linewidth=0.8)

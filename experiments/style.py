@@ -63,5 +63,5 @@ def save(fig: Figure, folder: Path) -> None:
     """figure.svg and figure.png, without dates, so that equal results are equal files."""
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
         buffer = io.BytesIO()
-        fig.savefig(buffer, format=suffix, **options)
+        fig.savefig(buffer, format=suffix, bbox_inches="tight", **options)
         write_atomically(folder / f"figure.{suffix}", buffer.getvalue())

@@ -37,7 +37,7 @@ def test_make_targets_exist():
 def test_python_examples_run(name):
     for block in re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL):
         scope: dict[str, object] = {}
-        exec(compile(block, name, "exec"), scope)  # noqa: S102
+        exec(compile(block, name, "exec"), scope)
         for test in [value for key, value in scope.items() if key.startswith("test_")]:
             test()
         if "best" in scope:
