@@ -47,7 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         return _stop(f"{error.filename or 'output'}: {error.strerror}", 2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError) as stop:
+        # Compiled code may wrap an interrupt in a SystemError.
+        if not isinstance(stop, KeyboardInterrupt) and not isinstance(stop.__context__, KeyboardInterrupt):
+            raise
         goes_on = "; the same command goes on from here" if options.run is _run else ""
         return _stop(f"interrupted{goes_on}", 130)
     return status
@@ -191,25 +194,21 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _print_checks(title: str, checks: list[Check]) -> None:
-    """One line a group: its worst member, that is the one that uses most of its tolerance."""
+    """One line a group, with the numbers of its tightest check."""
     from rich.console import Console
     from rich.table import Table
 
-    from experiments.protocol import worst
+    from experiments.protocol import by_group
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("check")
     for name in ("points", "predicted", "measured", "tolerance"):
         table.add_column(name, justify="right")
     table.add_column("verdict")
-    groups: dict[str, list[Check]] = {}
-    for check in checks:
-        groups.setdefault(check.group, []).append(check)
-    order = {"pass": 0, "inconclusive": 1, "fail": 2}
-    for name, members in groups.items():
-        shown = max(members, key=lambda c: (order[c.verdict], c.usage(c.predicted)))
-        numbers = (f"{x:.4g}" for x in (shown.predicted, shown.measured, shown.tolerance))
-        table.add_row(name, str(len(members)), *numbers, worst(members))
+    for name, members in by_group(checks).items():
+        tightest = members[0]
+        numbers = (f"{x:.4g}" for x in (tightest.predicted, tightest.measured, tightest.tolerance))
+        table.add_row(name, str(len(members)), *numbers, tightest.verdict)
     console = Console()
     if not console.is_terminal:
         console = Console(width=120)  # a log file has no edge to wrap at

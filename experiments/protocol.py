@@ -12,7 +12,7 @@ Predictions and measurements are plain JSON, so comparing and drawing can be rep
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -63,6 +63,11 @@ class Check:
         rejected = all(self.usage(wrong) > 1 for wrong in self.controls)
         return "pass" if self.controls and rejected else "inconclusive"
 
+    @classmethod
+    def from_json(cls, content: Json) -> Check:
+        """The check of a summary.json, whose verdict follows from the rest."""
+        return cls(**{**{k: v for k, v in content.items() if k != "verdict"}, "controls": tuple(content["controls"])})
+
     def to_json(self) -> Json:
         fields = ("id", "group", "claim", "statement", "predicted", "measured", "stderr", "tolerance", "above")
         return {**{f: getattr(self, f) for f in fields}, "controls": list(self.controls), "verdict": self.verdict}
@@ -101,7 +106,19 @@ class Experiment(Protocol):
     def draw(self, prediction: Json, measurement: Json) -> Figure: ...
 
 
-def worst(checks: list[Check]) -> Verdict:
+RANKING: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
+
+
+def worst(checks: Sequence[Check]) -> Verdict:
     """fail if any failed, else inconclusive if any was, else pass."""
-    verdicts = {check.verdict for check in checks}
-    return "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
+    return max((check.verdict for check in checks), key=RANKING.index, default="pass")
+
+
+def by_group(checks: Sequence[Check]) -> dict[str, list[Check]]:
+    """The checks of each group, tightest first: the one with the worst verdict that uses most of its tolerance."""
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(check.group, []).append(check)
+    for members in groups.values():
+        members.sort(key=lambda c: (RANKING.index(c.verdict), c.usage(c.predicted)), reverse=True)
+    return groups

@@ -71,6 +71,7 @@ def check_identity(left: Tensor, right: Tensor, *, terms: int = 1, scale: float 
     the norm of the whole tensor; `scale` is the size of the largest intermediate, by default that of the two sides.
     Raises AssertionError otherwise, or if the shapes differ or a side is not finite.
     """
+    left, right = left.detach(), right.detach()
     assert left.shape == right.shape, f"shapes differ: {tuple(left.shape)} and {tuple(right.shape)}"
     assert left.dtype == right.dtype, f"dtypes differ: {left.dtype} and {right.dtype}"
     assert bool(torch.isfinite(left).all()) and bool(torch.isfinite(right).all()), "a side is not finite"

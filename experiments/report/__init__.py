@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
-from typing import Any
 
 from experiments.progress import progress
-from experiments.protocol import Json
+from experiments.protocol import Check, by_group
 from experiments.registry import MODULES
 from experiments.runs import UserError, latest_runs, provenance, write_atomically
 
@@ -40,7 +39,7 @@ def write_report(out: Path) -> Path:
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
-        runs=[{**s, "groups": _groups(s["checks"])} for s in summaries],
+        runs=[{**s, "groups": by_group([Check.from_json(c) for c in s["checks"]])} for s in summaries],
         verifications=verifications,
         here=provenance(),
     )
@@ -52,20 +51,3 @@ def _inline(path: Path) -> str:
     if not path.exists():
         raise UserError(f"{path} is missing; run the experiment again to draw it")
     return base64.b64encode(path.read_bytes()).decode()
-
-
-def _groups(checks: list[Json]) -> list[dict[str, Any]]:
-    """One row a group of checks: how many there are, how they went, and the checks."""
-    groups: dict[str, list[Json]] = {}
-    for check in checks:
-        groups.setdefault(check["group"], []).append(check)
-    return [
-        {
-            "name": name,
-            "claim": members[0]["claim"],
-            "points": len(members),
-            "verdicts": {v: sum(c["verdict"] == v for c in members) for v in ("pass", "inconclusive", "fail")},
-            "rows": members,
-        }
-        for name, members in groups.items()
-    ]

@@ -35,6 +35,12 @@ def test_a_side_that_differs_is_noticed(monkeypatch, capsys):
     assert "NOT COMPARABLE" in capsys.readouterr().out
 
 
+def test_both_sides_of_the_race_reach_the_optimum():
+    result = bench.optimum()
+    assert result["difference"] == {"exact": [], "sampled": []}
+    assert result["same_answer"]
+
+
 def test_threads_are_put_back(monkeypatch):
     monkeypatch.setattr(bench, "optimum", lambda: {"same_answer": True})
     monkeypatch.setattr(bench_stack, "stack", lambda: {"same_answer": True})

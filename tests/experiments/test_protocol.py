@@ -1,11 +1,12 @@
 """A check passes only if it agrees and would have noticed; intervals cover what they say."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
-from experiments.protocol import Check, worst
+from experiments.protocol import Check, by_group, worst
 from experiments.statistics import t_interval
 
 
@@ -41,6 +42,19 @@ def test_worst_verdict():
     assert worst([check(1.0)]) == "pass"
     assert worst([check(1.0), check(1.0, controls=())]) == "inconclusive"
     assert worst([check(1.0, controls=()), check(2.0)]) == "fail"
+
+
+def test_groups_show_their_tightest_check_first():
+    loose, tight, failed = check(1.01), check(1.09), check(1.3)
+    assert by_group([loose, tight])["g"] == [tight, loose]
+    assert by_group([tight, failed, loose])["g"][0] == failed
+    assert worst([]) == "pass"
+
+
+@pytest.mark.parametrize("above", [None, 0.5])
+def test_checks_survive_json(above):
+    one = Check("i", "g", "c", "s", 1.0, 1.05, 0.01, 0.1, (0.8, 1.2), above)
+    assert Check.from_json(json.loads(json.dumps(one.to_json()))) == one
 
 
 def test_intervals_cover_at_the_stated_rate():

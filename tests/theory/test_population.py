@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.claims.skipv1_checks import prompt_map, rational
 from icl.testing import head_tuples
 from theory.isserlis import PromptEngine
 from theory.moments import PromptMoments
@@ -38,25 +39,9 @@ def test_value_equals_the_sum_of_all_pairings(d, rank, heads):
     values = [(engine.n, n), (engine.sigma, sigma)] + [(engine.w0[i][j], w0[i, j]) for i in range(d) for j in range(d)]
 
     def number(*factors):
-        polynomial = engine.expect(*factors)
-        total = Fraction(0)
-        for exponents, coefficient in polynomial.terms():
-            term = Fraction(int(coefficient))
-            for (_, value), power in zip(values, exponents, strict=False):
-                term *= Fraction(value) ** power
-            total += term
-        return total
+        return rational(engine.expect(*factors), values)
 
-    # P_ij = sum over (p, q) of coefficients[i, j, p, q] S_pq
-    eye = np.eye(d, dtype=object)
-    zero = 0 * eye
-    i_x, i_y = np.concatenate([eye, zero], 1), np.concatenate([zero, eye], 1)
-    u = np.concatenate([weights.a @ i_x, weights.b @ i_y]) if d else None
-    coefficients = np.zeros((d, d, 2 * d, 2 * d), dtype=object)
-    for h, head in enumerate(heads):
-        ka = weights.k[h] @ weights.a
-        for left, right in (((head.copied + head.raw) * i_x, i_x.T), (head.copied * u + head.raw * i_y, u.T)):
-            coefficients += np.einsum("ip,qj->ijpq", weights.w[h] @ left, right @ ka)
+    coefficients = prompt_map(weights, heads)
     loss = d * sigma**2
     for i in range(d):
         for j in range(d):
