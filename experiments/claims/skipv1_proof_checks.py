@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy
 
-from experiments.claims.skipv1_checks import explained_at_minimum
+from experiments.claims.skipv1_theorem_checks import explained_at_minimum
 from theory import skipv1
 from theory.isserlis import PromptEngine, gaussian_trace
 from theory.moments import Array, PromptMoments

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.claims.skipv1_checks import prompt_map, rational
+from experiments.claims.exact import prompt_map, rational
 from icl.testing import head_tuples
 from theory.isserlis import PromptEngine
 from theory.moments import PromptMoments

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from experiments.claims.exact import exact_loss, odd_map, prompt_map, random_weights, rational
 from theory import skipv1
 from theory.isserlis import PromptEngine
 from theory.minimise import minimise
@@ -26,12 +27,6 @@ from theory.skipv1_weights import (
 EXACT_SLACK = 0.005  # of the explained signal, as in the experiments
 TASK = (4, 10, 0.4)
 Rank = Callable[[Any, Any], Any]
-
-
-def exact_loss(heads: Heads, d: int, n: int, sigma: Fraction, w0: Any = None) -> PopulationLoss:
-    """The population loss in rational arithmetic."""
-    zero = np.full((d, d), Fraction(0), dtype=object)
-    return PopulationLoss(PromptMoments(d, n, sigma, zero if w0 is None else w0), heads)
 
 
 def _rational_tasks() -> list[tuple[int, int, Fraction]]:
@@ -60,26 +55,6 @@ def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
     )
 
 
-def prompt_map(w: Weights, heads: Heads) -> Any:
-    """c with P_ij = sum_pq c[i, j, p, q] S_pq, S the 2d x 2d second moment of (x ; y): (d, d, 2d, 2d)."""
-    d = w.a.shape[1]
-    eye = np.eye(d, dtype=w.a.dtype)
-    i_x, i_y = np.concatenate([eye, 0 * eye], 1), np.concatenate([0 * eye, eye], 1)
-    u = np.concatenate([w.a @ i_x, w.b @ i_y])
-    total = 0
-    for h, head in enumerate(heads):
-        read = ((head.copied + head.raw) * i_x, i_x.T), (head.copied * u + head.raw * i_y, u.T)
-        for left, right in read:
-            total = total + np.einsum("ip,qj->ijpq", w.w[h] @ left, right @ w.k[h] @ w.a)
-    return total
-
-
-def odd_map(w: Weights, heads: Heads) -> Any:
-    """T of the proof's step (2): P_odd = T(S_yx), as a (d^2, d^2) matrix on row-major vec."""
-    c, d = prompt_map(w, heads), w.a.shape[1]
-    return (c[:, :, d:, :d] + c[:, :, :d, d:].swapaxes(2, 3)).reshape(d * d, d * d)
-
-
 def loss_splits(one: int) -> bool:
     """Steps (1) and (2): L = d^2 (1-rho) + d sigma^2 + v ||T - lambda I||^2 + E ||P_even||^2, v = n (n+d+one+sigma^2).
 
@@ -88,7 +63,7 @@ def loss_splits(one: int) -> bool:
     rng = np.random.default_rng(8)
     sigma, n = Fraction(1, 2), 3
     for d, a, heads in ((1, 1, SKIPV1), (2, 1, (ORDINARY,)), (2, 1, SKIPV1), (2, 2, (ORDINARY, SKIP, SKIP))):
-        w = _random_weights(rng, len(heads), a, d)
+        w = random_weights(rng, len(heads), a, d)
         engine = PromptEngine(d)
         values = [(engine.n, n), (engine.sigma, sigma)] + [(g, 0) for row in engine.w0 for g in row]
         kinds = [("xx", p, q) for p in range(d) for q in range(d)] + [("yy", p, q) for p in range(d) for q in range(d)]
@@ -107,17 +82,6 @@ def loss_splits(one: int) -> bool:
     return True
 
 
-def rational(polynomial: Any, values: Any) -> Fraction:
-    """A ring element at rational values, given in the order of its first generators."""
-    total = Fraction(0)
-    for exponents, coefficient in polynomial.terms():
-        term = Fraction(int(coefficient))
-        for (_, value), power in zip(values, exponents, strict=False):
-            term *= Fraction(value) ** power
-        total += term
-    return total
-
-
 def map_rank_is(version: tuple[Heads, Rank]) -> bool:
     """Step (4): T has at most the stated rank for any number of heads of this kind, and just that with five heads.
 
@@ -128,7 +92,7 @@ def map_rank_is(version: tuple[Heads, Rank]) -> bool:
     for d in range(1, 4):
         for a in range(d + 1):
             for heads in (1, 2, 5):
-                w = _random_weights(rng, heads, a, d)
+                w = random_weights(rng, heads, a, d)
                 w = Weights(w.a + 7 * np.eye(a, d, dtype=int), w.b + 7 * np.eye(d - a, d, dtype=int), w.w, w.k)
                 ranks = sympy.Matrix(odd_map(w, head * heads)).rank() if a else 0
                 if ranks > rank_of(a, d) or (heads == 5 and ranks != rank_of(a, d)):
@@ -270,11 +234,6 @@ def limit_minimised(shares: tuple[float, float]) -> bool:
     return all(abs(f - s) <= EXACT_SLACK * s for f, s in zip(found, shares, strict=True))
 
 
-def _random_weights(rng: np.random.Generator, heads: int, a: int, d: int) -> Weights:
-    shapes = ((a, d), (d - a, d), (heads, d, d), (heads, d, a))
-    return Weights(*(rng.integers(-3, 4, shape).astype(object) + Fraction(0) for shape in shapes))
-
-
 def _large_w0(d: int) -> Any:
     """W0 = 4 d I, for which sigma_d(W0) > 2 sqrt(d) sigma at sigma = 1/2: what the printed theorem assumes."""
     return np.eye(d, dtype=object) * Fraction(4 * d)
@@ -287,7 +246,7 @@ def gap_at_zero_a(gap: int) -> bool:
         minima: list[float] = []
         for heads in (MHA, SKIPV1):
             loss = exact_loss(heads, d, 3, Fraction(1, 2), _large_w0(d))
-            weights = [_random_weights(rng, 2, a, d) for _ in range(5)]
+            weights = [random_weights(rng, 2, a, d) for _ in range(5)]
             losses = {loss.value(Weights(0 * w.a, w.b, w.w, w.k)) for w in weights}
             if losses != {loss.constant}:
                 return False
@@ -301,7 +260,7 @@ def no_gradient_at_zero_a(size: float) -> bool:
     """With A and B fixed at A = size, nothing can be gained by moving W or K, for either model."""
     rng = np.random.default_rng(2)
     for heads in (MHA, SKIPV1):
-        w = Weights(*(x.astype(float) for x in _random_weights(rng, 2, 2, 4).arrays()))
+        w = Weights(*(x.astype(float) for x in random_weights(rng, 2, 2, 4).arrays()))
         loss = PopulationLoss(PromptMoments(4, 6, 0.5, 16 * np.eye(4)), heads)
         _, gradient = loss.value_and_gradient(Weights(w.a * 0 + size, w.b, w.w, w.k))
         if gradient.w.any() or gradient.k.any():
