@@ -47,7 +47,7 @@ _DETECTS = f"{ALTERED:.0%} of the explained signal at every rank, {ALTERED_GAP:.
 
 def _gaussian(steps: int) -> Training:
     """Of five learning rates, 0.04 left the fewest toys on a plateau."""
-    return Training(steps, held_out=32_768, learning_rate=0.04, start="gaussian")
+    return Training(steps, held_out=16_384, learning_rate=0.04, start="gaussian")
 
 
 PROFILES = {
@@ -60,10 +60,11 @@ PROFILES = {
             (_SMALL, _MIDDLE, _LARGE),
             _LARGE,
             Training(steps=3500, held_out=131_072),
-            _gaussian(3500),
+            _gaussian(2500),
+            starts=6,
         ),
         8,
-        180,
+        220,
         _DETECTS,
     ),
     "full": Profile(

@@ -44,7 +44,7 @@ _DETECTS = f"{ALTERED:.0%} of the share explained, at every context length and w
 PROFILES = {
     "smoke": Profile(Config(2, (8, 32), (8, 32), (1, 2, 3), Training(4000, 524_288)), 8, 30, _DETECTS),
     "cpu": Profile(
-        Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(3500, 131_072)),
+        Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(3500, 65_536)),
         8,
         120,
         _DETECTS,
