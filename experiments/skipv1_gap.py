@@ -46,7 +46,7 @@ _DETECTS = f"{ALTERED:.0%} of the explained signal at every rank, {ALTERED_GAP:.
 
 
 def _gaussian(steps: int) -> Training:
-    """Of five learning rates, 0.04 left the fewest toys on a plateau."""
+    """Of 0.005, 0.01, 0.02 and 0.04, the last left the fewest toys on a plateau."""
     return Training(steps, held_out=16_384, learning_rate=0.04, start="gaussian")
 
 
