@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from experiments.progress import progress
 from experiments.protocol import Json
 from icl.models.stacked import TRAIN_STREAM, Batch, StackedToys, ToySpec
 from icl.models.toy import Toy
@@ -116,9 +117,12 @@ def stack() -> Json:
         "torch.func vmap": (Vmapped(StackedToys(toys)), STEPS),
     }
     contenders = [side for side, _ in sides.values()]
-    for side in contenders:
-        for _ in range(3):
-            side.step(samples)
+    with progress("first steps, compared", len(contenders)) as at:
+        for i, side in enumerate(contenders):
+            at(i)
+            for _ in range(3):
+                side.step(samples)
+        at(len(contenders))
     gap = max(
         float((ours[name] - theirs[name]).norm() / theirs[name].norm().clamp(min=1e-6))
         for i in range(len(toys))
@@ -126,7 +130,12 @@ def stack() -> Json:
         for ours in [side.weights(i) for side in contenders[1:]]
         for name in ours
     )
-    seconds = {name: _per_step(side, samples, steps) for name, (side, steps) in sides.items()}
+    seconds = {}
+    with progress("timed steps", len(sides)) as at:
+        for i, (name, (side, steps)) in enumerate(sides.items()):
+            at(i, name)
+            seconds[name] = _per_step(side, samples, steps)
+        at(len(sides))
     baseline = seconds["loop over models (baseline)"]
     return {
         "name": "stack",
