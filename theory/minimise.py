@@ -106,13 +106,13 @@ def _descend(
 
     def unpack(flat: Array) -> Weights:
         a, b, k = (part.reshape(s) for part, s in zip(np.split(flat, ends), shapes, strict=True))
-        return loss.best_readout(Weights(a, b, start.w, k))
+        return Weights(a, b, start.w, k)
 
     def objective(flat: Array) -> tuple[float, Array]:
         nonlocal evaluations
         evaluations += 1
         # The gradient in W is zero at the best readout, so the total derivative is the partial one.
-        value, gradient = loss.value_and_gradient(unpack(flat))
+        value, gradient = loss.value_and_gradient_at_best_readout(unpack(flat))
         return value, np.concatenate([g.ravel() for g in (gradient.a, gradient.b, gradient.k)])
 
     def stop(intermediate_result: object) -> None:
@@ -123,5 +123,5 @@ def _descend(
     if flat.size:
         options = {"maxiter": max_iterations, "maxfun": 5 * max_iterations, "gtol": 1e-7, "ftol": 1e-12, "maxcor": 30}
         flat = minimize(objective, flat, jac=True, method="L-BFGS-B", callback=stop, options=options).x
-    weights = unpack(flat)
+    weights = loss.best_readout(unpack(flat))
     return loss.value(weights), weights, evaluations

@@ -47,6 +47,21 @@ class Weights:
         return self.a, self.b, self.w, self.k
 
 
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """What the loss needs of A, B and K, W apart.  Terms are ordered (head 1: 1, 2), (head 2: 1, 2), ...
+
+    compress U (d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), e_rr all E[S R_s R_t^T S] (2H, 2H, 2d, 2d),
+    target all E[W* R_t^T S] (2H, d, 2d).
+    """
+
+    compress: Array
+    left: Array
+    right: Array
+    e_rr: Array
+    target: Array
+
+
 class PopulationLoss:
     """L(A, B, W^h, K^h) of SkipV1Former Eqns. (5) and (6), exactly, for a task and a tuple of heads."""
 
@@ -73,23 +88,31 @@ class PopulationLoss:
 
     def value(self, weights: Weights) -> float:
         """The loss, in squared units of y summed over its d entries."""
-        gamma, c = self._quadratic(*self._factors(weights)[1:])
+        gamma, c = self._quadratic(self._terms(weights))
         w = _side_by_side(weights.w)
         return self._number(np.sum((w @ gamma) * w) - 2 * np.sum(w * c) + self.constant)
 
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
-        gamma, c = self._quadratic(*self._factors(weights)[1:])
-        w = c @ np.linalg.pinv((gamma + gamma.T) / 2, rcond=1e-13, hermitian=True)
-        return Weights(weights.a, weights.b, _stacked(w, len(self.heads)), weights.k)
+        return self._solve(weights, self._terms(weights))
 
     def value_and_gradient(self, weights: Weights) -> tuple[float, Weights]:
         """The loss and its gradient, in the layout of `Weights`."""
+        return self._differentiate(weights, self._terms(weights))
+
+    def value_and_gradient_at_best_readout(self, weights: Weights) -> tuple[float, Weights]:
+        """`value_and_gradient(best_readout(weights))`, for little more than the price of one of the two."""
+        terms = self._terms(weights)  # they do not depend on W
+        return self._differentiate(self._solve(weights, terms), terms)
+
+    def _solve(self, weights: Weights, terms: _Terms) -> Weights:
+        gamma, c = self._quadratic(terms)
+        w = c @ np.linalg.pinv((gamma + gamma.T) / 2, rcond=1e-13, hermitian=True)
+        return Weights(weights.a, weights.b, _stacked(w, len(self.heads)), weights.k)
+
+    def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:
         d, heads = self.moments.d, len(self.heads)
-        compress, left, right = self._factors(weights)
-        rr = right[:, None] @ np.swapaxes(right, -1, -2)[None]  # (2H, 2H, 2d, 2d): R_s R_t^T
-        e_rr = self.moments.sandwich(rr)
-        target = self.moments.target_left(np.swapaxes(right, -1, -2))  # (2H, d, 2d): E[W* R_t^T S]
+        compress, left, right, e_rr, target = terms.compress, terms.left, terms.right, terms.e_rr, terms.target
         w = np.repeat(weights.w, 2, axis=0)  # one readout per term
         wc = w @ left  # (2H, d, 2d)
         # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s R_t^T S] - 2 E[W* R_t^T S]
@@ -109,8 +132,7 @@ class PopulationLoss:
         by_a = by_compress[: weights.rank, :d] + np.einsum("hji,hjk->ik", weights.k, by_ka)
         return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
 
-    def _factors(self, weights: Weights) -> tuple[Array, Array, Array]:
-        """U (d, 2d), all C (2H, d, 2d) and all R (2H, 2d, d), terms ordered (head 1: 1, 2), (head 2: 1, 2), ..."""
+    def _terms(self, weights: Weights) -> _Terms:
         d, rank, heads = self.moments.d, weights.rank, len(self.heads)
         shapes = ((rank, d), (d - rank, d), (heads, d, d), (heads, d, rank))
         if tuple(x.shape for x in weights.arrays()) != shapes:
@@ -122,15 +144,18 @@ class PopulationLoss:
         copied, raw = self._copied[:, None, None], self._raw[:, None, None]
         left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
         right = np.stack([self._i_x.T @ ka, compress.T @ ka], axis=1)
-        return compress, left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
-
-    def _quadratic(self, left: Array, right: Array) -> tuple[Array, Array]:
-        """Gamma = E[F F^T] (Hd, Hd) and c = E[W* F^T] (d, Hd)."""
-        d, heads = self.moments.d, len(self.heads)
+        left, right = left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
         right_t = np.swapaxes(right, -1, -2)
-        blocks = left[:, None] @ self.moments.sandwich(right[:, None] @ right_t[None]) @ np.swapaxes(left, -1, -2)[None]
+        e_rr = self.moments.sandwich(right[:, None] @ right_t[None])
+        return _Terms(compress, left, right, e_rr, self.moments.target_left(right_t))
+
+    def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
+        """Gamma = E[F F^T] (Hd, Hd) and c = E[W* F^T] (d, Hd)."""
+        d, heads, left = self.moments.d, len(self.heads), terms.left
+        left_t = np.swapaxes(left, -1, -2)
+        blocks = left[:, None] @ terms.e_rr @ left_t[None]
         gamma = blocks.reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3)).transpose(0, 2, 1, 3).reshape(heads * d, -1)
-        c = (self.moments.target_left(right_t) @ np.swapaxes(left, -1, -2)).reshape(heads, 2, d, d).sum(1)
+        c = (terms.target @ left_t).reshape(heads, 2, d, d).sum(1)
         return gamma, _side_by_side(c)
 
 
