@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from experiments.progress import progress
 from experiments.protocol import Json
 from experiments.runs import provenance
+from experiments.toy_runs import population_weights
 from theory import skipv1
 from theory.plan import TOYS
 
@@ -72,7 +72,7 @@ def optimum() -> Json:
             at(report.step)
     sampled_seconds = time.perf_counter() - started
     for i, (toy, rank) in enumerate(points):
-        reached["sampled"][toy, rank] = losses[toy].value(_population_weights(toys, i))
+        reached["sampled"][toy, rank] = losses[toy].value(population_weights(toys, i))
     misses = {
         side: [f"{t}/a{r}" for t, r in points if values[t, r] > allowed[t, r]] for side, values in reached.items()
     }
@@ -85,12 +85,6 @@ def optimum() -> Json:
         "same_answer": not any(misses.values()),
         "difference": misses,
     }
-
-
-def _population_weights(toys: Any, i: int) -> Any:
-    from theory.population import Weights
-
-    return Weights(**{name: x.double().numpy() for name, x in toys.weights(i).items()})
 
 
 def print_results(results: Json) -> None:

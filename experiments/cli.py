@@ -252,18 +252,11 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     from experiments.claims import LEDGER
-    from experiments.claims.ledger import verify
-    from experiments.progress import progress
+    from experiments.claims.ledger import verify_all
 
     if unknown := [i for i in options.ids if i not in LEDGER]:
         raise UserError(f"unknown ledger entry {unknown[0]!r}; there are {', '.join(LEDGER)}")
-    claims = [LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)]
-    done = []
-    with progress("verifying", len(claims)) as at:
-        for i, claim in enumerate(claims):
-            at(i, claim.id)
-            done.append(verify(claim))
-        at(len(claims))
+    done = verify_all([LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)])
     if options.json:
         print(json.dumps([_verification_json(v) for v in done], indent=1))
     else:

@@ -169,10 +169,15 @@ def provenance() -> Json:
     """device, library versions, commit: what a result has to say of where it came from."""
     return {
         "device": f"cpu: {platform.machine()}, {os.cpu_count()} cores",
-        "versions": {"python": platform.python_version(), **{p: _version(p) for p in VERSIONS_OF}},
+        "versions": versions(),
         "commit": commit(),
         "source": source_digest(),
     }
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and the libraries that numbers may depend on."""
+    return {"python": platform.python_version(), **{p: _version(p) for p in VERSIONS_OF}}
 
 
 def _version(package: str) -> str | None:
@@ -211,7 +216,7 @@ def source_digest() -> str:
 
 
 def _digest(config: Json) -> str:
-    about = {**config, "source": source_digest(), "versions": provenance()["versions"]}
+    about = {**config, "source": source_digest(), "versions": versions()}
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
 
 

@@ -15,6 +15,7 @@ from theory.plan import TOYS
 
 if TYPE_CHECKING:
     from icl.models.stacked import StackedToys, ToySpec
+    from theory.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
@@ -165,19 +166,25 @@ def _held_out(toys: StackedToys, prompts: int) -> list[float]:
     return [float(explained[toys.locate[i]]) for i in range(len(toys.specs))]
 
 
+def population_weights(toys: StackedToys, i: int) -> Weights:
+    """Toy i of a stack in the terms of `theory.population`, in float64."""
+    from theory.population import Weights
+
+    return Weights(**{name: x.double().numpy() for name, x in toys.weights(i).items()})
+
+
 def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
     """For every point: what the initial A, B and K explain, exactly, if only the readouts W are fitted."""
     from icl.models.stacked import StackedToys
     from theory.moments import PromptMoments
-    from theory.population import PopulationLoss, Weights
+    from theory.population import PopulationLoss
 
     specs = _specs(points, seeds, start)
     toys = StackedToys(specs)
     explained = []
     for i, spec in enumerate(specs):
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
-        weights = Weights(**{name: x.double().numpy() for name, x in toys.weights(i).items()})
-        explained.append(loss.constant - loss.value(loss.best_readout(weights)))
+        explained.append(loss.constant - loss.value(loss.best_readout(population_weights(toys, i))))
     return _by_point(points, seeds, explained)
 
 

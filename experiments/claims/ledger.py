@@ -7,9 +7,11 @@ deliberately wrong one, the negative control.  Where the paper is wrong, the con
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from experiments.progress import progress
 
 Status = Literal["verified", "corrected", "refuted", "inconclusive", "open"]
 Kind = Literal["symbolic", "numeric", "trained", "scale"]
@@ -71,6 +73,17 @@ class Verification:
     def stands(self) -> bool:
         """The entry's verdict still has its evidence: there is some, and all of it is ok."""
         return bool(self.outcomes) and all(o.ok for o in self.outcomes)
+
+
+def verify_all(claims: Collection[Claim]) -> list[Verification]:
+    """`verify` for each, with progress."""
+    done = []
+    with progress("verifying", len(claims)) as at:
+        for i, claim in enumerate(claims):
+            at(i, claim.id)
+            done.append(verify(claim))
+        at(len(claims))
+    return done
 
 
 def verify(claim: Claim) -> Verification:

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.toy_runs import population_weights
 from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, Gaussian, Orthogonal, StackedToys, ToySpec
 from icl.models.toy import Toy
 from icl.tasks import Generator, RegressionTask
@@ -15,7 +16,7 @@ from icl.testing import check_identity
 from icl.training.stacked import BadCheckpoint, TrainConfig, explained_signal, train
 from theory.moments import PromptMoments
 from theory.plan import MHA, ORDINARY, SKIPV1, Head
-from theory.population import PopulationLoss, Weights
+from theory.population import PopulationLoss
 from theory.sizes import InvalidSize
 
 CHAINED = 8  # matrix products in a row, at most, in a prediction and its gradient
@@ -197,7 +198,7 @@ def test_held_out_signal_agrees_with_the_exact_loss():
     assert torch.equal(chunks[0], explained_signal(toys, 4096))
     mean, error = chunks.mean(0), chunks.std(0) / 4
     for i, spec in enumerate(specs):
-        weights = Weights(**{name: x.numpy() for name, x in toys.weights(i).items()})
+        weights = population_weights(toys, i)
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
         at = toys.locate[i]
         assert abs(float(mean[at]) - (loss.constant - loss.value(weights))) <= 5 * float(error[at]) + 1e-9
