@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 
 from experiments.protocol import Check, Experiment, Json, Profile
 from experiments.statistics import Interval, t_interval
+from experiments.toy_checks import ALTERED, ClosedForm, exact_check, trained_check
 from experiments.toy_runs import Size, Training, every_rank, minimise_all, readouts_only, train_all
 from theory import skipv1
+from theory.plan import TOYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.runs import RunFolder
 
-EXACT_SLACK = 0.005  # of the explained signal
-TRAINED_SLACK = 0.01  # of the explained signal, and
-GAP_SLACK = 0.05  # of the gap, whichever is less
-ALTERED = 0.02  # the negative controls: the explained signal 2 % lower and 2 % higher
-ALTERED_GAP = 0.15
-ROUNDING = 1e-9  # of the zero loss: what solving and summing in float64 may gain over the infimum
+GAP_SLACK = 0.05  # of the gap at equal rank: the most that training may add to an interval
+ALTERED_GAP = 0.15  # the negative controls of the gap
+CLAIMS = {"mha": "skipv1.mha-infimum", "skipv1": "skipv1.skipv1-minimum"}
+EXACT = "the exact minimum explains what the closed form says, and not more"
+TRAINED = "toys trained on sampled prompts explain what the closed form says, and not more"
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,19 @@ class SkipV1Gap:
         checks = []
         for size, said in prediction["sizes"].items():
             for rank, point in enumerate(said["ranks"]):
-                for toy in ("mha", "skipv1"):
+                for toy in TOYS:
                     key = f"{size}/{toy}/a{rank}"
-                    checks.append(_exact_check(key, toy, size, said, point, measurement["exact"][key]))
+                    closed = ClosedForm(CLAIMS[toy], point[toy], said["rho"])
+                    explained, zero_loss = measurement["exact"][key]["explained"], said["zero_loss"]
+                    group = f"{toy}, {size}"
+                    checks.append(
+                        exact_check(f"exact/{key}", f"exact minimum, {group}", EXACT, closed, explained, zero_loss)
+                    )
                     if key in trained:
-                        checks.append(_trained_check(key, toy, size, said, point, t_interval(trained[key], family)))
+                        interval, most = t_interval(trained[key], family), GAP_SLACK * point["gap"]
+                        checks.append(
+                            trained_check(f"trained/{key}", f"trained, {group}", TRAINED, closed, interval, most)
+                        )
                 if f"{size}/mha/a{rank}" in trained:
                     checks.append(_gap_check(size, rank, point, t_interval(paired_gaps(trained, size, rank), family)))
         return checks
@@ -158,47 +167,6 @@ class SkipV1Gap:
         from experiments.skipv1_gap_figure import draw
 
         return draw(prediction, measurement)
-
-
-def _unit(toy: str, said: Json, point: Json) -> float:
-    """The explained signal, but at least that of one number of W*, so that no signal has a scale too."""
-    return float(max(point[toy], said["rho"]))
-
-
-def _common(toy: str, said: Json, point: Json) -> Json:
-    signal, unit = point[toy], _unit(toy, said, point)
-    return {
-        "claim": f"skipv1.{'mha-infimum' if toy == 'mha' else 'skipv1-minimum'}",
-        "predicted": signal,
-        "controls": (signal - ALTERED * unit, signal + ALTERED * unit),
-    }
-
-
-def _exact_check(key: str, toy: str, size: str, said: Json, point: Json, exact: Json) -> Check:
-    return Check(
-        id=f"exact/{key}",
-        group=f"exact minimum, {toy}, {size}",
-        statement="the exact minimum explains what the closed form says, and not more",
-        measured=exact["explained"],
-        stderr=0.0,
-        tolerance=EXACT_SLACK * _unit(toy, said, point),
-        above=ROUNDING * said["zero_loss"],
-        **_common(toy, said, point),
-    )
-
-
-def _trained_check(key: str, toy: str, size: str, said: Json, point: Json, interval: Interval) -> Check:
-    slack = min(TRAINED_SLACK * _unit(toy, said, point), GAP_SLACK * point["gap"])
-    return Check(
-        id=f"trained/{key}",
-        group=f"trained, {toy}, {size}",
-        statement="toys trained on sampled prompts explain what the closed form says, and not more",
-        measured=interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width + slack,
-        above=interval.half_width,
-        **_common(toy, said, point),
-    )
 
 
 def _gap_check(size: str, rank: int, point: Json, interval: Interval) -> Check:

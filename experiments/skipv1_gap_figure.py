@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,10 +11,9 @@ from matplotlib.figure import Figure
 
 from experiments import style
 from experiments.protocol import Json
-from experiments.skipv1_gap import ALTERED, TRAINED_SLACK, paired_gaps
-from experiments.statistics import Interval, t_interval
-
-TOYS = {"mha": ("MHA", style.MHA, "s"), "skipv1": ("SkipV1Former", style.SKIPV1, "o")}
+from experiments.skipv1_gap import paired_gaps
+from experiments.statistics import t_interval
+from experiments.toy_checks import ALTERED, TRAINED_SLACK
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -27,22 +25,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _bound(axes[3], prediction, measurement)
     style.finish(axes)
     return fig
-
-
-def _bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit: float = 1.0, **look: Any) -> None:
-    """Hollow markers with 95 % intervals over seeds."""
-    axis.errorbar(
-        x,
-        [i.mean / unit for i in intervals],
-        yerr=[i.half_width / unit for i in intervals],
-        linestyle="none",
-        markerfacecolor="white",
-        **look,
-    )
-
-
-def _crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
-    axis.plot(x, y, "x", color="black", markersize=8, zorder=4, label=label)
 
 
 def _through(values: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -57,19 +39,21 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     said = prediction["sizes"][shown]
     d, zero = said["d"], said["zero_loss"]
     ranks = range(d + 1)
-    for toy, (name, look, marker) in TOYS.items():
+    for toy, (name, look, marker) in style.TOYS.items():
         fine, curve = _through([zero - point[toy] for point in said["ranks"]])
         axis.plot(fine, curve, label=f"{name}, closed form", **look)
         keys = [f"{shown}/{toy}/a{rank}" for rank in ranks]
-        _crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
+        style.crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
         intervals = [t_interval([zero - v for v in measurement["trained"][key]]) for key in keys]
-        _bars(axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
+        style.bars(
+            axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %"
+        )
         scattered = measurement["from_gaussian"]
         dots = [(a, zero - v) for a, key in zip(ranks, keys, strict=True) for v in scattered[key]]
         x, y = zip(*dots, strict=True)
         axis.plot(x, y, ".", color=look["color"], markersize=5, alpha=0.7, zorder=1)
     axis.plot([], [], ".", color="#777777", label="trained from a Gaussian start, each seed")
-    _crosses(axis, [], [], "exact minimisation")
+    style.crosses(axis, [], [], "exact minimisation")
     axis.axhline(zero, color="#999999", linewidth=0.8)
     axis.annotate(
         "predicting zero", (d / 2, zero), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=7.5
@@ -89,12 +73,12 @@ def _gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
         shares = [a / d for a in range(d + 1)]
         exact = measurement["exact"]
         pairs = [(exact[f"{size}/skipv1/a{a}"], exact[f"{size}/mha/a{a}"]) for a in range(d + 1)]
-        _crosses(axis, shares, [(skip["explained"] - mha["explained"]) / scale for skip, mha in pairs])
+        style.crosses(axis, shares, [(skip["explained"] - mha["explained"]) / scale for skip, mha in pairs])
         if f"{size}/mha/a0" in measurement["trained"]:
             intervals = [t_interval(paired_gaps(measurement["trained"], size, a)) for a in range(d + 1)]
             label = f"trained, $d={d}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$, 95 %"
-            _bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
-    _crosses(axis, [], [], "exact minimisation, all sizes")
+            style.bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
+    style.crosses(axis, [], [], "exact minimisation, all sizes")
     axis.set_xlabel("share $a/d$ of the numbers spent on $x$")
     axis.set_ylabel(r"gap at equal rank / $\rho d^2$")
     axis.set_title("Gap at equal rank, all sizes")
@@ -109,7 +93,7 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
     for level in (-100 * ALTERED, 100 * ALTERED):
         axis.axhline(level, **{**style.BOUND, "linewidth": 1.2})
     axis.plot([], [], **style.BOUND, label="closed form altered by 2 %")
-    for shift, (toy, (name, look, marker)) in zip((-0.08, 0.08), TOYS.items(), strict=True):
+    for shift, (toy, (name, look, marker)) in zip((-0.08, 0.08), style.TOYS.items(), strict=True):
         ranks = [a for a in range(d + 1) if said["ranks"][a][toy] > 0]
         signals = [said["ranks"][a][toy] for a in ranks]
         keys = [f"{size}/{toy}/a{a}" for a in ranks]
@@ -122,9 +106,9 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
         fitted = measurement["readouts_only"]
         start = [100 * (fmean(fitted[k]) / s - 1) for k, s in zip(keys, signals, strict=True)]
         axis.plot(x, start, "+", color=look["color"], markersize=6)
-        _crosses(axis, [a + 3 * shift for a in ranks], exact)
-        _bars(axis, x, trained, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
-    _crosses(axis, [], [], "exact minimisation")
+        style.crosses(axis, [a + 3 * shift for a in ranks], exact)
+        style.bars(axis, x, trained, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
+    style.crosses(axis, [], [], "exact minimisation")
     axis.set_xticks(range(d + 1))
     axis.plot([], [], "+", color="#777777", label="before training, best $W$ only")
     low, high = axis.get_ylim()
@@ -145,7 +129,7 @@ def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
     intervals = [
         t_interval([b - m for b, m in zip(best, trained[f"{shown}/mha/a{a}"], strict=True)]) for a in range(d + 1)
     ]
-    _bars(axis, range(d + 1), intervals, marker="o", color=style.SKIPV1["color"], label="trained on prompts, 95 %")
+    style.bars(axis, range(d + 1), intervals, marker="o", color=style.SKIPV1["color"], label="trained on prompts, 95 %")
     axis.errorbar(
         range(d + 1),
         [p["paper_bound"] for p in points],

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from experiments.protocol import Check, Experiment, Json, Profile
 from experiments.statistics import t_interval
+from experiments.toy_checks import ALTERED, ClosedForm, exact_check, trained_check
 from experiments.toy_runs import Point, Size, Training, minimise_all, train_all
 from theory import skipv1
+from theory.plan import TOYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.runs import RunFolder
 
-EXACT_SLACK = 0.005  # of the share
-TRAINED_SLACK = 0.01
-ALTERED = 0.02
 SIGMA = 0.3
-ROUNDING = 1e-9  # of the zero loss, which is at most d^2 (1 + sigma^2)
+STATEMENT = "the share of the signal explained is the closed form's"
 ENDLESS = 10**6  # a context so long that rho is 1 to within a hundredth of the slack
+OVER_D = f"n = {ENDLESS:.0e}, over d"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _spread(low: int, high: int) -> list[int]:
 
 
 def _points(d: int, contexts: tuple[int, ...]) -> list[Point]:
-    return [Point(Size(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in ("mha", "skipv1")]
+    return [Point(Size(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in TOYS]
 
 
 def _said(d: int, n: int) -> Json:
@@ -114,45 +114,25 @@ class SkipV1Limit:
         }
 
     def compare(self, prediction: Json, measurement: Json) -> list[Check]:
+        exact, trained = measurement["exact"], measurement["trained"]
         checks = []
-        family = len(measurement["trained"])
-        for place, said in [("n", x) for x in prediction["contexts"]] + [("width", x) for x in prediction["widths"]]:
-            for toy in ("mha", "skipv1"):
-                key, power = _key(said, toy), said["d"] ** 2
-                share = said[toy]
-                unit = max(share, said["rho"] / power)
-                altered = (share - ALTERED * unit, share + ALTERED * unit)
-                common = {
-                    "claim": "skipv1.limit",
-                    "statement": "the share of the signal explained is the closed form's",
-                    "predicted": share,
-                    "controls": altered,
-                }
-                checks.append(
-                    Check(
-                        id=f"exact/{place}/{key}",
-                        group=f"exact minimum, {toy}, "
-                        + (f"d = {said['d']}, over n" if place == "n" else f"n = {ENDLESS:.0e}, over d"),
-                        measured=measurement["exact"][key]["explained"] / power,
-                        stderr=0.0,
-                        tolerance=EXACT_SLACK * unit,
-                        above=ROUNDING * (1 + SIGMA**2),
-                        **common,
-                    )
-                )
-                if place == "n" and key in measurement["trained"]:
-                    interval = t_interval([x / power for x in measurement["trained"][key]], family)
+        for place in ("contexts", "widths"):
+            for said in prediction[place]:
+                for toy in TOYS:
+                    key, power = _key(said, toy), said["d"] ** 2
+                    closed = ClosedForm("skipv1.limit", said[toy], said["rho"] / power)
+                    axis, where = ("n", f"d = {said['d']}, over n") if place == "contexts" else ("width", OVER_D)
+                    share, most = exact[key]["explained"] / power, 1 + SIGMA**2  # the zero loss is at most d^2 of that
                     checks.append(
-                        Check(
-                            id=f"trained/{key}",
-                            group=f"trained, {toy}, d = {said['d']}, over n",
-                            measured=interval.mean,
-                            stderr=interval.stderr,
-                            tolerance=interval.half_width + TRAINED_SLACK * unit,
-                            above=interval.half_width,
-                            **common,
+                        exact_check(
+                            f"exact/{axis}/{key}", f"exact minimum, {toy}, {where}", STATEMENT, closed, share, most
                         )
                     )
+                    if place == "contexts" and key in trained:
+                        interval = t_interval([x / power for x in trained[key]], len(trained))
+                        checks.append(
+                            trained_check(f"trained/{key}", f"trained, {toy}, {where}", STATEMENT, closed, interval)
+                        )
         return checks
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -162,29 +142,28 @@ class SkipV1Limit:
         d, sigma = prediction["d"], prediction["sigma"]
         contexts = prediction["contexts"]
         high = contexts[-1]["n"]
-        looks = (("mha", "MHA", style.MHA, "s"), ("skipv1", "SkipV1Former", style.SKIPV1, "o"))
-        for toy, name, look, marker in looks:
-            curve = prediction["curve"]
+        exact, curve, widths = measurement["exact"], prediction["curve"], prediction["widths"]
+        for toy, (name, look, marker) in style.TOYS.items():
             over_n.plot([x["n"] for x in curve], [x[toy] for x in curve], label=f"{name}, closed form", **look)
-            exact = [measurement["exact"][_key(x, toy)]["explained"] / d**2 for x in contexts]
-            over_n.plot([x["n"] for x in contexts], exact, "x", color="black", markersize=7, zorder=4)
-            trained = [x for x in contexts if _key(x, toy) in measurement["trained"]]
-            intervals = [t_interval([v / d**2 for v in measurement["trained"][_key(x, toy)]]) for x in trained]
-            over_n.errorbar(
-                [x["n"] for x in trained],
-                [i.mean for i in intervals],
-                yerr=[i.half_width for i in intervals],
-                fmt=marker,
+            style.crosses(
+                over_n, [x["n"] for x in contexts], [exact[_key(x, toy)]["explained"] / d**2 for x in contexts]
+            )
+            trained = {x["n"]: measurement["trained"].get(_key(x, toy)) for x in contexts}
+            intervals = {n: t_interval([v / d**2 for v in values]) for n, values in trained.items() if values}
+            style.bars(
+                over_n,
+                list(intervals),
+                list(intervals.values()),
+                marker=marker,
                 color=look["color"],
-                markerfacecolor="white",
                 label=f"{name}, trained, 95 %",
             )
-            widths = prediction["widths"]
             over_d.plot([x["d"] for x in widths], [x[toy] for x in widths], label=f"{name}, closed form", **look)
-            limit = [measurement["exact"][_key(x, toy)]["explained"] / x["d"] ** 2 for x in widths]
-            over_d.plot([x["d"] for x in widths], limit, "x", color="black", markersize=7, zorder=4)
+            style.crosses(
+                over_d, [x["d"] for x in widths], [exact[_key(x, toy)]["explained"] / x["d"] ** 2 for x in widths]
+            )
         for axis in (over_n, over_d):
-            axis.plot([], [], "x", color="black", markersize=7, label="exact minimisation")
+            style.crosses(axis, [], [], "exact minimisation")
             axis.axhline(0.25, color="#999999", linewidth=0.8)
             axis.set_ylim(-0.03, 1.12)
             axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")

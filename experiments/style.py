@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.runs import write_atomically
+from experiments.statistics import Interval
 
 # Black against a mid grey-blue and a light orange: apart in colour, in brightness and in line style.
 MHA: dict[str, Any] = {"color": "#1a1a1a", "linestyle": "--"}
 SKIPV1: dict[str, Any] = {"color": "#2f7fb8", "linestyle": "-"}
+TOYS = {"mha": ("MHA", MHA, "s"), "skipv1": ("SkipV1Former", SKIPV1, "o")}  # name, line, marker
 BOUND: dict[str, Any] = {"color": "#d98a2b", "linestyle": ":"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -50,6 +52,23 @@ def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0)
     """Panels of width x height inches, row by row, with room for a legend under each."""
     fig = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return fig, list(fig.subplots(rows, columns, squeeze=False).flat)
+
+
+def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit: float = 1.0, **look: Any) -> None:
+    """Hollow markers with intervals: what was trained."""
+    axis.errorbar(
+        x,
+        [i.mean / unit for i in intervals],
+        yerr=[i.half_width / unit for i in intervals],
+        linestyle="none",
+        markerfacecolor="white",
+        **look,
+    )
+
+
+def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
+    """What exact minimisation found."""
+    axis.plot(x, y, "x", color="black", markersize=8, zorder=4, label=label)
 
 
 def finish(axes: list[Axes]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import sympy
 
 from experiments.claims.exact import exact_loss, odd_map, prompt_map, random_weights, rational
+from experiments.toy_checks import EXACT_SLACK, ROUNDING
 from theory import skipv1
 from theory.isserlis import PromptEngine
 from theory.minimise import minimise
@@ -24,7 +25,6 @@ from theory.skipv1_weights import (
     unattained_witness,
 )
 
-EXACT_SLACK = 0.005  # of the explained signal, as in the experiments
 TASK = (4, 10, 0.4)
 Rank = Callable[[Any, Any], Any]
 
@@ -153,7 +153,9 @@ def _minimiser_finds(heads: tuple[Heads, ...], closed: Callable[..., float], fac
     d = TASK[0]
     zero = skipv1.zero_loss(*TASK)
     return all(
-        -EXACT_SLACK * closed(*TASK, a) <= explained_at_minimum(h, *TASK, a) - factor * closed(*TASK, a) <= 1e-9 * zero
+        -EXACT_SLACK * closed(*TASK, a)
+        <= explained_at_minimum(h, *TASK, a) - factor * closed(*TASK, a)
+        <= ROUNDING * zero
         for h in heads
         for a in range(1, d)
     )
