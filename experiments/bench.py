@@ -14,7 +14,7 @@ from experiments.protocol import Json
 from experiments.runs import provenance
 from experiments.toy_runs import population_weights
 from theory import skipv1
-from theory.plan import TOYS
+from theory.toy import TOYS
 
 D, N, SIGMA = 5, 20, 0.5
 WITHIN = 0.01  # of the explained signal

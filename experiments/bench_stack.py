@@ -16,7 +16,7 @@ from icl.models.stacked import TRAIN_STREAM, Batch, StackedToys, ToySpec
 from icl.models.toy import Toy
 from icl.tasks import Generator, Prompts, RegressionTask
 from icl.training.stacked import StackedAdam, TrainConfig
-from theory.plan import TOYS
+from theory.toy import TOYS
 
 TOYS_IN_STACK, STREAMS, BATCH, LOOP_STEPS, STEPS = 200, 5, 64, 10, 100
 TASK = RegressionTask(5, 20, 0.5)

@@ -15,7 +15,7 @@ from experiments.statistics import Interval, t_interval
 from experiments.toy_checks import ALTERED, ClosedForm, exact_check, trained_check
 from experiments.toy_runs import Size, Training, every_rank, minimise_all, readouts_only, train_all
 from theory import skipv1
-from theory.plan import TOYS
+from theory.toy import TOYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

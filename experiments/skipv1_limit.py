@@ -15,7 +15,7 @@ from experiments.statistics import t_interval
 from experiments.toy_checks import ALTERED, ClosedForm, exact_check, trained_check
 from experiments.toy_runs import Point, Size, Training, minimise_all, train_all
 from theory import skipv1
-from theory.plan import TOYS
+from theory.toy import TOYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

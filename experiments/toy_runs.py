@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from experiments.progress import progress
 from experiments.protocol import Json
 from experiments.runs import RunFolder, UserError
-from theory.plan import TOYS
+from theory.toy import TOYS
 
 if TYPE_CHECKING:
     from icl.models.stacked import StackedToys, ToySpec
@@ -35,7 +35,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Point:
-    """One toy: a task, an architecture by name (`theory.plan.TOYS`) and a rank."""
+    """One toy: a task, an architecture by name (`theory.toy.TOYS`) and a rank."""
 
     size: Size
     toy: str

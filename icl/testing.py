@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from icl.tasks import Generator, Prompts, RegressionTask
-from theory.plan import Head, Heads
+from theory.toy import Head, Heads
 
 
 @dataclass(frozen=True, eq=False)

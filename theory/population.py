@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from theory.moments import Array, PromptMoments
-from theory.plan import Head
+from theory.toy import Head
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from theory.moments import PromptMoments
-from theory.plan import Heads
 from theory.population import PopulationLoss, Weights
+from theory.toy import Heads
 
 
 def exact_loss(heads: Heads, d: int, n: int, sigma: Fraction, w0: Any = None) -> PopulationLoss:

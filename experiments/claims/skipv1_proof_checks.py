@@ -12,9 +12,9 @@ from experiments.claims.skipv1_theorem_checks import explained_at_minimum
 from theory import skipv1
 from theory.isserlis import PromptEngine, gaussian_trace
 from theory.moments import Array, PromptMoments
-from theory.plan import MHA, SKIPV1
 from theory.population import PopulationLoss, Weights
 from theory.skipv1_weights import skipv1_optimal
+from theory.toy import MHA, SKIPV1
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from fractions import Fraction
 from experiments.claims import skipv1_proof_checks as proof
 from experiments.claims import skipv1_theorem_checks as check
 from experiments.claims.ledger import Claim, Evidence
-from theory.plan import ORDINARY, SKIP
+from theory.toy import ORDINARY, SKIP
 
 PAPER = "SkipV1Former (003)"
 OURS = "this project, on the setting of SkipV1Former (003)"

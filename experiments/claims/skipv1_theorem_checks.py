@@ -15,7 +15,6 @@ from theory import skipv1
 from theory.isserlis import PromptEngine
 from theory.minimise import minimise
 from theory.moments import PromptMoments
-from theory.plan import MHA, ORDINARY, SKIP, SKIPV1, Heads
 from theory.population import PopulationLoss, Weights
 from theory.skipv1_weights import (
     mha_approaching,
@@ -24,6 +23,7 @@ from theory.skipv1_weights import (
     skipv1_optimal,
     unattained_witness,
 )
+from theory.toy import MHA, ORDINARY, SKIP, SKIPV1, Heads
 
 TASK = (4, 10, 0.4)
 Rank = Callable[[Any, Any], Any]

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from icl.tasks import Generator, RegressionTask
-from theory.plan import Heads
 from theory.sizes import check_sizes
+from theory.toy import Heads
 
 INIT_STREAM = 0  # names of random streams, see `tasks.Generator`
 TRAIN_STREAM = 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from theory.plan import Head
+from theory.toy import Head
 
 
 @dataclass(frozen=True, eq=False)

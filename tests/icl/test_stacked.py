@@ -15,9 +15,9 @@ from icl.tasks import Generator, RegressionTask
 from icl.testing import check_identity
 from icl.training.stacked import BadCheckpoint, TrainConfig, explained_signal, train
 from theory.moments import PromptMoments
-from theory.plan import MHA, ORDINARY, SKIPV1, Head
 from theory.population import PopulationLoss
 from theory.sizes import InvalidSize
+from theory.toy import MHA, ORDINARY, SKIPV1, Head
 
 CHAINED = 8  # matrix products in a row, at most, in a prediction and its gradient
 MIXED = (Head(0.5, 0.5), Head(0.0, 2.0))

@@ -7,8 +7,8 @@ from hypothesis import given
 from icl.models.toy import SecondLayer, Toy, assumed_copy, linear_attention, toy_output
 from icl.tasks import Generator, Prompts, RegressionTask
 from icl.testing import check_identity, tasks, toy_cases
-from theory.plan import MHA, SKIPV1
 from theory.sizes import InvalidSize
+from theory.toy import MHA, SKIPV1
 
 
 def reduced_prediction(prompts, case, w, k):

@@ -11,8 +11,8 @@ from experiments.claims.exact import prompt_map, rational
 from icl.testing import head_tuples
 from theory.isserlis import PromptEngine
 from theory.moments import PromptMoments
-from theory.plan import MHA, SKIPV1, Head
 from theory.population import PopulationLoss, Weights
+from theory.toy import MHA, SKIPV1, Head
 
 HEADS = [MHA, SKIPV1, (Head(Fraction(1, 2), Fraction(-1, 3)),)]
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from theory import skipv1
 from theory.minimise import minimise
 from theory.moments import PromptMoments
-from theory.plan import MHA, ORDINARY, SKIP, SKIPV1
 from theory.population import PopulationLoss
 from theory.sizes import InvalidSize
 from theory.skipv1_weights import mha_approaching, mha_excess, quaternion_heads, skipv1_optimal, unattained_witness
+from theory.toy import MHA, ORDINARY, SKIP, SKIPV1
 
 
 @st.composite

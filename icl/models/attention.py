@@ -1,0 +1,112 @@
+"""Attention over whatever a plan gives the heads: softmax or linear, grouped queries, dynamic values."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from icl.models.frame import Frame, norm
+from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, merged, spread
+from theory.architecture import Architecture
+from theory.plan import Plan, built
+
+
+class Attention(nn.Module):
+    """The attention sublayer of layer `layer` (from 1) under a plan."""
+
+    def __init__(self, made: Architecture, plan: Plan, layer: int) -> None:
+        super().__init__()
+        d, width, group = made.d_model, made.width, made.group
+        self.norm = norm(made, d)
+        live = plan.live(layer)
+        heads = [plan.head(layer, h) for h in live]
+        exist = built(plan)
+        sizes = {"q": (made.n_heads, width), "k": (made.kv_heads, width), "v": (made.kv_heads, width)}
+        self.projections = Projections(d, plan, layer, sizes, group=group, bias=made.qkv_bias)  # type: ignore[arg-type]
+        self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
+        keys, values = [h.keys for h in heads], [h.values for h in heads]
+        self.segments = [
+            tuple(Reader(live, tuple(head[i] for head in attended), exist) for attended in (keys, values))
+            for i in range(len(values[0]))
+        ]
+        besides = tuple(h.beside for h in heads)
+        self.beside = Reader(live, besides, exist) if any(m.terms for m in besides) else None
+        self.dynamic = plan.dynamic
+        if self.dynamic != "no":
+            self.query_gate = HeadLinear(d, made.n_heads, spread(live, group), width, made.qkv_bias)
+            self.key_gate = HeadLinear(d, made.kv_heads, live, width, made.qkv_bias)
+        self.output = None
+        if plan.output_projection:
+            self.output = MergeLinear(d, made.n_heads, spread(live, group), width, made.bias)
+        self.group, self.linear, self.dropout = group, made.score == "linear", made.dropout
+
+    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+        """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
+        x = self.norm(x)
+        bank = self.projections(x, bank, frame.rotation)
+        query = self.queries(bank, frame.learned)
+        keys, values = zip(*((k(bank, frame.learned), v(bank, frame.learned)) for k, v in self.segments), strict=True)
+        out = self._attend(x, query, keys, values, frame)
+        if self.beside is not None:
+            out = out + self.beside(bank, frame.learned).repeat_interleave(self.group, dim=1)
+        joined = merged(out) if self.output is None else self.output(out)
+        return joined, self.projections.still_needed(bank)
+
+    def _attend(
+        self, x: Tensor, query: Tensor, keys: tuple[Tensor, ...], values: tuple[Tensor, ...], frame: Frame
+    ) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        if self.dynamic == "no":
+            return attend(query, keys, values, frame, linear=self.linear, dropout=dropout)
+        query_gate, key_gate = self.query_gate(x), self.key_gate(x)
+        if self.dynamic == "initial":
+            return initial_dynamic(query, keys[0], values[0], query_gate, key_gate, frame, dropout)
+        wide = (torch.cat([values[0], key_gate], dim=-1),)
+        out = attend(query, keys, wide, frame, linear=self.linear, dropout=dropout)
+        mean_value, mean_gate = out.chunk(2, dim=-1)
+        return mean_value + query_gate * mean_gate
+
+
+def attend(
+    query: Tensor,
+    keys: tuple[Tensor, ...],
+    values: tuple[Tensor, ...],
+    frame: Frame,
+    *,
+    linear: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Each query over the keys of all segments, with one softmax (or none), and the values so weighted.
+
+    query (batch, H, T, width); keys and values a segment: (batch, H / group, T, width) -> (batch, H, T, value width).
+    """
+    key, value = (x[0] if len(x) == 1 else torch.cat(x, dim=2) for x in (keys, values))
+    causal = frame.causal and len(keys) == 1 and not linear
+    visible = None
+    if frame.visible is not None and not causal:
+        visible = torch.cat([frame.visible] * len(keys), dim=-1)
+    group = query.shape[1] // key.shape[1]
+    if linear:
+        scores = query @ key.repeat_interleave(group, dim=1).mT
+        scores = scores if visible is None else scores * visible
+        return scores @ value.repeat_interleave(group, dim=1)
+    return scaled_dot_product_attention(
+        query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal, enable_gqa=group > 1
+    )
+
+
+def initial_dynamic(
+    query: Tensor, key: Tensor, value: Tensor, query_gate: Tensor, key_gate: Tensor, frame: Frame, dropout: float
+) -> Tensor:
+    """sum_j s_ij <qR_i, v_j> kR_j: Dynamic Value Attention, Eqns. (3) to (5), whose matrix qR_i^T kR_j acts on v_j.
+
+    Shapes as in `attend`; the gates are (batch, H, T, width) and (batch, H / group, T, width).
+    """
+    group = query.shape[1] // key.shape[1]
+    key, value, key_gate = (x.repeat_interleave(group, dim=1) for x in (key, value, key_gate))
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    if frame.visible is not None:
+        scores = scores.masked_fill(~frame.visible, -torch.inf)
+    weights = nn.functional.dropout(scores.softmax(dim=-1), dropout)
+    return (weights * (query_gate @ value.mT)) @ key_gate

@@ -1,0 +1,35 @@
+"""A first layer that has copied already: SkipV1Former's Assumption 1 in the place of attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.frame import Frame, norm
+from icl.models.projections import Bank, Projections
+from icl.models.toy import assumed_copy
+from theory.architecture import Architecture
+from theory.plan import Plan
+
+
+class AssumedCopy(nn.Module):
+    """x_t stays, y_t becomes (A x_t ; B y_t), the query becomes (A x_{n+1} ; 0): A (rank, d), B (d - rank, d), trained.
+
+    What later layers read of this layer's queries, keys and values is projected from its input as usual.
+    """
+
+    def __init__(self, made: Architecture, plan: Plan, layer: int) -> None:
+        super().__init__()
+        assert made.copy_rank is not None
+        d, rank = made.d_model, made.copy_rank
+        sizes = {"q": (made.n_heads, made.width), "k": (made.kv_heads, made.width), "v": (made.kv_heads, made.width)}
+        self.projections = Projections(d, plan, layer, sizes, group=made.group, bias=made.qkv_bias)  # type: ignore[arg-type]
+        self.norm = norm(made, d)
+        self.a = nn.Parameter(torch.empty(rank, d))
+        self.b = nn.Parameter(torch.empty(d - rank, d))
+
+    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+        """Tokens x_1, y_1, ..., x_n, y_n, x_{n+1}: (batch, 2n + 1, d) -> the same shape, and the bank."""
+        x = self.norm(x)
+        bank = self.projections(x, bank, frame.rotation)
+        return assumed_copy(x.mT, self.a, self.b).mT, self.projections.still_needed(bank)

@@ -1,0 +1,107 @@
+"""The one model: a loop over sublayers, whatever the plan.
+
+    h = depth.read(i, state)            what the depth rule makes of the outputs so far
+    out, bank = sublayer(h, bank)       a norm, then attention, which reads and fills the bank, or feed-forward
+    state = depth.write(i, state, out)
+
+State and bank go in and out explicitly; no module remembers anything.  The linear-attention toy is the same loop with
+linear scores, no norms and no feed-forward (`theory.presets.toy`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.attention import Attention
+from icl.models.copying import AssumedCopy
+from icl.models.depth import depth_rule
+from icl.models.feed_forward import FeedForward
+from icl.models.frame import Frame, norm
+from icl.models.initial import initialise
+from icl.models.latent import LatentAttention
+from icl.models.projections import Bank
+from icl.models.rotary import Rotation
+from icl.models.stems import stem_of
+from theory.architecture import Architecture, misfits
+from theory.plan import Plan, learned
+
+
+class Decoder(nn.Module):
+    """A Transformer of the given sizes under the given plan, its weights set from `seed` and their names.
+
+    Layer n of the plan is `layers[n - 1]`.  Raises ValueError, with the first of `misfits`, if the two do not fit.
+    """
+
+    def __init__(self, made: Architecture, plan: Plan, *, seed: int = 0, std: float = 0.02) -> None:
+        super().__init__()
+        for misfit in misfits(made, plan):
+            raise ValueError(misfit)
+        self.made, self.plan = made, plan
+        attending = made.attending(plan)
+        with torch.device("meta"):
+            self.stem = stem_of(made)
+            learns = made.positions == "learned"
+            self.positions = nn.Parameter(torch.empty(made.context, made.d_model)) if learns else None
+            self.layers = nn.ModuleList(layer_of(made, attending, n) for n in range(1, made.n_layers + 1))
+            self.depth = depth_rule(made, plan)
+            self.norm = norm(made, made.d_model)
+        self.to_empty(device="cpu")
+        self.learned = nn.ParameterDict({name: torch.tensor(start) for name, start in learned(plan).items()})
+        self.dropout = nn.Dropout(made.dropout)
+        initialise(self, seed, n_layers=made.n_layers, std=std)
+
+    @property
+    def sublayers(self) -> list[nn.Module]:
+        """Attention and feed-forward of layer 1, of layer 2, ..."""
+        return [sublayer for layer in self.layers for sublayer in layer.children()]
+
+    def forward(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
+        """The stem's answer to its input; see `icl.models.stems` for the shapes.
+
+        padding: (batch, T), true where a token is real; positions are then counted over real tokens only, and what
+        comes out at the others has no meaning.
+        """
+        x = self.stem.embed(inputs)
+        frame, places = self._frame(x, padding)
+        if self.positions is not None:
+            x = x + self.positions[places]
+        state = self.depth.start(self.dropout(x))
+        bank: Bank = {}
+        for step, sublayer in enumerate(self.sublayers):
+            out, bank = sublayer(self.depth.read(step, state), bank, frame)
+            state = self.depth.write(step, state, self.dropout(out))
+        return self.stem.answer(self.norm(self.depth.read(len(self.sublayers), state)))
+
+    def _frame(self, x: Tensor, padding: Tensor | None) -> tuple[Frame, Tensor]:
+        made, length = self.made, x.shape[1]
+        if length > made.context:
+            raise ValueError(f"{length} tokens are more than the context of {made.context}")
+        places = torch.arange(length, device=x.device)
+        visible = None if made.mask == "none" else _visible(made.mask, places)
+        if padding is not None:
+            places = (padding.cumsum(-1) - 1).clamp(min=0)
+            seen = padding[:, None, None, :] if visible is None else visible & padding[:, None, None, :]
+            # A padding token sees at least itself: a softmax over nothing is not a number.
+            visible = seen | torch.eye(length, dtype=torch.bool, device=x.device)
+        rotation = None
+        if made.positions == "rope":
+            width = made.latent.rope if made.latent else made.width
+            rotation = Rotation(places, width, made.rope_theta)
+        causal = made.mask == "causal" and padding is None
+        return Frame(visible, causal, rotation, dict(self.learned.items())), places
+
+
+def _visible(mask: str, places: Tensor) -> Tensor:
+    if mask == "causal":
+        return places[:, None] >= places
+    return (places < places[-1]).expand(len(places), -1)
+
+
+def layer_of(made: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
+    """Layer n: its sublayers, in order."""
+    kind = AssumedCopy if n == 1 and made.copy_rank is not None else LatentAttention if made.latent else Attention
+    layer = nn.ModuleDict({"attention": kind(made, plan, n)})
+    if made.has_feed_forward(plan):
+        layer["feed_forward"] = FeedForward(made)
+    return layer

@@ -1,0 +1,27 @@
+"""The feed-forward sublayer of the two families."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import gelu, silu
+
+from icl.models.frame import Frame, norm
+from icl.models.projections import Bank
+from theory.architecture import Architecture
+
+
+class FeedForward(nn.Module):
+    """SwiGLU where the architecture is gated, else a GELU network."""
+
+    def __init__(self, made: Architecture) -> None:
+        super().__init__()
+        self.norm = norm(made, made.d_model)
+        self.up = nn.Linear(made.d_model, made.d_ff, made.bias)
+        self.gate = nn.Linear(made.d_model, made.d_ff, made.bias) if made.gated else None
+        self.down = nn.Linear(made.d_ff, made.d_model, made.bias)
+
+    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+        """(batch, T, d_model) -> the same; the bank passes through."""
+        x = self.norm(x)
+        inner = gelu(self.up(x)) if self.gate is None else silu(self.gate(x)) * self.up(x)
+        return self.down(inner), bank

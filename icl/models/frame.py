@@ -1,0 +1,37 @@
+"""What the sublayers of a model have in common: the frame of one forward pass, and the norm before each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from icl.models.rotary import Rotation
+from theory.architecture import Architecture
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What all layers of one forward pass share.
+
+    visible     (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column); None: everywhere
+    causal      `visible` is exactly the lower triangle, so that kernels need not look at it
+    rotation    positions for queries and keys, or None
+    learned     the plan's learned weights, by name
+    """
+
+    visible: Tensor | None
+    causal: bool
+    rotation: Rotation | None
+    learned: Mapping[str, Tensor]
+
+
+def norm(made: Architecture, width: int, kind: str = "") -> nn.Module:
+    """RMSNorm, LayerNorm or nothing, as the architecture says or `kind` overrides."""
+    match kind or made.norm:
+        case "rms":
+            return nn.RMSNorm(width, eps=made.norm_eps)
+        case "layer":
+            return nn.LayerNorm(width, eps=made.norm_eps, bias=made.bias)
+    return nn.Identity()

@@ -1,0 +1,60 @@
+"""Initial weights from (seed, name): equal in all variants wherever shapes agree.
+
+A parameter of a projection with fewer heads is the same slice of what the full projection would start with, so that
+`vanilla` and `skipv1` start from the same weights for the heads that both have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.projections import HeadLinear, MergeLinear
+
+
+def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
+    """Standard normal numbers, float32 on the CPU, that depend on nothing but these three."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    return torch.randn(shape, generator=generator)
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, seed: int, *, n_layers: int, std: float = 0.02) -> None:
+    """Fill every parameter but learned mixing weights, which hold their starting values.
+
+    Matrices and embeddings are normal with deviation `std`, those that write to the residual stream with
+    std / sqrt(2 n_layers); biases are 0, gains 1.  Depth attention starts at zero queries, which makes it a PreNorm
+    network; depth averaging starts at the newest output alone.
+    """
+    for prefix, module in model.named_modules():
+        for short, parameter in module.named_parameters(recurse=False):
+            name = f"{prefix}.{short}" if prefix else short
+            if prefix.endswith("learned"):
+                continue
+            parameter.copy_(_start(module, name, parameter, seed, n_layers, std))
+
+
+def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, n_layers: int, std: float) -> Tensor:
+    if isinstance(module, nn.RMSNorm | nn.LayerNorm) and name.endswith("weight"):
+        return torch.ones_like(parameter)
+    if name.endswith("bias"):
+        return torch.zeros_like(parameter)
+    if name.startswith("depth."):
+        return _start_of_depth(name, parameter)
+    if name.endswith(("output.weight", "down.weight")):
+        std = std / (2 * n_layers) ** 0.5
+    if isinstance(module, HeadLinear | MergeLinear):
+        return std * module.cut(numbers(seed, name, module.whole(parameter.shape)))
+    return std * numbers(seed, name, parameter.shape)
+
+
+def _start_of_depth(name: str, parameter: Tensor) -> Tensor:
+    start = torch.zeros_like(parameter)
+    if name == "depth.gain":
+        start.fill_(1)
+    elif name.startswith("depth.weights."):
+        start[-1] = 1
+    return start

@@ -1,0 +1,82 @@
+"""Multi-head latent attention: keys and values made from a narrow latent, and one rotary key for all heads.
+
+SkipV1Former, appendix B.2.  A plan's value map acts on the latent: slice h of n_heads stands in the place of head h's
+value, so `skipv1` takes half of the latent from layer 1, before its norm.  A plan's keys are the rotary key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.attention import attend
+from icl.models.frame import Frame, norm
+from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, merged
+from icl.models.rotary import Rotation
+from theory.architecture import Architecture
+from theory.mix import Kind, Mix
+from theory.plan import Plan, built
+
+
+class LatentProjections(Projections):
+    """Only the last `rope` numbers of a query are rotated; of the keys, all."""
+
+    rope: int
+
+    def rotate(self, kind: Kind, made: Tensor, rotation: Rotation) -> Tensor:
+        if kind == "k":
+            return rotation(made)
+        content, rotary = made.split([made.shape[-1] - self.rope, self.rope], dim=-1)
+        return torch.cat([content, rotation(rotary)], dim=-1)
+
+
+class LatentAttention(nn.Module):
+    """The attention sublayer of layer `layer` (from 1) under a plan, where the architecture has a latent."""
+
+    def __init__(self, made: Architecture, plan: Plan, layer: int) -> None:
+        super().__init__()
+        assert made.latent is not None
+        d, heads, width, latent = made.d_model, made.n_heads, made.width, made.latent
+        everyone = range(1, heads + 1)
+        row = plan.table[layer - 1]
+        exist = built(plan)
+        shared = {("k", n): (1,) for kind, n in exist if kind == "k"}
+        sizes = {"q": (heads, width + latent.rope), "k": (1, latent.rope), "v": (heads, latent.width // heads)}
+        self.projections = LatentProjections(d, plan, layer, sizes)  # type: ignore[arg-type]
+        self.projections.rope = latent.rope
+        self.queries = Reader(tuple(everyone), tuple(head.query for head in row), exist)
+        self.segments = [
+            (
+                Reader((1,), (_of_all_heads(row[0].keys[i]),), shared),  # type: ignore[arg-type]
+                Reader(tuple(everyone), tuple(head.values[i] for head in row), exist),
+            )
+            for i in range(len(row[0].values))
+        ]
+        self.norm = norm(made, d)
+        self.latent_norm = norm(made, latent.width, kind="none" if made.norm == "none" else "rms")
+        self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
+        self.value_up = HeadLinear(latent.width, heads, everyone, width, False)
+        self.output = MergeLinear(d, heads, everyone, width, made.bias) if plan.output_projection else None
+        self.linear, self.dropout = made.score == "linear", made.dropout
+
+    def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
+        """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
+        bank = self.projections(self.norm(x), bank, frame.rotation)
+        keys, values = zip(*(self._segment(k, v, bank, frame) for k, v in self.segments), strict=True)
+        query = self.queries(bank, frame.learned)
+        dropout = self.dropout if self.training else 0.0
+        out = attend(query, keys, values, frame, linear=self.linear, dropout=dropout)
+        joined = merged(out) if self.output is None else self.output(out)
+        return joined, self.projections.still_needed(bank)
+
+    def _segment(self, key: Reader, value: Reader, bank: Bank, frame: Frame) -> tuple[Tensor, Tensor]:
+        latent = self.latent_norm(merged(value(bank, frame.learned)))
+        content = self.key_up(latent)
+        rotary = key(bank, frame.learned).expand(-1, content.shape[1], -1, -1)
+        return torch.cat([content, rotary], dim=-1), self.value_up(latent)
+
+
+def _of_all_heads(mix: Mix) -> Mix:
+    return Mix(tuple(replace(t, source=replace(t.source, head=1)) for t in mix.terms))

@@ -1,0 +1,172 @@
+"""What a layer's attention projects from its input, and how heads read it, their own layer's or an earlier one's.
+
+The *bank* holds the projections' outputs that this or a later layer reads, as `bank["v3"]`, of shape
+(batch, heads built, T, width).  It goes into a layer and comes out of it; nothing is remembered in a module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.rotary import Rotation
+from theory.mix import Kind, Learned, Mix
+from theory.plan import Plan, built, lifetimes, runs
+
+Bank = dict[str, Tensor]
+NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
+
+
+def entry(kind: Kind, layer: int) -> str:
+    """The bank's name for a projection's output."""
+    return f"{kind}{layer}"
+
+
+class HeadLinear(nn.Linear):
+    """A linear map to some of a layer's heads: those rows of the map to all of them, in every respect.
+
+    `made_for` is how many there are, `heads` which of them (from 1) are built, `width` the numbers a head.
+    """
+
+    def __init__(self, d_model: int, made_for: int, heads: Sequence[int], width: int, bias: bool) -> None:
+        super().__init__(d_model, len(heads) * width, bias)
+        self.made_for, self.heads, self.width = made_for, tuple(heads), width
+
+    def whole(self, shape: torch.Size) -> torch.Size:
+        """The shape of a parameter if all heads were built."""
+        return torch.Size((self.made_for * self.width, *shape[1:]))
+
+    def cut(self, whole: Tensor) -> Tensor:
+        """The built heads' part of a parameter for all heads."""
+        rows = whole.unflatten(0, (self.made_for, self.width))
+        return rows[[h - 1 for h in self.heads]].flatten(0, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, T, d_model) -> (batch, heads built, T, width)."""
+        return super().forward(x).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
+
+
+class MergeLinear(nn.Linear):
+    """The output projection from some of a layer's heads: those columns of the map from all of them."""
+
+    def __init__(self, d_model: int, made_for: int, heads: Sequence[int], width: int, bias: bool) -> None:
+        super().__init__(len(heads) * width, d_model, bias)
+        self.made_for, self.heads, self.width = made_for, tuple(heads), width
+
+    def whole(self, shape: torch.Size) -> torch.Size:
+        return torch.Size((shape[0], self.made_for * self.width)) if len(shape) == 2 else shape
+
+    def cut(self, whole: Tensor) -> Tensor:
+        if whole.dim() == 1:
+            return whole
+        columns = whole.unflatten(1, (self.made_for, self.width))
+        return columns[:, [h - 1 for h in self.heads]].flatten(1, 2)
+
+    def forward(self, heads: Tensor) -> Tensor:
+        """(batch, heads, T, width) -> (batch, T, d_model)."""
+        return super().forward(merged(heads))
+
+
+def merged(heads: Tensor) -> Tensor:
+    """(batch, heads, T, width) -> (batch, T, heads * width)."""
+    return heads.transpose(1, 2).flatten(-2)
+
+
+def spread(heads: Sequence[int], group: int) -> list[int]:
+    """The query heads, from 1, of key/value heads."""
+    return [(h - 1) * group + i for h in heads for i in range(1, group + 1)]
+
+
+class Projections(nn.Module):
+    """The q, k and v projections of one layer, as far as somebody reads them.
+
+    made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
+    group       query heads a key/value head
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        plan: Plan,
+        layer: int,
+        made_for: Mapping[Kind, tuple[int, int]],
+        *,
+        group: int = 1,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        exist = built(plan)
+        self.kinds: list[tuple[Kind, str]] = []
+        for kind, (number, width) in made_for.items():
+            if heads := exist.get((kind, layer)):
+                if kind == "q":
+                    heads = tuple(spread(heads, group))
+                elif number == 1:  # one for all heads
+                    heads = (1,)
+                self.kinds.append((kind, entry(kind, layer)))
+                self.add_module(NAMES[kind], HeadLinear(d_model, number, heads, width, bias))
+        lives = lifetimes(plan)
+        self.kept = frozenset(entry(life.source.kind, life.source.layer) for life in lives if life.last > layer)
+
+    def forward(self, x: Tensor, bank: Bank, rotation: Rotation | None) -> Bank:
+        """The bank with this layer's entries; queries and keys are rotated to their positions."""
+        bank = dict(bank)
+        for kind, name in self.kinds:
+            made = self.get_submodule(NAMES[kind])(x)
+            bank[name] = made if rotation is None or kind == "v" else self.rotate(kind, made, rotation)
+        return bank
+
+    def rotate(self, kind: Kind, made: Tensor, rotation: Rotation) -> Tensor:
+        """Queries or keys at their positions."""
+        return rotation(made)
+
+    def still_needed(self, bank: Bank) -> Bank:
+        """What later layers read of the bank."""
+        return {name: tensor for name, tensor in bank.items() if name in self.kept}
+
+
+class Reader:
+    """The sums of sources that a plan gives some heads: slices of the bank, weighted and joined.
+
+    heads, mixes    what each head reads, in order
+    exist           `built(plan)`: which heads the bank's entries hold
+    group           bank heads a head of the plan
+    """
+
+    def __init__(
+        self,
+        heads: tuple[int, ...],
+        mixes: tuple[Mix, ...],
+        exist: Mapping[tuple[Kind, int], tuple[int, ...]],
+        group: int = 1,
+    ) -> None:
+        self.runs: list[tuple[int, list[tuple[str | float, str, int]]]] = []
+        for run in runs(heads, mixes):
+            terms = []
+            for weight, kind, layer, head in run.terms:
+                start = exist[kind, layer].index(head) * group
+                terms.append((weight.name if isinstance(weight, Learned) else weight, entry(kind, layer), start))
+            self.runs.append((run.count * group, terms))
+
+    def __call__(self, bank: Bank, learned: Mapping[str, Tensor]) -> Tensor:
+        """(batch, heads, T, width)."""
+        parts = [_summed(count, terms, bank, learned) for count, terms in self.runs if terms]
+        if len(parts) == len(self.runs) == 1:
+            return parts[0]
+        zero, found = torch.zeros_like(parts[0][:, :1]), iter(parts)
+        return torch.cat([next(found) if terms else zero.expand(-1, count, -1, -1) for count, terms in self.runs], 1)
+
+
+def _summed(count: int, terms: list[tuple[str | float, str, int]], bank: Bank, learned: Mapping[str, Tensor]) -> Tensor:
+    parts = []
+    for weight, name, start in terms:
+        part = bank[name] if bank[name].shape[1] == count else bank[name].narrow(1, start, count)
+        if isinstance(weight, str):
+            part = part * learned[weight].to(part.dtype)
+        elif weight != 1:
+            part = part * weight
+        parts.append(part)
+    return functools.reduce(torch.add, parts)
