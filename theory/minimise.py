@@ -89,12 +89,12 @@ def _relative_norm(weights: Weights, gradient: Weights) -> float:
 
 
 def _start(loss: PopulationLoss, rank: int, rng: np.random.Generator, *, symmetric: bool) -> Weights:
-    d, heads = loss.moments.d, len(loss.heads)
-    gaussian = [rng.standard_normal(s) / np.sqrt(d) for s in ((rank, d), (d - rank, d), (heads, d, rank))]
+    d, keys = loss.moments.d, loss.keys
+    gaussian = [rng.standard_normal(s) / np.sqrt(d) for s in ((rank, d), (d - rank, d), (keys, d, rank))]
     a, b, k = gaussian
     if symmetric:
         k = np.eye(d)[:, :rank] + 0.1 * k
-    return Weights(a, b, np.zeros((heads, d, d)), k)
+    return Weights(a, b, np.zeros((loss.readouts, d, d)), k)
 
 
 def _descend(

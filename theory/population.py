@@ -6,12 +6,13 @@ u_t = (A x_t ; B y_t) into y_t's token.  The second layer predicts y_{n+1} by P(
 
     W [ (copied + raw) S_xx + sum_t (copied u_t + raw y_t) u_t^T ] K A          W: d x d, K: d x a.
 
-copied = 1 is the ordinary head of MHA, raw = 1 the skip head of SkipV1Former, and a mix of both is ResFormer's
-head.  With U = diag(A, B) (d x 2d), I_x = (I 0), I_y = (0 I) and S the 2d x 2d second-moment matrix of the context,
+copied = 1 is the ordinary head of MHA, raw = 1 the skip head of SkipV1Former, and a mix of both is ResFormer's head
+with one W for both.  Keys may be such a mix too, key_copied u_t + key_raw y_t; heads may share a W or a K.  With
+U = diag(A, B) (d x 2d), I_x = (I 0), I_y = (0 I) and S the 2d x 2d second-moment matrix of the context,
 
     P = sum_h W^h F^h,      F^h = C_1 S R_1 + C_2 S R_2,
-    C_1 = (copied + raw) I_x,           R_1 = I_x^T K A,
-    C_2 = copied U + raw I_y,           R_2 = U^T K A,
+    C_1 = (copied + raw) I_x,           R_1 = (key_copied + key_raw) I_x^T K A,
+    C_2 = copied U + raw I_y,           R_2 = (key_copied U + key_raw I_y)^T K A,
 
 so that the loss  E ||P - W*||_F^2 + d sigma^2  is, in W, a quadratic whose coefficients
 Gamma = E[F F^T] (Hd x Hd) and c = E[W* F^T] (d x Hd) are the moments of `theory.moments`.  Nothing larger than
@@ -32,7 +33,7 @@ from theory.toy import Head
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of the reduced toy.  a: (a, d), b: (d-a, d), w: (H, d, d), k: (H, d, a)."""
+    """Weights of the reduced toy.  a: (a, d), b: (d-a, d), w: (H, d, d), k: (H, d, a); fewer where heads share."""
 
     a: Array
     b: Array
@@ -70,12 +71,16 @@ class PopulationLoss:
             raise ValueError("the second layer needs at least one head")
         self.moments = moments
         self.heads = tuple(heads)
+        self.readouts, self._share_w = _shares(self.heads, "readout")
+        self.keys, self._share_k = _shares(self.heads, "key")
         d, self._dtype = moments.d, moments.w0.dtype
         eye, zero = np.eye(d, dtype=self._dtype), np.zeros((d, d), dtype=self._dtype)
         self._i_x = np.concatenate([eye, zero], axis=1)
         self._i_y = np.concatenate([zero, eye], axis=1)
         self._copied = np.array([h.copied for h in self.heads], dtype=self._dtype)
         self._raw = np.array([h.raw for h in self.heads], dtype=self._dtype)
+        self._key_copied = np.array([h.key_copied for h in self.heads], dtype=self._dtype)
+        self._key_raw = np.array([h.key_raw for h in self.heads], dtype=self._dtype)
 
     def _number(self, x: Any) -> Any:
         """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
@@ -108,16 +113,16 @@ class PopulationLoss:
     def _solve(self, weights: Weights, terms: _Terms) -> Weights:
         gamma, c = self._quadratic(terms)
         w = c @ np.linalg.pinv((gamma + gamma.T) / 2, rcond=1e-13, hermitian=True)
-        return Weights(weights.a, weights.b, _stacked(w, len(self.heads)), weights.k)
+        return Weights(weights.a, weights.b, _stacked(w, self.readouts), weights.k)
 
     def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:
         d, heads = self.moments.d, len(self.heads)
         compress, left, right, e_rr, target = terms.compress, terms.left, terms.right, terms.e_rr, terms.target
-        w = np.repeat(weights.w, 2, axis=0)  # one readout per term
+        w = np.repeat(weights.w[self._share_w], 2, axis=0)  # one readout per term
         wc = w @ left  # (2H, d, 2d)
         # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s R_t^T S] - 2 E[W* R_t^T S]
         by_wc = 2 * (np.einsum("sij,stjk->tik", wc, e_rr) - target)
-        by_w = np.einsum("tij,tkj->tik", by_wc, left).reshape(heads, 2, d, d).sum(1)
+        by_w = _gathered(np.einsum("tij,tkj->tik", by_wc, left).reshape(heads, 2, d, d).sum(1), self._share_w)
         by_left = np.swapaxes(w, -1, -2) @ by_wc
         # d loss / d R_t = 2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]
         wc_t = np.swapaxes(wc, -1, -2)
@@ -125,25 +130,28 @@ class PopulationLoss:
         by_right = 2 * (np.einsum("tsij,sjk->tik", e_ll, right) - self.moments.target_right(wc_t))
 
         value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.constant)
-        by_ka = by_right[0::2, :d] + np.einsum("ij,hjk->hik", compress, by_right[1::2])
-        ka = weights.k @ weights.a
-        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2]) + np.einsum("hij,hkj->ik", ka, by_right[1::2])
+        ka = (weights.k @ weights.a)[self._share_k]
+        by_ka = np.einsum("h,hij->hij", self._key_copied + self._key_raw, by_right[0::2, :d])
+        by_ka = _gathered(by_ka + self._of_keys(compress) @ by_right[1::2], self._share_k)
+        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2])
+        by_compress = by_compress + np.einsum("h,hij,hkj->ik", self._key_copied, ka, by_right[1::2])
         by_k = by_ka @ weights.a.T
         by_a = by_compress[: weights.rank, :d] + np.einsum("hji,hjk->ik", weights.k, by_ka)
         return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
 
     def _terms(self, weights: Weights) -> _Terms:
-        d, rank, heads = self.moments.d, weights.rank, len(self.heads)
-        shapes = ((rank, d), (d - rank, d), (heads, d, d), (heads, d, rank))
+        d, rank = self.moments.d, weights.rank
+        shapes = ((rank, d), (d - rank, d), (self.readouts, d, d), (self.keys, d, rank))
         if tuple(x.shape for x in weights.arrays()) != shapes:
             raise ValueError(f"for rank {rank} the weights must have shapes {shapes}")
         compress = np.zeros((d, 2 * d), dtype=self._dtype)
         compress[:rank, :d] = weights.a
         compress[rank:, d:] = weights.b
-        ka = weights.k @ weights.a
+        ka = (weights.k @ weights.a)[self._share_k]
+        both = (self._key_copied + self._key_raw)[:, None, None]
         copied, raw = self._copied[:, None, None], self._raw[:, None, None]
         left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
-        right = np.stack([self._i_x.T @ ka, compress.T @ ka], axis=1)
+        right = np.stack([both * (self._i_x.T @ ka), np.swapaxes(self._of_keys(compress), -1, -2) @ ka], axis=1)
         left, right = left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
         right_t = np.swapaxes(right, -1, -2)
         e_rr = self.moments.sandwich(right[:, None] @ right_t[None])
@@ -153,10 +161,31 @@ class PopulationLoss:
         """Gamma = E[F F^T] (Hd, Hd) and c = E[W* F^T] (d, Hd)."""
         d, heads, left = self.moments.d, len(self.heads), terms.left
         left_t = np.swapaxes(left, -1, -2)
-        blocks = left[:, None] @ terms.e_rr @ left_t[None]
-        gamma = blocks.reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3)).transpose(0, 2, 1, 3).reshape(heads * d, -1)
+        blocks = (left[:, None] @ terms.e_rr @ left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
+        blocks = _gathered(_gathered(blocks, self._share_w).swapaxes(0, 1), self._share_w).swapaxes(0, 1)
+        gamma = blocks.transpose(0, 2, 1, 3).reshape(self.readouts * d, -1)
         c = (terms.target @ left_t).reshape(heads, 2, d, d).sum(1)
-        return gamma, _side_by_side(c)
+        return gamma, _side_by_side(_gathered(c, self._share_w))
+
+    def _of_keys(self, compress: Array) -> Array:
+        """key_copied U + key_raw I_y for every head: (H, d, 2d)."""
+        return self._key_copied[:, None, None] * compress + self._key_raw[:, None, None] * self._i_y
+
+
+def _shares(heads: Sequence[Head], name: str) -> tuple[int, list[int]]:
+    """How many matrices there are, and which one each head uses."""
+    labels = [label if (label := getattr(head, name)) is not None else i for i, head in enumerate(heads)]
+    places = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    return len(places), [places[label] for label in labels]
+
+
+def _gathered(of_heads: Array, places: list[int]) -> Array:
+    """Sums over the heads that share a matrix: (H, ...) -> (matrices, ...)."""
+    if len(set(places)) == len(places):
+        return of_heads
+    sums = np.zeros((max(places) + 1, *of_heads.shape[1:]), dtype=of_heads.dtype)
+    np.add.at(sums, places, of_heads)
+    return sums
 
 
 def _side_by_side(w: Array) -> Array:

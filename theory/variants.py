@@ -1,17 +1,12 @@
 """The variants of the four papers by name: functions from a shape to a plan.
 
-Each stands with its paper and place.  `resolve("skipv1:ratio=0.25+neutreno", shape)` reads a name as the command line
-takes it: options after a colon, `+` to combine variants that change different things.
+Each stands with its paper and place, and what it changes in a few words.  `theory.names` reads what a user types.
 """
 
 from __future__ import annotations
 
-import re
-from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from inspect import signature
 from math import ceil
 
 from theory.combine import combine
@@ -19,10 +14,6 @@ from theory.mix import NOTHING, Learned, Mix, k, q, total, v
 from theory.plan import DepthAttention, DepthAverage, Plan, Rule, SegmentRule, Segments, Shape, plan
 
 RESFORMER, SKIPV1, ATTNRES, DVA = "ResFormer", "SkipV1Former", "Attention Residuals", "Dynamic Value Attention"
-
-
-class UnknownVariant(ValueError):
-    """A name or option that no variant has.  One line meant for a user."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +37,11 @@ def _variant(paper: str, place: str, changes: str) -> Callable[[Callable[..., Pl
         return make
 
     return register
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
 
 
 # --- values mixed ---------------------------------------------------------------------------------------------------
@@ -117,8 +113,9 @@ def resformer_neutreno(shape: Shape, weight: float = 0.2) -> Plan:
 
 
 @_variant(RESFORMER, "section 3.5, Eqn. 10", "all layers use layer 1's values")
-def svformer(shape: Shape, anchors: tuple[int, ...] = (1,)) -> Plan:
+def svformer(shape: Shape, anchors: tuple[int, ...] | int = (1,)) -> Plan:
     """`anchors` are the layers with values of their own (section 4.8, Fig. 17); the others use the last one's."""
+    anchors = (anchors,) if isinstance(anchors, int) else anchors
     if 1 not in anchors or not all(1 <= a <= shape.layers for a in anchors):
         raise ValueError(f"anchors must hold layer 1 and lie within the {shape.layers} layers, got {anchors}")
     return plan(shape, values=lambda n, h: v(max(a for a in anchors if a <= n), h))
@@ -347,51 +344,3 @@ def dva_attention(shape: Shape) -> Plan:
 @_variant(DVA, "section 3.1, in a normal block", "values that depend on the query, in the initial form")
 def dva_initial_attention(shape: Shape) -> Plan:
     return plan(shape, dynamic="initial")
-
-
-# --- by name --------------------------------------------------------------------------------------------------------
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
-
-
-def resolve(text: str, shape: Shape) -> Plan:
-    """The plan that a name stands for: `name`, `name:option=value,option=value`, or several of these joined by `+`.
-
-    Raises UnknownVariant for a name or option that is not there, ValueError for values without meaning.
-    """
-    return combine(*(_one(part.strip(), shape) for part in text.split("+")))
-
-
-def _one(text: str, shape: Shape) -> Plan:
-    name, _, rest = text.partition(":")
-    if name not in VARIANTS:
-        close = get_close_matches(name, VARIANTS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else "; `crosslayer variants` lists them"
-        raise UnknownVariant(f"unknown variant {name!r}{hint}")
-    make = VARIANTS[name].make
-    known = list(signature(make).parameters)[1:]
-    options = {}
-    for option in re.findall(r"(?:[^,(]|\([^)]*\))+", rest):
-        key, _, value = option.partition("=")
-        if key not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UnknownVariant(f"{name} has no option {key!r}; {takes}")
-        options[key] = _number(name, key, value)
-    try:
-        return make(shape, **options)
-    except TypeError:
-        raise UnknownVariant(f"{name} cannot take {rest!r}") from None
-
-
-def _number(name: str, key: str, text: str) -> object:
-    try:
-        value = literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
-    numbers = value if isinstance(value, tuple) else (value,)
-    if not numbers or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
-        raise UnknownVariant(f"{name}: {key} must be a number, or numbers in brackets, got {text!r}")
-    return value

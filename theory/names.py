@@ -1,0 +1,150 @@
+"""Models as a user names them: a preset, and variants joined by `+`.  Standard library only.
+
+skipv1                          a named variant
+skipv1:ratio=0.25,source=2      with options
+resformer+gqa:group=4           several: what they change is put together
+my_plans.py:mine                a function of one's own, from a shape to a plan
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from ast import literal_eval
+from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from theory.architecture import Architecture, Latent, misfits
+from theory.combine import combine
+from theory.plan import Plan, Shape
+from theory.presets import PRESETS
+from theory.variants import VARIANTS
+
+
+class BadName(ValueError):
+    """What a user named is not there, or makes no sense.  One line."""
+
+
+def gqa(made: Architecture, group: int = 2) -> Architecture:
+    """Grouped queries: `group` query heads share a key/value head."""
+    if group < 1 or made.n_heads % group:
+        raise ValueError(f"groups of {group} do not divide {made.n_heads} heads")
+    return replace(made, n_kv_heads=made.n_heads // group)
+
+
+def mqa(made: Architecture) -> Architecture:
+    """Multi-query attention: one key/value head."""
+    return replace(made, n_kv_heads=1)
+
+
+def mla(made: Architecture, width: int = 0, rope: int = 32) -> Architecture:
+    """Multi-head latent attention; width 0 stands for a quarter of the model's, SkipV1Former's choice."""
+    return replace(made, latent=Latent(width or made.d_model // 4, rope))
+
+
+HEAD_KINDS: dict[str, Callable[..., Architecture]] = {"gqa": gqa, "mqa": mqa, "mla": mla}
+
+_PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>.*))?$")
+
+
+def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
+    """The architecture and plan of a preset under a variant, by default the one that the paper gives it.
+
+    Raises BadName for anything that is not there or does not fit.
+    """
+    if preset not in PRESETS:
+        raise BadName(_unknown("preset", preset, PRESETS))
+    known = PRESETS[preset]
+    made, parts = known.architecture, (known.variant if variant is None else variant).split("+")
+    try:
+        for name, options in [p for p in map(_parse, parts) if p[0] in HEAD_KINDS]:
+            made = _call(name, HEAD_KINDS[name], options, made)
+        made_of = [part for part in parts if _parse(part)[0] not in HEAD_KINDS]
+        chosen = resolve("+".join(made_of) or "vanilla", made.shape)
+    except BadName:
+        raise
+    except ValueError as error:
+        raise BadName(str(error)) from None
+    for misfit in misfits(made, chosen):
+        raise BadName(misfit)
+    return made, chosen
+
+
+def resolve(text: str, shape: Shape) -> Plan:
+    """The plan that `text` names for a shape.  Raises BadName."""
+    try:
+        return combine(*(_plan(part, shape) for part in text.split("+")))
+    except BadName:
+        raise
+    except ValueError as error:
+        raise BadName(str(error)) from None
+
+
+def _plan(part: str, shape: Shape) -> Plan:
+    name, options = _parse(part)
+    if ".py:" in name:
+        made = _call(name, _of_user(name), options, shape)
+        if not isinstance(made, Plan):
+            raise BadName(f"{name} must return a plan, as `theory.plan.plan` makes it, not {type(made).__name__}")
+        return made
+    if name not in VARIANTS:
+        raise BadName(_unknown("variant", name, VARIANTS))
+    return _call(name, VARIANTS[name].make, options, shape)
+
+
+def _parse(part: str) -> tuple[str, str]:
+    match = _PART.match(part)
+    if match is None:
+        raise BadName(f"a variant is missing in {part!r}")
+    return (match["file"] or "").strip() + match["name"], match["options"] or ""
+
+
+def _of_user(name: str) -> Callable[..., Plan]:
+    path, _, function = name.rpartition(":")
+    if not Path(path).is_file():
+        raise BadName(f"{path}: no such file")
+    try:
+        found = runpy.run_path(path)
+    except Exception as error:
+        raise BadName(f"{path}: {type(error).__name__}: {error}") from None
+    if not callable(found.get(function)):
+        raise BadName(f"{path} has no function {function!r}")
+    return found[function]
+
+
+def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
+    """make(first, **options), read from the text; whatever goes wrong in there becomes one line."""
+    known = list(signature(make).parameters)[1:]
+    options = {}
+    for option in re.findall(r"(?:[^,(]|\([^)]*\))+", text):
+        key, _, value = option.partition("=")
+        if key.strip() not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise BadName(f"{name} has no option {key!r}; {takes}")
+        options[key.strip()] = _number(name, key, value)
+    try:
+        return make(first, **options)
+    except ValueError as error:
+        raise BadName(f"{name}: {error}") from None
+    except Exception as error:
+        raise BadName(f"{name}: {type(error).__name__}: {error}") from None
+
+
+def _number(name: str, key: str, text: str) -> object:
+    try:
+        value = literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not numbers or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
+        raise BadName(f"{name}: {key} must be a number, or numbers in brackets, got {text!r}")
+    return value
+
+
+def _unknown(what: str, name: str, known: dict[str, Any]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"unknown {what} {name!r}; " + (f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}")

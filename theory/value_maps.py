@@ -1,0 +1,102 @@
+"""What the assumed-copy toy says of every two-layer plan: the lowest loss it can reach, at W0 = 0.
+
+Setting and notation of `theory.skipv1`.  A head of layer 2 attends over pairs of a value and a key, each *copied*
+(TF_1(E), where y_t's token holds u_t) or *raw* (E, where it holds y_t); see `theory.toy`.  A pair contributes
+W [S_xx + sum_t value_t key_t^T] R, where R = K A, or any matrix where the query is raw.
+
+Theorem.  Let a plan have no pair of a copied value and a raw key.  Then, with any number of heads, inf L(a) is
+    d^2 + d sigma^2 - rho a d         if some raw value has a copied key (SkipV1Former, ResFormer, SVFormer),
+    d^2 + d sigma^2 - rho a (d - a)   else, if some copied value has a copied key (MHA, SkipV0, cross-layer attention),
+    d^2 + d sigma^2                   else: raw values with raw keys explain nothing (sharing both, as CLA does).
+Terms beside the attention change none of these.
+
+Proof.  The sign flip of (W*, noise) and the rank argument of `theory.skipv1`, (1) to (3), hold for any P.  The odd part
+of P depends on S_yx through
+    copied value, copied key    B S_yx A^T and its transpose,               a (d - a) numbers,
+    raw value, copied key       S_yx A^T, of which those are functions,     a d numbers,
+    raw value, raw key          nothing: S_xx + S_yy is even,
+whatever R is, so its rank as a function of S_yx is at most that, which is the lower bound.  A term beside the attention
+adds to P a matrix that does not depend on the prompt; that is even, and an even part only hurts.
+    MHA's bound is approached by one ordinary head (`theory.skipv1`, (6)).  For the first bound one raw value with a
+copied key suffices: A = beta (I_a 0), B = 0, K = (I ; 0), W = lambda / beta^2 I give P = lambda S_yx Pi +
+(lambda / beta) S_xx Pi, Pi the projection on the first a coordinates: the bound and lambda^2 a n (n + d + 1) / beta^2.
+    If a copied value has the same key, it reads (I + Pi) S_xx Pi at A = (I_a 0), B = 0, and its own readout
+W_1 = -lambda (I + Pi)^{-1} cancels the even part: the bound is attained, and one ResFormer head suffices.
+    If every pair is a raw value with a copied key, it is not attained for a >= 1.  P_even = 0 for all S_xx says that
+tau_{ijkl} = sum_h W^h_ij (K^h A)_kl is antisymmetric in j, k.  The bound asks sum_{k <= a} tau_{ijkl} A_km =
+lambda delta_ij Pi'_ml for a projection Pi' of rank a; so, A having full row rank, tau_{ijkl} = delta_ij N_kl for k <= a
+with N of rank a.  But tau_{jjjl} = 0, so N = 0.                                                                QED
+
+A copied value with a raw key reads A S_xy.  What that is worth depends on the number of heads and has no closed form
+here; `optimum` then minimises the exact loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from theory.plan import Plan
+from theory.sizes import InvalidSize, check_sizes
+from theory.skipv1 import signal_share, zero_loss
+from theory.toy import Heads, NotCovered, toy_heads
+
+LARGEST_MINIMISED = 16  # of d: an exact minimisation then takes about a minute
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The lowest loss of a plan's toy, in squared units of y summed over its d entries.
+
+    attained    whether weights reach it (None: not known); otherwise it is an infimum
+    method      closed form, or exact minimisation: then `loss` is the lowest of `starts` descents, an upper bound on
+                the infimum, and `agreeing` of them ended there
+    """
+
+    loss: float
+    explained: float
+    attained: bool | None
+    method: str
+    starts: int = 0
+    agreeing: int = 0
+
+
+def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int, *, starts: int = 12) -> Optimum:
+    """Of a two-layer plan at one task and rank.  Raises NotCovered if the toy says nothing of the plan."""
+    check_sizes(d, n, sigma, rank)
+    heads = toy_heads(plan)
+    zero = zero_loss(d, n, sigma)
+    share = explained_share(heads, d, rank)
+    if share is not None:
+        explained = signal_share(d, n, sigma) * share
+        return Optimum(zero - explained, explained, _attained(heads, d, rank), "closed form")
+    if any(head.beside.terms for head in plan.table[1]):
+        raise NotCovered("terms beside the attention are proved harmless only where the optimum has a closed form")
+    if any(term.source.layer == 1 for head in plan.table[1] for term in head.query.terms):
+        raise NotCovered("with raw keys and a query from layer 1, the toy's loss is not worked out")
+    if d > LARGEST_MINIMISED:
+        raise InvalidSize(f"this plan's optimum has no closed form, and minimising it takes d <= {LARGEST_MINIMISED}")
+    from theory.minimise import minimise
+    from theory.moments import PromptMoments
+    from theory.population import PopulationLoss
+
+    found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), rank, starts=starts)
+    return Optimum(found.value, zero - found.value, None, "exact minimisation", found.starts, found.agreeing)
+
+
+def explained_share(heads: Heads, d: int, rank: int) -> int | None:
+    """The number of entries of W* that are explained, in units of rho; None without a closed form."""
+    pairs = {(bool(head.raw), bool(head.key_raw)) for head in heads}
+    if (False, True) in pairs:
+        return None
+    if (True, False) in pairs:
+        return rank * d
+    return rank * (d - rank) if (False, False) in pairs else 0
+
+
+def _attained(heads: Heads, d: int, rank: int) -> bool | None:
+    pairs = {(bool(head.raw), bool(head.key_raw)) for head in heads}
+    if explained_share(heads, d, rank) == 0:
+        return True
+    if pairs >= {(True, False), (False, False)}:
+        return True
+    return False if len(pairs) == 1 else None
