@@ -79,8 +79,16 @@ def finish(axes: list[Axes]) -> None:
 
 
 def save(fig: Figure, folder: Path) -> None:
-    """figure.svg and figure.png, without dates, so that equal results are equal files."""
-    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
-        buffer = io.BytesIO()
-        fig.savefig(buffer, format=suffix, bbox_inches="tight", **options)
-        write_atomically(folder / f"figure.{suffix}", buffer.getvalue())
+    """figure.svg and figure.png."""
+    for suffix in ("svg", "png"):
+        save_as(fig, folder / f"figure.{suffix}")
+
+
+def save_as(fig: Figure, path: Path) -> None:
+    """In the format of the name's suffix, without dates, so that equal figures are equal files."""
+    kind = path.suffix[1:]
+    dated = {"svg": "Date", "pdf": "CreationDate"}
+    options: dict[str, Any] = {"metadata": {dated[kind]: None}} if kind in dated else {"dpi": 200}
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format=kind, bbox_inches="tight", **options)
+    write_atomically(path, buffer.getvalue())

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from theory.architecture import Architecture, Patches, Tokens
-from theory.mix import Kind
-from theory.plan import Chain, DepthAttention, DepthAverage, Plan, Residual, built, learned, lifetimes
+from theory.mix import KINDS, Kind
+from theory.plan import Chain, DepthAttention, DepthAverage, Plan, built, learned, lifetimes
 
 
 @dataclass(frozen=True)
@@ -29,35 +29,29 @@ class Projections:
     attended: int  # all heads' outputs side by side, from which the output projection reads
 
 
-def projections(made: Architecture, plan: Plan, layer: int) -> Projections:
-    """Of layer `layer`, counted from 1."""
+def projections(made: Architecture, plan: Plan) -> list[Projections]:
+    """Of every layer."""
     plan, width = made.attending(plan), made.width
     exist = built(plan)
-
-    def heads(kind: Kind) -> int:
-        return len(exist.get((kind, layer), ()))
-
-    if made.latent is not None:
-        query = heads("q") * (width + made.latent.rope)
-        key = made.latent.rope if heads("k") else 0
-        value = heads("v") * (made.latent.width // made.n_heads)
-    else:
-        query, key, value = heads("q") * made.group * width, heads("k") * width, heads("v") * width
     dynamic = plan.dynamic != "no"
-    return Projections(
-        query,
-        key,
-        value,
-        query_gate=dynamic * made.n_heads * width,
-        key_gate=dynamic * made.kv_heads * width,
-        attended=len(plan.live(layer)) * made.group * width,
-    )
+
+    def of_layer(layer: int) -> Projections:
+        heads: dict[Kind, int] = {kind: len(exist.get((kind, layer), ())) for kind in KINDS}
+        query, key, value = heads["q"] * made.group * width, heads["k"] * width, heads["v"] * width
+        if made.latent is not None:
+            query += heads["q"] * made.latent.rope
+            key, value = made.latent.rope * bool(key), heads["v"] * made.latent.width // made.n_heads
+        live = len(plan.live(layer))
+        gates = dynamic * live * width
+        return Projections(query, key, value, gates * made.group, gates, attended=live * made.group * width)
+
+    return [of_layer(layer) for layer in range(1, made.n_layers + 1)]
 
 
 def parameters(made: Architecture, plan: Plan) -> dict[str, int]:
     """Parameters by part.  Their sum is what the built model has."""
     d = made.d_model
-    shapes = [projections(made, plan, n) for n in range(1, made.n_layers + 1)]
+    shapes = projections(made, plan)
     attention = [p for p in shapes if p.attended]
     rows = d + made.qkv_bias
     return {
@@ -67,7 +61,7 @@ def parameters(made: Architecture, plan: Plan) -> dict[str, int]:
         "keys": rows * sum(p.key for p in shapes),
         "values": rows * sum(p.value for p in shapes),
         "latent": _latent(made) * len(attention),
-        "dynamic": rows * sum(p.query_gate + p.key_gate for p in attention),
+        "dynamic": rows * sum(p.query_gate + p.key_gate for p in shapes),
         "output": sum((p.attended + made.bias) * d for p in attention) * plan.output_projection,
         "copy": 0 if made.copy_rank is None else d * d,
         "mixing": len(learned(plan)),
@@ -131,19 +125,31 @@ def _depth(made: Architecture, plan: Plan) -> int:
     return 0
 
 
-def depth_sources(made: Architecture, plan: Plan) -> tuple[int, ...]:
-    """How many vectors of width d_model every sublayer's read, and the last read, weigh against each other."""
-    reads = range(made.sublayers(plan) + 1)
+def depth_reads(made: Architecture, plan: Plan) -> list[list[range]]:
+    """What every sublayer, and the last read, weighs against each other: sources, each a sum of neighbouring outputs.
+
+    Output 0 is the embedding, output i that of sublayer i.  DenseFormer's sources are the layers' results; the outputs
+    that a layer adds stand for its result here.
+    """
+    last = made.sublayers(plan)
+    return [_sources(plan, after, last // made.n_layers) for after in range(last + 1)]
+
+
+def _sources(plan: Plan, after: int, per_layer: int) -> list[range]:
     match plan.depth:
-        case Residual() | Chain():
-            return tuple(1 for _ in reads)
-        case DepthAverage():
-            per_layer = made.sublayers(plan) // made.n_layers
-            return tuple(i // per_layer + 1 if i and i % per_layer == 0 else 1 for i in reads)
+        case Chain():
+            return [range(after, after + 1)]
+        case DepthAverage() if after and after % per_layer == 0:
+            return [range(1), *(range(i, i + per_layer) for i in range(1, after, per_layer))]
         case DepthAttention(block=block, window=window):
-            # The embedding, the finished blocks, and the sum of what the block under way has put out so far.
-            counts = (1 + i // block + bool(i % block) for i in reads)
-            return tuple(min(count, 1 + window) if window else count for count in counts)
+            sources = [range(1), *(range(i, min(i + block, after + 1)) for i in range(1, after + 1, block))]
+            return sources if window is None else [sources[0], *sources[1:][-window:]]
+    return [range(after + 1)]
+
+
+def depth_sources(made: Architecture, plan: Plan) -> tuple[int, ...]:
+    """How many sources each of `depth_reads` has."""
+    return tuple(len(sources) for sources in depth_reads(made, plan))
 
 
 def depth_memory(made: Architecture, plan: Plan) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from theory.plan import ABSENT, Head, Plan, plan, problems
+from theory.sizes import BadInput
 
 T = TypeVar("T")
 
@@ -19,8 +20,8 @@ _WHOLE = {
 _PER_HEAD = {"query": "query map", "keys": "key map", "values": "value map", "beside": "terms beside the attention"}
 
 
-class Clash(ValueError):
-    """Two variants change the same thing.  One line meant for a user."""
+class Clash(BadInput):
+    """Two variants change the same thing."""
 
 
 def combine(*plans: Plan) -> Plan:

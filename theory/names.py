@@ -22,11 +22,12 @@ from theory.architecture import Architecture, Latent, misfits
 from theory.combine import combine
 from theory.plan import Plan, Shape
 from theory.presets import PRESETS
+from theory.sizes import BadInput
 from theory.variants import VARIANTS
 
 
-class BadName(ValueError):
-    """What a user named is not there, or makes no sense.  One line."""
+class BadName(BadInput):
+    """What a user named is not there, or makes no sense."""
 
 
 def gqa(made: Architecture, group: int = 2) -> Architecture:

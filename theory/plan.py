@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import Literal
 
 from theory.mix import KINDS, NOTHING, Kind, Learned, Mix, Source, Term, k, q, total, v
+from theory.sizes import InvalidSize
 
 # A user's plan needs no other import.
 __all__ = [
@@ -99,7 +100,7 @@ class Shape:
     def __post_init__(self) -> None:
         for name, value in (("layers", self.layers), ("heads", self.heads)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+                raise InvalidSize(f"{name} must be a whole number from 1, got {value!r}")
 
     def cells(self) -> Iterator[tuple[int, int]]:
         """All (layer, head)."""

@@ -7,8 +7,12 @@ from numbers import Integral, Real
 LARGEST = 10**9  # of d, n and sigma: beyond, float64 no longer tells the gaps from the losses
 
 
-class InvalidSize(ValueError):
-    """A size, rank or noise level that no task can have.  The message is one line meant for a user."""
+class BadInput(ValueError):
+    """Something that was asked for makes no sense.  The message is one line meant for a user."""
+
+
+class InvalidSize(BadInput):
+    """A size, rank or noise level that no task can have."""
 
 
 def check_sizes(d: object, n: object, sigma: object, rank: object = None) -> None:

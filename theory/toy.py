@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from theory.mix import Mix
 from theory.plan import Chain, Plan, Residual
+from theory.sizes import BadInput
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ SKIPV1: Heads = (ORDINARY, SKIP)
 TOYS: dict[str, Heads] = {"mha": MHA, "skipv1": SKIPV1}
 
 
-class NotCovered(ValueError):
-    """A plan of which the two-layer toy has nothing to say.  One line meant for a user."""
+class NotCovered(BadInput):
+    """A plan of which the two-layer toy has nothing to say."""
 
 
 def toy_heads(plan: Plan) -> Heads:

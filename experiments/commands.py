@@ -1,0 +1,156 @@
+"""What the commands do that run, check and report.  Each takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from experiments import registry
+from experiments.runs import UserError
+
+if TYPE_CHECKING:
+    from experiments.claims.ledger import Verification
+    from experiments.protocol import Check
+
+
+def list_experiments(options: argparse.Namespace) -> int:
+    experiments = [registry.load(name) for name in registry.MODULES]
+    if options.json:
+        print(json.dumps([_describe(e) for e in experiments], indent=1))
+        return 0
+    for experiment in experiments:
+        print(f"{experiment.name}: {experiment.title}")
+        print(f"  claims: {', '.join(experiment.claims)}")
+        for name, profile in experiment.profiles.items():
+            print(f"  {name:6} {profile.seeds:3} seeds  about {_time(profile.seconds):7}  detects {profile.detects}")
+    return 0
+
+
+def _describe(experiment: Any) -> dict[str, Any]:
+    profiles = {
+        name: {"seeds": p.seeds, "seconds": p.seconds, "detects": p.detects} for name, p in experiment.profiles.items()
+    }
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "claims": list(experiment.claims),
+        "profiles": profiles,
+    }
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 90 else f"{math.ceil(seconds / 60)} min"
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.all == bool(options.names):
+        raise UserError("name experiments, or give --all, but not both")
+    from experiments.protocol import worst
+    from experiments.runs import execute, prepare
+
+    experiments = [registry.load(name) for name in dict.fromkeys(registry.MODULES if options.all else options.names)]
+    if options.all:  # of all experiments, those that have the profile
+        experiments = [e for e in experiments if options.profile in e.profiles]
+        if not experiments:
+            raise UserError(f"no experiment has a profile {options.profile!r}")
+    results, failed = [], False
+    for job in [prepare(e, options.profile, options.seeds, options.out) for e in experiments]:
+        checks = execute(job)
+        failed |= worst(checks) == "fail"
+        results.append(
+            {"experiment": job.experiment.name, "folder": str(job.run.path), "checks": [c.to_json() for c in checks]}
+        )
+        if not options.json:
+            _print_checks(job.experiment.title, checks)
+            print(f"figure and numbers: {job.run.path}\n")
+    if options.json:
+        print(json.dumps(results, indent=1))
+    return int(failed)
+
+
+def _print_checks(title: str, checks: list[Check]) -> None:
+    """One line a group, with the numbers of its tightest check."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from experiments.protocol import by_group
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("check")
+    for name in ("points", "predicted", "measured", "tolerance"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict")
+    for name, members in by_group(checks).items():
+        tightest = members[0]
+        numbers = (f"{x:.4g}" for x in (tightest.predicted, tightest.measured, tightest.tolerance))
+        table.add_row(name, str(len(members)), *numbers, tightest.verdict)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a log file has no edge to wrap at
+    console.print(table)
+    console.print(
+        "Each line shows the point that uses most of its tolerance; summary.json holds them all.", style="dim"
+    )
+
+
+def verify(options: argparse.Namespace) -> int:
+    from experiments.claims import LEDGER
+    from experiments.claims.ledger import verify_all
+
+    if unknown := [i for i in options.ids if i not in LEDGER]:
+        raise UserError(f"unknown ledger entry {unknown[0]!r}; there are {', '.join(LEDGER)}")
+    done = verify_all([LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)])
+    if options.json:
+        print(json.dumps([_verification_json(v) for v in done], indent=1))
+    else:
+        for v in done:
+            print(f"{'ok  ' if v.stands else 'FAIL'} {v.claim.verdict:12} {v.claim.id}  ({v.claim.place})")
+            for o in v.outcomes:
+                if not o.ok:
+                    reason = "does not hold" if not o.holds else "its negative control is not rejected"
+                    print(f"     {o.kind}: {o.what}: {reason}")
+        print(f"{sum(v.stands for v in done)} of {len(done)} verdicts hold")
+    return int(not all(v.stands for v in done))
+
+
+def _verification_json(v: Verification) -> dict[str, Any]:
+    claim = v.claim
+    fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
+    checks = [
+        {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
+        for outcome, evidence in zip(v.outcomes, claim.evidence, strict=True)
+    ]
+    return {
+        **{f: getattr(claim, f) for f in fields},
+        "experiments": list(claim.experiments),
+        "stands": v.stands,
+        "seconds": round(v.seconds, 2),
+        "checks": checks,
+    }
+
+
+def report(options: argparse.Namespace) -> int:
+    from experiments.report import write_report
+
+    print(f"report: {write_report(options.out)}")
+    return 0
+
+
+def bench(options: argparse.Namespace) -> int:
+    cores = os.cpu_count() or 1
+    if not 1 <= options.threads <= cores:
+        raise UserError(f"--threads must be from 1 to {cores}, the number of cores, got {options.threads}")
+    from experiments.bench import run_benchmarks
+
+    results = run_benchmarks(options.threads)
+    if options.json:
+        print(json.dumps(results, indent=1))
+    else:
+        from experiments.bench import print_results
+
+        print_results(results)
+    return int(not all(result["same_answer"] for result in results["benchmarks"]))

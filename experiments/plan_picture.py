@@ -1,0 +1,140 @@
+"""A plan as a picture: which layer's values every head attends over, and which outputs every sublayer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from experiments.plan_text import MAPS, TITLES, depth_words, shown_maps
+from theory.accounting import depth_reads
+from theory.architecture import Architecture
+from theory.mix import Learned, Mix, Term
+from theory.plan import DepthAttention, DepthAverage, Plan
+
+OWN = "#ffffff"
+FIRST = "#1f5f93"  # layer 1's; later layers' are paler
+LATER = "#c9dcea"
+EDGE = "#555555"
+INSET = 0.06
+
+
+def draw(made: Architecture, plan: Plan, title: str) -> Figure:
+    """A panel for each map that the plan changes, the value map always, and one for the depth map."""
+    maps = shown_maps(plan)
+    layers, heads = plan.shape.layers, plan.shape.heads
+    height = min(9.0, 2.2 + 0.24 * layers)
+    widths = [*(min(6.0, 1.6 + 0.22 * heads) for _ in maps), min(6.0, height)]
+    fig = Figure(figsize=(sum(widths) + 0.6, height + 0.9), layout="constrained")
+    fig.suptitle(title, fontsize=10, x=0.01, ha="left")
+    axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
+    for axis, name in zip(axes, maps, strict=False):
+        _heads(axis, plan, name)
+    _depth(axes[-1], made, plan)
+    fig.legend(handles=_legend(plan), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
+    return fig
+
+
+def _heads(axis: Axes, plan: Plan, name: str) -> None:
+    layers, heads = plan.shape.layers, plan.shape.heads
+    small = layers * heads <= 400
+    for n, h in plan.shape.cells():
+        mixes = MAPS[name](plan.head(n, h))
+        if not mixes:
+            axis.add_patch(Rectangle((h - 0.5, n - 0.5), 1, 1, fill=False, edgecolor="#cccccc", linestyle=":"))
+        for i, mix in enumerate(mixes):
+            for x, width, term in _shares(mix):
+                low = n - 0.5 + INSET + i * (1 - 2 * INSET) / len(mixes)
+                size = (width * (1 - 2 * INSET), (1 - 2 * INSET) / len(mixes))
+                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, n, plan, small)
+    axis.set(xlim=(0.4, heads + 0.6), ylim=(0.4, layers + 0.6), xlabel="head", ylabel="layer")
+    axis.set_title(TITLES[name], fontsize=9, loc="left")
+    _whole_ticks(axis)
+
+
+def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
+    """Where each term of a sum begins in its cell, and how wide it is: the shares of the weights."""
+    sizes = [abs(t.weight.start if isinstance(t.weight, Learned) else t.weight) or 1.0 for t in mix.terms]
+    begin = 0.0
+    for size, term in zip(sizes, mix.terms, strict=True):
+        yield begin, size / sum(sizes), term
+        begin += size / sum(sizes)
+
+
+def _cell(
+    axis: Axes, corner: tuple[float, float], size: tuple[float, float], term: Term, layer: int, plan: Plan, small: bool
+) -> None:
+    source = term.source.layer
+    own = source == layer
+    color = OWN if own else _shade(source, plan.shape.layers)
+    hatch = "////" if isinstance(term.weight, Learned) else None
+    axis.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=EDGE, linewidth=0.4, hatch=hatch))
+    minus = "-" if not isinstance(term.weight, Learned) and term.weight < 0 else ""
+    said = minus if own else f"{minus}{source}"
+    if said and small and min(size) > 0.25:
+        ink = "white" if sum(to_rgb(color)) < 1.8 else "black"
+        middle = (corner[0] + size[0] / 2, corner[1] + size[1] / 2)
+        axis.text(*middle, said, color=ink, fontsize=6, ha="center", va="center")
+
+
+def _shade(source: int, layers: int) -> tuple[float, float, float]:
+    """From layer 1's dark to the last layer's pale."""
+    step = (source - 1) / max(1, layers - 1)
+    dark, pale = to_rgb(FIRST), to_rgb(LATER)
+    red, green, blue = (a + (b - a) * step**0.5 for a, b in zip(dark, pale, strict=True))
+    return red, green, blue
+
+
+def _depth(axis: Axes, made: Architecture, plan: Plan) -> None:
+    reads = depth_reads(made, plan)
+    for row, sources in enumerate(reads, 1):
+        look = _look(plan, len(sources))
+        for source in sources:
+            corner = (source.start - 0.5 + INSET, row - 0.5 + INSET)
+            size = (len(source) - 2 * INSET, 1 - 2 * INSET)
+            axis.add_patch(Rectangle(corner, *size, edgecolor=EDGE, linewidth=0.4, **look))
+    axis.set(xlim=(-0.6, len(reads) - 0.4), ylim=(0.4, len(reads) + 0.6))
+    axis.set(xlabel="output of sublayer (0: the embedding)", ylabel="read by sublayer (last: the head)")
+    axis.set_title(f"depth: {depth_words(plan.depth)}", fontsize=9, loc="left")
+    _whole_ticks(axis)
+
+
+SUMMED: dict[str, Any] = {"facecolor": "#b8b8b8"}
+LEARNED: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "////"}
+BY_CONTENT: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "....."}
+
+
+def _look(plan: Plan, sources: int) -> dict[str, Any]:
+    if isinstance(plan.depth, DepthAttention):
+        return LEARNED if plan.depth.query == "static" else BY_CONTENT
+    return LEARNED if isinstance(plan.depth, DepthAverage) and sources > 1 else SUMMED
+
+
+def _legend(plan: Plan) -> list[Patch]:
+    mixes = [mix for read in MAPS.values() for n, h in plan.shape.cells() for mix in read(plan.head(n, h))]
+    entries = [Patch(facecolor=OWN, edgecolor=EDGE, label="the layer's own")]
+    entries.append(Patch(facecolor=FIRST, edgecolor=EDGE, label="an earlier layer's (its number; layer 1 darkest)"))
+    if any(len(mix.terms) > 1 for mix in mixes):
+        entries.append(Patch(facecolor="none", edgecolor="none", label="side by side: a sum, as wide as its weights"))
+    if any(len(head.values) > 1 for row in plan.table for head in row):
+        entries.append(Patch(facecolor="none", edgecolor="none", label="one above the other: both attended over"))
+    if any(isinstance(t.weight, Learned) for mix in mixes for t in mix.terms) or isinstance(plan.depth, DepthAverage):
+        entries.append(Patch(edgecolor=EDGE, label="a learned weight", **LEARNED))
+    if isinstance(plan.depth, DepthAttention):
+        what = "a learned share" if plan.depth.query == "static" else "a share that depends on the contents"
+        entries.append(Patch(edgecolor=EDGE, label=what, **_look(plan, 2)))
+    else:
+        entries.append(Patch(edgecolor=EDGE, label="outputs, summed", **SUMMED))
+    return entries
+
+
+def _whole_ticks(axis: Axes) -> None:
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.grid(False)
+    axis.tick_params(labelsize=8)
