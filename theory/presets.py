@@ -127,7 +127,7 @@ _VIT_TINY = Architecture(
 )
 
 PRESETS: dict[str, Preset] = {
-    "llama-2m": _neox(16, 2, 4, 56, "2M"),
+    "llama-2m": _neox(16, 2, 4, 56, "2M", "its dimensions make 1.6M"),
     "llama-82m": _neox(512, 8, 8, 1792, "82M"),
     "llama-180m": _neox(768, 12, 12, 2688, "180M"),
     "llama-468m": _neox(1024, 16, 24, 3584, "468M"),

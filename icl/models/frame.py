@@ -27,11 +27,18 @@ class Frame:
     learned: Mapping[str, Tensor]
 
 
+class RMSNorm(nn.RMSNorm):
+    """In the precision of its gain, as autocast has it for LayerNorm but not for this one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.to(self.weight.dtype)).to(x.dtype)
+
+
 def norm(made: Architecture, width: int, kind: str = "") -> nn.Module:
     """RMSNorm, LayerNorm or nothing, as the architecture says or `kind` overrides."""
     match kind or made.norm:
         case "rms":
-            return nn.RMSNorm(width, eps=made.norm_eps)
+            return RMSNorm(width, eps=made.norm_eps)
         case "layer":
             return nn.LayerNorm(width, eps=made.norm_eps, bias=made.bias)
     return nn.Identity()
