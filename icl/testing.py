@@ -1,7 +1,7 @@
 """For property tests of identities, ours and yours: hypothesis strategies and one way to compare.
 
     from hypothesis import given
-    from icl.testing import check_identity, toy_cases
+    from icl.testing import check_identity, toy_cases  # and `plans`, for identities about variants
 
     @given(toy_cases())
     def test_my_identity(case):
@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from icl.tasks import Generator, Prompts, RegressionTask
+from theory.mix import KINDS, Kind, Learned, Mix, Source, Term, total
+from theory.plan import NOTHING, Chain, Depth, DepthAttention, DepthAverage, Plan, Residual, Shape, plan
 from theory.toy import Head, Heads
 
 
@@ -62,6 +64,42 @@ def toy_cases(draw: st.DrawFn, max_d: int = 5, max_n: int = 7, max_batch: int = 
     prompts = task.sample(batch, numbers, torch.float64)
     shapes = ((rank, task.d), (task.d - rank, task.d), (len(heads), task.d, task.d), (len(heads), task.d, rank))
     return ToyCase(task, prompts, heads, *(numbers.normal(shape, torch.float64) for shape in shapes))
+
+
+DEPTHS: list[Depth] = [Residual(), Chain(), DepthAverage(), DepthAttention(), DepthAttention(block=3, window=2)]
+
+
+@st.composite
+def mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> Mix:
+    """A sum of one to three sources of a kind from this and earlier layers, fixed and learned weights among them."""
+    layers, heads = st.integers(1, layer), st.integers(1, shape.heads)
+    sources = draw(st.lists(st.builds(Source, st.just(kind), layers, heads), min_size=1, max_size=3, unique=True))
+    weights = st.sampled_from([1.0, 0.5, -2.0, None])
+    drawn = ((draw(weights), source) for source in sources)
+    terms = (Term(Learned(f"{name}_{i}", 0.3) if w is None else w, s) for i, (w, s) in enumerate(drawn))
+    return total(Mix((term,)) for term in terms)
+
+
+@st.composite
+def plans(draw: st.DrawFn, max_layers: int = 3, max_heads: int = 3, depths: list[Depth] = DEPTHS) -> Plan:
+    """Any plan: sums and concatenations over all earlier layers, heads left out, terms beside, every depth rule."""
+    shape = Shape(draw(st.integers(1, max_layers)), draw(st.integers(1, max_heads)))
+    lists = {n: draw(st.integers(1, 2)) for n in range(1, shape.layers + 1)}
+    absent = {cell for cell in shape.cells() if cell[1] > 1 and draw(st.integers(0, 4)) == 0}
+    beside = {cell: draw(st.booleans()) for cell in shape.cells()}
+
+    def read(kind: Kind, what: str, n: int, h: int, i: int = 0) -> Mix:
+        return draw(mixes(shape, kind, n, f"{what}_{n}_{h}_{i}"))
+
+    query, key, value = KINDS
+    return plan(
+        shape,
+        queries=lambda n, h: read(query, "query", n, h),
+        keys=lambda n, h: tuple(read(key, "key", n, h, i) for i in range(lists[n])),
+        values=lambda n, h: () if (n, h) in absent else tuple(read(value, "value", n, h, i) for i in range(lists[n])),
+        beside=lambda n, h: read(value, "beside", n, h) if beside[n, h] else NOTHING,
+        depth=draw(st.sampled_from(depths)),
+    )
 
 
 def check_identity(left: Tensor, right: Tensor, *, terms: int = 1, scale: float | None = None) -> None:
