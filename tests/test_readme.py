@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import _parser
+from experiments.cli import _parser, main
 from theory import skipv1
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,6 +18,14 @@ PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING
 def test_links_lead_somewhere(name):
     for target in re.findall(r"\]\(([^)#]+)\)", PAGES[name]):
         assert (ROOT / target).exists(), target
+
+
+def test_the_variants_table_is_what_the_command_prints(capsys):
+    """To renew it: `crosslayer variants --markdown`, between the two marks."""
+    assert main(["variants", "--markdown"]) == 0
+    table = re.search(r"<!-- variants -->\n(.*?)<!-- end of variants -->", PAGES["README.md"], re.DOTALL)
+    assert table is not None
+    assert table[1] == capsys.readouterr().out
 
 
 def test_commands_parse():

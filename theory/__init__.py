@@ -8,7 +8,25 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["isserlis", "minimise", "moments", "plan", "population", "sizes", "skipv1", "skipv1_weights"]
+__all__ = [
+    "accounting",
+    "architecture",
+    "combine",
+    "isserlis",
+    "minimise",
+    "mix",
+    "moments",
+    "names",
+    "plan",
+    "population",
+    "presets",
+    "sizes",
+    "skipv1",
+    "skipv1_weights",
+    "toy",
+    "value_maps",
+    "variants",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["stacked", "toy"]
+__all__ = ["decoder", "stacked", "toy"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -14,6 +14,7 @@ from experiments import claims
 from experiments.claims.ledger import Claim, Evidence
 from experiments.cli import main
 from experiments.runs import RunFolder, UserError
+from theory.variants import VARIANTS
 
 EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,9 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_predict_prints_the_contract_s_keys(capsys):
     assert main(["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert set(result) == {"mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima", "rho", "paper_bound"}
+    assert {"mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima", "rho", "paper_bound"} < set(result)
     assert round(result["mha"], 3) == 7.947
-    assert round(result["skipv1"], 3) == 5.300
+    assert round(result["loss"], 3) == round(result["skipv1"], 3) == 5.300
+    assert (result["method"], result["attained"]) == ("closed form", True)
     assert result["paper_bound"] is None
 
 
@@ -38,6 +40,56 @@ def test_predict_with_the_paper_s_bound(capsys):
     assert "MHA at rank a" in capsys.readouterr().out
 
 
+def test_predict_any_two_layer_plan(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("from theory.plan import plan, k\ndef mine(s):\n    return plan(s, keys=lambda n, h: k(1, h))\n")
+    task = ["--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
+    losses = {}
+    for name in ("svformer", "cross-layer", "cla", f"{path}:mine"):
+        assert main(["predict", name, *task, "--json"]) == 0
+        losses[name] = json.loads(capsys.readouterr().out)
+    assert losses["svformer"]["loss"] == losses["svformer"]["skipv1"]
+    assert losses["cross-layer"]["loss"] == losses["cla"]["mha"]
+    assert losses["cla"]["explained"] == 0
+    assert losses[f"{path}:mine"]["method"] == "exact minimisation"
+    assert main(["predict", "shared-keys", *task]) == 0
+    assert "of 12 descents ended here" in capsys.readouterr().out
+
+
+def test_describe_counts_and_draws(tmp_path, capsys):
+    assert main(["describe", "llama-350m", "--variant", "skipv1", "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert about["saved"]["value_cache"] == pytest.approx(23 / 48)
+    assert about["plan"]["values"] == ["layer 1: own", "layers 2-24: heads 1-8 own, heads 9-16 layer 1"]
+    for preset, count in (("dva-a", 162_419_712), ("dva-b", 112_800_768)):
+        assert main(["describe", preset, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["total_parameters"] == count
+    for suffix, begins in (("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        path = tmp_path / f"plan.{suffix}"
+        assert main(["describe", "llama-2m", "--variant", "neutreno+cross-layer+attnres", "--figure", str(path)]) == 0
+        assert path.read_bytes().startswith(begins)
+    said = capsys.readouterr().out
+    for text in ("values added beside the attention", "   4 ||", "depth: Full AttnRes", "layer 1: own", "FLOPs"):
+        assert text in said
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_can_be_described(name, capsys):
+    assert main(["describe", "llama-60m", "--variant", name, "--dtype", "fp32"]) == 0
+    out = capsys.readouterr().out
+    assert f"llama-60m under {name}" in out
+    assert "  8 " in out  # the last layer's row
+
+
+def test_variants_are_listed(capsys):
+    assert main(["variants", "--json", "--preset", "llama-60m"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(rows) == set(VARIANTS)
+    assert rows["svformer"]["cache"] == pytest.approx(-7 / 16)
+    assert main(["variants"]) == 0
+    assert "half of the value heads are layer 1's" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -48,7 +100,19 @@ def test_predict_with_the_paper_s_bound(capsys):
         ("predict skipv1 --d 3 --n 8 --sigma big", "must be a number, got 'big'"),
         ("predict skipv1 --d 0 --n 8 --sigma 0", "d must be a whole number from 1 to 1e+09, got 0"),
         ("predict skipv1 --d 2.5 --n 8 --sigma 0", "must be a whole number, got '2.5'"),
-        ("predict skipv2 --d 3 --n 8 --sigma 0.3", "unknown theorem 'skipv2'"),
+        ("predict skipv9 --d 3 --n 8 --sigma 0.3", "unknown variant 'skipv9'; did you mean skipv"),
+        ("predict attnres --d 3 --n 8 --sigma 0.3", "it has no depth rule"),
+        ("predict skipv1 --d 3 --n 8 --sigma 0.3 --heads 1", "leaves no head to skip among 1 value heads"),
+        ("predict skipv1 --d 3 --n 8 --sigma 0.3 --heads 0", "heads must be a whole number from 1, got 0"),
+        ("predict shared-keys --d 40 --n 8 --sigma 0.3", "minimising it takes d <= 16"),
+        ("describe llama", "unknown preset 'llama'; did you mean llama-"),
+        ("describe llama-350m --variant nope.py:mine", "nope.py: no such file"),
+        ("describe llama-350m --variant skipv1:ratio=2", "ratio must lie in [0, 1], got 2"),
+        ("describe llama-350m --dtype int3", "unknown dtype 'int3'; there are fp32"),
+        ("describe llama-350m --context 0", "--context must be at least 1"),
+        ("describe llama-350m --figure plan.gif", "--figure must end in .svg, .png, .pdf, got 'plan.gif'"),
+        ("describe llama-350m --figure nowhere/plan.svg", "nowhere: no such folder"),
+        ("variants --preset llama", "unknown preset 'llama'"),
         ("predict skipv1 --n 8 --sigma 0.3", "--d"),
         ("run nothing", "unknown experiment 'nothing'; there are skipv1-gap, skipv1-limit"),
         ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
@@ -85,7 +149,16 @@ def test_an_unwritable_folder_is_one_line(command, tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", ["--help", "list", "predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 2"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--help",
+        "list",
+        "predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 2",
+        "describe llama-350m --variant skipv1",
+        "variants",
+    ],
+)
 def test_quick_commands_import_nothing_heavy(arguments):
     """That they answer in under half a second is measured by hand; here: what made them slow stays out."""
     code = (
@@ -103,7 +176,7 @@ def test_every_command_has_help_with_an_example(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     commands = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE)
-    assert {"list", "run", "predict", "verify", "report", "bench"} <= set(commands)
+    assert {"list", "run", "predict", "describe", "variants", "verify", "report", "bench"} <= set(commands)
     for command in commands:
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
