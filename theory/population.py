@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from theory.moments import Array, PromptMoments
-from theory.toy import Head
+from theory.toy import Head, shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +71,8 @@ class PopulationLoss:
             raise ValueError("the second layer needs at least one head")
         self.moments = moments
         self.heads = tuple(heads)
-        self.readouts, self._share_w = _shares(self.heads, "readout")
-        self.keys, self._share_k = _shares(self.heads, "key")
+        self.readouts, self._share_w = shares(self.heads, "readout")
+        self.keys, self._share_k = shares(self.heads, "key")
         d, self._dtype = moments.d, moments.w0.dtype
         eye, zero = np.eye(d, dtype=self._dtype), np.zeros((d, d), dtype=self._dtype)
         self._i_x = np.concatenate([eye, zero], axis=1)
@@ -170,13 +170,6 @@ class PopulationLoss:
     def _of_keys(self, compress: Array) -> Array:
         """key_copied U + key_raw I_y for every head: (H, d, 2d)."""
         return self._key_copied[:, None, None] * compress + self._key_raw[:, None, None] * self._i_y
-
-
-def _shares(heads: Sequence[Head], name: str) -> tuple[int, list[int]]:
-    """How many matrices there are, and which one each head uses."""
-    labels = [label if (label := getattr(head, name)) is not None else i for i, head in enumerate(heads)]
-    places = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    return len(places), [places[label] for label in labels]
 
 
 def _gathered(of_heads: Array, places: list[int]) -> Array:

@@ -7,8 +7,9 @@ and *raw* if layer 1 does, and a plan says which of the two stand among its valu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from theory.mix import Mix
 from theory.plan import Chain, Plan, Residual
@@ -37,6 +38,13 @@ Heads = tuple[Head, ...]
 MHA: Heads = (ORDINARY, ORDINARY)
 SKIPV1: Heads = (ORDINARY, SKIP)
 TOYS: dict[str, Heads] = {"mha": MHA, "skipv1": SKIPV1}
+
+
+def shares(heads: Sequence[Head], label: Literal["readout", "key"]) -> tuple[int, list[int]]:
+    """How many matrices W or K there are, and which of them each head uses."""
+    labels = [i if getattr(head, label) is None else (label, getattr(head, label)) for i, head in enumerate(heads)]
+    places = {name: i for i, name in enumerate(dict.fromkeys(labels))}
+    return len(places), [places[name] for name in labels]
 
 
 class NotCovered(BadInput):

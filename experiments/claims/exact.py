@@ -9,7 +9,7 @@ import numpy as np
 
 from theory.moments import PromptMoments
 from theory.population import PopulationLoss, Weights
-from theory.toy import Heads
+from theory.toy import Heads, shares
 
 
 def exact_loss(heads: Heads, d: int, n: int, sigma: Fraction, w0: Any = None) -> PopulationLoss:
@@ -30,10 +30,14 @@ def prompt_map(w: Weights, heads: Heads) -> Any:
     i_x, i_y = np.concatenate([eye, 0 * eye], 1), np.concatenate([0 * eye, eye], 1)
     u = np.concatenate([w.a @ i_x, w.b @ i_y])
     total = 0
-    for h, head in enumerate(heads):
-        read = ((head.copied + head.raw) * i_x, i_x.T), (head.copied * u + head.raw * i_y, u.T)
+    readouts, keys = (shares(heads, label)[1] for label in ("readout", "key"))
+    for head, readout, key in zip(heads, readouts, keys, strict=True):
+        read = (
+            ((head.copied + head.raw) * i_x, (head.key_copied + head.key_raw) * i_x),
+            (head.copied * u + head.raw * i_y, head.key_copied * u + head.key_raw * i_y),
+        )
         for left, right in read:
-            total = total + np.einsum("ip,qj->ijpq", w.w[h] @ left, right @ w.k[h] @ w.a)
+            total = total + np.einsum("ip,qj->ijpq", w.w[readout] @ left, right.T @ w.k[key] @ w.a)
     return total
 
 

@@ -92,7 +92,7 @@ def map_rank_is(version: tuple[Heads, Rank]) -> bool:
     for d in range(1, 4):
         for a in range(d + 1):
             for heads in (1, 2, 5):
-                w = random_weights(rng, heads, a, d)
+                w = random_weights(rng, len(head * heads), a, d)
                 w = Weights(w.a + 7 * np.eye(a, d, dtype=int), w.b + 7 * np.eye(d - a, d, dtype=int), w.w, w.k)
                 ranks = sympy.Matrix(odd_map(w, head * heads)).rank() if a else 0
                 if ranks > rank_of(a, d) or (heads == 5 and ranks != rank_of(a, d)):

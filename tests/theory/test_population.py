@@ -12,13 +12,23 @@ from icl.testing import head_tuples
 from theory.isserlis import PromptEngine
 from theory.moments import PromptMoments
 from theory.population import PopulationLoss, Weights
-from theory.toy import MHA, SKIPV1, Head
+from theory.toy import MHA, SKIPV1, Head, shares
 
-HEADS = [MHA, SKIPV1, (Head(Fraction(1, 2), Fraction(-1, 3)),)]
+MIXED_KEYS = Head(Fraction(1, 2), Fraction(-1, 3), key_copied=Fraction(2), key_raw=Fraction(-1, 2))
+SHARED = (Head(1, 0, key="k"), Head(0, 1, key="k"), Head(0, 1, 0, 1, readout="w"), Head(1, 0, 0, 1, readout="w"))
+HEADS = [MHA, SKIPV1, (Head(Fraction(1, 2), Fraction(-1, 3)),), (MIXED_KEYS,), SHARED]
+
+
+weights = st.sampled_from([0.0, 1.0, 0.5, -2.0])
+labels = st.sampled_from([None, "one", "two"])
+shared_heads = st.lists(
+    st.builds(Head, weights, weights, weights, weights, labels, labels), min_size=1, max_size=4
+).map(tuple)
 
 
 def shapes(d, rank, heads):
-    return ((rank, d), (d - rank, d), (heads, d, d), (heads, d, rank))
+    readouts, keys = (shares(heads, label)[0] for label in ("readout", "key"))
+    return ((rank, d), (d - rank, d), (readouts, d, d), (keys, d, rank))
 
 
 def random_weights(rng, d, rank, heads):
@@ -32,7 +42,7 @@ def test_value_equals_the_sum_of_all_pairings(d, rank, heads):
     rng = np.random.default_rng(d + 10 * rank)
     n, sigma = 3, Fraction(1, 2)
     w0 = rng.integers(-2, 3, (d, d)).astype(object) + Fraction(0)
-    fractions = (rng.integers(-3, 4, s).astype(object) + Fraction(0) for s in shapes(d, rank, len(heads)))
+    fractions = (rng.integers(-3, 4, s).astype(object) + Fraction(0) for s in shapes(d, rank, heads))
     weights = Weights(*fractions)
     engine = PromptEngine(d)
     names = [("x", i) for i in range(d)] + [("y", i) for i in range(d)]
@@ -57,7 +67,7 @@ def test_value_equals_the_sum_of_all_pairings(d, rank, heads):
 @pytest.mark.parametrize(("d", "n", "rank"), [(1, 1, 1), (3, 5, 2), (4, 2, 1)])
 def test_value_against_sampling(heads, d, n, rank):
     rng = np.random.default_rng(7)
-    weights = random_weights(rng, d, rank, len(heads))
+    weights = random_weights(rng, d, rank, heads)
     weights = Weights(weights.a, weights.b, weights.w * 0.03, weights.k)
     w0, sigma, samples = rng.standard_normal((d, d)), 0.6, 200_000
     w = w0 + rng.standard_normal((samples, d, d))
@@ -77,13 +87,13 @@ def test_value_against_sampling(heads, d, n, rank):
 def test_gradient_against_differences(d, data, seed):
     """Along a line the loss is a polynomial, so that a few central differences give its slope exactly."""
     rank = data.draw(st.integers(0, d))
-    heads = data.draw(head_tuples())
+    heads = data.draw(st.one_of(head_tuples(), shared_heads))
     rng = np.random.default_rng(seed)
     loss = PopulationLoss(PromptMoments(d, 3, 0.5, rng.standard_normal((d, d))), heads)
-    weights = random_weights(rng, d, rank, len(heads))
+    weights = random_weights(rng, d, rank, heads)
     value, gradient = loss.value_and_gradient(weights)
     assert value == pytest.approx(loss.value(weights), rel=1e-12)
-    direction = random_weights(rng, d, rank, len(heads))
+    direction = random_weights(rng, d, rank, heads)
     slope = sum(float(np.sum(g * v)) for g, v in zip(gradient.arrays(), direction.arrays(), strict=True))
 
     def at(t):
@@ -103,7 +113,7 @@ def test_best_readout_is_stationary_and_no_worse(d, data, seed):
     rank = data.draw(st.integers(1, d))
     rng = np.random.default_rng(seed)
     loss = PopulationLoss(PromptMoments(d, 4, 0.5), SKIPV1)
-    weights = random_weights(rng, d, rank, 2)
+    weights = random_weights(rng, d, rank, SKIPV1)
     best = loss.best_readout(weights)
     value, gradient = loss.value_and_gradient(best)
     assert value <= loss.value(weights)
@@ -118,7 +128,7 @@ def test_scales_to_d_16():
     """No d^6 tensors: one value and gradient at d = 16 is a matter of milliseconds; here only that it is finite."""
     rng = np.random.default_rng(0)
     value, gradient = PopulationLoss(PromptMoments(16, 40, 0.3), SKIPV1).value_and_gradient(
-        random_weights(rng, 16, 8, 2)
+        random_weights(rng, 16, 8, SKIPV1)
     )
     assert np.isfinite(value)
     assert all(np.isfinite(g).all() for g in gradient.arrays())
