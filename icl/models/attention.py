@@ -105,8 +105,11 @@ def initial_dynamic(
     """
     group = query.shape[1] // key.shape[1]
     key, value, key_gate = (x.repeat_interleave(group, dim=1) for x in (key, value, key_gate))
-    scores = query @ key.mT * query.shape[-1] ** -0.5
-    if frame.visible is not None:
-        scores = scores.masked_fill(~frame.visible, -torch.inf)
-    weights = nn.functional.dropout(scores.softmax(dim=-1), dropout)
+    weights = query @ key.mT * query.shape[-1] ** -0.5
+    if frame.visible is None:
+        weights = weights.softmax(dim=-1)
+    else:  # not -inf: a token that sees nothing gets zeros
+        hidden = ~frame.visible
+        weights = weights.masked_fill(hidden, torch.finfo(weights.dtype).min).softmax(dim=-1).masked_fill(hidden, 0)
+    weights = nn.functional.dropout(weights, dropout)
     return (weights * (query_gate @ value.mT)) @ key_gate

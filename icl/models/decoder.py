@@ -78,12 +78,9 @@ class Decoder(nn.Module):
         if length > made.context:
             raise ValueError(f"{length} tokens are more than the context of {made.context}")
         places = torch.arange(length, device=x.device)
-        visible = None if made.mask == "none" else _visible(made.mask, places)
         if padding is not None:
             places = (padding.cumsum(-1) - 1).clamp(min=0)
-            seen = padding[:, None, None, :] if visible is None else visible & padding[:, None, None, :]
-            # A padding token sees at least itself: a softmax over nothing is not a number.
-            visible = seen | torch.eye(length, dtype=torch.bool, device=x.device)
+        visible = _visible(made.mask, places, padding)
         rotation = None
         if made.positions == "rope":
             width = made.latent.rope if made.latent else made.width
@@ -92,10 +89,23 @@ class Decoder(nn.Module):
         return Frame(visible, causal, rotation, dict(self.learned.items())), places
 
 
-def _visible(mask: str, places: Tensor) -> Tensor:
-    if mask == "causal":
-        return places[:, None] >= places
-    return (places < places[-1]).expand(len(places), -1)
+def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:
+    """`Frame.visible` for one of `Architecture.mask`; places: (T,), or (batch, T) where there is padding."""
+    row = torch.arange(places.shape[-1], device=places.device)
+    match mask:
+        case "causal":
+            seen = row[:, None] >= row
+        case "context":
+            seen = (places < places.amax(-1, keepdim=True))[..., None, :].expand(*places.shape, -1)
+        case _:
+            if padding is None:
+                return None
+            seen = torch.ones_like(row, dtype=torch.bool).expand(len(row), -1)
+    if padding is None:
+        return seen
+    # A padding token sees itself, so that no softmax is over nothing.
+    alone = (row[:, None] == row) & ~padding[:, :, None]
+    return (seen & padding[:, None, :] | alone)[:, None]
 
 
 def layer_of(made: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
