@@ -57,7 +57,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class DepthAverage:
-    """DenseFormer (seed 002, section 3.4): after every layer the stream becomes a learned sum of all layers' outputs.
+    """DenseFormer (ResFormer, section 3.4): after every layer the stream becomes a learned sum of all layers' outputs.
 
     X_n = what layer n makes of Y_{n-1}, residual connections included; Y_n = sum_{i=0..n} a_{n,i} X_i with X_0 the
     embedding.  At the start a_{n,n} = 1 and the others are 0: a residual network.
@@ -66,7 +66,7 @@ class DepthAverage:
 
 @dataclass(frozen=True)
 class DepthAttention:
-    """Attention Residuals (seed 001): a sublayer reads a softmax-weighted sum of the outputs before it.
+    """Attention Residuals: a sublayer reads a softmax-weighted sum of the outputs before it.
 
     block      sublayers a block; outputs within a block are summed.  1 is the Full form.
     score      softmax, or sigmoid without normalisation
@@ -131,7 +131,7 @@ ABSENT = Head(NOTHING, (), (), NOTHING)
 class Plan:
     """A variant for one shape.  `table[n - 1][h - 1]` is head h of layer n; `plan` builds it from rules.
 
-    dynamic             Dynamic Value Attention (seed 004): values that depend on the query, section 3.1 or 3.2
+    dynamic             Dynamic Value Attention: values that depend on the query, section 3.1 or 3.2
     feed_forward        whether a layer has a feed-forward sublayer
     output_projection   whether attention has an output projection
     """

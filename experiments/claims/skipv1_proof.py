@@ -1,4 +1,4 @@
-"""Ledger entries on the assumption, the lemmas and the steps of SkipV1Former's proof (seed 003, appendix A.1)."""
+"""Ledger entries on the assumption, the lemmas and the steps of SkipV1Former's proof (appendix A.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledger entries on SkipV1Former's Theorem 2 (seed 003, section 4 and appendix A.1): the statement and the numbers."""
+"""Ledger entries on SkipV1Former's Theorem 2 (section 4 and appendix A.1): the statement and the numbers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every depth variant as its paper writes it: what the sublayers read, from the embedding to the last read.
 
-Seed 001 is Attention Residuals; what it leaves out, the ablations, stands in its paper, arXiv 2603.15031.
+Attention Residuals is Attention Residuals; what it leaves out, the ablations, stands in its paper, arXiv 2603.15031.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Read = Callable[[Stack, int, Tensor], Tensor]
 
 
 def no_residual(stack: Stack) -> Tensor:
-    """The toy of seed 003, appendix A.1, "no residual connections": x <- f(x)."""
+    """The toy of SkipV1Former, appendix A.1, "no residual connections": x <- f(x)."""
     x = stack.embedding
     for f in stack.sublayers:
         x = f(x)
@@ -47,7 +47,7 @@ def mixed(logits: Tensor, sources: Tensor) -> Tensor:
 
 
 def by_query(stack: Stack, read: int, sources: Tensor) -> Tensor:
-    """Seed 001: alpha_{i -> l} = softmax_i <w_l, RMSNorm(v_i)>."""
+    """Attention Residuals: alpha_{i -> l} = softmax_i <w_l, RMSNorm(v_i)>."""
     return mixed(keys(stack, read, sources) @ stack.w["depth.query"][read], sources)
 
 
@@ -82,7 +82,7 @@ def by_parts(stack: Stack, read: int, sources: Tensor, heads: int) -> Tensor:
 
 
 def full(stack: Stack, read: Read = by_query, window: int | None = None) -> Tensor:
-    """Seed 001, Full AttnRes: h_l reads v_0 (the embedding) to v_{l-1}; one more read feeds the output."""
+    """Attention Residuals, Full AttnRes: h_l reads v_0 (the embedding) to v_{l-1}; one more read feeds the output."""
     v = [stack.embedding]
     for f in stack.sublayers:
         v.append(f(read(stack, len(v) - 1, torch.stack(seen(v, window)))))
@@ -95,7 +95,7 @@ def seen(v: list[Tensor], window: int | None) -> list[Tensor]:
 
 
 def block(stack: Stack, size: int, read: Read = by_query) -> Tensor:
-    """Seed 001, Block AttnRes, its pseudo-code with blocks = [embedding] and a block's first read without a partial."""
+    """Block AttnRes: the pseudo-code with blocks = [embedding], and a block's first read without a partial sum."""
     blocks, partial_block = [stack.embedding], []
     for count, f in enumerate(stack.sublayers):
         out = f(read(stack, count, torch.stack(blocks + partial_block)))

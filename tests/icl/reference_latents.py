@@ -1,7 +1,7 @@
 """Variants under multi-head latent attention: the latents C and rotary keys K^R that layer n attends over.
 
-Seed 003, section 5.2: what a variant does to value heads it does to as many slices of the latent, before the latent's
-norm.  So the content keys, made from the latent, follow the values; the rotary key stays the layer's own, unless the
+SkipV1Former, section 5.2: what a variant does to value heads it does to as many slices of the latent, before the
+latent's norm.  So the content keys, made from the latent, follow the values; the rotary key stays the layer's own, unless the
 variant moves keys.
 """
 
@@ -28,7 +28,7 @@ def vanilla(x: Layer) -> Lists:
 
 
 def resformer(x: Layer, own: float = 0.5, first: float = 0.5) -> Lists:
-    """Seed 002, Eqn. 7, on the latent."""
+    """ResFormer, Eqn. 7, on the latent."""
     return [(own * whole(x, x.n) + first * whole(x, 1) if x.n > 1 else whole(x, 1), x.k(x.n, 1))]
 
 
@@ -42,7 +42,7 @@ def skipv1(x: Layer, ratio: float = 0.5) -> Lists:
 
 
 def svformer(x: Layer, anchors: tuple[int, ...] = (1,)) -> Lists:
-    """Seed 002, Eqn. 10, on the latent."""
+    """ResFormer, Eqn. 10, on the latent."""
     return [(whole(x, max(a for a in anchors if a <= x.n)), x.k(x.n, 1))]
 
 
@@ -53,7 +53,7 @@ def cla(x: Layer, every: int = 2) -> Lists:
 
 
 def cross_layer(x: Layer, source: int = 0) -> Lists:
-    """Seed 002, Eqn. 2, over the two caches."""
+    """ResFormer, Eqn. 2, over the two caches."""
     m = source or x.n - 1
     return [(whole(x, i), x.k(i, 1)) for i in ([x.n, m] if 1 <= m < x.n else [x.n])]
 

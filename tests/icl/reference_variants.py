@@ -1,6 +1,6 @@
 """Every attention variant as its paper writes it: the output U_n of head h of layer n, from all layers' Q, K and V.
 
-Seeds: 002 is ResFormer, 003 SkipV1Former, 004 Dynamic Value Attention.  The depth variants are in reference_depths.py.
+The depth variants are in reference_depths.py.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def middle(x: Layer) -> int:
 
 
 def leader(x: Layer, every: int) -> int:
-    """The first layer of the group of `every` adjacent ones that holds layer n (seed 003, appendix B.1)."""
+    """The first layer of the group of `every` adjacent ones that holds layer n (SkipV1Former, appendix B.1)."""
     return range(1, x.n + 1, every)[-1]
 
 
 def skips(x: Layer, h: int, ratio: float = 0.5, source: int = 1) -> bool:
-    """Seed 003, section 3.2: after the source layer, the last heads, `ratio` of them, are not the layer's own."""
+    """SkipV1Former, section 3.2: after the source layer, the last heads, `ratio` of them, are not the layer's own."""
     return x.n > source and h > x.heads - int(ratio * x.heads)
 
 
 @reference
 def vanilla(x: Layer, h: int) -> Tensor:
-    """Seed 002, Eqn. 1."""
+    """ResFormer, Eqn. 1."""
     return x.A(h) @ x.v(x.n, h)
 
 
-# --- seed 002 -------------------------------------------------------------------------------------------------------
+# --- ResFormer ------------------------------------------------------------------------------------------------------
 
 
 @reference
@@ -160,7 +160,7 @@ def cross_layer(x: Layer, h: int, source: int = 0) -> Tensor:
     return x.score(x.q(x.n, h), both[0]) @ both[1]
 
 
-# --- seed 003 -------------------------------------------------------------------------------------------------------
+# --- SkipV1Former ---------------------------------------------------------------------------------------------------
 
 
 @reference
@@ -178,7 +178,7 @@ def cla_v(x: Layer, h: int, every: int = 2) -> Tensor:
 
 @reference
 def cla_k(x: Layer, h: int, every: int = 2) -> Tensor:
-    """Seed 002, Fig. 4: keys only."""
+    """ResFormer, Fig. 4: keys only."""
     return x.score(x.q(x.n, h), x.k(leader(x, every), h)) @ x.v(x.n, h)
 
 
@@ -264,7 +264,7 @@ def skipv1_yoco(x: Layer, h: int, ratio: float = 0.5) -> Tensor:
     return A @ (x.v(1, h) if skips(x, h, ratio) else x.v(x.n, h))
 
 
-# --- seed 004, pair by pair -----------------------------------------------------------------------------------------
+# --- Dynamic Value Attention, pair by pair --------------------------------------------------------------------------
 
 
 def revised(x: Layer, h: int, v: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class Layer:
         return self.project("value", m, h)
 
     def A(self, h: int) -> Tensor:
-        """The vanilla attention matrix of this layer: seed 002, Eqn. 1."""
+        """The vanilla attention matrix of this layer: ResFormer, Eqn. 1."""
         return self.score(self.q(self.n, h), self.k(self.n, h))
 
 
@@ -124,7 +124,7 @@ def visible(mask: str, length: int) -> Tensor:
 
 
 def score(made: Architecture, queries: Tensor, keys: Tensor) -> Tensor:
-    """Seed 002, Eqn. 1: softmax(Q K^T / sqrt(d)) over what is visible; or, in the linear toy of seed 003, Q K^T."""
+    """ResFormer, Eqn. 1: softmax(Q K^T / sqrt(d)) over what is visible; or Q K^T, in SkipV1Former's linear toy."""
     products = torch.einsum("...id,...jd->...ij", queries, keys)
     segments = keys.shape[-2] // queries.shape[-2]
     mask = visible(made.mask, queries.shape[-2]).repeat(1, segments)
@@ -207,7 +207,7 @@ class Attentions:
         )
 
     def heads(self, n: int) -> list[Tensor]:
-        """Under grouped queries, `group` query heads at a time share one key and value head (seed 003, B.2)."""
+        """Under grouped queries, `group` query heads at a time share one key and value head (SkipV1Former, B.2)."""
         heads = (self.reference.head(self.layer(n), h) for h in range(1, self.made.kv_heads + 1))
         return [u for u in heads if u is not None]
 
@@ -223,7 +223,7 @@ class Attentions:
         return rotate(y, made.rope_theta) if rotary else y
 
     def latent_heads(self, n: int) -> list[Tensor]:
-        """Multi-head latent attention (seed 003, B.2): K^C = W^UK C, V^C = W^UV C, K = [K^C, K^R]."""
+        """Multi-head latent attention (SkipV1Former, B.2): K^C = W^UK C, V^C = W^UV C, K = [K^C, K^R]."""
         w, made, name = self.w, self.made, f"layers.{n - 1}.attention"
         lists = []
         for latent, rotary in self.reference.latent(self.layer(n)):

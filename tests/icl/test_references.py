@@ -138,7 +138,7 @@ DYNAMIC = {
 @pytest.mark.parametrize(("form", "rule"), [("dva-attention", revised), ("dva-initial-attention", initial)])
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_dynamic_values_of_mixed_values(name, form, rule):
-    """Where another variant says what v_j is, seed 004's formulas go on from there."""
+    """Where another variant says what v_j is, Dynamic Value Attention's formulas go on from there."""
 
     @settings(max_examples=8)
     @given(cases(**NEEDS.get(name, {}), least_layers=2))
@@ -164,20 +164,20 @@ def wrong_heads(x, h):
 
 
 def literal_neutreno(x, h):
-    """Eqn. 8 of seed 002 with J as printed, all ones."""
+    """Eqn. 8 of ResFormer with J as printed, all ones."""
     A = x.A(h)
     return (A - 0.4) @ x.v(x.n, h) + 0.4 * x.v(1, h)
 
 
 def unscaled_concatenation(x, h):
-    """Eqn. 2 of seed 002 with a softmax for each list."""
+    """Eqn. 2 of ResFormer with a softmax for each list."""
     if x.n == 1:
         return x.A(h) @ x.v(1, h)
     return (x.A(h) @ x.v(x.n, h) + x.score(x.q(x.n, h), x.k(x.n - 1, h)) @ x.v(x.n - 1, h)) / 2
 
 
 def off_by_one(x, h):
-    """The rotating heads of seed 003, appendix C.4, one layer late."""
+    """The rotating heads of SkipV1Former, appendix C.4, one layer late."""
     return x.A(h) @ (x.v(1, (x.n + h - 2) % x.heads + 1) if x.n > 1 and h > x.heads // 2 else x.v(x.n, h))
 
 
