@@ -17,15 +17,15 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 
 
 def description(
-    preset: str, variant: str, made: Architecture, plan: Plan, dtype: str = "bf16", context: int | None = None
+    preset: str, variant: str, config: Architecture, plan: Plan, dtype: str = "bf16", context: int | None = None
 ) -> dict[str, Any]:
     """Everything that `crosslayer describe` prints of a model; `saved` compares with vanilla on the preset's own sizes.
 
     Caches and memory are in bytes of `dtype` a token, FLOPs those of a token that attends over `context` tokens (all of
     the preset's context by default).
     """
-    size, over = BYTES[dtype], made.context if context is None else context
-    kept, parts = cache(made, plan), parameters(made, plan)
+    size, over = BYTES[dtype], config.context if context is None else context
+    kept, parts = cache(config, plan), parameters(config, plan)
     return {
         "preset": preset,
         "variant": variant,
@@ -38,21 +38,21 @@ def description(
         "cache_bytes_per_token": kept.total * size,
         "cache_bytes_by_layer": {"keys": [n * size for n in kept.keys], "values": [n * size for n in kept.values]},
         "context": over,
-        "flops_per_token": flops(made, plan, over),
-        "depth_vectors": max(depth_sources(made, plan)),
-        "depth_bytes_per_token": depth_memory(made, plan) * size,
-        "saved": _saved(preset, made, plan),
+        "flops_per_token": flops(config, plan, over),
+        "depth_vectors": max(depth_sources(config, plan)),
+        "depth_bytes_per_token": depth_memory(config, plan) * size,
+        "saved": _saved(preset, config, plan),
         "plan": {name: rules(plan, name) for name in shown_maps(plan)},
         "depth": depth_words(plan.depth),
     }
 
 
-def _saved(preset: str, made: Architecture, plan: Plan) -> dict[str, float]:
+def _saved(preset: str, config: Architecture, plan: Plan) -> dict[str, float]:
     """Shares of vanilla's parameters and caches that this model does without; negative where it needs more."""
     base, vanilla = model(preset, "vanilla")
-    before, after = cache(base, vanilla), cache(made, plan)
+    before, after = cache(base, vanilla), cache(config, plan)
     return {
-        "parameters": 1 - total_parameters(made, plan) / total_parameters(base, vanilla),
+        "parameters": 1 - total_parameters(config, plan) / total_parameters(base, vanilla),
         "cache": 1 - after.total / before.total,
         "key_cache": 1 - sum(after.keys) / sum(before.keys),
         "value_cache": 1 - sum(after.values) / sum(before.values),
@@ -96,13 +96,13 @@ def variant_rows(preset: str) -> list[dict[str, Any]]:
     for name, variant in VARIANTS.items():
         row = {field: getattr(variant, field) for field in ("name", "paper", "place", "changes")}
         try:
-            made, plan = model(preset, name)
+            config, plan = model(preset, name)
         except ValueError:
             rows.append({**row, "parameters": None, "cache": None, "depth_vectors": None})
             continue
-        parameters_now = total_parameters(made, plan) / total_parameters(base, vanilla) - 1
-        cache_now = cache(made, plan).total / cache(base, vanilla).total - 1
-        vectors = max(depth_sources(made, plan))
+        parameters_now = total_parameters(config, plan) / total_parameters(base, vanilla) - 1
+        cache_now = cache(config, plan).total / cache(base, vanilla).total - 1
+        vectors = max(depth_sources(config, plan))
         rows.append({**row, "parameters": parameters_now, "cache": cache_now, "depth_vectors": vectors})
     return rows
 

@@ -69,9 +69,9 @@ def describe(options: argparse.Namespace) -> int:
         raise UserError(f"--figure must end in {', '.join(FIGURES)}, got {str(options.figure)!r}")
     if options.figure is not None and not options.figure.parent.is_dir():
         raise UserError(f"{options.figure.parent}: no such folder")
-    made, plan = model(options.preset, options.variant)
+    config, plan = model(options.preset, options.variant)
     variant = PRESETS[options.preset].variant if options.variant is None else options.variant
-    about = description(options.preset, variant, made, plan, options.dtype, options.context)
+    about = description(options.preset, variant, config, plan, options.dtype, options.context)
     if options.json:
         print(json.dumps(about, indent=1))
     else:
@@ -81,7 +81,7 @@ def describe(options: argparse.Namespace) -> int:
         from experiments.plan_picture import draw
 
         with style.drawing():
-            style.save_as(draw(made, plan, f"{options.preset} under {variant}"), options.figure)
+            style.save_as(draw(config, plan, f"{options.preset} under {variant}"), options.figure)
         if not options.json:
             print(f"figure: {options.figure}")
     return 0

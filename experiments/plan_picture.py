@@ -24,7 +24,7 @@ EDGE = "#555555"
 INSET = 0.06
 
 
-def draw(made: Architecture, plan: Plan, title: str) -> Figure:
+def draw(config: Architecture, plan: Plan, title: str) -> Figure:
     """A panel for each map that the plan changes, the value map always, and one for the depth map."""
     maps = shown_maps(plan)
     layers, heads = plan.shape.layers, plan.shape.heads
@@ -35,7 +35,7 @@ def draw(made: Architecture, plan: Plan, title: str) -> Figure:
     axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
     for axis, name in zip(axes, maps, strict=False):
         _heads(axis, plan, name)
-    _depth(axes[-1], made, plan)
+    _depth(axes[-1], config, plan)
     fig.legend(handles=_legend(plan), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
     return fig
 
@@ -90,8 +90,8 @@ def _shade(source: int, layers: int) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _depth(axis: Axes, made: Architecture, plan: Plan) -> None:
-    reads = depth_reads(made, plan)
+def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
+    reads = depth_reads(config, plan)
     for row, sources in enumerate(reads, 1):
         look = _look(plan, len(sources))
         for source in sources:

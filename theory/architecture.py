@@ -158,14 +158,14 @@ class Architecture:
             yield "projections to and from a latent have no bias"
 
 
-def _problems_of_stem(made: Architecture) -> Iterator[str]:
-    stem = made.stem
+def _problems_of_stem(config: Architecture) -> Iterator[str]:
+    stem = config.stem
     if any(getattr(stem, f.name) < 1 for f in fields(stem) if f.type == "int"):
         yield f"a stem's sizes must be at least 1, got {stem}"
-    elif isinstance(stem, Vectors) and not stem.read_in and stem.width != made.d_model:
-        yield f"vectors of width {stem.width} need a read-in for d_model {made.d_model}"
-    elif isinstance(stem, Patches) and (stem.image % stem.patch or made.context != stem.count + 1):
-        yield f"{stem} does not make a context of {made.context}, class token included"
+    elif isinstance(stem, Vectors) and not stem.read_in and stem.width != config.d_model:
+        yield f"vectors of width {stem.width} need a read-in for d_model {config.d_model}"
+    elif isinstance(stem, Patches) and (stem.image % stem.patch or config.context != stem.count + 1):
+        yield f"{stem} does not make a context of {config.context}, class token included"
 
 
 def misfits(architecture: Architecture, plan: Plan) -> list[str]:
@@ -175,12 +175,12 @@ def misfits(architecture: Architecture, plan: Plan) -> list[str]:
     return [*_misfits(architecture, plan), *(_misfits_of_latent(plan) if architecture.latent else ())]
 
 
-def _misfits(made: Architecture, plan: Plan) -> Iterator[str]:
-    if made.score == "linear" and plan.dynamic == "initial":
+def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
+    if config.score == "linear" and plan.dynamic == "initial":
         yield "dynamic values in the initial form are defined for softmax attention"
-    if isinstance(plan.depth, DepthAttention) and made.d_model % plan.depth.heads:
-        yield f"{plan.depth.heads} parts of the depth attention do not divide the width {made.d_model}"
-    if not plan.output_projection and made.n_heads * made.width != made.d_model:
+    if isinstance(plan.depth, DepthAttention) and config.d_model % plan.depth.heads:
+        yield f"{plan.depth.heads} parts of the depth attention do not divide the width {config.d_model}"
+    if not plan.output_projection and config.n_heads * config.width != config.d_model:
         yield "without an output projection the heads together must be as wide as the model"
 
 

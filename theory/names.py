@@ -30,21 +30,21 @@ class BadName(BadInput):
     """What a user named is not there, or makes no sense."""
 
 
-def gqa(made: Architecture, group: int = 2) -> Architecture:
+def gqa(config: Architecture, group: int = 2) -> Architecture:
     """Grouped queries: `group` query heads share a key/value head."""
-    if group < 1 or made.n_heads % group:
-        raise ValueError(f"groups of {group} do not divide {made.n_heads} heads")
-    return replace(made, n_kv_heads=made.n_heads // group)
+    if group < 1 or config.n_heads % group:
+        raise ValueError(f"groups of {group} do not divide {config.n_heads} heads")
+    return replace(config, n_kv_heads=config.n_heads // group)
 
 
-def mqa(made: Architecture) -> Architecture:
+def mqa(config: Architecture) -> Architecture:
     """Multi-query attention: one key/value head."""
-    return replace(made, n_kv_heads=1)
+    return replace(config, n_kv_heads=1)
 
 
-def mla(made: Architecture, width: int = 0, rope: int = 32) -> Architecture:
+def mla(config: Architecture, width: int = 0, rope: int = 32) -> Architecture:
     """Multi-head latent attention; width 0 stands for a quarter of the model's, SkipV1Former's choice."""
-    return replace(made, latent=Latent(width or made.d_model // 4, rope))
+    return replace(config, latent=Latent(width or config.d_model // 4, rope))
 
 
 HEAD_KINDS: dict[str, Callable[..., Architecture]] = {"gqa": gqa, "mqa": mqa, "mla": mla}
@@ -60,19 +60,19 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
     if preset not in PRESETS:
         raise BadName(_unknown("preset", preset, PRESETS))
     known = PRESETS[preset]
-    made, parts = known.architecture, (known.variant if variant is None else variant).split("+")
+    config, parts = known.architecture, (known.variant if variant is None else variant).split("+")
     try:
         for name, options in [p for p in map(_parse, parts) if p[0] in HEAD_KINDS]:
-            made = _call(name, HEAD_KINDS[name], options, made)
+            config = _call(name, HEAD_KINDS[name], options, config)
         made_of = [part for part in parts if _parse(part)[0] not in HEAD_KINDS]
-        chosen = resolve("+".join(made_of) or "vanilla", made.shape)
+        chosen = resolve("+".join(made_of) or "vanilla", config.shape)
     except BadName:
         raise
     except ValueError as error:
         raise BadName(str(error)) from None
-    for misfit in misfits(made, chosen):
+    for misfit in misfits(config, chosen):
         raise BadName(misfit)
-    return made, chosen
+    return config, chosen
 
 
 def resolve(text: str, shape: Shape) -> Plan:

@@ -105,8 +105,8 @@ def _owt2(d_model: int, n_heads: int, n_layers: int, stated: str) -> Preset:
 
 
 def _tiny(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str) -> Preset:
-    made = llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024, n_heads // 4)
-    return Preset(made, "SkipV1Former, appendix B.2, Table 6", stated, note)
+    config = llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024, n_heads // 4)
+    return Preset(config, "SkipV1Former, appendix B.2, Table 6", stated, note)
 
 
 _DVA_A = gpt2(768, 12, 12, 50_257, 256, tied=False, qkv_bias=False)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from icl.models.frame import Frame, norm
-from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, merged, spread
+from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, head_sizes, merged, spread
 from theory.architecture import Architecture
 from theory.plan import Plan, built
 
@@ -15,15 +15,14 @@ from theory.plan import Plan, built
 class Attention(nn.Module):
     """The attention sublayer of layer `layer` (from 1) under a plan."""
 
-    def __init__(self, made: Architecture, plan: Plan, layer: int) -> None:
+    def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
         super().__init__()
-        d, width, group = made.d_model, made.width, made.group
-        self.norm = norm(made, d)
+        d, width, group = config.d_model, config.width, config.group
+        self.norm = norm(config, d)
         live = plan.live(layer)
         heads = [plan.head(layer, h) for h in live]
         exist = built(plan)
-        sizes = {"q": (made.n_heads, width), "k": (made.kv_heads, width), "v": (made.kv_heads, width)}
-        self.projections = Projections(d, plan, layer, sizes, group=group, bias=made.qkv_bias)  # type: ignore[arg-type]
+        self.projections = Projections(d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias)
         self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
         keys, values = [h.keys for h in heads], [h.values for h in heads]
         self.segments = [
@@ -34,12 +33,12 @@ class Attention(nn.Module):
         self.beside = Reader(live, besides, exist) if any(m.terms for m in besides) else None
         self.dynamic = plan.dynamic
         if self.dynamic != "no":
-            self.query_gate = HeadLinear(d, made.n_heads, spread(live, group), width, made.qkv_bias)
-            self.key_gate = HeadLinear(d, made.kv_heads, live, width, made.qkv_bias)
+            self.query_gate = HeadLinear(d, config.n_heads, spread(live, group), width, config.qkv_bias)
+            self.key_gate = HeadLinear(d, config.kv_heads, live, width, config.qkv_bias)
         self.output = None
         if plan.output_projection:
-            self.output = MergeLinear(d, made.n_heads, spread(live, group), width, made.bias)
-        self.group, self.linear, self.dropout = group, made.score == "linear", made.dropout
+            self.output = MergeLinear(d, config.n_heads, spread(live, group), width, config.bias)
+        self.group, self.linear, self.dropout = group, config.score == "linear", config.dropout
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.frame import Frame, norm
-from icl.models.projections import Bank, Projections
+from icl.models.projections import Bank, Projections, head_sizes
 from icl.models.toy import assumed_copy
 from theory.architecture import Architecture
 from theory.plan import Plan
@@ -18,13 +18,12 @@ class AssumedCopy(nn.Module):
     What later layers read of this layer's queries, keys and values is projected from its input as usual.
     """
 
-    def __init__(self, made: Architecture, plan: Plan, layer: int) -> None:
+    def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
         super().__init__()
-        assert made.copy_rank is not None
-        d, rank = made.d_model, made.copy_rank
-        sizes = {"q": (made.n_heads, made.width), "k": (made.kv_heads, made.width), "v": (made.kv_heads, made.width)}
-        self.projections = Projections(d, plan, layer, sizes, group=made.group, bias=made.qkv_bias)  # type: ignore[arg-type]
-        self.norm = norm(made, d)
+        assert config.copy_rank is not None
+        d, rank = config.d_model, config.copy_rank
+        self.projections = Projections(d, plan, layer, head_sizes(config), group=config.group, bias=config.qkv_bias)
+        self.norm = norm(config, d)
         self.a = nn.Parameter(torch.empty(rank, d))
         self.b = nn.Parameter(torch.empty(d - rank, d))
 

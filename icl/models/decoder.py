@@ -33,23 +33,23 @@ class Decoder(nn.Module):
     Layer n of the plan is `layers[n - 1]`.  Raises ValueError, with the first of `misfits`, if the two do not fit.
     """
 
-    def __init__(self, made: Architecture, plan: Plan, *, seed: int = 0, std: float = 0.02) -> None:
+    def __init__(self, config: Architecture, plan: Plan, *, seed: int = 0, std: float = 0.02) -> None:
         super().__init__()
-        for misfit in misfits(made, plan):
+        for misfit in misfits(config, plan):
             raise ValueError(misfit)
-        self.made, self.plan = made, plan
-        attending = made.attending(plan)
+        self.config, self.plan = config, plan
+        attending = config.attending(plan)
         with torch.device("meta"):
-            self.stem = stem_of(made)
-            learns = made.positions == "learned"
-            self.positions = nn.Parameter(torch.empty(made.context, made.d_model)) if learns else None
-            self.layers = nn.ModuleList(layer_of(made, attending, n) for n in range(1, made.n_layers + 1))
-            self.depth = depth_rule(made, plan)
-            self.norm = norm(made, made.d_model)
+            self.stem = stem_of(config)
+            learns = config.positions == "learned"
+            self.positions = nn.Parameter(torch.empty(config.context, config.d_model)) if learns else None
+            self.layers = nn.ModuleList(layer_of(config, attending, n) for n in range(1, config.n_layers + 1))
+            self.depth = depth_rule(config, plan)
+            self.norm = norm(config, config.d_model)
         self.to_empty(device="cpu")
         self.learned = nn.ParameterDict({name: torch.tensor(start) for name, start in learned(plan).items()})
-        self.dropout = nn.Dropout(made.dropout)
-        initialise(self, seed, n_layers=made.n_layers, std=std)
+        self.dropout = nn.Dropout(config.dropout)
+        initialise(self, seed, n_layers=config.n_layers, std=std)
 
     @property
     def sublayers(self) -> list[nn.Module]:
@@ -74,18 +74,18 @@ class Decoder(nn.Module):
         return self.stem.answer(self.norm(self.depth.read(len(self.sublayers), state)))
 
     def _frame(self, x: Tensor, padding: Tensor | None) -> tuple[Frame, Tensor]:
-        made, length = self.made, x.shape[1]
-        if length > made.context:
-            raise ValueError(f"{length} tokens are more than the context of {made.context}")
+        config, length = self.config, x.shape[1]
+        if length > config.context:
+            raise ValueError(f"{length} tokens are more than the context of {config.context}")
         places = torch.arange(length, device=x.device)
         if padding is not None:
             places = (padding.cumsum(-1) - 1).clamp(min=0)
-        visible = _visible(made.mask, places, padding)
+        visible = _visible(config.mask, places, padding)
         rotation = None
-        if made.positions == "rope":
-            width = made.latent.rope if made.latent else made.width
-            rotation = Rotation(places, width, made.rope_theta)
-        causal = made.mask == "causal" and padding is None
+        if config.positions == "rope":
+            width = config.latent.rope if config.latent else config.width
+            rotation = Rotation(places, width, config.rope_theta)
+        causal = config.mask == "causal" and padding is None
         return Frame(visible, causal, rotation, dict(self.learned.items())), places
 
 
@@ -108,10 +108,10 @@ def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None
     return (seen & padding[:, None, :] | alone)[:, None]
 
 
-def layer_of(made: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
+def layer_of(config: Architecture, plan: Plan, n: int) -> nn.ModuleDict:
     """Layer n: its sublayers, in order."""
-    kind = AssumedCopy if n == 1 and made.copy_rank is not None else LatentAttention if made.latent else Attention
-    layer = nn.ModuleDict({"attention": kind(made, plan, n)})
-    if made.has_feed_forward(plan):
-        layer["feed_forward"] = FeedForward(made)
+    kind = AssumedCopy if n == 1 and config.copy_rank is not None else LatentAttention if config.latent else Attention
+    layer = nn.ModuleDict({"attention": kind(config, plan, n)})
+    if config.has_feed_forward(plan):
+        layer["feed_forward"] = FeedForward(config)
     return layer

@@ -69,10 +69,10 @@ class AttentionDepth(nn.Module):
     several heads, each weighs its part of the width by its part of that product.
     """
 
-    def __init__(self, rule: DepthAttention, made: Architecture, plan: Plan) -> None:
+    def __init__(self, rule: DepthAttention, config: Architecture, plan: Plan) -> None:
         super().__init__()
-        self.rule, self.eps = rule, made.norm_eps
-        sources, d = depth_sources(made, plan), made.d_model
+        self.rule, self.eps = rule, config.norm_eps
+        sources, d = depth_sources(config, plan), config.d_model
         if rule.query == "static":
             self.logits = nn.ParameterList([nn.Parameter(torch.empty(rule.heads, count)) for count in sources])
             return
@@ -109,13 +109,13 @@ class AttentionDepth(nn.Module):
         return (query * keys).unflatten(-1, (self.rule.heads, -1)).sum(-1)
 
 
-def depth_rule(made: Architecture, plan: Plan) -> ResidualDepth | AttentionDepth:
+def depth_rule(config: Architecture, plan: Plan) -> ResidualDepth | AttentionDepth:
     """The module for a plan's depth rule."""
     match plan.depth:
         case Chain():
             return ChainDepth()
         case DepthAverage():
-            return AverageDepth(made.n_layers, made.sublayers(plan) // made.n_layers)
+            return AverageDepth(config.n_layers, config.sublayers(plan) // config.n_layers)
         case DepthAttention() as rule:
-            return AttentionDepth(rule, made, plan)
+            return AttentionDepth(rule, config, plan)
     return ResidualDepth()

@@ -13,12 +13,12 @@ from theory.architecture import Architecture
 class FeedForward(nn.Module):
     """SwiGLU where the architecture is gated, else a GELU network."""
 
-    def __init__(self, made: Architecture) -> None:
+    def __init__(self, config: Architecture) -> None:
         super().__init__()
-        self.norm = norm(made, made.d_model)
-        self.up = nn.Linear(made.d_model, made.d_ff, made.bias)
-        self.gate = nn.Linear(made.d_model, made.d_ff, made.bias) if made.gated else None
-        self.down = nn.Linear(made.d_ff, made.d_model, made.bias)
+        self.norm = norm(config, config.d_model)
+        self.up = nn.Linear(config.d_model, config.d_ff, config.bias)
+        self.gate = nn.Linear(config.d_model, config.d_ff, config.bias) if config.gated else None
+        self.down = nn.Linear(config.d_ff, config.d_model, config.bias)
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) -> the same; the bank passes through."""

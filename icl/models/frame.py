@@ -34,11 +34,11 @@ class RMSNorm(nn.RMSNorm):
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
-def norm(made: Architecture, width: int, kind: str = "") -> nn.Module:
+def norm(config: Architecture, width: int, kind: str = "") -> nn.Module:
     """RMSNorm, LayerNorm or nothing, as the architecture says or `kind` overrides."""
-    match kind or made.norm:
+    match kind or config.norm:
         case "rms":
-            return RMSNorm(width, eps=made.norm_eps)
+            return RMSNorm(width, eps=config.norm_eps)
         case "layer":
-            return nn.LayerNorm(width, eps=made.norm_eps, bias=made.bias)
+            return nn.LayerNorm(width, eps=config.norm_eps, bias=config.bias)
     return nn.Identity()

@@ -25,26 +25,30 @@ class LatentProjections(Projections):
 
     rope: int
 
-    def rotate(self, kind: Kind, made: Tensor, rotation: Rotation) -> Tensor:
+    def rotate(self, kind: Kind, projected: Tensor, rotation: Rotation) -> Tensor:
         if kind == "k":
-            return rotation(made)
-        content, rotary = made.split([made.shape[-1] - self.rope, self.rope], dim=-1)
+            return rotation(projected)
+        content, rotary = projected.split([projected.shape[-1] - self.rope, self.rope], dim=-1)
         return torch.cat([content, rotation(rotary)], dim=-1)
 
 
 class LatentAttention(nn.Module):
     """The attention sublayer of layer `layer` (from 1) under a plan, where the architecture has a latent."""
 
-    def __init__(self, made: Architecture, plan: Plan, layer: int) -> None:
+    def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
         super().__init__()
-        assert made.latent is not None
-        d, heads, width, latent = made.d_model, made.n_heads, made.width, made.latent
+        assert config.latent is not None
+        d, heads, width, latent = config.d_model, config.n_heads, config.width, config.latent
         everyone = range(1, heads + 1)
         row = plan.table[layer - 1]
         exist = built(plan)
         shared = {("k", n): (1,) for kind, n in exist if kind == "k"}
-        sizes = {"q": (heads, width + latent.rope), "k": (1, latent.rope), "v": (heads, latent.width // heads)}
-        self.projections = LatentProjections(d, plan, layer, sizes)  # type: ignore[arg-type]
+        sizes: dict[Kind, tuple[int, int]] = {
+            "q": (heads, width + latent.rope),
+            "k": (1, latent.rope),
+            "v": (heads, latent.width // heads),
+        }
+        self.projections = LatentProjections(d, plan, layer, sizes)
         self.projections.rope = latent.rope
         self.queries = Reader(tuple(everyone), tuple(head.query for head in row), exist)
         self.segments = [
@@ -54,12 +58,12 @@ class LatentAttention(nn.Module):
             )
             for i in range(len(row[0].values))
         ]
-        self.norm = norm(made, d)
-        self.latent_norm = norm(made, latent.width, kind="none" if made.norm == "none" else "rms")
+        self.norm = norm(config, d)
+        self.latent_norm = norm(config, latent.width, kind="none" if config.norm == "none" else "rms")
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.value_up = HeadLinear(latent.width, heads, everyone, width, False)
-        self.output = MergeLinear(d, heads, everyone, width, made.bias) if plan.output_projection else None
-        self.linear, self.dropout = made.score == "linear", made.dropout
+        self.output = MergeLinear(d, heads, everyone, width, config.bias) if plan.output_projection else None
+        self.linear, self.dropout = config.score == "linear", config.dropout
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""

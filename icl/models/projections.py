@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
+from theory.architecture import Architecture
 from theory.mix import Kind, Learned, Mix
 from theory.plan import Plan, built, lifetimes, runs
 
@@ -115,17 +116,23 @@ class Projections(nn.Module):
         """The bank with this layer's entries; queries and keys are rotated to their positions."""
         bank = dict(bank)
         for kind, name in self.kinds:
-            made = self.get_submodule(NAMES[kind])(x)
-            bank[name] = made if rotation is None or kind == "v" else self.rotate(kind, made, rotation)
+            out = self.get_submodule(NAMES[kind])(x)
+            bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
         return bank
 
-    def rotate(self, kind: Kind, made: Tensor, rotation: Rotation) -> Tensor:
+    def rotate(self, kind: Kind, projected: Tensor, rotation: Rotation) -> Tensor:
         """Queries or keys at their positions."""
-        return rotation(made)
+        return rotation(projected)
 
     def still_needed(self, bank: Bank) -> Bank:
         """What later layers read of the bank."""
         return {name: tensor for name, tensor in bank.items() if name in self.kept}
+
+
+def head_sizes(config: Architecture) -> dict[Kind, tuple[int, int]]:
+    """How many heads each projection has when all are built, and how wide they are."""
+    kv = config.kv_heads, config.width
+    return {"q": (config.n_heads, config.width), "k": kv, "v": kv}
 
 
 class Reader:

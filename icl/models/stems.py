@@ -62,11 +62,11 @@ class PatchStem(nn.Module):
         return out
 
 
-def stem_of(made: Architecture) -> TokenStem | VectorStem | PatchStem:
-    match made.stem:
+def stem_of(config: Architecture) -> TokenStem | VectorStem | PatchStem:
+    match config.stem:
         case Tokens() as stem:
-            return TokenStem(stem, made.d_model)
+            return TokenStem(stem, config.d_model)
         case Patches() as stem:
-            return PatchStem(stem, made.d_model)
+            return PatchStem(stem, config.d_model)
         case stem:
-            return VectorStem(stem, made.d_model)
+            return VectorStem(stem, config.d_model)

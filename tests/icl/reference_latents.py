@@ -1,8 +1,8 @@
 """Variants under multi-head latent attention: the latents C and rotary keys K^R that layer n attends over.
 
 SkipV1Former, section 5.2: what a variant does to value heads it does to as many slices of the latent, before the
-latent's norm.  So the content keys, made from the latent, follow the values; the rotary key stays the layer's own, unless the
-variant moves keys.
+latent's norm.  So the content keys, made from the latent, follow the values; the rotary key stays the layer's own,
+unless the variant moves keys.
 """
 
 from __future__ import annotations
