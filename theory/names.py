@@ -62,7 +62,10 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
     known = PRESETS[preset]
     config, parts = known.architecture, (known.variant if variant is None else variant).split("+")
     try:
-        for name, options in [p for p in map(_parse, parts) if p[0] in HEAD_KINDS]:
+        kinds = [part for part in map(_parse, parts) if part[0] in HEAD_KINDS]
+        if len(kinds) > 1:
+            raise BadName(f"{' and '.join(name for name, _ in kinds)} both say what the heads are")
+        for name, options in kinds:
             config = _call(name, HEAD_KINDS[name], options, config)
         made_of = [part for part in parts if _parse(part)[0] not in HEAD_KINDS]
         chosen = resolve("+".join(made_of) or "vanilla", config.shape)
@@ -119,14 +122,14 @@ def _of_user(name: str) -> Callable[..., Plan]:
 
 def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
     """make(first, **options), read from the text; whatever goes wrong in there becomes one line."""
-    known = list(signature(make).parameters)[1:]
+    parameters = dict(list(signature(make).parameters.items())[1:])
     options = {}
     for option in re.findall(r"(?:[^,(]|\([^)]*\))+", text):
         key, _, value = option.partition("=")
-        if key.strip() not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+        if key.strip() not in parameters:
+            takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
             raise BadName(f"{name} has no option {key!r}; {takes}")
-        options[key.strip()] = _number(name, key, value)
+        options[key.strip()] = _value(f"{name}: {key.strip()}", value, parameters[key.strip()].default)
     try:
         return make(first, **options)
     except ValueError as error:
@@ -135,15 +138,18 @@ def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
         raise BadName(f"{name}: {type(error).__name__}: {error}") from None
 
 
-def _number(name: str, key: str, text: str) -> object:
+def _value(what: str, text: str, default: object) -> object:
+    """A number of the default's type, or a tuple of numbers where the default is one."""
     try:
         value = literal_eval(text)
     except (ValueError, SyntaxError):
         value = None
-    numbers = value if isinstance(value, tuple) else (value,)
-    if not numbers or not all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers):
-        raise BadName(f"{name}: {key} must be a number, or numbers in brackets, got {text!r}")
-    return value
+    numbers = value if isinstance(value, tuple) and isinstance(default, tuple) else (value,)
+    kinds, words = (int, "whole numbers") if isinstance(default, int | tuple) else (int | float, "numbers")
+    if not numbers or not all(isinstance(x, kinds) and not isinstance(x, bool) for x in numbers):
+        wanted = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
+        raise BadName(f"{what} must be {wanted}, got {text!r}")
+    return numbers if isinstance(default, tuple) else value
 
 
 def _unknown(what: str, name: str, known: dict[str, Any]) -> str:

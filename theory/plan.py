@@ -218,6 +218,8 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
     words = {"q": "queries", "k": "keys", "v": "values"}
     if source.kind != kind:
         yield f"{where}: {source} cannot stand among {words[kind]}"
+    if not (isinstance(source.layer, int) and isinstance(source.head, int)):
+        yield f"{where}: {source} must name a layer and a head by whole numbers"
     if not 1 <= source.layer <= layer:
         what = "a later layer" if source.layer > layer else "a layer before the first"
         yield f"{where}: {source} is of {what}"
@@ -248,11 +250,11 @@ def _problems_of_layers(plan: Plan) -> Iterator[str]:
 
 def _problems_of_depth(depth: Depth) -> Iterator[str]:
     if isinstance(depth, DepthAttention):
-        for name, value in (("block", depth.block), ("heads", depth.heads), ("window", depth.window or 1)):
-            if value < 1:
-                yield f"depth attention: {name} must be at least 1, got {value}"
-        if depth.window == 0:
-            yield "depth attention: window must be at least 1, got 0"
+        numbers = {"block": depth.block, "heads": depth.heads}
+        numbers |= {} if depth.window is None else {"window": depth.window}
+        for name, value in numbers.items():
+            if not isinstance(value, int) or value < 1:
+                yield f"depth attention: {name} must be a whole number from 1, got {value}"
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,8 @@ def resformer_learned(shape: Shape, start: float = 0.5) -> Plan:
 def resformer_sparse(shape: Shape, last: int = 0, own: float = 0.5, first: float = 0.5) -> Plan:
     """In the last `last` layers; 0 stands for three eighths of them."""
     _at_least("last", last, 0)
+    if last > shape.layers:
+        raise ValueError(f"last must be at most the {shape.layers} layers, got {last}")
     begin = shape.layers - (last or max(1, 3 * shape.layers // 8))
     return plan(shape, values=lambda n, h: own * v(n, h) + first * v(1, h) if n > max(1, begin) else v(n, h))
 
@@ -113,9 +115,8 @@ def resformer_neutreno(shape: Shape, weight: float = 0.2) -> Plan:
 
 
 @_variant(RESFORMER, "section 3.5, Eqn. 10", "all layers use layer 1's values")
-def svformer(shape: Shape, anchors: tuple[int, ...] | int = (1,)) -> Plan:
+def svformer(shape: Shape, anchors: tuple[int, ...] = (1,)) -> Plan:
     """`anchors` are the layers with values of their own (section 4.8, Fig. 17); the others use the last one's."""
-    anchors = (anchors,) if isinstance(anchors, int) else anchors
     if 1 not in anchors or not all(1 <= a <= shape.layers for a in anchors):
         raise ValueError(f"anchors must hold layer 1 and lie within the {shape.layers} layers, got {anchors}")
     return plan(shape, values=lambda n, h: v(max(a for a in anchors if a <= n), h))

@@ -85,8 +85,10 @@ def test_limits_of_the_variants_are_each_other(shape):
         ({"values": lambda n, h: math.inf * v(n, h)}, "the weight of v(1, 1) is not finite"),
         ({"values": lambda n, h: Learned("a b", 1) * v(n, h)}, "must be an identifier, got 'a b'"),
         ({"values": lambda n, h: Learned("a", h) * v(n, h)}, "the learned weight a has two starting values"),
-        ({"depth": DepthAttention(block=0)}, "block must be at least 1, got 0"),
-        ({"depth": DepthAttention(window=0)}, "window must be at least 1, got 0"),
+        ({"values": lambda n, h: v(n / 2, h)}, "v(0.5, 1) must name a layer and a head by whole numbers"),
+        ({"depth": DepthAttention(heads=1.5)}, "heads must be a whole number from 1, got 1.5"),
+        ({"depth": DepthAttention(block=0)}, "block must be a whole number from 1, got 0"),
+        ({"depth": DepthAttention(window=0)}, "window must be a whole number from 1, got 0"),
         ({"dynamic": "often"}, "dynamic values are 'no', 'initial' or 'revised', not 'often'"),
         (
             {"dynamic": "revised", "values": lambda n, h: NOTHING if h == 2 else v(n, h)},
