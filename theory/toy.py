@@ -7,12 +7,13 @@ and *raw* if layer 1 does, and a plan says which of the two stand among its valu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from theory.mix import Mix
+from theory.mix import Learned, Source
 from theory.plan import Chain, Plan, Residual
+from theory.plan import Head as PlanHead
 from theory.sizes import BadInput
 
 
@@ -52,12 +53,12 @@ class NotCovered(BadInput):
 
 
 def toy_heads(plan: Plan) -> Heads:
-    """The heads of a two-layer plan's second layer, one for each pair of a value and a key that it attends over.
+    """What a two-layer plan's second layer sums: a head for each value and key of one head that meet.
 
-    Each source has a projection of its own, so W = (output of the head)(value projection) and K = (key projection)^T
-    (query projection) carry the plan's fixed and learned weights; a head's several keys have one W each, its several
-    values one K each, which is what the labels say.  Where two heads share more than one projection their W or K are
-    bound to each other in other ways, and where queries come from layer 1 the query is not compressed.
+    Head h with output O_h, value projections V_s, query projection Q_h and key projections K_t reads, for each value s
+    and key t, c_st O_h V_s G_st (K_t^T Q_h), where c_st collects the weights of the lists in which the two meet, and
+    G_st is S_xx + sum value key^T.  So W = O_h V_s and K = K_t^T Q_h, labelled by (h, s) and (h, t), and the c_st go
+    into them.  Pairs whose weights cancel are not there.
 
     Raises NotCovered, saying why, if the plan is beyond the toy.
     """
@@ -67,30 +68,51 @@ def toy_heads(plan: Plan) -> Heads:
         raise NotCovered("the toy's second layer reads the first one's output alone: it has no depth rule")
     if plan.dynamic != "no":
         raise NotCovered("the toy's values do not depend on the query")
-    live = [(h, plan.head(2, h)) for h in plan.live(2)]
-    for what, edges in (
-        ("values", ((h, t.source) for h, head in live for m in head.values for t in m.terms)),
-        ("keys or queries", ((h, t.source) for h, head in live for m in (*head.keys, head.query) for t in m.terms)),
-    ):
-        if _has_cycle(edges):
-            raise NotCovered(f"two heads of this plan share several {what}, which binds their weights to each other")
-    found = {
-        Head(*value, *key, readout=(h, value), key=(h, key))
-        for h, head in live
-        for values, keys in zip(head.values, head.keys, strict=True)
-        for value in _layers(values)
-        for key in _layers(keys)
+    if not plan.output_projection:
+        raise NotCovered("the toy's heads are as wide as its tokens and need an output projection")
+    return tuple(
+        Head(*_kind(value), *_kind(key), readout=(h, value), key=(h, key))
+        for h in plan.live(2)
+        for value, key in _pairs(h, plan.head(2, h))
+    )
+
+
+def _pairs(h: int, head: PlanHead) -> Iterator[tuple[Source, Source]]:
+    meet: dict[tuple[Source, Source], list[tuple[float | Learned, float | Learned]]] = {}
+    for values, keys in zip(head.values, head.keys, strict=True):
+        for value in values.terms:
+            for key in keys.terms:
+                meet.setdefault((value.source, key.source), []).append((value.weight, key.weight))
+    several = {pair: weights for pair, weights in meet.items() if len(weights) > 1}
+    if any(isinstance(w, Learned) for weights in several.values() for pair in weights for w in pair):
+        raise NotCovered(f"head {h} attends over a value and a key in several lists with learned weights")
+    left_out = {
+        pair
+        for pair, weights in several.items()
+        if abs(sum(a * b for a, b in weights)) < 1e-12  # type: ignore[operator, misc]
     }
-    return tuple(sorted(found, key=str))
+    pairs = [pair for pair in meet if pair not in left_out]
+    # One list: the weights are products.  Several: they can be taken into W and K where no cycle binds them.
+    if len(head.values) > 1 and has_cycle(pairs):
+        raise NotCovered(f"head {h} attends over lists whose weights bind its W and K to each other")
+    yield from pairs
 
 
-def _layers(mix: Mix) -> set[tuple[int, int]]:
-    """Copied (1, 0) and raw (0, 1), as far as the mix has them."""
-    return {(1, 0) if term.source.layer == 2 else (0, 1) for term in mix.terms}
+def is_bound(plan: Plan) -> bool:
+    """Whether heads share projections so that their W or their K are not free of each other, in any two-layer plan."""
+    live = [(h, plan.head(2, h)) for h in plan.live(2)]
+    values = ((h, t.source) for h, head in live for mix in head.values for t in mix.terms)
+    keys = ((h, t.source) for h, head in live for mix in (*head.keys, head.query) for t in mix.terms)
+    return has_cycle(values) or has_cycle(keys)
 
 
-def _has_cycle(edges: Iterable[tuple[Hashable, Hashable]]) -> bool:
-    """Whether an undirected graph has one; equal edges count once."""
+def _kind(source: Source) -> tuple[int, int]:
+    """Copied (1, 0) or raw (0, 1)."""
+    return (1, 0) if source.layer == 2 else (0, 1)
+
+
+def has_cycle(edges: Iterable[tuple[Hashable, Hashable]]) -> bool:
+    """Whether a bipartite graph, given by (left, right), has one; equal edges count once."""
     root: dict[Hashable, Hashable] = {}
 
     def find(node: Hashable) -> Hashable:
@@ -98,8 +120,9 @@ def _has_cycle(edges: Iterable[tuple[Hashable, Hashable]]) -> bool:
             node = root[node]
         return node
 
-    for a, b in dict.fromkeys(edges):
-        if find(a) == find(b):
+    for left, right in dict.fromkeys(edges):
+        a, b = find(("left", left)), find(("right", right))
+        if a == b:
             return True
-        root[find(a)] = find(b)
+        root[a] = b
     return False

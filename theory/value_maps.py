@@ -4,22 +4,26 @@ Setting and notation of `theory.skipv1`.  A head of layer 2 attends over pairs o
 (TF_1(E), where y_t's token holds u_t) or *raw* (E, where it holds y_t); see `theory.toy`.  A pair contributes
 W [S_xx + sum_t value_t key_t^T] R, where R = K A, or any matrix where the query is raw.
 
-Theorem.  Let a plan have no pair of a copied value and a raw key.  Then, with any number of heads, inf L(a) is
+Theorem.  With any number of heads, inf L(a) is
     d^2 + d sigma^2 - rho a d         if some raw value has a copied key (SkipV1Former, ResFormer, SVFormer),
-    d^2 + d sigma^2 - rho a (d - a)   else, if some copied value has a copied key (MHA, SkipV0, cross-layer attention),
-    d^2 + d sigma^2                   else: raw values with raw keys explain nothing (sharing both, as CLA does).
+    d^2 + d sigma^2 - rho a (d - a)   if no pair mixes the two, but some copied value has a copied key (MHA, SkipV0,
+                                      true cross-layer attention, SkipKV1Former),
+    d^2 + d sigma^2                   if all pairs are a raw value with a raw key (sharing both, as CLA does).
 Terms beside the attention change none of these.
 
 Proof.  The sign flip of (W*, noise) and the rank argument of `theory.skipv1`, (1) to (3), hold for any P.  The odd part
 of P depends on S_yx through
     copied value, copied key    B S_yx A^T and its transpose,               a (d - a) numbers,
     raw value, copied key       S_yx A^T, of which those are functions,     a d numbers,
+    copied value, raw key       A S_xy, the transpose of that,              the same a d numbers,
     raw value, raw key          nothing: S_xx + S_yy is even,
 whatever R is, so its rank as a function of S_yx is at most that, which is the lower bound.  A term beside the attention
-adds to P a matrix that does not depend on the prompt; that is even, and an even part only hurts.
-    MHA's bound is approached by one ordinary head (`theory.skipv1`, (6)).  For the first bound one raw value with a
-copied key suffices: A = beta (I_a 0), B = 0, K = (I ; 0), W = lambda / beta^2 I give P = lambda S_yx Pi +
+adds to P a matrix C that does not depend on the prompt; that is even, and an even part only hurts.
+    For the upper bounds one head suffices; all others are silenced by their output, all other pairs of it by their V
+or K.  MHA's bound is approached by one ordinary head (`theory.skipv1`, (6)).  For the first bound a raw value with a
+copied key, A = beta (I_a 0), B = 0, K = (I ; 0), W = lambda / beta^2 I, gives P = lambda S_yx Pi +
 (lambda / beta) S_xx Pi, Pi the projection on the first a coordinates: the bound and lambda^2 a n (n + d + 1) / beta^2.
+A C beside it is made from the same W = O V; W / c with c K leaves the attention as it is and takes C to C / c.
     If a copied value has the same key, it reads (I + Pi) S_xx Pi at A = (I_a 0), B = 0, and its own readout
 W_1 = -lambda (I + Pi)^{-1} cancels the even part: the bound is attained, and one ResFormer head suffices.
     If every pair is a raw value with a copied key, it is not attained for a >= 1.  P_even = 0 for all S_xx says that
@@ -27,8 +31,8 @@ tau_{ijkl} = sum_h W^h_ij (K^h A)_kl is antisymmetric in j, k.  The bound asks s
 lambda delta_ij Pi'_ml for a projection Pi' of rank a; so, A having full row rank, tau_{ijkl} = delta_ij N_kl for k <= a
 with N of rank a.  But tau_{jjjl} = 0, so N = 0.                                                                QED
 
-A copied value with a raw key reads A S_xy.  What that is worth depends on the number of heads and has no closed form
-here; `optimum` then minimises the exact loss.
+What a copied value with a raw key is worth without the help of a raw value with a copied key depends on the number of
+heads, and has no closed form here; `optimum` then minimises the exact loss.
 """
 
 from __future__ import annotations
@@ -38,9 +42,9 @@ from dataclasses import dataclass
 from theory.plan import Plan
 from theory.sizes import InvalidSize, check_sizes
 from theory.skipv1 import signal_share, zero_loss
-from theory.toy import Heads, NotCovered, toy_heads
+from theory.toy import Heads, NotCovered, is_bound, toy_heads
 
-LARGEST_MINIMISED = 16  # of d: an exact minimisation then takes about a minute
+LARGEST_MINIMISED = 10  # of d: an exact minimisation then takes about a minute
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,16 @@ def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int, *, starts: int 
     heads = toy_heads(plan)
     zero = zero_loss(d, n, sigma)
     share = explained_share(heads, d, rank)
+    beside = any(head.beside.terms for head in plan.table[1])
     if share is not None:
-        explained = signal_share(d, n, sigma) * share
-        return Optimum(zero - explained, explained, _attained(heads, d, rank), "closed form")
-    if any(head.beside.terms for head in plan.table[1]):
+        explained, attained = signal_share(d, n, sigma) * share, _attained(heads, d, rank)
+        if attained and share and (beside or is_bound(plan)):
+            attained = None  # the weights that attain it may not be free
+        return Optimum(zero - explained, explained, attained, "closed form")
+    if beside:
         raise NotCovered("terms beside the attention are proved harmless only where the optimum has a closed form")
+    if is_bound(plan):
+        raise NotCovered("two heads of this plan share several projections, which binds their weights to each other")
     if any(term.source.layer == 1 for head in plan.table[1] for term in head.query.terms):
         raise NotCovered("with raw keys and a query from layer 1, the toy's loss is not worked out")
     if d > LARGEST_MINIMISED:
@@ -85,18 +94,25 @@ def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int, *, starts: int 
 
 def explained_share(heads: Heads, d: int, rank: int) -> int | None:
     """The number of entries of W* that are explained, in units of rho; None without a closed form."""
-    pairs = {(bool(head.raw), bool(head.key_raw)) for head in heads}
-    if (False, True) in pairs:
-        return None
-    if (True, False) in pairs:
+    pairs = _pairs(heads)
+    if (RAW, COPIED) in pairs:
         return rank * d
-    return rank * (d - rank) if (False, False) in pairs else 0
+    if (COPIED, RAW) in pairs:
+        return None
+    return rank * (d - rank) if (COPIED, COPIED) in pairs else 0
+
+
+COPIED, RAW = False, True
+
+
+def _pairs(heads: Heads) -> set[tuple[bool, bool]]:
+    """Which kinds of value meet which kinds of key."""
+    return {(bool(head.raw), bool(head.key_raw)) for head in heads}
 
 
 def _attained(heads: Heads, d: int, rank: int) -> bool | None:
-    pairs = {(bool(head.raw), bool(head.key_raw)) for head in heads}
-    if explained_share(heads, d, rank) == 0:
-        return True
-    if pairs >= {(True, False), (False, False)}:
+    """Whether free weights reach the closed form."""
+    pairs = _pairs(heads)
+    if explained_share(heads, d, rank) == 0 or {(RAW, COPIED), (COPIED, COPIED)} <= pairs:
         return True
     return False if len(pairs) == 1 else None
