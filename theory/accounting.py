@@ -28,6 +28,11 @@ class Projections:
     key_gate: int
     attended: int  # all heads' outputs side by side, from which the output projection reads
 
+    @property
+    def reads_input(self) -> bool:
+        """Whether the layer projects anything, and so has a norm before it."""
+        return bool(self.query or self.key or self.value or self.query_gate)
+
 
 def projections(config: Architecture, plan: Plan) -> list[Projections]:
     """Of every layer."""
@@ -53,6 +58,8 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
     d = config.d_model
     shapes = projections(config, plan)
     attention = [p for p in shapes if p.attended]
+    feed_forwards = config.n_layers * config.has_feed_forward(plan)
+    copies = () if config.copy_rank is None else (0,)
     rows = d + config.qkv_bias
     return {
         "embedding": _embedding(config),
@@ -64,9 +71,9 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
         "dynamic": rows * sum(p.query_gate + p.key_gate for p in shapes),
         "output": sum((p.attended + config.bias) * d for p in attention) * plan.output_projection,
         "copy": 0 if config.copy_rank is None else d * d,
-        "mixing": len(learned(plan)),
-        "feed_forward": _feed_forward(config) * config.n_layers if config.has_feed_forward(plan) else 0,
-        "norms": _norm(config) * (config.sublayers(plan) + 1),
+        "mixing": len(learned(config.attending(plan))),
+        "feed_forward": _feed_forward(config) * feed_forwards,
+        "norms": _norm(config) * (1 + feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes))),
         "depth": _depth(config, plan),
         "head": _head(config),
     }
@@ -186,27 +193,54 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
         piece, rope = config.latent.width // config.n_heads, config.latent.rope
         keys = tuple(rope * bool(heads("k", n)) for n in layers)
         return CachedNumbers(keys, tuple(piece * heads("v", n) for n in layers))
-    gates = config.kv_heads if plan.dynamic != "no" else 0
+    attending = config.attending(plan)
+    gates = [len(attending.live(n)) * (plan.dynamic != "no") for n in layers]
     keys = tuple(config.width * heads("k", n) for n in layers)
-    return CachedNumbers(keys, tuple(config.width * (heads("v", n) + gates) for n in layers))
+    return CachedNumbers(keys, tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers))
 
 
 def flops(config: Architecture, plan: Plan, context: int) -> int:
     """Forward FLOPs of one token that attends over `context` tokens, itself included; a product and a sum are two.
 
-    Matrix products, attention, mixing and depth reads; norms, activations and rotations are left out.  The mean over a
-    causal sequence of T tokens is the value at (T + 1) / 2; a backward pass costs twice as much again.
+    Counted are the products with weight matrices, attention, and reads over depth.  Left out are norms, activations,
+    rotations, biases, the mixing of values, an image's class scores and the toy's assumed copy.  The mean over a causal
+    sequence of T tokens is the value at (T + 1) / 2; a backward pass costs twice as much again.
     """
-    parts = parameters(config, plan)
-    matrices = sum(parts[name] for name in ("queries", "keys", "values", "latent", "dynamic", "output", "feed_forward"))
-    if not isinstance(config.stem, Tokens):
-        matrices += parts["embedding"]
-    matrices += config.stem.vocab * config.d_model if isinstance(config.stem, Tokens) else parts["head"]
     attending = config.attending(plan)
-    over_time = context * sum(_attention_flops(config, attending, n) for n in range(1, config.n_layers + 1))
-    per_source = config.d_model * (4 if isinstance(plan.depth, DepthAttention) else 2)
-    over_depth = per_source * sum(depth_sources(config, plan))
-    return 2 * matrices + over_time + over_depth
+    layers = range(1, config.n_layers + 1)
+    over_time = context * sum(_attention_flops(config, attending, n) for n in layers)
+    return 2 * _products(config, plan) + over_time + _depth_flops(config, plan)
+
+
+def _products(config: Architecture, plan: Plan) -> int:
+    """Multiplications of one token with weight matrices."""
+    d, attending = config.d_model, config.attending(plan)
+    count = 0
+    for n, p in enumerate(projections(config, plan), 1):
+        count += d * (p.query + p.key + p.value + p.query_gate + p.key_gate) + d * p.attended * plan.output_projection
+        if config.latent is not None:
+            lists = len(attending.head(n, 1).values)
+            count += lists * 2 * config.latent.width * config.n_heads * config.width
+    if config.has_feed_forward(plan):
+        count += config.n_layers * (2 + config.gated) * d * config.d_ff
+    match config.stem:
+        case Tokens(vocab):
+            return count + vocab * d
+        case Patches(patch=patch, channels=channels):
+            return count + patch * patch * channels * d
+        case stem:
+            return count + 2 * stem.width * d * stem.read_in
+
+
+def _depth_flops(config: Architecture, plan: Plan) -> int:
+    """A sum over sources; with attention over depth, a product with the query for each of them too."""
+    reads, d = depth_sources(config, plan), config.d_model
+    match plan.depth:
+        case DepthAttention(query="static"):
+            return 2 * d * sum(reads)
+        case DepthAttention(query=query):
+            return 4 * d * sum(reads) + (2 * d * d * len(reads) if query == "input" else 0)
+    return 2 * d * sum(reads)
 
 
 def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:

@@ -63,6 +63,7 @@ class Architecture:
     d_ff                    width of the feed-forward sublayer; 0: there is none
     context                 the longest sequence, class token included
     bias                    of the norms, the output projection and the feed-forward; `qkv_bias` of the other three
+    dropout                 of the embeddings, of what sublayers put out, and of a softmax's weights
     mask                    causal; none; or context: every token sees all but the last one (SkipV1Former, Eqn. 2)
     score                   softmax, or linear: plain products of queries and keys
     copy_rank               the first layer's output is replaced by SkipV1Former's Assumption 1, this rank spent on x
@@ -156,6 +157,8 @@ class Architecture:
             yield "a latent's decoupled key carries rotary positions: positions must be rope and its rope width above 0"
         if self.qkv_bias:
             yield "projections to and from a latent have no bias"
+        if self.copy_rank is not None:
+            yield "the assumed copy is the toy's, which has no latent"
 
 
 def _problems_of_stem(config: Architecture) -> Iterator[str]:
@@ -193,6 +196,8 @@ def _misfits_of_latent(plan: Plan) -> Iterator[str]:
             yield f"layer {n}: a term beside the attention is one head's, and a latent serves all heads"
         if any(not head.live for head in row):
             yield f"layer {n}: no head can be left out of a latent, which serves all heads"
+        if any(len({t.source.layer for t in key.terms}) < len(key.terms) for head in row for key in head.keys):
+            yield f"layer {n}: a latent has one rotary key a layer, which a sum of its heads' keys would count twice"
         for i, key in enumerate(row[0].keys):
             rules = {_by_layer(head.keys[i]) for head in row if head.live}
             rules |= {_by_layer(head.values[i]) for head in row if head.live} if _by_layer(key) != _own(n) else set()

@@ -70,8 +70,8 @@ class DepthAttention:
 
     block      sublayers a block; outputs within a block are summed.  1 is the Full form.
     score      softmax, or sigmoid without normalisation
-    query      learned: one vector a sublayer; input: that plus a matrix times the newest output; static: a learned
-               logit for every pair, which does not look at the outputs
+    query      learned: one vector a sublayer; input: that plus a matrix times the RMS-normed newest source; static: a
+               learned logit for every pair, which does not look at the outputs
     key_norm   RMSNorm on the keys
     window     read the embedding and only the newest `window` others
     heads      parts of the width with a softmax of their own

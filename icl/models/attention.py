@@ -18,11 +18,12 @@ class Attention(nn.Module):
     def __init__(self, config: Architecture, plan: Plan, layer: int) -> None:
         super().__init__()
         d, width, group = config.d_model, config.width, config.group
-        self.norm = norm(config, d)
         live = plan.live(layer)
         heads = [plan.head(layer, h) for h in live]
         exist = built(plan)
         self.projections = Projections(d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias)
+        reads = self.projections.kinds or plan.dynamic != "no"
+        self.norm = norm(config, d) if reads else nn.Identity()
         self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
         keys, values = [h.keys for h in heads], [h.values for h in heads]
         self.segments = [

@@ -47,7 +47,7 @@ class Decoder(nn.Module):
             self.depth = depth_rule(config, plan)
             self.norm = norm(config, config.d_model)
         self.to_empty(device="cpu")
-        self.learned = nn.ParameterDict({name: torch.tensor(start) for name, start in learned(plan).items()})
+        self.learned = nn.ParameterDict({name: torch.tensor(start) for name, start in learned(attending).items()})
         self.dropout = nn.Dropout(config.dropout)
         initialise(self, seed, n_layers=config.n_layers, std=std)
 

@@ -66,7 +66,8 @@ class AttentionDepth(nn.Module):
     has begun.
 
     Every read weighs these v_i by a softmax of <query, gain * v_i / rms(v_i)>; the gain belongs to the key norm.  With
-    several heads, each weighs its part of the width by its part of that product.
+    several heads, each weighs its part of the width by its part of that product.  With a window, older sources than it
+    are dropped when they are no longer read.
     """
 
     def __init__(self, rule: DepthAttention, config: Architecture, plan: Plan) -> None:
@@ -84,14 +85,13 @@ class AttentionDepth(nn.Module):
         return (embedded,)
 
     def write(self, sublayer: int, state: State, out: Tensor) -> State:
-        if sublayer % self.rule.block == 0:
-            return (*state, out)
-        return (*state[:-1], state[-1] + out)
+        if sublayer % self.rule.block:
+            return (*state[:-1], state[-1] + out)
+        window = self.rule.window
+        kept = state[1:] if window is None else state[max(1, len(state) + 1 - window) :]
+        return (state[0], *kept, out)
 
     def read(self, sublayer: int, state: State) -> Tensor:
-        window = self.rule.window
-        if window is not None and len(state) > 1 + window:
-            state = (state[0], *state[-window:])
         v = torch.stack(state)  # (sources, batch, T, d)
         logits = self._logits(sublayer, v)  # (sources, batch, T, heads), or (sources, 1, 1, heads)
         weights = logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
@@ -101,6 +101,7 @@ class AttentionDepth(nn.Module):
     def _logits(self, sublayer: int, v: Tensor) -> Tensor:
         if self.rule.query == "static":
             return self.logits[sublayer].T[:, None, None]
+        v = v.to(torch.promote_types(v.dtype, torch.float32))  # as a softmax over time is computed
         keys = v if self.gain is None else rms_norm(v, v.shape[-1:], self.gain[sublayer].to(v.dtype), self.eps)
         query = self.query[sublayer].to(v.dtype)
         if self.matrix is not None:

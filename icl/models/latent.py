@@ -58,7 +58,7 @@ class LatentAttention(nn.Module):
             )
             for i in range(len(row[0].values))
         ]
-        self.norm = norm(config, d)
+        self.norm = norm(config, d) if self.projections.kinds else nn.Identity()
         self.latent_norm = norm(config, latent.width, kind="none" if config.norm == "none" else "rms")
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.value_up = HeadLinear(latent.width, heads, everyone, width, False)

@@ -39,7 +39,7 @@ class Naive:
     """One forward pass from a state dict and the plan's table; nothing of the decoder is used."""
 
     def __init__(self, model: Decoder, group: int) -> None:
-        self.made, self.plan, self.group = model.made, model.plan, group
+        self.config, self.plan, self.group = model.config, model.plan, group
         self.w = {name: p.double() for name, p in model.state_dict().items()}
         self.exist = built(model.plan)
         self.sources = {}
@@ -49,7 +49,7 @@ class Naive:
         states = [outputs[0]]  # DenseFormer's X_i
         stream = outputs[0]
         step = 0
-        for n in range(1, self.made.n_layers + 1):
+        for n in range(1, self.config.n_layers + 1):
             for sublayer in (self.attention, self.feed_forward):
                 out = sublayer(n, self.depth(step, outputs, stream))
                 outputs.append(out)
@@ -60,7 +60,7 @@ class Naive:
                 a = self.w[f"depth.weights.{n - 1}"]
                 stream = sum(a[i] * x for i, x in enumerate(states))
         last = self.depth(step, outputs, stream)
-        return rms(last, self.w["norm.weight"], self.made.norm_eps) @ self.w["stem.head.weight"].T
+        return rms(last, self.w["norm.weight"], self.config.norm_eps) @ self.w["stem.head.weight"].T
 
     def depth(self, step, outputs, stream):
         match self.plan.depth:
@@ -72,12 +72,13 @@ class Naive:
                 blocks = [sum(outputs[i : i + block]) for i in range(1, len(outputs), block)]
                 v = [outputs[0], *(blocks if window is None else blocks[-window:])]
                 gain, query = self.w["depth.gain"][step], self.w["depth.query"][step]
-                logits = torch.stack([(rms(x, gain, self.made.norm_eps) * query).sum(-1) for x in v])
+                logits = torch.stack([(rms(x, gain, self.config.norm_eps) * query).sum(-1) for x in v])
                 return sum(a[..., None] * x for a, x in zip(logits.softmax(0), v, strict=True))
 
     def attention(self, n, x):
         prefix = f"layers.{n - 1}.attention"
-        x = rms(x, self.w[f"{prefix}.norm.weight"], self.made.norm_eps)
+        if any(layer == n for _, layer in self.exist):  # else nothing reads this layer's input, and it has no norm
+            x = rms(x, self.w[f"{prefix}.norm.weight"], self.config.norm_eps)
         for kind, name in (("q", "query"), ("k", "key"), ("v", "value")):
             for place, h in enumerate(self.exist.get((kind, n), ())):
                 for g in range(self.group if kind == "q" else 1):
@@ -110,7 +111,7 @@ class Naive:
 
     def feed_forward(self, n, x):
         prefix = f"layers.{n - 1}.feed_forward"
-        x = rms(x, self.w[f"{prefix}.norm.weight"], self.made.norm_eps)
+        x = rms(x, self.w[f"{prefix}.norm.weight"], self.config.norm_eps)
         gate, up, down = (self.w[f"{prefix}.{name}.weight"] for name in ("gate", "up", "down"))
         gated = x @ gate.T
         return (gated / (1 + (-gated).exp()) * (x @ up.T)) @ down.T

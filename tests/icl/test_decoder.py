@@ -50,80 +50,107 @@ PARTS = {
 
 def models():
     """Every variant on every architecture where it has a meaning."""
-    for kind, made in ARCHITECTURES.items():
+    for kind, config in ARCHITECTURES.items():
         for name in VARIANTS:
-            chosen = resolve(name + OPTIONS.get(name, ""), made.shape)
-            if not misfits(made, chosen):
-                yield pytest.param(made, chosen, id=f"{kind}-{name}")
+            chosen = resolve(name + OPTIONS.get(name, ""), config.shape)
+            if not misfits(config, chosen):
+                yield pytest.param(config, chosen, id=f"{kind}-{name}")
 
 
-def some_input(made: Architecture, batch: int = 2, length: int = 5):
+def some_input(config: Architecture, batch: int = 2, length: int = 5):
     generator = torch.Generator().manual_seed(0)
-    match made.stem:
+    match config.stem:
         case Tokens(vocab):
             return torch.randint(vocab, (batch, length), generator=generator)
         case Patches(image=size, channels=channels):
             return torch.randn(batch, channels, size, size, generator=generator)
-    return torch.randn(batch, length, made.stem.width, generator=generator)
+    return torch.randn(batch, length, config.stem.width, generator=generator)
 
 
 def part_of(name: str) -> str:
     return next((part for part, marks in PARTS.items() if any(mark in name for mark in marks)), "norms")
 
 
-@pytest.mark.parametrize(("made", "chosen"), list(models()))
-def test_accounting_equals_the_built_model(made, chosen):
+@pytest.mark.parametrize(("config", "chosen"), list(models()))
+def test_accounting_equals_the_built_model(config, chosen):
     """Each part to the parameter, and every parameter gets a gradient: nothing is built that nobody reads."""
-    model = Decoder(made, chosen, std=0.3)
-    counts = dict.fromkeys(parameters(made, chosen), 0)
+    model = Decoder(config, chosen, std=0.3)
+    counts = dict.fromkeys(parameters(config, chosen), 0)
     for name, parameter in model.named_parameters():
         counts["positions" if name == "positions" else part_of(name)] += parameter.numel()
-    assert counts == parameters(made, chosen)
-    out = model(some_input(made))
+    assert counts == parameters(config, chosen)
+    out = model(some_input(config))
     assert out.isfinite().all()
     out.square().mean().backward()
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
-@pytest.mark.parametrize("kind", ["linear", "copying"])
-@pytest.mark.parametrize("name", ["vanilla", "skipv1", "skipv0", "svformer", "cross-layer", "cla", "dva-attention"])
+COUNTED = ["vanilla", "skipv1", "skipv0", "svformer", "cross-layer", "cla", "dva-attention", "attnres-input-query"]
+
+
+@pytest.mark.parametrize("kind", ["linear", "copying", "latent", "grouped", "gpt2"])
+@pytest.mark.parametrize("name", COUNTED)
 def test_flops_equal_what_the_products_cost(kind, name):
-    made = replace(ARCHITECTURES[kind], stem=Vectors(24), mask="none" if kind == "linear" else "context")
-    chosen = resolve(name, made.shape)
+    """Every matrix product of a forward pass, counted by torch; the sums over depth are no matrix products."""
+    config = replace(ARCHITECTURES[kind], stem=Vectors(24), score="linear")
+    config = config if kind == "copying" else replace(config, mask="none")
+    chosen = resolve(name, config.shape)
+    if misfits(config, chosen):
+        pytest.skip("has no meaning here")
     length = 5
     with FlopCounterMode(display=False) as counter:
-        Decoder(made, chosen)(some_input(made, batch=1, length=length))
-    over_depth = 2 * made.d_model * sum(depth_sources(made, chosen))
+        Decoder(config, chosen)(some_input(config, batch=1, length=length))
+    over_depth = (4 if name.startswith("attnres") else 2) * config.d_model * sum(depth_sources(config, chosen))
     # The copy is two products: A with n + 1 tokens, B with n.
-    copies = 0 if made.copy_rank is None else 2 * 24 * (9 * 3 + 15 * 2)
-    assert counter.get_total_flops() == length * (flops(made, chosen, length) - over_depth) + copies
+    copies = 0 if config.copy_rank is None else 2 * 24 * (9 * 3 + 15 * 2)
+    assert counter.get_total_flops() == length * (flops(config, chosen, length) - over_depth) + copies
+
+
+def test_a_layer_that_projects_nothing_has_no_norm():
+    """Queries, keys and values all shared: later layers build none, and no parameter is left without a gradient."""
+    chosen = resolve("shared-queries+shared-keys+svformer", LLAMA.shape)
+    model = Decoder(LLAMA, chosen, std=0.3)
+    model(some_input(LLAMA)).square().mean().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert sum(p.numel() for p in model.parameters()) == total_parameters(LLAMA, chosen)
+
+
+def test_attention_over_depth_is_as_exact_in_bf16_as_over_time():
+    """Large queries, so that the softmax over depth matters: its logits are computed in float32."""
+    chosen = resolve("attnres", LLAMA.shape)
+    model, tokens = Decoder(LLAMA, chosen, std=0.1), some_input(LLAMA)
+    with torch.no_grad():
+        model.depth.query += torch.randn(model.depth.query.shape, generator=torch.Generator().manual_seed(0))
+        exact = model(tokens)
+        rough = model.to(torch.bfloat16)(tokens).float()
+    assert float((rough - exact).norm() / exact.norm()) < 16 * torch.finfo(torch.bfloat16).eps
 
 
 @pytest.mark.parametrize(
     "name", ["attnres", "attnres-block:size=3", "attnres-window:window=2", "denseformer", "vanilla"]
 )
 def test_depth_sources_are_what_a_read_sees(name):
-    made = LLAMA
-    chosen = resolve(name, made.shape)
-    depth = Decoder(made, chosen).depth
-    state = depth.start(torch.zeros(1, 1, made.d_model))
+    config = LLAMA
+    chosen = resolve(name, config.shape)
+    depth = Decoder(config, chosen).depth
+    state = depth.start(torch.zeros(1, 1, config.d_model))
     seen = []
-    for step in range(made.sublayers(chosen) + 1):
-        window = getattr(chosen.depth, "window", None)
-        is_attention = isinstance(chosen.depth, DepthAttention)
-        seen.append(min(len(state), 1 + window) if window else len(state) if is_attention else 1)
+    for step in range(config.sublayers(chosen) + 1):
+        seen.append(len(state) if isinstance(chosen.depth, DepthAttention) else 1)
         depth.read(step, state)
-        state = depth.write(step, state, torch.zeros(1, 1, made.d_model)) if step < made.sublayers(chosen) else state
-    if name == "denseformer":  # its sums are made when a layer is written: n + 1 terms after layer n
-        assert depth_sources(made, chosen) == (1, 1, 2, 1, 3, 1, 4)
+        state = (
+            depth.write(step, state, torch.zeros(1, 1, config.d_model)) if step < config.sublayers(chosen) else state
+        )
+    if name == "denseformer":  # its sums are config when a layer is written: n + 1 terms after layer n
+        assert depth_sources(config, chosen) == (1, 1, 2, 1, 3, 1, 4)
         assert [len(weights) for weights in depth.weights] == [2, 3, 4]
     else:
-        assert depth_sources(made, chosen) == tuple(seen)
+        assert depth_sources(config, chosen) == tuple(seen)
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != "vanilla"])
 def test_variants_start_from_the_same_weights(name):
-    """Wherever a parameter exists in vanilla too, it is equal, or the slice that belongs to the heads that are left."""
+    """Where a parameter exists in vanilla too, it is equal, or the slice that belongs to the heads that are left."""
     chosen = resolve(name + OPTIONS.get(name, ""), LLAMA.shape)
     base = Decoder(LLAMA, resolve("vanilla", LLAMA.shape), seed=3).state_dict()
     compared = 0
@@ -165,11 +192,11 @@ PRECISE = ["vanilla", "skipv1", "resformer-learned", "neutreno", "attnres-block:
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "latent"])
 @pytest.mark.parametrize("name", PRECISE)
 def test_bf16_is_fp32_to_its_precision(kind, name):
-    made = ARCHITECTURES[kind]
-    chosen = resolve(name, made.shape)
-    if misfits(made, chosen):
+    config = ARCHITECTURES[kind]
+    chosen = resolve(name, config.shape)
+    if misfits(config, chosen):
         pytest.skip("has no meaning with a latent")
-    model, tokens = Decoder(made, chosen, std=0.1), some_input(made)
+    model, tokens = Decoder(config, chosen, std=0.1), some_input(config)
     with torch.no_grad():
         exact = model(tokens)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -205,13 +232,13 @@ def test_compiles_whole_and_once(name):
 
 
 def test_dropout_acts_in_training_only():
-    made = replace(GPT2, dropout=0.5)
-    model, tokens = Decoder(made, resolve("skipv1", made.shape)), some_input(made)
+    config = replace(GPT2, dropout=0.5)
+    model, tokens = Decoder(config, resolve("skipv1", config.shape)), some_input(config)
     torch.manual_seed(0)
     assert not torch.equal(model(tokens), model(tokens))
     model.eval()
     assert torch.equal(model(tokens), model(tokens))
-    torch.testing.assert_close(model(tokens), Decoder(GPT2, resolve("skipv1", made.shape))(tokens))
+    torch.testing.assert_close(model(tokens), Decoder(GPT2, resolve("skipv1", config.shape))(tokens))
 
 
 # --- a user's own plans: a few lines each, and no file of the package is touched ----------------------------------
@@ -247,9 +274,9 @@ def attnres_over_skipv1(shape: Shape):
 OWN = [three_layers_at_once, learned_mix_per_head, keys_from_alternating_layers, attnres_over_skipv1]
 
 
-def by_hand(own, kind: str, n: int, made: dict[int, torch.Tensor], learned):
-    """What should stand for layer n's keys or values; made[i] is what layer i projects: (batch, heads, T, width)."""
-    heads = range(1, made[n].shape[1] + 1)
+def by_hand(own, kind: str, n: int, config: dict[int, torch.Tensor], learned):
+    """What should stand for layer n's keys or values; config[i] is what layer i projects: (batch, heads, T, width)."""
+    heads = range(1, config[n].shape[1] + 1)
     source = dict.fromkeys(heads, n)
     if own is three_layers_at_once and kind == "value" and n > 2:
         source = {h: (n, 1, 2)[h % 3] for h in heads}
@@ -257,9 +284,9 @@ def by_hand(own, kind: str, n: int, made: dict[int, torch.Tensor], learned):
         source = {h: n - 1 if h % 2 else n for h in heads}
     if own is attnres_over_skipv1 and kind == "value":
         source = {h: 1 if h > len(heads) // 2 else n for h in heads}
-    out = torch.stack([made[source[h]][:, h - 1] for h in heads], dim=1)
+    out = torch.stack([config[source[h]][:, h - 1] for h in heads], dim=1)
     if own is learned_mix_per_head and kind == "value" and n > 1:
-        out = out + torch.stack([learned[f"first_{n}_{h}"] * made[1][:, h - 1] for h in heads], dim=1)
+        out = out + torch.stack([learned[f"first_{n}_{h}"] * config[1][:, h - 1] for h in heads], dim=1)
     return out
 
 
@@ -267,10 +294,10 @@ def by_hand(own, kind: str, n: int, made: dict[int, torch.Tensor], learned):
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.__name__)
 def test_a_plan_of_one_s_own_does_what_it_says(own, kind):
     """It equals the network with all projections, when their outputs are exchanged by hand."""
-    made = ARCHITECTURES[kind]
-    model = Decoder(made, own(made.shape), std=0.3).double()
-    base = resolve("attnres" if own is attnres_over_skipv1 else "vanilla", made.shape)
-    full = Decoder(made, base, std=0.3).double()
+    config = ARCHITECTURES[kind]
+    model = Decoder(config, own(config.shape), std=0.3).double()
+    base = resolve("attnres" if own is attnres_over_skipv1 else "vanilla", config.shape)
+    full = Decoder(config, base, std=0.3).double()
     if own is attnres_over_skipv1:
         for m in (model, full):
             torch.manual_seed(1)
@@ -284,16 +311,16 @@ def test_a_plan_of_one_s_own_does_what_it_says(own, kind):
                 return by_hand(own, name, n, seen[name], model.learned)
 
             layer["attention"].projections.get_submodule(name).register_forward_hook(exchange)
-    x = some_input(made)
+    x = some_input(config)
     x = x.double() if x.is_floating_point() else x
     with torch.no_grad():
         out, expected = model(x), full(x)
-    check_identity(out, expected, terms=made.d_model * made.n_layers, scale=float(expected.norm()) + 1)
-    ordinary = Decoder(made, base, std=0.3).double()
+    check_identity(out, expected, terms=config.d_model * config.n_layers, scale=float(expected.norm()) + 1)
+    ordinary = Decoder(config, base, std=0.3).double()
     if own is attnres_over_skipv1:
         ordinary.depth.load_state_dict(model.depth.state_dict())
     assert float((ordinary(x).detach() - out).norm()) > 1e-3 * float(out.norm())
-    assert sum(p.numel() for p in model.parameters()) == total_parameters(made, own(made.shape))
+    assert sum(p.numel() for p in model.parameters()) == total_parameters(config, own(config.shape))
 
 
 def test_own_plans_need_no_more_than_fifteen_lines():
@@ -320,9 +347,9 @@ def test_attnres_over_skipv1_is_the_combination():
     ],
 )
 def test_what_has_no_meaning_is_refused_in_words(kind, name, says):
-    made = ARCHITECTURES[kind]
+    config = ARCHITECTURES[kind]
     with pytest.raises(ValueError, match=says):
-        Decoder(made, resolve(name, made.shape))
+        Decoder(config, resolve(name, config.shape))
 
 
 def test_other_shapes_and_longer_inputs_are_refused():
@@ -346,6 +373,7 @@ def test_other_shapes_and_longer_inputs_are_refused():
         ({"latent": Latent(12, 4), "positions": "learned"}, "positions must be rope"),
         ({"latent": Latent(12, 3)}, "rotary positions need an even width, got 3"),
         ({"latent": Latent(12, 4), "qkv_bias": True}, "have no bias"),
+        ({"latent": Latent(12, 4), "copy_rank": 3}, "the toy's, which has no latent"),
         ({"stem": Tokens(0)}, "a stem's sizes must be at least 1"),
         ({"stem": Vectors(5, read_in=False)}, "need a read-in"),
         ({"stem": Patches(8, 3, 3, 5)}, "does not make a context of 12"),
@@ -359,8 +387,8 @@ def test_sizes_that_no_model_can_have(changes, says):
 
 @pytest.mark.parametrize("name", ["vit-tiny", "llama-2m"])
 def test_presets_run(name):
-    made = PRESETS[name].architecture
-    model = Decoder(made, resolve("skipv1", made.shape))
-    images = isinstance(made.stem, Patches)
-    out = model(torch.randn(2, 3, 32, 32) if images else torch.randint(made.stem.vocab, (2, 5)))
+    config = PRESETS[name].architecture
+    model = Decoder(config, resolve("skipv1", config.shape))
+    images = isinstance(config.stem, Patches)
+    out = model(torch.randn(2, 3, 32, 32) if images else torch.randint(config.stem.vocab, (2, 5)))
     assert out.shape == ((2, 10) if images else (2, 5, 50_277))
