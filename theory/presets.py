@@ -34,7 +34,7 @@ def llama(
 
 
 def gpt2_rotary(d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
-    """GPT-2 as SkipV1Former's authors train it: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
+    """GPT-2 as in SkipV1Former's published code: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
     return Architecture(
         d_model,
         n_layers,
@@ -100,13 +100,13 @@ def _c4(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note:
 
 
 def _owt2(d_model: int, n_heads: int, n_layers: int, stated: str) -> Preset:
-    note = "the paper gives no vocabulary; GPT-2's 50,257 padded to 50,304 is assumed"
+    note = "rotary, bias-free and tied as in the authors' code; vocabulary assumed: GPT-2's 50,257 padded to 50,304"
     return Preset(gpt2_rotary(d_model, n_heads, n_layers, 50_304, 1024), SKIPV1_GPT2, stated, note)
 
 
 def _tiny(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str) -> Preset:
     config = llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024, n_heads // 4)
-    return Preset(config, "SkipV1Former, appendix B.2, Table 6", stated, note)
+    return Preset(config, "SkipV1Former, appendix B.2, Table 6", stated, f"dimensions assumed: {note}")
 
 
 _DVA_A = gpt2(768, 12, 12, 50_257, 256, tied=False, qkv_bias=False)
@@ -133,22 +133,30 @@ PRESETS: dict[str, Preset] = {
     "llama-468m": _neox(1024, 16, 24, 3584, "468M"),
     "llama-60m": _c4(512, 8, 8, 1376, "60M"),
     "llama-130m": _c4(768, 12, 12, 2048, "130M"),
-    "llama-350m": _c4(1024, 16, 24, 2736, "350M"),
+    "llama-350m": _c4(1024, 16, 24, 2736, "350M", "its dimensions make 368M; vocabulary assumed as for 60M"),
     "llama-1b": _c4(
         2048, 32, 24, 5461, "1.3B", "called 1B in the text and 1.3B in the table; vocabulary assumed as for 60M"
     ),
-    "llama-3b": _c4(2560, 32, 32, 6848, "3B"),
-    "llama-7b": _c4(4096, 32, 32, 11_008, "7B", "only in Fig. 6, without dimensions; LLaMA-7B's are assumed"),
+    "llama-3b": _c4(2560, 32, 32, 6848, "3B", "its dimensions make 2.69B; vocabulary assumed as for 60M"),
+    "llama-7b": replace(
+        _c4(4096, 32, 32, 11_008, "7B", "the paper gives no dimensions; LLaMA-7B's are assumed"),
+        place="SkipV1Former, section 6.3, Figs. 6 and 7",
+    ),
     "gpt2-125m": _owt2(768, 12, 12, "125M"),
     "gpt2-200m": _owt2(1024, 16, 12, "200M"),
     "gpt2-355m": _owt2(1024, 16, 24, "355M"),
     "gpt2-550m": _owt2(1200, 20, 28, "550M"),
-    "tinyllama-125m": _tiny(768, 12, 12, 2048, "125M", "LLaMA-130M with four query heads a key/value head"),
+    "tinyllama-125m": _tiny(768, 12, 12, 2048, "125M", "LLaMA-130M's with four query heads a key/value head"),
     "tinyllama-315m": _tiny(
-        1024, 16, 24, 2736, "315M", "LLaMA-350M with four query heads a key/value head makes 330M, not the stated 315M"
+        1024, 16, 24, 2736, "315M", "LLaMA-350M's with four query heads a key/value head, which make 330M, not 315M"
     ),
     "tinyllama-1.1b": _tiny(
-        2048, 32, 22, 5632, "1.1B", "the paper says four query heads a key/value head; the released TinyLLaMA has eight"
+        2048,
+        32,
+        22,
+        5632,
+        "1.1B",
+        "the released TinyLLaMA's, but four query heads a key/value head, where that has eight",
     ),
     "vit-tiny": Preset(
         _VIT_TINY,

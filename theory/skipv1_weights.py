@@ -15,7 +15,7 @@ from theory.skipv1 import Number, signal_share
 
 
 def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
-    """Weights of the heads `plan.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
+    """Weights of the heads `toy.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
     keep = eye[:rank]
@@ -28,7 +28,7 @@ def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
 
 
 def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Weights:
-    """Weights of the heads `plan.MHA` whose loss is inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6).
+    """Weights of the heads `toy.MHA` whose loss is inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6).
 
     The second head is switched off: one is enough.
     """

@@ -64,7 +64,7 @@ def resformer_constant(shape: Shape, weight: float = 2.0) -> Plan:
     return resformer(shape, own=1.0, first=weight)
 
 
-@_variant(RESFORMER, "section 3.3, learned", "every layer learns its two mixing weights")
+@_variant(RESFORMER, "later versions of the paper", "every layer learns its two mixing weights")
 def resformer_learned(shape: Shape, start: float = 0.5) -> Plan:
     def values(n: int, h: int) -> Mix:
         if n == 1:
@@ -74,9 +74,9 @@ def resformer_learned(shape: Shape, start: float = 0.5) -> Plan:
     return plan(shape, values=values)
 
 
-@_variant(RESFORMER, "section 3.3, sparse", "half of layer 1's values in the last layers only")
+@_variant(RESFORMER, "later versions of the paper", "half of layer 1's values in the last layers only")
 def resformer_sparse(shape: Shape, last: int = 0, own: float = 0.5, first: float = 0.5) -> Plan:
-    """In the last `last` layers; 0 stands for three eighths of them."""
+    """In the last `last` layers; 0 stands for three eighths of them, as layers 6 to 8 of 8."""
     _at_least("last", last, 0)
     if last > shape.layers:
         raise ValueError(f"last must be at most the {shape.layers} layers, got {last}")
@@ -106,7 +106,7 @@ def neutreno(shape: Shape, weight: float = 0.4) -> Plan:
     return plan(shape, beside=lambda n, h: weight * v(1, h) - weight * v(n, h))
 
 
-@_variant(RESFORMER, "section 4.2, Fig. 1", "ResFormer, and 0.2 (V_1 - V_n) beside the attention")
+@_variant(RESFORMER, "section 4.2, appendix A.3", "ResFormer, and 0.2 (V_1 - V_n) beside the attention")
 def resformer_neutreno(shape: Shape, weight: float = 0.2) -> Plan:
     return combine(resformer(shape), neutreno(shape, weight))
 
@@ -201,7 +201,7 @@ def skipv1_pooling(shape: Shape) -> Plan:
 
 @_variant(SKIPV1, "appendix C.4, dynamic", "half of the value heads are layer 1's, other ones in every layer")
 def skipv1_dynamic(shape: Shape) -> Plan:
-    """Layer n's skip heads are layer 1's heads n, n + 1, ..., round and round."""
+    """Layer n's skip heads are layer 1's heads n, n + 1, ..., round and round: our reading of one sentence."""
     half = _own_heads(shape, 0.5)
     return plan(
         shape, values=lambda n, h: v(1, (h - half + n - 2) % shape.heads + 1) if n > 1 and h > half else v(n, h)
@@ -224,6 +224,7 @@ def skipv1_resformer(shape: Shape) -> Plan:
 
 @_variant(SKIPV1, "appendix C.5", "half of the key and of the value heads are layer 1's")
 def skipkv1(shape: Shape, ratio: float = 0.5) -> Plan:
+    """The same heads for both: our reading of "the first layer's K and V", which are to save half of the cache."""
     own = _own_heads(shape, ratio)
     keys = plan(shape, keys=lambda n, h: k(1, h) if h > own else k(n, h))
     return combine(skipv1(shape, ratio), keys)
@@ -285,7 +286,7 @@ def attnres(shape: Shape) -> Plan:
     return plan(shape, depth=DepthAttention())
 
 
-@_variant(ATTNRES, "Block AttnRes", "every sublayer reads a softmax over eight blocks' outputs")
+@_variant(ATTNRES, "Block AttnRes", "every sublayer reads a softmax over the outputs of blocks of sublayers")
 def attnres_block(shape: Shape, blocks: int = 8, size: int = 0) -> Plan:
     """`size` sublayers a block; 0: as many as make `blocks` blocks of the two sublayers that a layer usually has."""
     _at_least("blocks", blocks, 1)
@@ -334,6 +335,7 @@ def dva(shape: Shape) -> Plan:
 
 @_variant(DVA, "section 3.1", "the same, in the initial form")
 def dva_initial(shape: Shape) -> Plan:
+    """The matrix qR^T kR acts on the row v: our reading, as the text lacks the equations."""
     return plan(shape, dynamic="initial", feed_forward=False, output_projection=False)
 
 
