@@ -1,7 +1,7 @@
 """The command line.  Bad input is one line on standard error and exit status 2; a failed check is exit status 1.
 
-Modules that import torch, scipy or matplotlib are imported by the command that needs them: `--help`, `list` and
-`predict` answer at once.
+Modules that import torch, scipy or matplotlib are imported by the command that needs them: `--help`, `list`,
+`describe`, `variants` and every prediction with a closed form answer at once.
 """
 
 from __future__ import annotations

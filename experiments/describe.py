@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from experiments.plan_text import SKETCH_KEY, TITLES, depth_words, rules, shown_maps, sketch
+from experiments.plan_text import SKETCH_KEY, TITLES, depth_words, layer_words, rules, shown_maps, sketch
 from theory.accounting import cache, depth_memory, depth_sources, flops, parameters, total_parameters
 from theory.architecture import Architecture
 from theory.names import model
@@ -30,7 +30,7 @@ def description(
         "preset": preset,
         "variant": variant,
         "place": PRESETS[preset].place,
-        "stated_parameters": PRESETS[preset].stated,
+        "stated_parameters": PRESETS[preset].stated if variant == PRESETS[preset].variant else None,
         "note": PRESETS[preset].note,
         "total_parameters": sum(parts.values()),
         "parameters": {name: count for name, count in parts.items() if count},
@@ -44,6 +44,7 @@ def description(
         "saved": _saved(preset, config, plan),
         "plan": {name: rules(plan, name) for name in shown_maps(plan)},
         "depth": depth_words(plan.depth),
+        "layer": layer_words(config, plan),
     }
 
 
@@ -61,7 +62,7 @@ def _saved(preset: str, config: Architecture, plan: Plan) -> dict[str, float]:
 
 def print_description(about: dict[str, Any], plan: Plan) -> None:
     """The maps as sketches, then the numbers."""
-    print(f"{about['preset']} under {about['variant']} ({about['place']})")
+    print(f"{about['preset']} ({about['place']}) under {about['variant']}")
     if about["note"]:
         print(f"note: {about['note']}")
     print(f"\n{SKETCH_KEY}")
@@ -70,11 +71,13 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
         print("\n".join(sketch(plan, name)))
         shown = said if len(said) <= 8 else [*said[:5], "...", said[-1]]
         print("\n".join(f"     {line}" for line in shown))
-    print(f"\ndepth: {about['depth']}\n")
+    print(f"\nlayer: {about['layer']}\ndepth: {about['depth']}\n")
     width = max(len(part) for part in about["parameters"])
     for part, count in about["parameters"].items():
         print(f"{part.replace('_', ' '):{width}} {count:>15,}")
-    print(f"{'parameters':{width}} {about['total_parameters']:>15,}   the paper says {about['stated_parameters']}")
+    stated = about["stated_parameters"]
+    says = f"   the paper says {stated}" if stated else ""
+    print(f"{'parameters':{width}} {about['total_parameters']:>15,}{says}")
     print(f"\ncache, bytes a token in {about['dtype']}: {about['cache_bytes_per_token']:,}; by layer")
     for kind, numbers in about["cache_bytes_by_layer"].items():
         same = ((number, len(list(group))) for number, group in groupby(numbers))

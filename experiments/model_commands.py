@@ -13,6 +13,7 @@ FIGURES = (".svg", ".png", ".pdf")
 
 
 def predict(options: argparse.Namespace) -> int:
+    from experiments.progress import progress
     from theory import skipv1
     from theory.names import resolve
     from theory.plan import Shape
@@ -23,7 +24,10 @@ def predict(options: argparse.Namespace) -> int:
     rank = skipv1.best_mha_rank(options.d) if options.rank is None else options.rank
     task = (options.d, options.n, options.sigma, rank)
     reference = asdict(skipv1.loss_gap(*task))
-    found = optimum(resolve(options.plan, Shape(2, options.heads)), *task)
+    chosen, starts = resolve(options.plan, Shape(2, options.heads)), 12
+    with progress("minimising", starts) as at:
+        at(0)
+        found = optimum(chosen, *task, starts=starts, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
     result: dict[str, Any] = {"plan": options.plan, **asdict(found), **reference, "paper_bound": None}
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))
@@ -67,8 +71,9 @@ def describe(options: argparse.Namespace) -> int:
         raise UserError(f"--context must be at least 1, got {options.context}")
     if options.figure is not None and options.figure.suffix not in FIGURES:
         raise UserError(f"--figure must end in {', '.join(FIGURES)}, got {str(options.figure)!r}")
-    if options.figure is not None and not options.figure.parent.is_dir():
-        raise UserError(f"{options.figure.parent}: no such folder")
+    if options.figure is not None and (options.figure.is_dir() or not options.figure.parent.is_dir()):
+        where = f"{options.figure.parent}: no such" if not options.figure.is_dir() else f"{options.figure}: is a"
+        raise UserError(f"{where} folder")
     config, plan = model(options.preset, options.variant)
     variant = PRESETS[options.preset].variant if options.variant is None else options.variant
     about = description(options.preset, variant, config, plan, options.dtype, options.context)
@@ -90,6 +95,8 @@ def describe(options: argparse.Namespace) -> int:
 def variants(options: argparse.Namespace) -> int:
     from experiments.describe import markdown, print_variants, variant_rows
 
+    if options.json and options.markdown:
+        raise UserError("choose --json or --markdown")
     rows = variant_rows(options.preset)
     if options.json:
         print(json.dumps(rows, indent=1))

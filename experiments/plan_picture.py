@@ -29,20 +29,20 @@ def draw(config: Architecture, plan: Plan, title: str) -> Figure:
     maps = shown_maps(plan)
     layers, heads = plan.shape.layers, plan.shape.heads
     height = min(9.0, 2.2 + 0.24 * layers)
-    widths = [*(min(6.0, 1.6 + 0.22 * heads) for _ in maps), min(6.0, height)]
+    widths = [*(min(6.0, max(2.8, 1.6 + 0.22 * heads)) for _ in maps), max(3.4, min(6.0, height))]
     fig = Figure(figsize=(sum(widths) + 0.6, height + 0.9), layout="constrained")
     fig.suptitle(title, fontsize=10, x=0.01, ha="left")
     axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
     for axis, name in zip(axes, maps, strict=False):
-        _heads(axis, plan, name)
+        _heads(axis, config, plan, name)
     _depth(axes[-1], config, plan)
     fig.legend(handles=_legend(plan), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
     return fig
 
 
-def _heads(axis: Axes, plan: Plan, name: str) -> None:
+def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
     layers, heads = plan.shape.layers, plan.shape.heads
-    small = layers * heads <= 400
+    said = layers * heads <= 400
     for n, h in plan.shape.cells():
         mixes = MAPS[name](plan.head(n, h))
         if not mixes:
@@ -51,8 +51,9 @@ def _heads(axis: Axes, plan: Plan, name: str) -> None:
             for x, width, term in _shares(mix):
                 low = n - 0.5 + INSET + i * (1 - 2 * INSET) / len(mixes)
                 size = (width * (1 - 2 * INSET), (1 - 2 * INSET) / len(mixes))
-                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, n, plan, small)
-    axis.set(xlim=(0.4, heads + 0.6), ylim=(0.4, layers + 0.6), xlabel="head", ylabel="layer")
+                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, (n, h), plan, said)
+    axis.set(xlim=(0.4, heads + 0.6), ylim=(0.4, layers + 0.6), ylabel="layer")
+    axis.set_xlabel("head" if config.group == 1 else f"key/value head, of {config.group} queries each")
     axis.set_title(TITLES[name], fontsize=9, loc="left")
     _whole_ticks(axis)
 
@@ -67,19 +68,29 @@ def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
 
 
 def _cell(
-    axis: Axes, corner: tuple[float, float], size: tuple[float, float], term: Term, layer: int, plan: Plan, small: bool
+    axis: Axes,
+    corner: tuple[float, float],
+    size: tuple[float, float],
+    term: Term,
+    cell: tuple[int, int],
+    plan: Plan,
+    said: bool,
 ) -> None:
-    source = term.source.layer
-    own = source == layer
-    color = OWN if own else _shade(source, plan.shape.layers)
+    source, (layer, head) = term.source, cell
+    color = OWN if source.layer == layer else _shade(source.layer, plan.shape.layers)
     hatch = "////" if isinstance(term.weight, Learned) else None
-    axis.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=EDGE, linewidth=0.4, hatch=hatch))
-    minus = "-" if not isinstance(term.weight, Learned) and term.weight < 0 else ""
-    said = minus if own else f"{minus}{source}"
-    if said and small and min(size) > 0.25:
+    # Edges of cells that are hardly wider than a line would hide them.
+    line = 0.4 if min(size) * 240 / plan.shape.layers > 1.5 else 0.0
+    axis.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=EDGE, linewidth=line, hatch=hatch))
+    words = "-" if not isinstance(term.weight, Learned) and term.weight < 0 else ""
+    if source.layer != layer:
+        words += str(source.layer)
+    if source.head != head:
+        words += f":{source.head}"
+    if words and said and size[0] * max(1.2, 0.22 * plan.shape.heads) / plan.shape.heads > 0.035 * len(words):
         ink = "white" if sum(to_rgb(color)) < 1.8 else "black"
         middle = (corner[0] + size[0] / 2, corner[1] + size[1] / 2)
-        axis.text(*middle, said, color=ink, fontsize=6, ha="center", va="center")
+        axis.text(*middle, words, color=ink, fontsize=6, ha="center", va="center")
 
 
 def _shade(source: int, layers: int) -> tuple[float, float, float]:
@@ -93,8 +104,9 @@ def _shade(source: int, layers: int) -> tuple[float, float, float]:
 def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
     reads = depth_reads(config, plan)
     for row, sources in enumerate(reads, 1):
-        look = _look(plan, len(sources))
         for source in sources:
+            new = isinstance(plan.depth, DepthAverage) and len(sources) > 1 and len(source) < len(sources[1])
+            look = SUMMED if new else _look(plan, len(sources))
             corner = (source.start - 0.5 + INSET, row - 0.5 + INSET)
             size = (len(source) - 2 * INSET, 1 - 2 * INSET)
             axis.add_patch(Rectangle(corner, *size, edgecolor=EDGE, linewidth=0.4, **look))
@@ -116,21 +128,30 @@ def _look(plan: Plan, sources: int) -> dict[str, Any]:
 
 
 def _legend(plan: Plan) -> list[Patch]:
-    mixes = [mix for read in MAPS.values() for n, h in plan.shape.cells() for mix in read(plan.head(n, h))]
-    entries = [Patch(facecolor=OWN, edgecolor=EDGE, label="the layer's own")]
-    entries.append(Patch(facecolor=FIRST, edgecolor=EDGE, label="an earlier layer's (its number; layer 1 darkest)"))
-    if any(len(mix.terms) > 1 for mix in mixes):
-        entries.append(Patch(facecolor="none", edgecolor="none", label="side by side: a sum, as wide as its weights"))
-    if any(len(head.values) > 1 for row in plan.table for head in row):
-        entries.append(Patch(facecolor="none", edgecolor="none", label="one above the other: both attended over"))
-    if any(isinstance(t.weight, Learned) for mix in mixes for t in mix.terms) or isinstance(plan.depth, DepthAverage):
-        entries.append(Patch(edgecolor=EDGE, label="a learned weight", **LEARNED))
-    if isinstance(plan.depth, DepthAttention):
-        what = "a learned share" if plan.depth.query == "static" else "a share that depends on the contents"
-        entries.append(Patch(edgecolor=EDGE, label=what, **_look(plan, 2)))
-    else:
-        entries.append(Patch(edgecolor=EDGE, label="outputs, summed", **SUMMED))
-    return entries
+    """What the picture holds, and nothing else."""
+    heads = [(n, h, plan.head(n, h)) for n, h in plan.shape.cells()]
+    shown = [(n, h, mix) for n, h, head in heads for name in shown_maps(plan) for mix in MAPS[name](head)]
+    terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
+    several = isinstance(plan.depth, DepthAttention)
+    content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[union-attr]
+    clear = {"facecolor": "none", "edgecolor": "none"}
+    dotted = {"facecolor": "none", "edgecolor": "#999999", "linestyle": ":"}
+    entries: list[tuple[bool, str, dict[str, Any]]] = [
+        (True, "the layer's own", {"facecolor": OWN}),
+        (any(t.source.layer != n for n, _, t in terms), "an earlier layer's (layer 1 darkest)", {"facecolor": FIRST}),
+        (any(t.source.head != h for _, h, t in terms), "after a colon: the head", clear),
+        (any(len(mix.terms) > 1 for *_, mix in shown), "side by side: a sum, as wide as its weights", clear),
+        (any(len(head.values) > 1 for *_, head in heads), "one above the other: both attended over", clear),
+        (any(not MAPS[name](head) for *_, head in heads for name in shown_maps(plan)), "no head, or nothing", dotted),
+        (_learns(plan, terms), "a learned weight", LEARNED),
+        (several, content, _look(plan, 2)),
+        (not several, "outputs, summed", SUMMED),
+    ]
+    return [Patch(**{"edgecolor": EDGE, **look}, label=label) for present, label, look in entries if present]
+
+
+def _learns(plan: Plan, terms: list[tuple[int, int, Term]]) -> bool:
+    return isinstance(plan.depth, DepthAverage) or any(isinstance(t.weight, Learned) for *_, t in terms)
 
 
 def _whole_ticks(axis: Axes) -> None:

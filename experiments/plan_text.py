@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from theory.architecture import Architecture
+from theory.depth import Chain, Depth, DepthAttention, DepthAverage
 from theory.mix import Learned, Mix
-from theory.plan import ABSENT, Chain, Depth, DepthAttention, DepthAverage, Head, Plan, runs
+from theory.plan import ABSENT, HeadPlan, Plan, runs
 from theory.variants import vanilla
 
-MAPS: dict[str, Callable[[Head], tuple[Mix, ...]]] = {
+MAPS: dict[str, Callable[[HeadPlan], tuple[Mix, ...]]] = {
     "values": lambda head: head.values,
     "keys": lambda head: head.keys,
     "queries": lambda head: (head.query,) if head.live else (),
@@ -59,8 +61,11 @@ def _runs(plan: Plan, layer: int, reading: dict[int, Mix]) -> Iterator[str]:
         terms = []
         for weight, _, source, start in run.terms:
             number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
-            moved = "" if start == run.first else f" {_span(range(start, start + run.count))}"
-            terms.append(f"{number}{'own' if source == layer else f'layer {source}'}{moved}")
+            whose = "own" if source == layer else f"layer {source}"
+            if start != run.first:
+                heads = _heads(range(start, start + run.count))
+                whose = f"own {heads}" if source == layer else f"layer {source}'s {heads}"
+            terms.append(number + whose)
         everyone = run.count == plan.shape.heads
         yield ("" if everyone else f"{_heads(range(run.first, run.first + run.count))} ") + " + ".join(terms)
 
@@ -111,3 +116,19 @@ def depth_words(depth: Depth) -> str:
             }
             return ", ".join([form, *(word for word, said in unusual.items() if said)])
     return "a residual stream"
+
+
+def layer_words(config: Architecture, plan: Plan) -> str:
+    """What a layer is made of, in a few words."""
+    if config.latent is not None:
+        heads = f"{config.n_heads} heads from a latent of {config.latent.width}"
+    else:
+        heads = f"{config.n_heads} heads of {config.width}"
+        heads += f" in groups of {config.group}" if config.group > 1 else ""
+    parts = [heads]
+    if plan.dynamic != "no":
+        parts.append(f"dynamic values ({plan.dynamic} form)")
+    if not plan.output_projection:
+        parts.append("no output projection")
+    parts.append(f"feed-forward of {config.d_ff}" if config.has_feed_forward(plan) else "no feed-forward")
+    return ", ".join(parts)

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from icl.tasks import Generator, Prompts, RegressionTask
+from theory.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
 from theory.mix import KINDS, Kind, Learned, Mix, Source, Term, total
-from theory.plan import NOTHING, Chain, Depth, DepthAttention, DepthAverage, Plan, Residual, Shape, plan
+from theory.plan import NOTHING, Plan, Shape, plan
 from theory.toy import Head, Heads
 
 

@@ -14,7 +14,7 @@ from theory.plan import Chain, DepthAttention, DepthAverage, Plan, built, learne
 
 
 @dataclass(frozen=True)
-class Projections:
+class Widths:
     """Output widths of what one layer's attention projects from its input; 0: not built.
 
     Under a latent, `key` is the decoupled rotary key and `value` the slices of the latent.
@@ -34,13 +34,13 @@ class Projections:
         return bool(self.query or self.key or self.value or self.query_gate)
 
 
-def projections(config: Architecture, plan: Plan) -> list[Projections]:
+def projections(config: Architecture, plan: Plan) -> list[Widths]:
     """Of every layer."""
     plan, width = config.attending(plan), config.width
     exist = built(plan)
     dynamic = plan.dynamic != "no"
 
-    def of_layer(layer: int) -> Projections:
+    def of_layer(layer: int) -> Widths:
         heads: dict[Kind, int] = {kind: len(exist.get((kind, layer), ())) for kind in KINDS}
         query, key, value = heads["q"] * config.group * width, heads["k"] * width, heads["v"] * width
         if config.latent is not None:
@@ -48,7 +48,7 @@ def projections(config: Architecture, plan: Plan) -> list[Projections]:
             key, value = config.latent.rope * bool(key), heads["v"] * config.latent.width // config.n_heads
         live = len(plan.live(layer))
         gates = dynamic * live * width
-        return Projections(query, key, value, gates * config.group, gates, attended=live * config.group * width)
+        return Widths(query, key, value, gates * config.group, gates, attended=live * config.group * width)
 
     return [of_layer(layer) for layer in range(1, config.n_layers + 1)]
 
@@ -136,7 +136,7 @@ def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
     """What every sublayer, and the last read, weighs against each other: sources, each a sum of neighbouring outputs.
 
     Output 0 is the embedding, output i that of sublayer i.  DenseFormer's sources are the layers' results; the outputs
-    that a layer adds stand for its result here.
+    that a layer adds stand for its result here, and within a layer what is new is the last source.
     """
     last = config.sublayers(plan)
     return [_sources(plan, after, last // config.n_layers) for after in range(last + 1)]
@@ -146,8 +146,10 @@ def _sources(plan: Plan, after: int, per_layer: int) -> list[range]:
     match plan.depth:
         case Chain():
             return [range(after, after + 1)]
-        case DepthAverage() if after and after % per_layer == 0:
-            return [range(1), *(range(i, i + per_layer) for i in range(1, after, per_layer))]
+        case DepthAverage():
+            summed = after - after % per_layer
+            sources = [range(1), *(range(i, i + per_layer) for i in range(1, summed, per_layer))]
+            return sources if summed == after else [*sources, range(summed + 1, after + 1)]
         case DepthAttention(block=block, window=window):
             sources = [range(1), *(range(i, min(i + block, after + 1)) for i in range(1, after + 1, block))]
             return sources if window is None else [sources[0], *sources[1:][-window:]]
@@ -155,8 +157,12 @@ def _sources(plan: Plan, after: int, per_layer: int) -> list[range]:
 
 
 def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
-    """How many sources each of `depth_reads` has."""
-    return tuple(len(sources) for sources in depth_reads(config, plan))
+    """How many sources every sublayer's read, and the last read, weigh: 1 where it reads a stream that is there."""
+    counts = [len(sources) for sources in depth_reads(config, plan)]
+    if isinstance(plan.depth, DepthAverage):
+        per_layer = config.sublayers(plan) // config.n_layers
+        counts = [1 if after % per_layer else count for after, count in enumerate(counts)]
+    return tuple(counts)
 
 
 def depth_memory(config: Architecture, plan: Plan) -> int:

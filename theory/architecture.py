@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from theory.depth import DepthAttention
 from theory.mix import Learned, Mix
-from theory.plan import ABSENT, DepthAttention, Plan, Shape
+from theory.plan import ABSENT, Plan, Shape
+from theory.sizes import field_problems
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class Architecture:
     copy_rank: int | None = None
 
     def __post_init__(self) -> None:
-        for problem in self._problems():
+        parts = [self, self.stem, *([self.latent] if self.latent else [])]
+        for problem in (*(p for part in parts for p in field_problems(part)), *self._problems()):
             raise ValueError(problem)
 
     @property
@@ -137,6 +140,9 @@ class Architecture:
             yield f"{self.n_heads} heads do not divide the width {self.d_model}"
         if self.n_heads % self.kv_heads:
             yield f"{self.kv_heads} key/value heads do not divide {self.n_heads} heads"
+        for name in ("rope_theta", "norm_eps"):
+            if getattr(self, name) < 0 or (name == "rope_theta" and not self.rope_theta):
+                yield f"{name} must not be negative, got {getattr(self, name)}"
         if not 0 <= self.dropout < 1:
             yield f"dropout must lie in [0, 1), got {self.dropout}"
         rotated = self.latent.rope if self.latent else self.width

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from theory.plan import ABSENT, Head, Plan, plan, problems
+from theory.plan import ABSENT, HeadPlan, Plan, plan, problems
 from theory.sizes import BadInput
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def combine(*plans: Plan) -> Plan:
         name: _changed(what, [_column(p, name, cells) for p in plans], _column(base, name, cells))
         for name, what in _PER_HEAD.items()
     }
-    live = {cell: Head(*parts) for cell, *parts in zip(cells, *columns.values(), strict=True)}
+    live = {cell: HeadPlan(*parts) for cell, *parts in zip(cells, *columns.values(), strict=True)}
     rows = range(1, shape.layers + 1)
     table = tuple(tuple(live.get((n, h), ABSENT) for h in range(1, shape.heads + 1)) for n in rows)
     made = replace(base, table=table, **whole)

@@ -51,10 +51,12 @@ def minimise(
     closed_form: float | None = None,
     max_iterations: int = 2000,
     until: Callable[[float], bool] | None = None,
+    after_start: Callable[[int, float], None] | None = None,
 ) -> Certificate:
     """The lowest loss found over A, B, K and W at the given rank.
 
-    `until(value)` ends the search early as soon as it is true for the best value so far.
+    `until(value)` ends the search early as soon as it is true for the best value so far; `after_start(i, value)` hears
+    of every start that is done, i of them so far, and of the lowest value.
     """
     check_sizes(loss.moments.d, loss.moments.n, loss.moments.sigma, rank)
     if starts < 1:
@@ -66,6 +68,8 @@ def minimise(
         value, weights, used = _descend(loss, _start(loss, rank, rng, symmetric=start % 2 == 0), max_iterations, until)
         evaluations += used
         found.append((value, weights))
+        if after_start is not None:
+            after_start(len(found), min(v for v, _ in found))
         if until is not None and until(value):
             break
     value, weights = min(found, key=lambda pair: pair[0])

@@ -66,7 +66,7 @@ class Mix:
         return Mix(tuple(t for t in merged.values() if t.weight != 0))
 
     def __sub__(self, other: Mix) -> Mix:
-        return self + -1 * other
+        return self + -other
 
     def __rmul__(self, factor: float | Learned) -> Mix:
         """A fixed weight times fixed weights, or a learned weight times bare sources; else TypeError."""
@@ -81,6 +81,15 @@ class Mix:
             elif factor != 0:
                 scaled.append(Term(factor * term.weight, term.source))
         return Mix(tuple(scaled))
+
+    def __mul__(self, factor: float | Learned) -> Mix:
+        return factor * self
+
+    def __truediv__(self, divisor: float) -> Mix:
+        return 1 / divisor * self
+
+    def __neg__(self) -> Mix:
+        return -1 * self
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.terms)) or "nothing"

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
 from ast import literal_eval
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
 from difflib import get_close_matches
 from inspect import signature
@@ -90,6 +92,10 @@ def resolve(text: str, shape: Shape) -> Plan:
 
 def _plan(part: str, shape: Shape) -> Plan:
     name, options = _parse(part)
+    if name.endswith(".py"):
+        raise BadName(f"{name}: name a function in it, as in {name}:mine")
+    if name in HEAD_KINDS:
+        raise BadName(f"{name} says what a model's heads are; here there is no model")
     if ".py:" in name:
         made = _call(name, _of_user(name), options, shape)
         if not isinstance(made, Plan):
@@ -111,10 +117,7 @@ def _of_user(name: str) -> Callable[..., Plan]:
     path, _, function = name.rpartition(":")
     if not Path(path).is_file():
         raise BadName(f"{path}: no such file")
-    try:
-        found = runpy.run_path(path)
-    except Exception as error:
-        raise BadName(f"{path}: {type(error).__name__}: {error}") from None
+    found = _guarded(path, lambda: runpy.run_path(path))
     if not callable(found.get(function)):
         raise BadName(f"{path} has no function {function!r}")
     return found[function]
@@ -123,26 +126,37 @@ def _of_user(name: str) -> Callable[..., Plan]:
 def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
     """make(first, **options), read from the text; whatever goes wrong in there becomes one line."""
     parameters = dict(list(signature(make).parameters.items())[1:])
-    options = {}
-    for option in re.findall(r"(?:[^,(]|\([^)]*\))+", text):
+    options: dict[str, object] = {}
+    found = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
+    if ",".join(found) != text:
+        raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
+    for option in found:
         key, _, value = option.partition("=")
+        if key.strip() in options:
+            raise BadName(f"{name}: {key.strip()} is given twice")
         if key.strip() not in parameters:
             takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
             raise BadName(f"{name} has no option {key!r}; {takes}")
         options[key.strip()] = _value(f"{name}: {key.strip()}", value, parameters[key.strip()].default)
+    return _guarded(name, lambda: make(first, **options))
+
+
+def _guarded(name: str, run: Callable[[], Any]) -> Any:
+    """Run what may be the user's own code: what it prints goes to standard error, what it raises is one line."""
     try:
-        return make(first, **options)
+        with redirect_stdout(sys.stderr):
+            return run()
     except ValueError as error:
         raise BadName(f"{name}: {error}") from None
-    except Exception as error:
-        raise BadName(f"{name}: {type(error).__name__}: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise BadName(f"{name}: {type(error).__name__} {error}".rstrip()) from None
 
 
 def _value(what: str, text: str, default: object) -> object:
     """A number of the default's type, or a tuple of numbers where the default is one."""
     try:
         value = literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     numbers = value if isinstance(value, tuple) and isinstance(default, tuple) else (value,)
     kinds, words = (int, "whole numbers") if isinstance(default, int | tuple) else (int | float, "numbers")

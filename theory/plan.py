@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from theory.depth import Chain, Depth, DepthAttention, DepthAverage, Residual, depth_problems
 from theory.mix import KINDS, NOTHING, Kind, Learned, Mix, Source, Term, k, q, total, v
-from theory.sizes import InvalidSize
+from theory.sizes import InvalidSize, field_problems
 
 # A user's plan needs no other import.
 __all__ = [
@@ -45,48 +46,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Residual:
-    """Every sublayer reads the sum of all outputs before it, the embedding included: the residual stream."""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Every sublayer reads only the output of the one before it: no residual stream."""
-
-
-@dataclass(frozen=True)
-class DepthAverage:
-    """DenseFormer (ResFormer, section 3.4): after every layer the stream becomes a learned sum of all layers' outputs.
-
-    X_n = what layer n makes of Y_{n-1}, residual connections included; Y_n = sum_{i=0..n} a_{n,i} X_i with X_0 the
-    embedding.  At the start a_{n,n} = 1 and the others are 0: a residual network.
-    """
-
-
-@dataclass(frozen=True)
-class DepthAttention:
-    """Attention Residuals: a sublayer reads a softmax-weighted sum of the outputs before it.
-
-    block      sublayers a block; outputs within a block are summed.  1 is the Full form.
-    score      softmax, or sigmoid without normalisation
-    query      learned: one vector a sublayer; input: that plus a matrix times the RMS-normed newest source; static: a
-               learned logit for every pair, which does not look at the outputs
-    key_norm   RMSNorm on the keys
-    window     read the embedding and only the newest `window` others
-    heads      parts of the width with a softmax of their own
-    """
-
-    block: int = 1
-    score: Literal["softmax", "sigmoid"] = "softmax"
-    query: Literal["learned", "input", "static"] = "learned"
-    key_norm: bool = True
-    window: int | None = None
-    heads: int = 1
-
-
-Depth = Residual | Chain | DepthAverage | DepthAttention
-
+STREAM = Residual()
 Dynamic = Literal["no", "initial", "revised"]
 
 
@@ -111,7 +71,7 @@ Segments = tuple[Mix, ...]
 
 
 @dataclass(frozen=True)
-class Head:
+class HeadPlan:
     """One head: its query, the segments it attends over, and what is added beside."""
 
     query: Mix
@@ -124,7 +84,7 @@ class Head:
         return bool(self.values)
 
 
-ABSENT = Head(NOTHING, (), (), NOTHING)
+ABSENT = HeadPlan(NOTHING, (), (), NOTHING)
 
 
 @dataclass(frozen=True)
@@ -137,13 +97,13 @@ class Plan:
     """
 
     shape: Shape
-    table: tuple[tuple[Head, ...], ...]
-    depth: Depth = Residual()
+    table: tuple[tuple[HeadPlan, ...], ...]
+    depth: Depth = STREAM
     dynamic: Dynamic = "no"
     feed_forward: bool = True
     output_projection: bool = True
 
-    def head(self, layer: int, head: int) -> Head:
+    def head(self, layer: int, head: int) -> HeadPlan:
         return self.table[layer - 1][head - 1]
 
     def live(self, layer: int) -> tuple[int, ...]:
@@ -162,7 +122,7 @@ def plan(
     keys: SegmentRule = k,
     values: SegmentRule = v,
     beside: Rule = lambda n, h: NOTHING,
-    depth: Depth = Residual(),
+    depth: Depth = STREAM,
     dynamic: Dynamic = "no",
     feed_forward: bool = True,
     output_projection: bool = True,
@@ -172,14 +132,18 @@ def plan(
     Raises ValueError, with the first of `problems(plan)`, if the rules make no sense together.
     """
 
-    def segments(mix: Mix | Segments) -> Segments:
-        return tuple(m for m in (mix if isinstance(mix, tuple) else (mix,)) if m.terms)
+    def sums(what: str, n: int, h: int, made: object) -> Segments:
+        mixes = tuple(made) if isinstance(made, tuple | list) else (made,)
+        if not all(isinstance(mix, Mix) for mix in mixes):
+            raise ValueError(f"layer {n}, head {h}: {what} must be sums of sources, one or a list, not {made!r}")
+        return tuple(mix for mix in mixes if mix.terms)
 
-    def head(n: int, h: int) -> Head:
-        attended = segments(values(n, h))
+    def head(n: int, h: int) -> HeadPlan:
+        attended = sums("values", n, h, values(n, h))
         if not attended:
             return ABSENT
-        return Head(queries(n, h), segments(keys(n, h)), attended, beside(n, h))
+        query, added = (sums(what, n, h, rule(n, h)) for what, rule in (("queries", queries), ("beside", beside)))
+        return HeadPlan(total(query), sums("keys", n, h, keys(n, h)), attended, total(added))
 
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)
@@ -191,7 +155,10 @@ def plan(
 
 def problems(plan: Plan) -> list[str]:
     """Why a plan makes no sense, a line each; empty if it does."""
-    return [*_problems_of_heads(plan), *_problems_of_layers(plan), *_problems_of_depth(plan.depth)]
+    if [len(row) for row in plan.table] != [plan.shape.heads] * plan.shape.layers:
+        return [f"the table does not have {plan.shape.layers} layers of {plan.shape.heads} heads"]
+    flags = field_problems(plan)
+    return [*flags, *_problems_of_heads(plan), *_problems_of_layers(plan), *depth_problems(plan.depth)]
 
 
 def _problems_of_heads(plan: Plan) -> Iterator[str]:
@@ -218,7 +185,7 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
     words = {"q": "queries", "k": "keys", "v": "values"}
     if source.kind != kind:
         yield f"{where}: {source} cannot stand among {words[kind]}"
-    if not (isinstance(source.layer, int) and isinstance(source.head, int)):
+    if not type(source.layer) is type(source.head) is int:
         yield f"{where}: {source} must name a layer and a head by whole numbers"
     if not 1 <= source.layer <= layer:
         what = "a later layer" if source.layer > layer else "a layer before the first"
@@ -232,8 +199,6 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
 
 
 def _problems_of_layers(plan: Plan) -> Iterator[str]:
-    if plan.dynamic not in ("no", "initial", "revised"):
-        yield f"dynamic values are 'no', 'initial' or 'revised', not {plan.dynamic!r}"
     for n, row in enumerate(plan.table, 1):
         lengths = {len(head.values) for head in row if head.live}
         if not lengths:
@@ -246,15 +211,6 @@ def _problems_of_layers(plan: Plan) -> Iterator[str]:
             yield f"layer {n}: dynamic values need every head"
         if not plan.output_projection and any(not head.live for head in row):
             yield f"layer {n}: without an output projection every head must have values"
-
-
-def _problems_of_depth(depth: Depth) -> Iterator[str]:
-    if isinstance(depth, DepthAttention):
-        numbers = {"block": depth.block, "heads": depth.heads}
-        numbers |= {} if depth.window is None else {"window": depth.window}
-        for name, value in numbers.items():
-            if not isinstance(value, int) or value < 1:
-                yield f"depth attention: {name} must be a whole number from 1, got {value}"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import fields
+from math import isfinite
 from numbers import Integral, Real
+from typing import Literal, get_args, get_origin, get_type_hints
 
 LARGEST = 10**9  # of d, n and sigma: beyond, float64 no longer tells the gaps from the losses
 
@@ -33,3 +37,18 @@ def _whole(value: object) -> bool:
 def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 24 else text[:20] + "..."
+
+
+def field_problems(made: object) -> Iterator[str]:
+    """What is wrong with the plain fields of a dataclass: types, and values that a `Literal` does not hold."""
+    hints = get_type_hints(type(made))
+    for field in fields(made):  # type: ignore[arg-type]
+        value, hint = getattr(made, field.name), hints[field.name]
+        if get_origin(hint) is Literal and value not in get_args(hint):
+            yield f"{field.name} must be one of {', '.join(map(str, get_args(hint)))}, got {_short(value)}"
+        elif hint is int and not _whole(value):
+            yield f"{field.name} must be a whole number, got {_short(value)}"
+        elif hint is bool and not isinstance(value, bool):
+            yield f"{field.name} must be true or false, got {_short(value)}"
+        elif hint is float and (isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value)):
+            yield f"{field.name} must be a finite number, got {_short(value)}"

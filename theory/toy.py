@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from theory.mix import Learned, Source
-from theory.plan import Chain, Plan, Residual
-from theory.plan import Head as PlanHead
+from theory.plan import Chain, HeadPlan, Plan, Residual
 from theory.sizes import BadInput
 
 
@@ -77,7 +76,7 @@ def toy_heads(plan: Plan) -> Heads:
     )
 
 
-def _pairs(h: int, head: PlanHead) -> Iterator[tuple[Source, Source]]:
+def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
     meet: dict[tuple[Source, Source], list[tuple[float | Learned, float | Learned]]] = {}
     for values, keys in zip(head.values, head.keys, strict=True):
         for value in values.terms:

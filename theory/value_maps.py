@@ -37,6 +37,7 @@ heads, and has no closed form here; `optimum` then minimises the exact loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from theory.plan import Plan
@@ -64,8 +65,20 @@ class Optimum:
     agreeing: int = 0
 
 
-def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int, *, starts: int = 12) -> Optimum:
-    """Of a two-layer plan at one task and rank.  Raises NotCovered if the toy says nothing of the plan."""
+def optimum(
+    plan: Plan,
+    d: int,
+    n: int,
+    sigma: float,
+    rank: int,
+    *,
+    starts: int = 12,
+    after_start: Callable[[int, float], None] | None = None,
+) -> Optimum:
+    """Of a two-layer plan at one task and rank; `starts` and `after_start` go to `theory.minimise`, where it is needed.
+
+    Raises NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning or too large.
+    """
     check_sizes(d, n, sigma, rank)
     heads = toy_heads(plan)
     zero = zero_loss(d, n, sigma)
@@ -88,7 +101,7 @@ def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int, *, starts: int 
     from theory.moments import PromptMoments
     from theory.population import PopulationLoss
 
-    found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), rank, starts=starts)
+    found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), rank, starts=starts, after_start=after_start)
     return Optimum(found.value, zero - found.value, None, "exact minimisation", found.starts, found.agreeing)
 
 

@@ -288,7 +288,7 @@ def attnres(shape: Shape) -> Plan:
 
 @_variant(ATTNRES, "Block AttnRes", "every sublayer reads a softmax over the outputs of blocks of sublayers")
 def attnres_block(shape: Shape, blocks: int = 8, size: int = 0) -> Plan:
-    """`size` sublayers a block; 0: as many as make `blocks` blocks of the two sublayers that a layer usually has."""
+    """`size` sublayers a block; 0: as few as make at most `blocks` blocks, at two sublayers a layer."""
     _at_least("blocks", blocks, 1)
     _at_least("size", size, 0)
     return plan(shape, depth=DepthAttention(block=size or ceil(2 * shape.layers / blocks)))

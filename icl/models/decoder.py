@@ -30,10 +30,20 @@ from theory.plan import Plan, learned
 class Decoder(nn.Module):
     """A Transformer of the given sizes under the given plan, its weights set from `seed` and their names.
 
-    Layer n of the plan is `layers[n - 1]`.  Raises ValueError, with the first of `misfits`, if the two do not fit.
+    Layer n of the plan is `layers[n - 1]`.  On the device `meta` the weights are left empty, for
+    `icl.models.initial.initialise` after they have been sharded (by `sublayers`) or moved.  Raises ValueError, with the
+    first of `misfits`, if the two do not fit.
     """
 
-    def __init__(self, config: Architecture, plan: Plan, *, seed: int = 0, std: float = 0.02) -> None:
+    def __init__(
+        self,
+        config: Architecture,
+        plan: Plan,
+        *,
+        seed: int = 0,
+        std: float = 0.02,
+        device: torch.device | str = "cpu",
+    ) -> None:
         super().__init__()
         for misfit in misfits(config, plan):
             raise ValueError(misfit)
@@ -46,10 +56,12 @@ class Decoder(nn.Module):
             self.layers = nn.ModuleList(layer_of(config, attending, n) for n in range(1, config.n_layers + 1))
             self.depth = depth_rule(config, plan)
             self.norm = norm(config, config.d_model)
-        self.to_empty(device="cpu")
-        self.learned = nn.ParameterDict({name: torch.tensor(start) for name, start in learned(attending).items()})
+            # Named so that no plan's name is a ParameterDict's own; of shape (1,), as FSDP2 wants.
+            self.learned = nn.ParameterDict({f"w_{name}": torch.empty(1) for name in learned(attending)})
         self.dropout = nn.Dropout(config.dropout)
-        initialise(self, seed, n_layers=config.n_layers, std=std)
+        if torch.device(device).type != "meta":
+            self.to_empty(device=device)
+            initialise(self, seed, std)
 
     @property
     def sublayers(self) -> list[nn.Module]:
@@ -86,7 +98,7 @@ class Decoder(nn.Module):
             width = config.latent.rope if config.latent else config.width
             rotation = Rotation(places, width, config.rope_theta)
         causal = config.mask == "causal" and padding is None
-        return Frame(visible, causal, rotation, dict(self.learned.items())), places
+        return Frame(visible, causal, rotation, {name[2:]: w for name, w in self.learned.items()}), places
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:

@@ -92,22 +92,33 @@ class AttentionDepth(nn.Module):
         return (state[0], *kept, out)
 
     def read(self, sublayer: int, state: State) -> Tensor:
-        v = torch.stack(state)  # (sources, batch, T, d)
-        logits = self._logits(sublayer, v)  # (sources, batch, T, heads), or (sources, 1, 1, heads)
+        logits = self._logits(sublayer, state)  # (sources, batch, T, heads), or (sources, 1, 1, heads)
         weights = logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
-        parts = v.unflatten(-1, (self.rule.heads, -1))
-        return (weights[..., None].to(v.dtype) * parts).sum(0).flatten(-2)
+        # One by one, not stacked: a backward pass then keeps the sources once, and not once for every read.
+        parts = (
+            (w[..., None].to(v.dtype) * v.unflatten(-1, (self.rule.heads, -1))).flatten(-2)
+            for w, v in zip(weights, state, strict=True)
+        )
+        return functools.reduce(torch.add, parts)
 
-    def _logits(self, sublayer: int, v: Tensor) -> Tensor:
+    def _logits(self, sublayer: int, state: State) -> Tensor:
+        """In float32 or better, as a softmax over time is computed."""
         if self.rule.query == "static":
             return self.logits[sublayer].T[:, None, None]
-        v = v.to(torch.promote_types(v.dtype, torch.float32))  # as a softmax over time is computed
-        keys = v if self.gain is None else rms_norm(v, v.shape[-1:], self.gain[sublayer].to(v.dtype), self.eps)
-        query = self.query[sublayer].to(v.dtype)
+        exact = torch.promote_types(state[-1].dtype, torch.float32)
+        query = self.query[sublayer].to(exact)
         if self.matrix is not None:
-            newest = rms_norm(v[-1], v.shape[-1:], None, self.eps)
-            query = query + newest @ self.matrix[sublayer].to(v.dtype).T
-        return (query * keys).unflatten(-1, (self.rule.heads, -1)).sum(-1)
+            newest = state[-1].to(exact)
+            query = query + rms_norm(newest, newest.shape[-1:], None, self.eps) @ self.matrix[sublayer].to(exact).T
+        if self.gain is not None:
+            query = query * self.gain[sublayer].to(exact)
+        return torch.stack([self._logit(query, v.to(exact)) for v in state])
+
+    def _logit(self, query: Tensor, v: Tensor) -> Tensor:
+        products = (query * v).unflatten(-1, (self.rule.heads, -1)).sum(-1)
+        if self.gain is None:
+            return products
+        return products * (v.square().mean(-1, keepdim=True) + self.eps).rsqrt()
 
 
 def depth_rule(config: Architecture, plan: Plan) -> ResidualDepth | AttentionDepth:

@@ -7,34 +7,41 @@ A parameter of a projection with fewer heads is the same slice of what the full 
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from icl.models.projections import HeadLinear, MergeLinear
+from theory.plan import learned
+
+if TYPE_CHECKING:
+    from icl.models.decoder import Decoder
 
 
 def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
     """Standard normal numbers, float32 on the CPU, that depend on nothing but these three."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-    return torch.randn(shape, generator=generator)
+    return torch.randn(shape, generator=generator, dtype=torch.float32)
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, seed: int, *, n_layers: int, std: float = 0.02) -> None:
-    """Fill every parameter but learned mixing weights, which hold their starting values.
+def initialise(model: Decoder, seed: int, std: float = 0.02) -> None:
+    """Fill every parameter of a decoder.
 
     Matrices and embeddings are normal with deviation `std`, those that write to the residual stream with
     std / sqrt(2 n_layers); biases are 0, gains 1.  Depth attention starts at zero queries, which makes it a PreNorm
-    network; depth averaging starts at the newest output alone.
+    network; depth averaging starts at the newest output alone; learned mixing weights start where the plan says.
     """
+    starts = {f"learned.w_{name}": start for name, start in learned(model.plan).items()}
     for prefix, module in model.named_modules():
         for short, parameter in module.named_parameters(recurse=False):
             name = f"{prefix}.{short}" if prefix else short
-            if prefix.endswith("learned"):
-                continue
-            parameter.copy_(_start(module, name, parameter, seed, n_layers, std))
+            if name in starts:
+                parameter.fill_(starts[name])
+            else:
+                parameter.copy_(_start(module, name, parameter, seed, model.config.n_layers, std))
 
 
 def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, n_layers: int, std: float) -> Tensor:

@@ -13,7 +13,8 @@ class Rotation:
     """
 
     def __init__(self, positions: Tensor, width: int, theta: float) -> None:
-        rates = theta ** (torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / -width)
+        exact = torch.float32 if positions.device.type == "mps" else torch.float64  # which has no float64
+        rates = theta ** (torch.arange(0, width, 2, device=positions.device, dtype=exact) / -width)
         angles = (positions[..., None] * rates)[..., None, :, :]  # (1 or batch, [head,] T, width / 2)
         self.cos, self.sin = angles.cos(), angles.sin()
 

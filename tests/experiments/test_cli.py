@@ -104,7 +104,7 @@ def test_variants_are_listed(capsys):
         ("predict attnres --d 3 --n 8 --sigma 0.3", "it has no depth rule"),
         ("predict skipv1 --d 3 --n 8 --sigma 0.3 --heads 1", "leaves no head to skip among 1 value heads"),
         ("predict skipv1 --d 3 --n 8 --sigma 0.3 --heads 0", "heads must be a whole number from 1, got 0"),
-        ("predict shared-keys --d 40 --n 8 --sigma 0.3", "minimising it takes d <= 16"),
+        ("predict shared-keys --d 40 --n 8 --sigma 0.3", "minimising it takes d <= 10"),
         ("describe llama", "unknown preset 'llama'; did you mean llama-"),
         ("describe llama-350m --variant nope.py:mine", "nope.py: no such file"),
         ("describe llama-350m --variant skipv1:ratio=2", "ratio must lie in [0, 1], got 2"),

@@ -203,7 +203,7 @@ class Attentions:
             made.kv_heads,
             project,
             lambda queries, keys: score(made, queries, keys),
-            lambda name: self.w[f"learned.{name}"],
+            lambda name: self.w[f"learned.w_{name}"],
         )
 
     def heads(self, n: int) -> list[Tensor]:

@@ -97,7 +97,7 @@ class Naive:
 
     def mix(self, mix, g=0):
         def weight(w):
-            return self.w[f"learned.{w.name}"] if isinstance(w, Learned) else w
+            return self.w[f"learned.w_{w.name}"] if isinstance(w, Learned) else w
 
         return sum(weight(t.weight) * self.sources[t.source.kind, t.source.layer, t.source.head, g] for t in mix.terms)
 

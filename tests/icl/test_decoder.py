@@ -286,7 +286,7 @@ def by_hand(own, kind: str, n: int, config: dict[int, torch.Tensor], learned):
         source = {h: 1 if h > len(heads) // 2 else n for h in heads}
     out = torch.stack([config[source[h]][:, h - 1] for h in heads], dim=1)
     if own is learned_mix_per_head and kind == "value" and n > 1:
-        out = out + torch.stack([learned[f"first_{n}_{h}"] * config[1][:, h - 1] for h in heads], dim=1)
+        out = out + torch.stack([learned[f"w_first_{n}_{h}"] * config[1][:, h - 1] for h in heads], dim=1)
     return out
 
 
@@ -365,6 +365,12 @@ def test_other_shapes_and_longer_inputs_are_refused():
         ({"d_model": 0}, "d_model must be at least 1"),
         ({"d_ff": -1}, "d_ff must not be negative"),
         ({"head_dim": 0, "n_heads": 5}, "5 heads do not divide the width 24"),
+        ({"d_model": 24.0}, "d_model must be a whole number, got 24.0"),
+        ({"mask": "causl"}, "mask must be one of causal, none, context, got causl"),
+        ({"norm": "rmsnorm"}, "norm must be one of rms, layer, none, got rmsnorm"),
+        ({"gated": 1}, "gated must be true or false"),
+        ({"rope_theta": -1.0}, "rope_theta must not be negative"),
+        ({"latent": Latent(12.0, 4)}, "width must be a whole number, got 12.0"),
         ({"n_kv_heads": 3}, "3 key/value heads do not divide 4 heads"),
         ({"dropout": 1.0}, "dropout must lie in"),
         ({"head_dim": 5}, "rotary positions need an even width, got 5"),

@@ -86,10 +86,15 @@ def test_limits_of_the_variants_are_each_other(shape):
         ({"values": lambda n, h: Learned("a b", 1) * v(n, h)}, "must be an identifier, got 'a b'"),
         ({"values": lambda n, h: Learned("a", h) * v(n, h)}, "the learned weight a has two starting values"),
         ({"values": lambda n, h: v(n / 2, h)}, "v(0.5, 1) must name a layer and a head by whole numbers"),
-        ({"depth": DepthAttention(heads=1.5)}, "heads must be a whole number from 1, got 1.5"),
+        ({"depth": DepthAttention(heads=1.5)}, "heads must be a whole number, got 1.5"),
+        ({"depth": DepthAttention(score="hard")}, "score must be one of softmax, sigmoid, got hard"),
+        ({"depth": DepthAttention}, "a depth rule is one of Residual(), Chain()"),
+        ({"feed_forward": "no"}, "feed_forward must be true or false, got no"),
+        ({"values": lambda n, h: 3}, "layer 1, head 1: values must be sums of sources, one or a list, not 3"),
+        ({"queries": lambda n, h: None}, "layer 1, head 1: queries must be sums of sources"),
         ({"depth": DepthAttention(block=0)}, "block must be a whole number from 1, got 0"),
         ({"depth": DepthAttention(window=0)}, "window must be a whole number from 1, got 0"),
-        ({"dynamic": "often"}, "dynamic values are 'no', 'initial' or 'revised', not 'often'"),
+        ({"dynamic": "often"}, "dynamic must be one of no, initial, revised, got often"),
         (
             {"dynamic": "revised", "values": lambda n, h: NOTHING if h == 2 else v(n, h)},
             "layer 1: dynamic values need every head",
@@ -195,3 +200,12 @@ def test_plans_are_data():
     assert learned(VARIANTS["resformer-learned"].make(shape)) == dict.fromkeys(
         ("own_2", "first_2", "own_3", "first_3"), 0.5
     )
+
+
+def test_sums_can_be_written_either_way_round():
+    assert v(1, 1) * 0.5 == 0.5 * v(1, 1) == v(1, 1) / 2 == -(-0.5 * v(1, 1))
+    assert plan(Shape(2, 1), values=lambda n, h: [v(n, h)]) == vanilla(Shape(2, 1))
+
+
+def test_a_table_of_another_size_is_a_problem():
+    assert problems(replace(vanilla(Shape(2, 2)), table=())) == ["the table does not have 2 layers of 2 heads"]
