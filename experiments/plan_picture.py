@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from experiments.plan_text import MAPS, TITLES, depth_words, shown_maps
+from experiments.plan_text import MAPS, TITLES, depth_words, layer_words, shown_maps
 from theory.accounting import depth_reads
 from theory.architecture import Architecture
 from theory.mix import Learned, Mix, Term
@@ -31,7 +31,7 @@ def draw(config: Architecture, plan: Plan, title: str) -> Figure:
     height = min(9.0, 2.2 + 0.24 * layers)
     widths = [*(min(6.0, max(2.8, 1.6 + 0.22 * heads)) for _ in maps), max(3.4, min(6.0, height))]
     fig = Figure(figsize=(sum(widths) + 0.6, height + 0.9), layout="constrained")
-    fig.suptitle(title, fontsize=10, x=0.01, ha="left")
+    fig.suptitle(f"{title}: {layer_words(config, plan)}", fontsize=10, x=0.01, ha="left")
     axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
     for axis, name in zip(axes, maps, strict=False):
         _heads(axis, config, plan, name)
@@ -103,9 +103,12 @@ def _shade(source: int, layers: int) -> tuple[float, float, float]:
 
 def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
     reads = depth_reads(config, plan)
+    per_layer = config.sublayers(plan) // config.n_layers
     for row, sources in enumerate(reads, 1):
         for source in sources:
-            new = isinstance(plan.depth, DepthAverage) and len(sources) > 1 and len(source) < len(sources[1])
+            # DenseFormer sums once a layer; what a layer has put out since then is added as it is.
+            within = row <= per_layer or ((row - 1) % per_layer and source is sources[-1])
+            new = isinstance(plan.depth, DepthAverage) and within
             look = SUMMED if new else _look(plan, len(sources))
             corner = (source.start - 0.5 + INSET, row - 0.5 + INSET)
             size = (len(source) - 2 * INSET, 1 - 2 * INSET)
@@ -130,7 +133,8 @@ def _look(plan: Plan, sources: int) -> dict[str, Any]:
 def _legend(plan: Plan) -> list[Patch]:
     """What the picture holds, and nothing else."""
     heads = [(n, h, plan.head(n, h)) for n, h in plan.shape.cells()]
-    shown = [(n, h, mix) for n, h, head in heads for name in shown_maps(plan) for mix in MAPS[name](head)]
+    reads = [MAPS[name] for name in shown_maps(plan)]
+    shown = [(n, h, mix) for n, h, head in heads for read in reads for mix in read(head)]
     terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
     several = isinstance(plan.depth, DepthAttention)
     content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[union-attr]
@@ -142,7 +146,7 @@ def _legend(plan: Plan) -> list[Patch]:
         (any(t.source.head != h for _, h, t in terms), "after a colon: the head", clear),
         (any(len(mix.terms) > 1 for *_, mix in shown), "side by side: a sum, as wide as its weights", clear),
         (any(len(head.values) > 1 for *_, head in heads), "one above the other: both attended over", clear),
-        (any(not MAPS[name](head) for *_, head in heads for name in shown_maps(plan)), "no head, or nothing", dotted),
+        (any(not read(head) for *_, head in heads for read in reads), "no head, or nothing", dotted),
         (_learns(plan, terms), "a learned weight", LEARNED),
         (several, content, _look(plan, 2)),
         (not several, "outputs, summed", SUMMED),

@@ -123,7 +123,7 @@ def layer_words(config: Architecture, plan: Plan) -> str:
     if config.latent is not None:
         heads = f"{config.n_heads} heads from a latent of {config.latent.width}"
     else:
-        heads = f"{config.n_heads} heads of {config.width}"
+        heads = f"{config.n_heads} head{'s' if config.n_heads > 1 else ''} of {config.width}"
         heads += f" in groups of {config.group}" if config.group > 1 else ""
     parts = [heads]
     if plan.dynamic != "no":

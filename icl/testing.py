@@ -67,7 +67,17 @@ def toy_cases(draw: st.DrawFn, max_d: int = 5, max_n: int = 7, max_batch: int = 
     return ToyCase(task, prompts, heads, *(numbers.normal(shape, torch.float64) for shape in shapes))
 
 
-DEPTHS: list[Depth] = [Residual(), Chain(), DepthAverage(), DepthAttention(), DepthAttention(block=3, window=2)]
+DEPTHS: list[Depth] = [
+    Residual(),
+    Chain(),
+    DepthAverage(),
+    DepthAttention(),
+    DepthAttention(block=3, window=2),
+    DepthAttention(score="sigmoid", key_norm=False),
+    DepthAttention(query="input", block=2),
+    DepthAttention(query="static", heads=2),
+    DepthAttention(heads=5),
+]
 
 
 @st.composite
@@ -83,7 +93,10 @@ def mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> M
 
 @st.composite
 def plans(draw: st.DrawFn, max_layers: int = 3, max_heads: int = 3, depths: list[Depth] = DEPTHS) -> Plan:
-    """Any plan: sums and concatenations over all earlier layers, heads left out, terms beside, every depth rule."""
+    """Any plan: sums and concatenations over all earlier layers, heads left out, terms beside, every kind of depth rule.
+
+    For widths that 2 and 5 divide.
+    """
     shape = Shape(draw(st.integers(1, max_layers)), draw(st.integers(1, max_heads)))
     lists = {n: draw(st.integers(1, 2)) for n in range(1, shape.layers + 1)}
     absent = {cell for cell in shape.cells() if cell[1] > 1 and draw(st.integers(0, 4)) == 0}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
@@ -68,12 +68,29 @@ class Naive:
                 return stream
             case Chain():
                 return outputs[-1]
-            case DepthAttention(block=block, window=window):
+            case DepthAttention(block=block, window=window) as rule:
                 blocks = [sum(outputs[i : i + block]) for i in range(1, len(outputs), block)]
                 v = [outputs[0], *(blocks if window is None else blocks[-window:])]
-                gain, query = self.w["depth.gain"][step], self.w["depth.query"][step]
-                logits = torch.stack([(rms(x, gain, self.config.norm_eps) * query).sum(-1) for x in v])
-                return sum(a[..., None] * x for a, x in zip(logits.softmax(0), v, strict=True))
+                return self.over_depth(rule, step, v)
+
+    def over_depth(self, rule, step, v):
+        size = v[0].shape[-1] // rule.heads
+        parts = []
+        for m in range(rule.heads):
+            part = slice(m * size, (m + 1) * size)
+            logits = torch.stack([self.logit(rule, step, x, v[-1], i, m, part) for i, x in enumerate(v)])
+            weights = logits.exp() / logits.exp().sum(0) if rule.score == "softmax" else 1 / (1 + (-logits).exp())
+            parts.append(sum(a[..., None] * x[..., part] for a, x in zip(weights, v, strict=True)))
+        return torch.cat(parts, -1)
+
+    def logit(self, rule, step, x, newest, i, m, part):
+        if rule.query == "static":
+            return self.w[f"depth.logits.{step}"][m, i].expand(x.shape[:2])
+        query, eps = self.w["depth.query"][step], self.config.norm_eps
+        if rule.query == "input":
+            query = query + rms(newest, 1, eps) @ self.w["depth.matrix"][step].T
+        key = rms(x, self.w["depth.gain"][step], eps) if rule.key_norm else x
+        return (query * key)[..., part].sum(-1)
 
     def attention(self, n, x):
         prefix = f"layers.{n - 1}.attention"
@@ -153,8 +170,7 @@ def test_a_changed_weight_is_noticed(plan, data):
     h = data.draw(st.sampled_from(plan.live(n)))
     head = plan.head(n, h)
     first = head.values[0].terms[0]
-    if isinstance(first.weight, Learned):
-        return
+    assume(not isinstance(first.weight, Learned))
     changed = replace(head.values[0], terms=(replace(first, weight=first.weight + 1), *head.values[0].terms[1:]))
     other = replace(head, values=(changed, *head.values[1:]))
     row = tuple(other if i == h else old for i, old in enumerate(plan.table[n - 1], 1))

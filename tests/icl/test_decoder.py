@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from icl.models.decoder import Decoder
+from icl.models.initial import initialise
 from icl.testing import check_identity
 from theory.accounting import depth_sources, flops, parameters, total_parameters
 from theory.architecture import Architecture, Latent, Patches, Tokens, Vectors, misfits
@@ -166,6 +167,35 @@ def test_variants_start_from_the_same_weights(name):
         assert torch.equal(full, value), key
         compared += 1
     assert compared >= 10
+
+
+def test_deviations_of_the_initial_weights():
+    """`std`, and std / sqrt(2 layers) for what writes to the residual stream."""
+    config = replace(LLAMA, d_model=96, head_dim=24, d_ff=200, n_layers=8)
+    weights = Decoder(config, resolve("vanilla", config.shape), std=0.02).state_dict()
+    for name, std in (("attention.projections.key", 0.02), ("attention.output", 0.005), ("feed_forward.down", 0.005)):
+        found = weights[f"layers.0.{name}.weight"].std()
+        assert found == pytest.approx(std, rel=0.05)
+
+
+def test_learned_weights_start_where_the_plan_says_whatever_their_names():
+    def mine(n, h):
+        return v(n, h) if n == 1 else Learned("values", 1) * v(n, h) + Learned("forward", 0.25) * v(1, h)
+
+    model = Decoder(LLAMA, plan(LLAMA.shape, values=mine))
+    assert {name: w.detach().item() for name, w in model.learned.items()} == {"w_values": 1.0, "w_forward": 0.25}
+    assert model(some_input(LLAMA)).isfinite().all()
+
+
+def test_weights_can_be_made_after_the_model():
+    """On the meta device first, as sharding wants: the same weights as at once."""
+    chosen = resolve("resformer-learned", LLAMA.shape)
+    late = Decoder(LLAMA, chosen, seed=2, device="meta")
+    assert all(p.is_meta for p in late.parameters())
+    late.to_empty(device="cpu")
+    initialise(late, seed=2)
+    at_once = Decoder(LLAMA, chosen, seed=2).state_dict()
+    assert all(torch.equal(value, at_once[name]) for name, value in late.state_dict().items())
 
 
 def test_seeds_and_names_decide_the_weights():
