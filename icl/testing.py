@@ -93,7 +93,7 @@ def mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> M
 
 @st.composite
 def plans(draw: st.DrawFn, max_layers: int = 3, max_heads: int = 3, depths: list[Depth] = DEPTHS) -> Plan:
-    """Any plan: sums and concatenations over all earlier layers, heads left out, terms beside, every kind of depth rule.
+    """Any plan: sums and concatenations over earlier layers, heads left out, terms beside, every kind of depth rule.
 
     For widths that 2 and 5 divide.
     """

@@ -17,7 +17,7 @@ PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     for target in re.findall(r"\]\(([^)#]+)\)", PAGES[name]):
-        assert (ROOT / target).exists(), target
+        assert target.startswith("https://") or (ROOT / target).exists(), target
 
 
 def test_the_variants_table_is_what_the_command_prints(capsys):
