@@ -142,8 +142,11 @@ def plan(
         attended = sums("values", n, h, values(n, h))
         if not attended:
             return ABSENT
-        query, added = (sums(what, n, h, rule(n, h)) for what, rule in (("queries", queries), ("beside", beside)))
-        return HeadPlan(total(query), sums("keys", n, h, keys(n, h)), attended, total(added))
+        query, added = queries(n, h), beside(n, h)
+        for what, mix in (("queries", query), ("beside", added)):
+            if not isinstance(mix, Mix):
+                raise ValueError(f"layer {n}, head {h}: {what} must be a sum of sources, not {mix!r}")
+        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, added)
 
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)

@@ -91,7 +91,7 @@ def test_limits_of_the_variants_are_each_other(shape):
         ({"depth": DepthAttention}, "a depth rule is one of Residual(), Chain()"),
         ({"feed_forward": "no"}, "feed_forward must be true or false, got no"),
         ({"values": lambda n, h: 3}, "layer 1, head 1: values must be sums of sources, one or a list, not 3"),
-        ({"queries": lambda n, h: None}, "layer 1, head 1: queries must be sums of sources"),
+        ({"queries": lambda n, h: None}, "layer 1, head 1: queries must be a sum of sources, not None"),
         ({"depth": DepthAttention(block=0)}, "block must be a whole number from 1, got 0"),
         ({"depth": DepthAttention(window=0)}, "window must be a whole number from 1, got 0"),
         ({"dynamic": "often"}, "dynamic must be one of no, initial, revised, got often"),
