@@ -77,7 +77,7 @@ def test_describe_counts_and_draws(tmp_path, capsys):
 def test_every_variant_can_be_described(name, capsys):
     assert main(["describe", "llama-60m", "--variant", name, "--dtype", "fp32"]) == 0
     out = capsys.readouterr().out
-    assert f"llama-60m under {name}" in out
+    assert f") under {name}\n" in out
     assert "  8 " in out  # the last layer's row
 
 
