@@ -59,8 +59,8 @@ def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
 
 
 def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
-    """Where each term of a sum begins in its cell, and how wide it is: the shares of the weights."""
-    sizes = [abs(t.weight.start if isinstance(t.weight, Learned) else t.weight) or 1.0 for t in mix.terms]
+    """Where each term of a sum begins in its cell, and how wide it is: by the weights' shares, a learned one being 1."""
+    sizes = [1.0 if isinstance(t.weight, Learned) else abs(t.weight) for t in mix.terms]
     begin = 0.0
     for size, term in zip(sizes, mix.terms, strict=True):
         yield begin, size / sum(sizes), term
@@ -144,7 +144,11 @@ def _legend(plan: Plan) -> list[Patch]:
         (True, "the layer's own", {"facecolor": OWN}),
         (any(t.source.layer != n for n, _, t in terms), "an earlier layer's (layer 1 darkest)", {"facecolor": FIRST}),
         (any(t.source.head != h for _, h, t in terms), "after a colon: the head", clear),
-        (any(len(mix.terms) > 1 for *_, mix in shown), "side by side: a sum, as wide as its weights", clear),
+        (
+            any(len(mix.terms) > 1 for *_, mix in shown),
+            "side by side: a sum, as wide as its weights (learned: 1)",
+            clear,
+        ),
         (any(len(head.values) > 1 for *_, head in heads), "one above the other: both attended over", clear),
         (any(not read(head) for *_, head in heads for read in reads), "no head, or nothing", dotted),
         (_learns(plan, terms), "a learned weight", LEARNED),
