@@ -59,7 +59,7 @@ def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
 
 
 def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
-    """Where each term of a sum begins in its cell, and how wide it is: by the weights' shares, a learned one being 1."""
+    """Where each term of a sum begins in its cell and how wide it is: its weight's share, a learned one being 1."""
     sizes = [1.0 if isinstance(t.weight, Learned) else abs(t.weight) for t in mix.terms]
     begin = 0.0
     for size, term in zip(sizes, mix.terms, strict=True):
