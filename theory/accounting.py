@@ -189,7 +189,8 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
     Under a latent, its slices count as values and the decoupled rotary keys as keys.  Dynamic values cache their key
     gates beside the values.
     """
-    attended = [life.source for life in lifetimes(config.attending(plan)) if life.cached]
+    attending = config.attending(plan)
+    attended = [life.source for life in lifetimes(attending) if life.cached]
 
     def heads(kind: Kind, layer: int) -> int:
         return sum(source.kind == kind and source.layer == layer for source in attended)
@@ -199,7 +200,6 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
         piece, rope = config.latent.width // config.n_heads, config.latent.rope
         keys = tuple(rope * bool(heads("k", n)) for n in layers)
         return CachedNumbers(keys, tuple(piece * heads("v", n) for n in layers))
-    attending = config.attending(plan)
     gates = [len(attending.live(n)) * (plan.dynamic != "no") for n in layers]
     keys = tuple(config.width * heads("k", n) for n in layers)
     return CachedNumbers(keys, tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers))

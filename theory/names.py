@@ -63,18 +63,13 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
         raise BadName(_unknown("preset", preset, PRESETS))
     known = PRESETS[preset]
     config, parts = known.architecture, (known.variant if variant is None else variant).split("+")
-    try:
-        kinds = [part for part in map(_parse, parts) if part[0] in HEAD_KINDS]
-        if len(kinds) > 1:
-            raise BadName(f"{' and '.join(name for name, _ in kinds)} both say what the heads are")
-        for name, options in kinds:
-            config = _call(name, HEAD_KINDS[name], options, config)
-        made_of = [part for part in parts if _parse(part)[0] not in HEAD_KINDS]
-        chosen = resolve("+".join(made_of) or "vanilla", config.shape)
-    except BadName:
-        raise
-    except ValueError as error:
-        raise BadName(str(error)) from None
+    kinds = [part for part in map(_parse, parts) if part[0] in HEAD_KINDS]
+    if len(kinds) > 1:
+        raise BadName(f"{' and '.join(name for name, _ in kinds)} both say what the heads are")
+    for name, options in kinds:
+        config = _call(name, HEAD_KINDS[name], options, config)
+    others = [part for part in parts if _parse(part)[0] not in HEAD_KINDS]
+    chosen = resolve("+".join(others) or "vanilla", config.shape)
     for misfit in misfits(config, chosen):
         raise BadName(misfit)
     return config, chosen
