@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Any
 
 from experiments.plan_text import SKETCH_KEY, TITLES, depth_words, layer_words, rules, shown_maps, sketch
-from theory.accounting import cache, depth_memory, depth_sources, flops, parameters, total_parameters
+from theory.accounting import cache, depth_memory, flops, parameters, total_parameters
 from theory.architecture import Architecture
-from theory.names import model
+from theory.names import BadName, model
 from theory.plan import Plan
 from theory.presets import PRESETS
 from theory.variants import VARIANTS
@@ -39,25 +39,28 @@ def description(
         "cache_bytes_by_layer": {"keys": [n * size for n in kept.keys], "values": [n * size for n in kept.values]},
         "context": over,
         "flops_per_token": flops(config, plan, over),
-        "depth_vectors": max(depth_sources(config, plan)),
+        "depth_vectors": depth_memory(config, plan) // config.d_model,
         "depth_bytes_per_token": depth_memory(config, plan) * size,
-        "saved": _saved(preset, config, plan),
+        "saved": _saved(_costs(*model(preset, "vanilla")), _costs(config, plan)),
         "plan": {name: rules(plan, name) for name in shown_maps(plan)},
         "depth": depth_words(plan.depth),
         "layer": layer_words(config, plan),
     }
 
 
-def _saved(preset: str, config: Architecture, plan: Plan) -> dict[str, float]:
-    """Shares of vanilla's parameters and caches that this model does without; negative where it needs more."""
-    base, vanilla = model(preset, "vanilla")
-    before, after = cache(base, vanilla), cache(config, plan)
+def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
+    kept = cache(config, plan)
     return {
-        "parameters": 1 - total_parameters(config, plan) / total_parameters(base, vanilla),
-        "cache": 1 - after.total / before.total,
-        "key_cache": 1 - sum(after.keys) / sum(before.keys),
-        "value_cache": 1 - sum(after.values) / sum(before.values),
+        "parameters": total_parameters(config, plan),
+        "cache": kept.total,
+        "key_cache": sum(kept.keys),
+        "value_cache": sum(kept.values),
     }
+
+
+def _saved(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
+    """The share of each cost that the second model does without; negative where it needs more."""
+    return {name: 1 - after[name] / before[name] for name in before}
 
 
 def print_description(about: dict[str, Any], plan: Plan) -> None:
@@ -94,19 +97,18 @@ def variant_rows(preset: str) -> list[dict[str, Any]]:
 
     A variant that has no meaning there has None for its costs.  Raises theory.names.BadName for an unknown preset.
     """
-    base, vanilla = model(preset, "vanilla")
+    vanilla = _costs(*model(preset, "vanilla"))
     rows: list[dict[str, Any]] = []
     for name, variant in VARIANTS.items():
         row = {field: getattr(variant, field) for field in ("name", "paper", "place", "changes")}
         try:
             config, plan = model(preset, name)
-        except ValueError:
+        except BadName:
             rows.append({**row, "parameters": None, "cache": None, "depth_vectors": None})
             continue
-        parameters_now = total_parameters(config, plan) / total_parameters(base, vanilla) - 1
-        cache_now = cache(config, plan).total / cache(base, vanilla).total - 1
-        vectors = max(depth_sources(config, plan))
-        rows.append({**row, "parameters": parameters_now, "cache": cache_now, "depth_vectors": vectors})
+        saved = _saved(vanilla, _costs(config, plan))
+        changes = {name: 0 - saved[name] for name in ("parameters", "cache")}
+        rows.append({**row, **changes, "depth_vectors": depth_memory(config, plan) // config.d_model})
     return rows
 
 

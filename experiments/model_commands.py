@@ -18,16 +18,18 @@ def predict(options: argparse.Namespace) -> int:
     from theory.names import resolve
     from theory.plan import Shape
     from theory.sizes import check_sizes
-    from theory.value_maps import optimum
+    from theory.value_maps import STARTS, closed_form, minimised
 
     check_sizes(options.d, options.n, options.sigma)
     rank = skipv1.best_mha_rank(options.d) if options.rank is None else options.rank
     task = (options.d, options.n, options.sigma, rank)
     reference = asdict(skipv1.loss_gap(*task))
-    chosen, starts = resolve(options.plan, Shape(2, options.heads)), 12
-    with progress("minimising", starts) as at:
-        at(0)
-        found = optimum(chosen, *task, starts=starts, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
+    chosen = resolve(options.plan, Shape(2, options.heads))
+    found = closed_form(chosen, *task)
+    if found is None:
+        with progress("minimising", STARTS) as at:
+            at(0)
+            found = minimised(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
     result: dict[str, Any] = {"plan": options.plan, **asdict(found), **reference, "paper_bound": None}
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))

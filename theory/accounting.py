@@ -167,8 +167,7 @@ def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
 
 def depth_memory(config: Architecture, plan: Plan) -> int:
     """Numbers a token that the depth rule keeps alive at most: d for a residual stream, O(Ld) Full, O(Nd) Block."""
-    kept = config.n_layers + 1 if isinstance(plan.depth, DepthAverage) else max(depth_sources(config, plan))
-    return kept * config.d_model
+    return max(depth_sources(config, plan)) * config.d_model
 
 
 @dataclass(frozen=True)

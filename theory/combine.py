@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from theory.plan import ABSENT, HeadPlan, Plan, plan, problems
+from theory.plan import ABSENT, HeadPlan, Plan, checked, plan
 from theory.sizes import BadInput
 
 T = TypeVar("T")
@@ -44,10 +44,7 @@ def combine(*plans: Plan) -> Plan:
     live = {cell: HeadPlan(*parts) for cell, *parts in zip(cells, *columns.values(), strict=True)}
     rows = range(1, shape.layers + 1)
     table = tuple(tuple(live.get((n, h), ABSENT) for h in range(1, shape.heads + 1)) for n in rows)
-    made = replace(base, table=table, **whole)
-    for problem in problems(made):
-        raise ValueError(problem)
-    return made
+    return checked(replace(base, table=table, **whole))
 
 
 def _column(plan: Plan, name: str, cells: Sequence[tuple[int, int]]) -> tuple[object, ...]:

@@ -63,12 +63,12 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
         raise BadName(_unknown("preset", preset, PRESETS))
     known = PRESETS[preset]
     config, parts = known.architecture, (known.variant if variant is None else variant).split("+")
-    kinds = [part for part in map(_parse, parts) if part[0] in HEAD_KINDS]
+    kinds = [part for part in parts if _parse(part)[0] in HEAD_KINDS]
     if len(kinds) > 1:
-        raise BadName(f"{' and '.join(name for name, _ in kinds)} both say what the heads are")
-    for name, options in kinds:
+        raise BadName(f"{' and '.join(_parse(kind)[0] for kind in kinds)} both say what the heads are")
+    for name, options in map(_parse, kinds):
         config = _call(name, HEAD_KINDS[name], options, config)
-    others = [part for part in parts if _parse(part)[0] not in HEAD_KINDS]
+    others = [part for part in parts if part not in kinds]
     chosen = resolve("+".join(others) or "vanilla", config.shape)
     for misfit in misfits(config, chosen):
         raise BadName(misfit)
@@ -77,10 +77,9 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
 
 def resolve(text: str, shape: Shape) -> Plan:
     """The plan that `text` names for a shape.  Raises BadName."""
+    plans = [_plan(part, shape) for part in text.split("+")]
     try:
-        return combine(*(_plan(part, shape) for part in text.split("+")))
-    except BadName:
-        raise
+        return combine(*plans)
     except ValueError as error:
         raise BadName(str(error)) from None
 

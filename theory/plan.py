@@ -20,12 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
 from theory.depth import Chain, Depth, DepthAttention, DepthAverage, Residual, depth_problems
 from theory.mix import KINDS, NOTHING, Kind, Learned, Mix, Source, Term, k, q, total, v
-from theory.sizes import InvalidSize, field_problems
+from theory.sizes import at_least, field_problems
 
 # A user's plan needs no other import.
 __all__ = [
@@ -58,9 +59,8 @@ class Shape:
     heads: int
 
     def __post_init__(self) -> None:
-        for name, value in (("layers", self.layers), ("heads", self.heads)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidSize(f"{name} must be a whole number from 1, got {value!r}")
+        at_least("layers", self.layers, 1)
+        at_least("heads", self.heads, 1)
 
     def cells(self) -> Iterator[tuple[int, int]]:
         """All (layer, head)."""
@@ -110,6 +110,20 @@ class Plan:
         """The heads of a layer that are built."""
         return tuple(h for h, head in enumerate(self.table[layer - 1], 1) if head.live)
 
+    @cached_property
+    def _lifetimes(self) -> tuple[Lifetime, ...]:
+        """Every layer of a model asks for them, and they need the whole table."""
+        last: dict[Source, int] = {}
+        attended: set[Source] = set()
+        for n, h in self.shape.cells():
+            head = self.head(n, h)
+            over_time = [t.source for mix in (*head.keys, *head.values) for t in mix.terms]
+            attended.update(over_time)
+            within = [t.source for mix in (head.query, head.beside) for t in mix.terms]
+            last |= dict.fromkeys(over_time + within, n)
+        order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
+        return tuple(Lifetime(s, last[s], s in attended) for s in order)
+
 
 Rule = Callable[[int, int], Mix]
 SegmentRule = Callable[[int, int], Mix | Segments]
@@ -150,10 +164,14 @@ def plan(
 
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)
-    made = Plan(shape, table, depth, dynamic, feed_forward, output_projection)
-    for problem in problems(made):
+    return checked(Plan(shape, table, depth, dynamic, feed_forward, output_projection))
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan itself.  Raises ValueError with the first of its problems."""
+    for problem in problems(plan):
         raise ValueError(problem)
-    return made
+    return plan
 
 
 def problems(plan: Plan) -> list[str]:
@@ -228,16 +246,7 @@ class Lifetime:
 
 def lifetimes(plan: Plan) -> tuple[Lifetime, ...]:
     """Of every projection that somebody reads, ordered by layer, kind and head.  Others are not built."""
-    last: dict[Source, int] = {}
-    attended: set[Source] = set()
-    for n, h in plan.shape.cells():
-        head = plan.head(n, h)
-        over_time = [t.source for mix in (*head.keys, *head.values) for t in mix.terms]
-        attended.update(over_time)
-        within = [t.source for mix in (head.query, head.beside) for t in mix.terms]
-        last |= dict.fromkeys(over_time + within, n)
-    order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
-    return tuple(Lifetime(s, last[s], s in attended) for s in order)
+    return plan._lifetimes
 
 
 def built(plan: Plan) -> dict[tuple[Kind, int], tuple[int, ...]]:

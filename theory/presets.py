@@ -33,21 +33,6 @@ def llama(
     return Architecture(d_model, n_layers, n_heads, d_ff, context, Tokens(vocab), n_kv_heads=n_kv_heads)
 
 
-def gpt2_rotary(d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
-    """GPT-2 as in SkipV1Former's published code: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
-    return Architecture(
-        d_model,
-        n_layers,
-        n_heads,
-        4 * d_model,
-        context,
-        Tokens(vocab, tied=True),
-        norm="layer",
-        gated=False,
-        dropout=0.2,
-    )
-
-
 def gpt2(
     d_model: int, n_heads: int, n_layers: int, vocab: int, context: int, *, tied: bool, qkv_bias: bool
 ) -> Architecture:
@@ -66,6 +51,12 @@ def gpt2(
         qkv_bias=qkv_bias,
         dropout=0.1,
     )
+
+
+def gpt2_rotary(d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
+    """GPT-2 as in SkipV1Former's published code: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
+    base = gpt2(d_model, n_heads, n_layers, vocab, context, tied=True, qkv_bias=False)
+    return replace(base, positions="rope", bias=False, dropout=0.2)
 
 
 def toy(d: int, n: int, *, heads: int = 2, layers: int = 2, copy_rank: int | None = None) -> Architecture:

@@ -30,6 +30,12 @@ def check_sizes(d: object, n: object, sigma: object, rank: object = None) -> Non
         raise InvalidSize(f"rank must be a whole number from 0 to d = {d}, got {_short(rank)}")
 
 
+def at_least(name: str, value: object, least: int) -> None:
+    """Raise InvalidSize unless `value` is an int, no bool, from `least` on."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidSize(f"{name} must be a whole number from {least}, got {value!r}")
+
+
 def _whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 

@@ -46,6 +46,7 @@ from theory.skipv1 import signal_share, zero_loss
 from theory.toy import Heads, NotCovered, is_bound, toy_heads
 
 LARGEST_MINIMISED = 10  # of d: an exact minimisation then takes about a minute
+STARTS = 12
 
 
 @dataclass(frozen=True)
@@ -65,31 +66,39 @@ class Optimum:
     agreeing: int = 0
 
 
-def optimum(
+def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum:
+    """Of a two-layer plan at one task and rank: the closed form, or, where there is none, `minimised`.
+
+    Raises NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning or too large.
+    """
+    return closed_form(plan, d, n, sigma, rank) or minimised(plan, d, n, sigma, rank)
+
+
+def closed_form(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum | None:
+    """The theorem's number, or None where it has none.  Raises as `optimum`."""
+    check_sizes(d, n, sigma, rank)
+    heads = toy_heads(plan)
+    share = explained_share(heads, d, rank)
+    if share is None:
+        return None
+    explained = signal_share(d, n, sigma) * share
+    attained = True if share == 0 else _attained(heads, free=not (_has_beside(plan) or is_bound(plan)))
+    return Optimum(zero_loss(d, n, sigma) - explained, explained, attained, "closed form")
+
+
+def minimised(
     plan: Plan,
     d: int,
     n: int,
     sigma: float,
     rank: int,
     *,
-    starts: int = 12,
+    starts: int = STARTS,
     after_start: Callable[[int, float], None] | None = None,
 ) -> Optimum:
-    """Of a two-layer plan at one task and rank; `starts` and `after_start` go to `theory.minimise`, where it is needed.
-
-    Raises NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning or too large.
-    """
-    check_sizes(d, n, sigma, rank)
+    """The lowest of `starts` exact descents; `after_start` as in `theory.minimise`.  Raises as `optimum`."""
     heads = toy_heads(plan)
-    zero = zero_loss(d, n, sigma)
-    share = explained_share(heads, d, rank)
-    beside = any(head.beside.terms for head in plan.table[1])
-    if share is not None:
-        explained, attained = signal_share(d, n, sigma) * share, _attained(heads, d, rank)
-        if attained and share and (beside or is_bound(plan)):
-            attained = None  # the weights that attain it may not be free
-        return Optimum(zero - explained, explained, attained, "closed form")
-    if beside:
+    if _has_beside(plan):
         raise NotCovered("terms beside the attention are proved harmless only where the optimum has a closed form")
     if is_bound(plan):
         raise NotCovered("two heads of this plan share several projections, which binds their weights to each other")
@@ -102,7 +111,12 @@ def optimum(
     from theory.population import PopulationLoss
 
     found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), rank, starts=starts, after_start=after_start)
-    return Optimum(found.value, zero - found.value, None, "exact minimisation", found.starts, found.agreeing)
+    explained = zero_loss(d, n, sigma) - found.value
+    return Optimum(found.value, explained, None, "exact minimisation", found.starts, found.agreeing)
+
+
+def _has_beside(plan: Plan) -> bool:
+    return any(head.beside.terms for head in plan.table[1])
 
 
 def explained_share(heads: Heads, d: int, rank: int) -> int | None:
@@ -123,9 +137,9 @@ def _pairs(heads: Heads) -> set[tuple[bool, bool]]:
     return {(bool(head.raw), bool(head.key_raw)) for head in heads}
 
 
-def _attained(heads: Heads, d: int, rank: int) -> bool | None:
-    """Whether free weights reach the closed form."""
+def _attained(heads: Heads, *, free: bool) -> bool | None:
+    """Whether weights reach a closed form that explains something; `free`: nothing binds the weights of the pairs."""
     pairs = _pairs(heads)
-    if explained_share(heads, d, rank) == 0 or {(RAW, COPIED), (COPIED, COPIED)} <= pairs:
-        return True
+    if {(RAW, COPIED), (COPIED, COPIED)} <= pairs:
+        return True if free else None
     return False if len(pairs) == 1 else None

@@ -12,6 +12,7 @@ from math import ceil
 from theory.combine import combine
 from theory.mix import NOTHING, Learned, Mix, k, q, total, v
 from theory.plan import DepthAttention, DepthAverage, Plan, Rule, SegmentRule, Segments, Shape, plan
+from theory.sizes import at_least
 
 RESFORMER, SKIPV1, ATTNRES, DVA = "ResFormer", "SkipV1Former", "Attention Residuals", "Dynamic Value Attention"
 
@@ -37,11 +38,6 @@ def _variant(paper: str, place: str, changes: str) -> Callable[[Callable[..., Pl
         return make
 
     return register
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
 
 
 # --- values mixed ---------------------------------------------------------------------------------------------------
@@ -77,7 +73,7 @@ def resformer_learned(shape: Shape, start: float = 0.5) -> Plan:
 @_variant(RESFORMER, "later versions of the paper", "half of layer 1's values in the last layers only")
 def resformer_sparse(shape: Shape, last: int = 0, own: float = 0.5, first: float = 0.5) -> Plan:
     """In the last `last` layers; 0 stands for three eighths of them, as layers 6 to 8 of 8."""
-    _at_least("last", last, 0)
+    at_least("last", last, 0)
     if last > shape.layers:
         raise ValueError(f"last must be at most the {shape.layers} layers, got {last}")
     begin = shape.layers - (last or max(1, 3 * shape.layers // 8))
@@ -129,13 +125,13 @@ def cla(shape: Shape, every: int = 2) -> Plan:
 
 @_variant(SKIPV1, "appendix B.1; ResFormer, Fig. 4", "every second layer uses the values before it")
 def cla_v(shape: Shape, every: int = 2) -> Plan:
-    _at_least("every", every, 1)
+    at_least("every", every, 1)
     return plan(shape, values=lambda n, h: v(n - (n - 1) % every, h))
 
 
 @_variant(RESFORMER, "section 3.5, Fig. 4", "every second layer uses the keys before it")
 def cla_k(shape: Shape, every: int = 2) -> Plan:
-    _at_least("every", every, 1)
+    at_least("every", every, 1)
     return plan(shape, keys=lambda n, h: k(n - (n - 1) % every, h))
 
 
@@ -289,9 +285,14 @@ def attnres(shape: Shape) -> Plan:
 @_variant(ATTNRES, "Block AttnRes", "every sublayer reads a softmax over the outputs of blocks of sublayers")
 def attnres_block(shape: Shape, blocks: int = 8, size: int = 0) -> Plan:
     """`size` sublayers a block; 0: as few as make at most `blocks` blocks, at two sublayers a layer."""
-    _at_least("blocks", blocks, 1)
-    _at_least("size", size, 0)
-    return plan(shape, depth=DepthAttention(block=size or ceil(2 * shape.layers / blocks)))
+    at_least("size", size, 0)
+    block = _block_of(shape, blocks)
+    return plan(shape, depth=DepthAttention(block=size or block))
+
+
+def _block_of(shape: Shape, blocks: int) -> int:
+    at_least("blocks", blocks, 1)
+    return ceil(2 * shape.layers / blocks)
 
 
 @_variant(ATTNRES, "paper, ablation: no key norm", "AttnRes whose keys are not normalised")
@@ -321,8 +322,7 @@ def attnres_window(shape: Shape, window: int = 8) -> Plan:
 
 @_variant(ATTNRES, "paper, ablation: heads", "AttnRes with a softmax for each of 16 parts of the width")
 def attnres_heads(shape: Shape, heads: int = 16, blocks: int = 8) -> Plan:
-    _at_least("blocks", blocks, 1)
-    return plan(shape, depth=DepthAttention(block=ceil(2 * shape.layers / blocks), heads=heads))
+    return plan(shape, depth=DepthAttention(block=_block_of(shape, blocks), heads=heads))
 
 
 # --- dynamic values -------------------------------------------------------------------------------------------------

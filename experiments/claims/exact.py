@@ -11,6 +11,13 @@ from theory.moments import PromptMoments
 from theory.population import PopulationLoss, Weights
 from theory.toy import Heads, shares
 
+RATIONAL_TASKS = [(1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2, 3)), (4, 2, Fraction(1))]
+
+
+def closed_form(d: int, n: int, sigma: Fraction, rank: Fraction | int) -> Fraction:
+    """The loss d^2 + d sigma^2 - rho rank, written out apart from `theory`."""
+    return d**2 + d * sigma**2 - Fraction(n) / (n + d + 1 + sigma**2) * rank
+
 
 def exact_loss(heads: Heads, d: int, n: int, sigma: Fraction, w0: Any = None) -> PopulationLoss:
     """The population loss in rational arithmetic."""

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import exact_loss, odd_map, prompt_map, random_weights, rational
+from experiments.claims.exact import (
+    RATIONAL_TASKS,
+    closed_form,
+    exact_loss,
+    odd_map,
+    prompt_map,
+    random_weights,
+    rational,
+)
 from experiments.toy_checks import EXACT_SLACK, ROUNDING
 from theory import skipv1
 from theory.isserlis import PromptEngine
@@ -29,28 +37,20 @@ TASK = (4, 10, 0.4)
 Rank = Callable[[Any, Any], Any]
 
 
-def _rational_tasks() -> list[tuple[int, int, Fraction]]:
-    return [(1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2, 3)), (4, 2, Fraction(1))]
-
-
-def _closed(d: int, n: int, sigma: Fraction, rank: Fraction | int) -> Fraction:
-    return d**2 + d * sigma**2 - Fraction(n) / (n + d + 1 + sigma**2) * rank
-
-
 def weights_approach_mha_infimum(rank_of: Rank) -> bool:
     beta = Fraction(7, 2)
     return all(
         exact_loss(MHA, d, n, sigma).value(mha_approaching(d, n, sigma, a, beta))
-        == _closed(d, n, sigma, rank_of(a, d)) + mha_excess(d, n, sigma, a, beta)
-        for d, n, sigma in _rational_tasks()
+        == closed_form(d, n, sigma, rank_of(a, d)) + mha_excess(d, n, sigma, a, beta)
+        for d, n, sigma in RATIONAL_TASKS
         for a in range(d + 1)
     )
 
 
 def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
     return all(
-        exact_loss(SKIPV1, d, n, sigma).value(skipv1_optimal(d, n, sigma, a)) == _closed(d, n, sigma, rank_of(a, d))
-        for d, n, sigma in _rational_tasks()
+        exact_loss(SKIPV1, d, n, sigma).value(skipv1_optimal(d, n, sigma, a)) == closed_form(d, n, sigma, rank_of(a, d))
+        for d, n, sigma in RATIONAL_TASKS
         for a in range(d + 1)
     )
 

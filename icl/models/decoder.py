@@ -20,7 +20,7 @@ from icl.models.feed_forward import FeedForward
 from icl.models.frame import Frame, norm
 from icl.models.initial import initialise
 from icl.models.latent import LatentAttention
-from icl.models.projections import Bank
+from icl.models.projections import Bank, learned_name
 from icl.models.rotary import Rotation
 from icl.models.stems import stem_of
 from theory.architecture import Architecture, misfits
@@ -56,8 +56,8 @@ class Decoder(nn.Module):
             self.layers = nn.ModuleList(layer_of(config, attending, n) for n in range(1, config.n_layers + 1))
             self.depth = depth_rule(config, plan)
             self.norm = norm(config, config.d_model)
-            # Named so that no plan's name is a ParameterDict's own; of shape (1,), as FSDP2 wants.
-            self.learned = nn.ParameterDict({f"w_{name}": torch.empty(1) for name in learned(attending)})
+            # Of shape (1,), not (), as FSDP2 wants.
+            self.learned = nn.ParameterDict({learned_name(name): torch.empty(1) for name in learned(attending)})
         self.dropout = nn.Dropout(config.dropout)
         if torch.device(device).type != "meta":
             self.to_empty(device=device)
@@ -98,7 +98,7 @@ class Decoder(nn.Module):
             width = config.latent.rope if config.latent else config.width
             rotation = Rotation(places, width, config.rope_theta)
         causal = config.mask == "causal" and padding is None
-        return Frame(visible, causal, rotation, {name[2:]: w for name, w in self.learned.items()}), places
+        return Frame(visible, causal, rotation, dict(self.learned.items())), places
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:

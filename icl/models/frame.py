@@ -18,7 +18,7 @@ class Frame:
     visible     (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column); None: everywhere
     causal      `visible` is exactly the lower triangle, so that kernels need not look at it
     rotation    positions for queries and keys, or None
-    learned     the plan's learned weights, by name
+    learned     the plan's learned weights, by `projections.learned_name`
     """
 
     visible: Tensor | None

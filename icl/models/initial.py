@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from icl.models.projections import HeadLinear, MergeLinear
+from icl.models.projections import HeadLinear, MergeLinear, learned_name
 from theory.plan import learned
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def initialise(model: Decoder, seed: int, std: float = 0.02) -> None:
     std / sqrt(2 n_layers); biases are 0, gains 1.  Depth attention starts at zero queries, which makes it a PreNorm
     network; depth averaging starts at the newest output alone; learned mixing weights start where the plan says.
     """
-    starts = {f"learned.w_{name}": start for name, start in learned(model.plan).items()}
+    starts = {f"learned.{learned_name(name)}": start for name, start in learned(model.plan).items()}
     for prefix, module in model.named_modules():
         for short, parameter in module.named_parameters(recurse=False):
             name = f"{prefix}.{short}" if prefix else short

@@ -26,6 +26,11 @@ def entry(kind: Kind, layer: int) -> str:
     return f"{kind}{layer}"
 
 
+def learned_name(name: str) -> str:
+    """The parameter of a plan's learned weight: so called that no plan's name is a ParameterDict's own."""
+    return f"w_{name}"
+
+
 class HeadLinear(nn.Linear):
     """A linear map to some of a layer's heads: those rows of the map to all of them, in every respect.
 
@@ -155,7 +160,8 @@ class Reader:
             terms = []
             for weight, kind, layer, head in run.terms:
                 start = exist[kind, layer].index(head) * group
-                terms.append((weight.name if isinstance(weight, Learned) else weight, entry(kind, layer), start))
+                used = learned_name(weight.name) if isinstance(weight, Learned) else weight
+                terms.append((used, entry(kind, layer), start))
             self.runs.append((run.count * group, terms))
 
     def __call__(self, bank: Bank, learned: Mapping[str, Tensor]) -> Tensor:
