@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from experiments.runs import UserError
 
 if TYPE_CHECKING:
     from experiments.claims.ledger import Verification
-    from experiments.protocol import Check
+    from experiments.protocol import Judgement
 
 
 def list_experiments(options: argparse.Namespace) -> int:
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     return int(failed)
 
 
-def _print_checks(title: str, checks: list[Check]) -> None:
+def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     """One line a group, with the numbers of its tightest check."""
     from rich.console import Console
     from rich.table import Table

@@ -2,7 +2,8 @@
 
     predict   a number or curve from `theory`, with its assumptions; stored before anything is measured
     measure   what happens, from `icl` or by exact minimisation; never sees the prediction; resumes where it was killed
-    compare   checks, each of which must also reject its negative controls, else it is `inconclusive`
+    compare   checks, each of which must also reject its negative controls, else it is `inconclusive`; and, of full-size
+              runs, expectations, which may be contradicted without anything being broken
     draw      the figure
 
 Predictions and measurements are plain JSON, so comparing and drawing can be repeated from a run's folder alone.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from experiments.runs import RunFolder
 
-Verdict = Literal["pass", "fail", "inconclusive"]
+Verdict = Literal["pass", "fail", "inconclusive", "agrees", "contradicts"]
 Json = dict[str, Any]
 
 
@@ -74,6 +75,85 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Expectation:
+    """What was predicted of a full-size run, by a toy or by a paper: a result either way, and never a defect.
+
+    rule        "sign": the interval lies on that side of zero which `predicted` lies on.  "size": it holds `predicted`,
+                give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.
+    measured    a mean over paired seeds, its standard error, and `tolerance`, the half-width of its interval
+    controls    intervals (mean, half-width) of which the prediction is known to be wrong, such as vanilla against its
+                twin for an effect; none where nothing can be compared.  Where the rule agrees with one of them, or
+                there is none, the verdict is inconclusive
+    """
+
+    id: str
+    group: str
+    claim: str
+    statement: str
+    rule: Literal["sign", "size", "none"]
+    predicted: float
+    measured: float
+    stderr: float
+    tolerance: float
+    controls: tuple[tuple[float, float], ...]
+    slack: float = 0.0
+
+    def usage(self, predicted: float) -> float:
+        """Distance to `predicted` in half-widths."""
+        if self.tolerance == 0:
+            return 0.0 if self.measured == predicted else math.inf
+        return abs(self.measured - predicted) / self.tolerance
+
+    @property
+    def verdict(self) -> Verdict:
+        if any(self._judge(*control) == "agrees" for control in self.controls) or not self.controls:
+            return "inconclusive"
+        return self._judge(self.measured, self.tolerance)
+
+    def _judge(self, mean: float, half_width: float) -> Verdict:
+        if not (math.isfinite(mean) and math.isfinite(half_width)):
+            return "inconclusive"
+        if self.rule == "sign":
+            if self.predicted == 0 or abs(mean) <= half_width:
+                return "inconclusive"
+            return "agrees" if mean * self.predicted > 0 else "contradicts"
+        if self.rule == "none":
+            if abs(mean) - half_width > self.slack:
+                return "contradicts"
+            return "agrees" if abs(mean) + half_width <= self.slack else "inconclusive"
+        if abs(mean - self.predicted) > half_width + self.slack:
+            return "contradicts"
+        return "agrees" if half_width + self.slack < abs(self.predicted) else "inconclusive"
+
+    @classmethod
+    def from_json(cls, content: Json) -> Expectation:
+        plain: Json = {k: math.nan if v is None else v for k, v in content.items() if k != "verdict"}
+        plain["controls"] = tuple((_number(mean), _number(half_width)) for mean, half_width in content["controls"])
+        return cls(**plain)
+
+    def to_json(self) -> Json:
+        """Numbers that are none, of trainings that diverged, are null."""
+        plain = {f.name: _json(getattr(self, f.name)) for f in fields(self)}
+        return {**plain, "controls": [[_json(x) for x in c] for c in self.controls], "verdict": self.verdict}
+
+
+def _json(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+Judgement = Check | Expectation
+
+
+def judgement(content: Json) -> Judgement:
+    """A check or an expectation of a summary.json."""
+    return Expectation.from_json(content) if "rule" in content else Check.from_json(content)
+
+
+@dataclass(frozen=True)
 class Profile:
     """How much of an experiment to run.
 
@@ -81,12 +161,15 @@ class Profile:
     seeds        how many; they are 0 .. seeds-1
     seconds      expected time on two cores
     detects      the smallest effect that the profile can tell from none, in words
+    grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and
+                 by later versions of the source too; figure and verdicts are made anew each time
     """
 
     config: Any
     seeds: int
     seconds: int
     detects: str
+    grows: bool = False
 
 
 class Experiment(Protocol):
@@ -101,22 +184,22 @@ class Experiment(Protocol):
 
     def measure(self, config: Any, seeds: int, run: RunFolder) -> Json: ...
 
-    def compare(self, prediction: Json, measurement: Json) -> list[Check]: ...
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]: ...
 
     def draw(self, prediction: Json, measurement: Json) -> Figure: ...
 
 
-RANKING: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
+RANKING: tuple[Verdict, ...] = ("pass", "agrees", "inconclusive", "contradicts", "fail")
 
 
-def worst(checks: Sequence[Check]) -> Verdict:
-    """fail if any failed, else inconclusive if any was, else pass."""
+def worst(checks: Sequence[Judgement]) -> Verdict:
+    """fail if any check failed, else contradicts if any expectation was not met, and so on down to pass."""
     return max((check.verdict for check in checks), key=RANKING.index, default="pass")
 
 
-def by_group(checks: Sequence[Check]) -> dict[str, list[Check]]:
+def by_group(checks: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     """The checks of each group, tightest first: the one with the worst verdict that uses most of its tolerance."""
-    groups: dict[str, list[Check]] = {}
+    groups: dict[str, list[Judgement]] = {}
     for check in checks:
         groups.setdefault(check.group, []).append(check)
     for members in groups.values():

@@ -10,6 +10,7 @@ from experiments.runs import UserError
 MODULES = {
     "skipv1-gap": "experiments.skipv1_gap",
     "skipv1-limit": "experiments.skipv1_limit",
+    "scale-icl": "experiments.scale_icl",
 }
 
 

@@ -22,9 +22,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from experiments.protocol import Check, Experiment, Json, Profile, worst
+from experiments.protocol import Experiment, Json, Judgement, Profile, worst
 
 PACKAGES = ("theory", "icl", "experiments")
+FIGURES = ("figure.svg", "figure.png")
 VERSIONS_OF = ("torch", "numpy", "scipy", "sympy", "matplotlib")
 
 
@@ -32,11 +33,33 @@ class UserError(Exception):
     """Something a user can put right.  The message is one line."""
 
 
-class RunFolder:
-    """One run's files.  Reading one that is damaged raises UserError."""
+class Unfinished(Exception):
+    """Time is up before there is anything to compare.  The message is one line: what is done, and of how much."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+
+@dataclass(frozen=True)
+class Slot:
+    """The machine time that a run may use.
+
+    device     cpu or cuda
+    jobs       trainings at a time; 0: as many as there are cores, or one on a GPU
+    deadline   `time.time()` by which to stop, or None
+    """
+
+    device: str = "cpu"
+    jobs: int = 0
+    deadline: float | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        return float("inf") if self.deadline is None else self.deadline - time.time()
+
+
+class RunFolder:
+    """One run's files, and the time it may take.  Reading a file that is damaged raises UserError."""
+
+    def __init__(self, path: Path, slot: Slot | None = None) -> None:
+        self.path, self.slot = path, slot or Slot()
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -109,7 +132,7 @@ class Job:
     run: RunFolder
 
 
-def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path) -> Job:
+def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path, slot: Slot | None = None) -> Job:
     """Check what was asked for.  Raises UserError for an unknown profile or an impossible number of seeds."""
     profile = experiment.profiles.get(profile_name)
     if profile is None:
@@ -119,16 +142,23 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     if not 2 <= seeds <= MOST_SEEDS:
         raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")
     config = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds, "config": asdict(profile.config)}
-    return Job(experiment, profile, config, RunFolder(out / experiment.name / f"{profile_name}-{_digest(config)}"))
+    name = profile_name if profile.grows else f"{profile_name}-{_digest(config)}"
+    return Job(experiment, profile, config, RunFolder(out / experiment.name / name, slot))
 
 
-def execute(job: Job) -> list[Check]:
-    """Carry one experiment through.  A finished run is read back, an unfinished one goes on where it stopped."""
+def execute(job: Job) -> Sequence[Judgement]:
+    """Carry one experiment through.  A finished run is read back, an unfinished one goes on where it stopped.
+
+    Where the profile grows, what was made from its trainings is made anew.  Raises Unfinished if time is up.
+    """
     with job.run.locked():
+        if job.profile.grows:
+            for name in ("config.json", "prediction.json", "measurement.json", "summary.json", *FIGURES):
+                (job.run / name).unlink(missing_ok=True)
         return _carry_through(job)
 
 
-def _carry_through(job: Job) -> list[Check]:
+def _carry_through(job: Job) -> Sequence[Judgement]:
     experiment, profile, run, seeds = job.experiment, job.profile, job.run, job.config["seeds"]
     started, resumed = time.monotonic(), run.has("config.json")
     if not resumed:
@@ -140,16 +170,18 @@ def _carry_through(job: Job) -> list[Check]:
         run.write("measurement.json", experiment.measure(profile.config, seeds, run))
     measurement = run.read("measurement.json")
     checks = experiment.compare(prediction, measurement)
-    if not all(run.has(f"figure.{suffix}") for suffix in ("svg", "png")):
+    if not all(run.has(name) for name in FIGURES):
         _draw(experiment, prediction, measurement, run)
     if not run.has("summary.json"):
+        seeds = measurement.get("seeds", seeds)  # fewer, where time was up
         summary = {
             **job.config,
             "title": experiment.title,
             "verdict": worst(checks),
             "detects": profile.detects,
             "seeds": list(range(seeds)),
-            **provenance(),
+            **provenance(run.slot.device),
+            **measurement.get("provenance", {}),
             "seconds": round(time.monotonic() - started, 1),
             "resumed": resumed,
             "checks": [check.to_json() for check in checks],
@@ -165,14 +197,23 @@ def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunF
         save(experiment.draw(prediction, measurement), run.path)
 
 
-def provenance() -> Json:
+def provenance(device: str = "cpu") -> Json:
     """device, library versions, commit: what a result has to say of where it came from."""
     return {
-        "device": f"cpu: {platform.machine()}, {os.cpu_count()} cores",
+        "device": device_name(device),
         "versions": versions(),
         "commit": commit(),
         "source": source_digest(),
     }
+
+
+def device_name(device: str) -> str:
+    """The device as a result calls it."""
+    if device.startswith("cuda"):
+        import torch
+
+        return f"{device}: {torch.cuda.get_device_name(device)}"
+    return f"cpu: {platform.machine()}, {os.cpu_count()} cores"
 
 
 def versions() -> dict[str, str | None]:
@@ -221,7 +262,7 @@ def _digest(config: Json) -> str:
 
 
 def latest_runs(
-    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "full", "cpu", "smoke")
+    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "full", "cpu", "smoke", "gpu-tiny")
 ) -> list[RunFolder]:
     """Of each named experiment below `out`, the newest finished run of the largest profile that has one."""
     found = []
@@ -234,4 +275,5 @@ def latest_runs(
 
 def _finished(folder: Path, profile: str) -> list[Path]:
     """Newest first."""
-    return sorted(folder.glob(f"{profile}-*/summary.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    found = [*folder.glob(f"{profile}-*/summary.json"), *folder.glob(f"{profile}/summary.json")]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -20,6 +20,20 @@ MHA: dict[str, Any] = {"color": "#1a1a1a", "linestyle": "--"}
 SKIPV1: dict[str, Any] = {"color": "#2f7fb8", "linestyle": "-"}
 TOYS = {"mha": ("MHA", MHA, "s"), "skipv1": ("SkipV1Former", SKIPV1, "o")}  # name, line, marker
 BOUND: dict[str, Any] = {"color": "#d98a2b", "linestyle": ":"}
+# Variants at full size: colour, line and marker differ, so that any one of the three tells them apart.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "vanilla": {"color": "#1a1a1a", "linestyle": "--", "marker": "s"},
+    "skipv1": {"color": "#2f7fb8", "linestyle": "-", "marker": "o"},
+    "resformer": {"color": "#d98a2b", "linestyle": "-", "marker": "^"},
+    "svformer": {"color": "#7a4fa3", "linestyle": "-.", "marker": "D"},
+    "skipv0": {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
+    "attnres": {"color": "#1d6b34", "linestyle": "-", "marker": "P"},
+    "attnres-block": {"color": "#66b266", "linestyle": "--", "marker": "X"},
+    "denseformer": {"color": "#b3261e", "linestyle": ":", "marker": "<"},
+    "cla-v": {"color": "#c2a500", "linestyle": "-.", "marker": ">"},
+    "yoco-v": {"color": "#00a0a0", "linestyle": "--", "marker": "h"},
+    "twin": {"color": "#b8b8b8", "linestyle": "-", "marker": "."},
+}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 RC: dict[str, Any] = {

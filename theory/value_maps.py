@@ -119,14 +119,17 @@ def _has_beside(plan: Plan) -> bool:
     return any(head.beside.terms for head in plan.table[1])
 
 
-def explained_share(heads: Heads, d: int, rank: int) -> int | None:
-    """The number of entries of W* that are explained, in units of rho; None without a closed form."""
+def explained_share(heads: Heads, d: int, rank: int, rows: int | None = None) -> int | None:
+    """The number of entries of W* that are explained, in units of rho; None without a closed form.
+
+    rows: of B, d - rank unless tokens have another width than d; see `theory.width`.
+    """
     pairs = _pairs(heads)
     if (RAW, COPIED) in pairs:
         return rank * d
     if (COPIED, RAW) in pairs:
         return None
-    return rank * (d - rank) if (COPIED, COPIED) in pairs else 0
+    return rank * (d - rank if rows is None else rows) if (COPIED, COPIED) in pairs else 0
 
 
 COPIED, RAW = False, True

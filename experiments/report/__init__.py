@@ -6,7 +6,7 @@ import base64
 import os
 from pathlib import Path
 
-from experiments.protocol import Check, by_group
+from experiments.protocol import by_group, judgement
 from experiments.registry import MODULES
 from experiments.runs import UserError, latest_runs, provenance, write_atomically
 
@@ -32,7 +32,7 @@ def write_report(out: Path) -> Path:
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
-        runs=[{**s, "groups": by_group([Check.from_json(c) for c in s["checks"]])} for s in summaries],
+        runs=[{**s, "groups": by_group([judgement(c) for c in s["checks"]])} for s in summaries],
         verifications=verify_all(LEDGER.values()),
         here=provenance(),
     )

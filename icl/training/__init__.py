@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["stacked"]
+__all__ = ["checkpoint", "devices", "loop", "optimiser", "recipe", "stacked", "tasks"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,338 @@
+"""In-context regression at full size: does what reaching back to layer 1 wins follow the toy, over the embedding width?
+
+The toy (`theory.width`) has two layers of linear attention and a first layer that copies; the models here are softmax
+decoders with norms and feed-forward, trained from random weights.  The toy says that at embedding width m = d
+SkipV1Former, ResFormer and SVFormer explain up to four times as much as MHA, that the gap closes until m = 2d, and
+that SkipV0 is MHA.  Nobody proved that it carries over; here is what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from experiments.arms import Arm, PromptSource
+from experiments.protocol import Check, Expectation, Experiment, Json, Judgement, Profile
+from experiments.scale import Tuning, of_runs, rounds, tuned
+from experiments.statistics import Interval, against_baseline, t_interval
+from icl.training.recipe import Recipe
+from theory.architecture import Architecture, Vectors
+from theory.names import resolve
+from theory.plan import Shape
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.runs import RunFolder
+
+CLAIM = "skipv1.gap"
+BASELINE, TWIN = "vanilla", "twin"
+NEGLIGIBLE = 0.05  # of the signal: a gap that is none, and the slack of one that has the toy's size
+
+
+@dataclass(frozen=True)
+class Config:
+    """widths: of the embedding, from d on; heads: of every layer; std: of the initial matrices, times sqrt(width)."""
+
+    d: int
+    n: int
+    sigma: float
+    widths: tuple[int, ...]
+    layers: int
+    heads: int
+    variants: tuple[str, ...]
+    recipe: Recipe
+    held_out_prompts: int
+    tuning: Tuning
+    std: float = 1.0
+
+
+VARIANTS = ("vanilla", "skipv1", "resformer", "svformer", "skipv0")
+_CPU = Recipe(steps=2000, batch=128, learning_rate=0.02, warmup=0.05, floor=0.0, log_every=40)
+_GPU = Recipe(
+    steps=20_000,
+    batch=512,
+    learning_rate=3e-3,
+    warmup=0.05,
+    floor=0.0,
+    log_every=200,
+    compile=True,
+)
+_GRID = Tuning((1e-3, 3e-3, 1e-2), 0.1)
+_TINY = replace(_GPU, steps=20, batch=8, log_every=10, accumulate=2)
+_SMOKE = replace(_CPU, steps=60, batch=32, log_every=20)
+_PAIR = ("vanilla", "skipv1")
+PROFILES = {
+    "smoke": Profile(
+        Config(2, 4, 0.1, (2, 8), 2, 2, _PAIR, _SMOKE, 512, Tuning()),
+        2,
+        25,
+        "nothing: it only shows that everything runs",
+    ),
+    "cpu": Profile(
+        Config(2, 6, 0.1, (2, 4, 8), 4, 2, VARIANTS, _CPU, 4096, Tuning()),
+        3,
+        300,
+        "about a tenth of the signal, in shallow and briefly trained models",
+    ),
+    "gpu": Profile(
+        Config(8, 24, 0.1, (8, 16, 32), 12, 4, VARIANTS, _GPU, 16_384, _GRID),
+        3,
+        7200,
+        "about a twentieth of the signal",
+        grows=True,
+    ),
+    "gpu-tiny": Profile(
+        Config(2, 3, 0.1, (2, 4), 2, 2, _PAIR, _TINY, 512, Tuning((1e-2, 3e-2), 0.5)),
+        2,
+        120,
+        "nothing: it takes the gpu profile's path with tiny models",
+        grows=True,
+    ),
+}
+
+
+def architecture(config: Config, width: int) -> Architecture:
+    """A decoder whose embedding has `width` numbers for a task of width d."""
+    return Architecture(
+        width,
+        config.layers,
+        config.heads,
+        4 * width,
+        2 * config.n + 1,
+        Vectors(config.d),
+        gated=False,
+        positions="learned",
+    )
+
+
+class ScaleIcl:
+    name = "scale-icl"
+    title = "In-context regression at full size against the toy, over the embedding width"
+    claims: tuple[str, ...] = (CLAIM,)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        from theory import regression
+        from theory.width import explained
+
+        task = (config.d, config.n, config.sigma)
+        plans = {variant: resolve(variant, Shape(2, 2)) for variant in config.variants}
+        # Of these variants the theorem has a closed form for each.
+        share = {v: {str(m): explained(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()}
+        pairs = range(config.n + 1)
+        d, sigma = config.d, config.sigma
+        return {
+            "assumes": "W0 = 0; two layers of linear attention; Assumption 1 with the best division of the width",
+            "source": "theory.width, Theorem; theory.regression",
+            "statistic": "share of E ||W*||^2 explained at the last position; its mean paired difference to vanilla",
+            "rule": "an effect: its family-wise 95 % interval excludes zero, and that of vanilla against a twin with "
+            f"other initial weights does not; a size: the interval holds it within {NEGLIGIBLE:g}, and is narrower; no "
+            f"effect: the interval lies within {NEGLIGIBLE:g}; nothing is compared where no model explains {NEGLIGIBLE:g}",
+            "tuning": "not tuned: one learning rate for all arms"
+            if not config.tuning.grid
+            else f"per variant and width from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed",
+            "d": d,
+            "n": config.n,
+            "sigma": sigma,
+            "widths": list(config.widths),
+            "layers": config.layers,
+            "zero_loss": regression.zero(d, sigma),
+            "share": share,
+            "gap": {v: _gap(by_width, share[BASELINE]) for v, by_width in share.items() if v != BASELINE},
+            "curves": {
+                "predict zero": [regression.zero(d, sigma) for _ in pairs],
+                "one optimal step": [regression.one_step(d, k, sigma) for k in pairs],
+                "three optimal steps": [regression.steps(d, k, sigma, 3).value for k in pairs],
+                "minimum norm": [_finite(regression.minimum_norm(d, k, sigma)) for k in pairs],
+                "Bayes ridge": [regression.ridge(d, k, sigma).value for k in pairs],
+            },
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        source = PromptSource(config.d, config.n, config.sigma, config.held_out_prompts)
+
+        def arm(variant: str, width: int, seed: int) -> Arm:
+            base = BASELINE if variant == TWIN else variant
+            return Arm(
+                architecture(config, width),
+                base,
+                source,
+                config.recipe,
+                seed,
+                std=config.std * width**-0.5,
+                twin=variant == TWIN,
+            )
+
+        pairs = [(v, m) for m in config.widths for v in (*config.variants, TWIN)]
+        trials = {f"{v}/{m}": arm(v, m, 0) for v, m in pairs if v != TWIN}
+        rates, tuning = tuned(trials, config.tuning, run, self.name)
+
+        def with_rate(variant: str, width: int, seed: int) -> Arm:
+            made = arm(variant, width, seed)
+            rate = rates[f"{made.variant}/{width}"]
+            return replace(made, recipe=replace(made.recipe, learning_rate=rate))
+
+        found = rounds(lambda seed: {pair: with_rate(*pair, seed) for pair in pairs}, seeds, run, self.name)
+        records = [record for round_ in found for record in round_.values()]
+        return {
+            "seeds": len(found),
+            "tuning": tuning,
+            "losses": {f"{v}/{m}": [_by_position(r[v, m], "loss") for r in found] for v, m in pairs},
+            "stderr": {f"{v}/{m}": [_by_position(r[v, m], "stderr") for r in found] for v, m in pairs},
+            "training": {f"{v}/{m}": [r[v, m]["curve"] for r in found] for v, m in pairs},
+            "diverged": [record["diverged"] for record in records if record["diverged"]],
+            "provenance": of_runs(records),
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        gaps, intervals = prediction["gap"], _intervals(prediction, measurement)
+        widths = [str(m) for m in prediction["widths"]]
+        found: list[Judgement] = []
+        for width in widths:
+            shares = {v: t_interval(explained_shares(prediction, measurement, v, width)) for v in (BASELINE, *gaps)}
+            against = Compared(width, None, None)
+            if max(share.mean for share in shares.values()) > NEGLIGIBLE:
+                against = Compared(width, intervals[width][TWIN], shares[BASELINE])
+            for variant, by_width in gaps.items():
+                found += _expected(against, variant, by_width[width], intervals[width][variant])
+        narrow, wide = widths[0], widths[-1]
+        closing = _closing(prediction, measurement, narrow, wide)
+        for variant, by_width in gaps.items():
+            if by_width[narrow] > by_width[wide]:
+                found.append(
+                    _effect(
+                        f"closing/{variant}",
+                        f"gap at width {narrow} less gap at width {wide}",
+                        "what is won shrinks once nothing needs compression",
+                        by_width[narrow] - by_width[wide],
+                        closing[variant],
+                        closing[TWIN],
+                    )
+                )
+        found += _never_below_bayes(prediction, measurement)
+        return found
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.scale_icl_figure import draw
+
+        return draw(prediction, measurement, _intervals(prediction, measurement))
+
+
+def _gap(share: dict[str, float], vanilla: dict[str, float]) -> dict[str, float]:
+    return {width: explained - vanilla[width] for width, explained in share.items()}
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None
+
+
+def _by_position(record: Json, what: str) -> list[float] | None:
+    """None where the training diverged."""
+    return record["held_out"][what] if record["held_out"] else None
+
+
+def explained_shares(prediction: Json, measurement: Json, variant: str, width: str) -> list[float]:
+    """Of every seed, the share of E ||W*||^2 that the model explains with all n pairs in its context."""
+    signal = prediction["d"] ** 2
+    losses = measurement["losses"][f"{variant}/{width}"]
+    return [(prediction["zero_loss"] - loss[-1]) / signal if loss else float("nan") for loss in losses]
+
+
+def _intervals(prediction: Json, measurement: Json) -> dict[str, dict[str, Interval]]:
+    """By width and variant: the paired difference to vanilla, family-wise over the variants."""
+    arms = (*prediction["gap"], TWIN)
+    return {
+        str(m): against_baseline(
+            explained_shares(prediction, measurement, BASELINE, str(m)),
+            {v: explained_shares(prediction, measurement, v, str(m)) for v in arms},
+        )
+        for m in prediction["widths"]
+    }
+
+
+def _closing(prediction: Json, measurement: Json, narrow: str, wide: str) -> dict[str, Interval]:
+    """How much a variant's paired difference to vanilla shrinks from the narrow to the wide embedding."""
+
+    def change(variant: str) -> list[float]:
+        both = (explained_shares(prediction, measurement, variant, width) for width in (narrow, wide))
+        return [a - b for a, b in zip(*both, strict=True)]
+
+    return against_baseline(change(BASELINE), {v: change(v) for v in (*prediction["gap"], TWIN)})
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What an effect at one width is held against: vanilla's twin, and vanilla; None where no model has learned."""
+
+    width: str
+    twin: Interval | None
+    vanilla: Interval | None
+
+
+def _expected(against: Compared, variant: str, gap: float, measured: Interval) -> list[Judgement]:
+    width = against.width
+    name, where = f"{variant}/{width}", f"{variant} against vanilla, width {width}"
+    if gap == 0:
+        # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
+        control = (_pair(against.vanilla),) if against.vanilla else ()
+        statement = f"at width {width} {variant} explains what vanilla explains"
+        same = Expectation(
+            f"none/{name}", where, CLAIM, statement, "none", 0.0, *_numbers(measured), control, NEGLIGIBLE
+        )
+        return [same]
+    statement = f"at width {width} {variant} explains more than vanilla"
+    effect = _effect(f"sign/{name}", where, statement, gap, measured, against.twin)
+    statement = f"at width {width} {variant} explains {gap:.2f} of the signal more than vanilla"
+    size = replace(
+        effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
+    )
+    return [effect, size]
+
+
+def _effect(
+    name: str, group: str, statement: str, predicted: float, measured: Interval, twin: Interval | None
+) -> Expectation:
+    controls = () if twin is None else (_pair(twin), (-twin.mean, twin.half_width))
+    return Expectation(name, group, CLAIM, statement, "sign", predicted, *_numbers(measured), controls)
+
+
+def _pair(interval: Interval) -> tuple[float, float]:
+    return interval.mean, interval.half_width
+
+
+def _numbers(interval: Interval) -> tuple[float, float, float]:
+    return interval.mean, interval.stderr, interval.half_width
+
+
+def _never_below_bayes(prediction: Json, measurement: Json) -> list[Judgement]:
+    """No model may predict better than the posterior mean does: that would be a leak.
+
+    A mean over seeds, on prompts they share, so the error is that of the prompts.
+    """
+    last, most = prediction["curves"]["Bayes ridge"][-1], prediction["zero_loss"]
+    found: list[Judgement] = []
+    for key, losses in measurement["losses"].items():
+        trained = [loss[-1] for loss in losses if loss]
+        if not trained:
+            continue
+        stderr = max(errors[-1] for errors in measurement["stderr"][key] if errors)
+        found.append(
+            Check(
+                id=f"bayes/{key}",
+                group="no model is better than Bayes",
+                claim=CLAIM,
+                statement="the loss with all pairs is not below the posterior mean's",
+                predicted=last,
+                measured=sum(trained) / len(trained),
+                stderr=stderr,
+                tolerance=4 * stderr,
+                controls=(2 * most,),
+                above=1e6 * most,
+            )
+        )
+    return found
+
+
+EXPERIMENT: Experiment = ScaleIcl()

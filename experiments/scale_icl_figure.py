@@ -1,0 +1,95 @@
+"""The figure of `scale-icl`: the loss by position under theory's curves, and shares and gaps over the width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments import style
+from experiments.protocol import Json
+from experiments.scale_icl import BASELINE, TWIN, explained_shares
+from experiments.statistics import Interval, t_interval
+
+CURVES: dict[str, dict[str, Any]] = {
+    "predict zero": {"color": "#999999", "linestyle": ":"},
+    "one optimal step": {"color": "#555555", "linestyle": "--"},
+    "three optimal steps": {"color": "#555555", "linestyle": "-."},
+    "minimum norm": {"color": "#b0b0b0", "linestyle": "-"},
+    "Bayes ridge": {"color": "#000000", "linestyle": "-"},
+}
+SPREAD = 0.04  # between the markers of variants at one width, in powers of two times their number
+
+
+def draw(prediction: Json, measurement: Json, gaps: Mapping[str, Mapping[str, Interval]]) -> Figure:
+    fig, (by_position, shares, differences) = style.figure(3, width=3.9)
+    variants = (BASELINE, *prediction["gap"])
+    _by_position(by_position, prediction, measurement, variants)
+    _shares(shares, prediction, measurement, variants)
+    _gaps(differences, prediction, gaps, variants[1:])
+    style.finish([by_position, shares, differences])
+    return fig
+
+
+def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
+    pairs = range(prediction["n"] + 1)
+    for name, curve in prediction["curves"].items():
+        axis.plot(pairs, [math.nan if y is None else y for y in curve], label=name, linewidth=1.1, **CURVES[name])
+    width = prediction["widths"][-1]
+    for variant in variants:
+        losses = [loss for loss in measurement["losses"][f"{variant}/{width}"] if loss]
+        if losses:
+            mean = [sum(at) / len(at) for at in zip(*losses, strict=True)]
+            look = {**style.VARIANTS[variant], "linestyle": "none"}
+            axis.plot(pairs, mean, label=variant, markerfacecolor="white", **look)
+    axis.set_ylim(0, 1.15 * prediction["zero_loss"])
+    axis.set_xlabel("pairs in the context")
+    axis.set_ylabel(r"held-out loss $E\,\|y-\hat y\|^2$ (squared units of $y$)")
+    axis.set_title(f"Trained, width {width}, against theory")
+
+
+def _shares(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
+    widths = prediction["widths"]
+    for variant, look, name in ((BASELINE, style.MHA, "toy: MHA"), (variants[1], style.SKIPV1, f"toy: {variants[1]}")):
+        axis.plot(widths, [prediction["share"][variant][str(m)] for m in widths], label=name, **look)
+    for i, variant in enumerate(variants):
+        found = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
+        _markers(axis, _beside(widths, i, len(variants)), found, variant)
+    _over_width(axis, widths)
+    axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
+    axis.set_title("What is explained, with all pairs")
+
+
+def _gaps(axis: Axes, prediction: Json, gaps: Mapping[str, Mapping[str, Interval]], variants: Sequence[str]) -> None:
+    widths = prediction["widths"]
+    axis.plot(
+        widths, [prediction["gap"][variants[0]][str(m)] for m in widths], label=f"toy: {variants[0]}", **style.SKIPV1
+    )
+    axis.axhline(0, color="#1a1a1a", linestyle="--", linewidth=1, label="toy: skipv0")
+    for i, variant in enumerate((*variants, TWIN)):
+        found = [gaps[str(m)][variant] for m in widths]
+        _markers(axis, _beside(widths, i, len(variants) + 1), found, variant)
+    _over_width(axis, widths)
+    axis.set_ylabel(r"explained more than vanilla, share of $E\,\|W^*\|^2$")
+    axis.set_title("Won against vanilla, paired seeds")
+
+
+def _markers(axis: Axes, x: Sequence[float], found: Sequence[Interval], variant: str) -> None:
+    look = {k: v for k, v in style.VARIANTS[variant].items() if k != "linestyle"}
+    name = "vanilla, other initial weights" if variant == TWIN else variant
+    style.bars(axis, x, found, label=f"{name}, 95 %", **look)
+
+
+def _beside(widths: Sequence[int], i: int, count: int) -> list[float]:
+    """Side by side on a logarithmic axis, so that markers do not hide one another."""
+    return [m * 2 ** (SPREAD * (2 * i - count + 1)) for m in widths]
+
+
+def _over_width(axis: Axes, widths: Sequence[int]) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(widths, [str(m) for m in widths])
+    axis.minorticks_off()
+    axis.set_xlabel("embedding width $m$ (numbers a token)")

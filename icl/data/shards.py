@@ -1,0 +1,400 @@
+"""Data sets as folders of token shards: prepared once, checked by digest, read through memory maps.
+
+A folder holds manifest.json, the tokenizer's file, and little-endian shards train-00000.bin, held_out-00000.bin, ...
+It is written under a temporary name and renamed when it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from icl.data.sources import describe, documents
+from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, TokenizerInfo, from_ranks, load_tokenizer, train_bpe
+from theory.sizes import BadInput, at_least
+
+FORMAT = 1
+SPLITS = ("train", "held_out")
+SHARD_BYTES = 64 * 2**20
+SAMPLE_BYTES = 8_000_000
+BATCH_CHARACTERS = 2**20  # what is tokenised at once
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for.  With `ranks` (their digest), `vocab` and `sample_bytes` play no part and are None."""
+
+    source: str
+    vocab: int | None
+    ranks: str | None
+    held_out: float
+    max_tokens: int | None
+    sample_bytes: int | None
+    shard_bytes: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of tokens; sizes in tokens and in bytes."""
+
+    name: str
+    split: str
+    tokens: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a split holds: characters and UTF-8 bytes are of its texts, tokens count one end a document too."""
+
+    documents: int
+    tokens: int
+    characters: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a data set is and where it came from.
+
+    A trained tokenizer has seen the first `request.sample_bytes` bytes of the training documents, and nothing else.
+    """
+
+    format: int
+    request: Request
+    about: str
+    tokenizer: TokenizerInfo
+    dtype: str
+    splits: dict[str, Split]
+    shards: tuple[Shard, ...]
+
+    @property
+    def digest(self) -> str:
+        """Names the data themselves, wherever they lie: sha256 over the tokenizer's digest and then every shard's."""
+        parts = [self.tokenizer.digest, *(shard.sha256 for shard in self.shards)]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """Source, tokenizer and digest in short, such as stdlib-bpe-4096-0f3a91c2."""
+        source = self.request.source
+        hub = source.startswith("hf:")
+        short = source[3:].replace("/", "-").replace(":", "-") if hub else Path(source).name
+        return f"{short or 'text'}-{self.tokenizer.name}-{self.digest[:8]}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, with the name, the digest and a checksum of everything else."""
+        content = {**json.loads(json.dumps(asdict(self))), "name": self.name, "digest": self.digest}
+        return content | {"checksum": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
+
+    @staticmethod
+    def from_json(content: dict[str, Any]) -> Manifest:
+        """Raises KeyError, TypeError, AttributeError or ValueError for what `to_json` has not made."""
+        made = Manifest(
+            content["format"],
+            Request(**content["request"]),
+            content["about"],
+            TokenizerInfo(**content["tokenizer"]),
+            content["dtype"],
+            {name: Split(**content["splits"][name]) for name in SPLITS},
+            tuple(Shard(**shard) for shard in content["shards"]),
+        )
+        if made.to_json() != content:
+            raise ValueError("the name, the digest or the checksum is not that of the content")
+        return made
+
+
+def prepare(
+    source: str,
+    folder: Path,
+    *,
+    vocab: int = 4096,
+    ranks: Path | None = None,
+    held_out: float = 0.05,
+    max_tokens: int | None = None,
+    sample_bytes: int = SAMPLE_BYTES,
+    shard_bytes: int = SHARD_BYTES,
+    on_progress: Callable[[int, str], None] = lambda done, note: None,
+) -> Manifest:
+    """Tokenise all documents of `source` (see `sources.documents`) into `folder`, each followed by the end.
+
+    The tokenizer is a BPE of `vocab` ids trained on the first `sample_bytes` bytes of the training documents, or that
+    of the file `ranks`.  A document's own text decides whether it is held out, with probability `held_out`, so equal
+    texts are never on both sides.  With `max_tokens`, all ends before the training document that would go beyond it.
+    on_progress gets the training tokens so far and a few words.
+
+    A folder that already answers the same request is left as it is; what a killed run left behind is removed.  Raises
+    BadInput for impossible requests, unreadable sources, sources too small to split, and folders of other data.
+    """
+    at_least("vocab", vocab, LEAST_VOCAB)
+    at_least("sample_bytes", sample_bytes, 1)
+    at_least("shard_bytes", shard_bytes, 4)
+    if max_tokens is not None:
+        at_least("max_tokens", max_tokens, 1)
+    if not 0 < held_out < 1:
+        raise BadInput(f"held_out is a share between 0 and 1, got {held_out}")
+    fixed = from_ranks(ranks) if ranks is not None else None
+    request = Request(
+        source,
+        None if fixed else vocab,
+        fixed.digest if fixed else None,
+        held_out,
+        max_tokens,
+        None if fixed else sample_bytes,
+        shard_bytes,
+    )
+    folder = Path(os.path.abspath(folder))
+    try:
+        found = _finished(folder, request)
+        if found is not None:
+            return found
+        part = folder.with_name(folder.name + ".part")
+        with _claimed(part):
+            manifest = _finished(folder, request)  # by a process that had the claim until now
+            if manifest is None:
+                manifest = _write(part, request, fixed, on_progress)
+                part.replace(folder)
+        return manifest
+    except OSError as error:
+        raise BadInput(f"cannot write to {folder}: {error.strerror or error}") from error
+
+
+def open_data(folder: Path) -> TokenData:
+    """The data set in `folder`, every byte of it checked.  Raises BadInput for one that is not whole."""
+    manifest = _manifest(folder)
+    for shard in manifest.shards:
+        if not _intact(folder / shard.name, shard):
+            raise BadInput(
+                f"the shard {folder / shard.name} is damaged or incomplete; delete the folder and prepare it again"
+            )
+    load_tokenizer(folder, manifest.tokenizer)
+    return TokenData(folder, manifest)
+
+
+@dataclass(frozen=True)
+class TokenData:
+    """A prepared data set, of which `open_data` has checked every byte."""
+
+    folder: Path
+    manifest: Manifest
+
+    def tokens(self, split: str) -> Tokens:
+        """All tokens of the split "train" or "held_out", documents one after another."""
+        if split not in SPLITS:
+            raise BadInput(f"the splits are {' and '.join(SPLITS)}, got {split!r}")
+        shards = [shard for shard in self.manifest.shards if shard.split == split]
+        return Tokens([np.memmap(self.folder / s.name, self.manifest.dtype, "r", shape=(s.tokens,)) for s in shards])
+
+    def tokenizer(self) -> Tokenizer:
+        return load_tokenizer(self.folder, self.manifest.tokenizer)
+
+
+class Tokens:
+    """Arrays of one dimension read as one: `len(tokens)`, and `tokens[a:b]` as a new array of their dtype."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self._arrays = [np.asarray(array) for array in arrays]
+        self._starts = [0, *np.cumsum([len(array) for array in arrays]).tolist()]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, span: slice) -> np.ndarray:
+        start, stop, step = span.indices(len(self))
+        if step != 1:
+            raise ValueError("tokens are read in steps of one")
+        first = bisect_right(self._starts, start) - 1
+        pieces = [self._arrays[0][:0]]
+        for begin, array in zip(self._starts[first:], self._arrays[first:], strict=False):
+            if begin >= stop:
+                break
+            pieces.append(array[max(start - begin, 0) : stop - begin])
+        return np.concatenate(pieces)
+
+
+def _is_held_out(text: str, share: float) -> bool:
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    return number < share * 2**64
+
+
+def _finished(folder: Path, request: Request) -> Manifest | None:
+    """The manifest of a folder that answers the request, None if nothing is there, BadInput for anything else."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return None
+    if not (folder / MANIFEST).is_file() or _manifest(folder).request != request:
+        raise BadInput(f"{folder} already holds other data; choose another --out or delete it")
+    return open_data(folder).manifest
+
+
+@contextmanager
+def _claimed(part: Path) -> Iterator[None]:
+    """Make the folder and empty it, keep other processes out, and remove it if anything goes wrong within."""
+    part.mkdir(parents=True, exist_ok=True)
+    handle = os.open(part, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise BadInput(f"another process is writing {part}") from error
+        try:
+            for left in part.iterdir():
+                left.unlink()
+            yield
+        finally:
+            shutil.rmtree(part, ignore_errors=True)  # by now renamed, unless it was not finished
+    finally:
+        os.close(handle)
+
+
+def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: Callable[[int, str], None]) -> Manifest:
+    if fixed is None:
+        on_progress(0, "training the tokenizer")
+    tokenizer = fixed or train_bpe(_sample(request), request.vocab or LEAST_VOCAB)
+    dtype = np.dtype("<u2" if tokenizer.vocab <= 2**16 else "<u4")
+    with ExitStack() as stack:
+        train, held_out = (stack.enter_context(_Writer(part, split, dtype, request.shard_bytes)) for split in SPLITS)
+        for text, ids in _tokenised(request.source, tokenizer):
+            if _is_held_out(text, request.held_out):
+                held_out.add(text, ids)
+            elif request.max_tokens is None or train.tokens + len(ids) <= request.max_tokens:
+                train.add(text, ids)
+            else:
+                break
+            on_progress(train.tokens, f"{train.documents + held_out.documents:,} documents")
+    for writer in (train, held_out):
+        if not writer.documents:
+            limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
+            raise BadInput(
+                f"{request.source} is too small to split: of its {train.documents + held_out.documents} "
+                f"documents{limit} none is for the split {writer.split}"
+            )
+    tokenizer.save(part)
+    manifest = Manifest(
+        FORMAT,
+        request,
+        describe(request.source),
+        tokenizer.info,
+        dtype.str,
+        {writer.split: writer.summary() for writer in (train, held_out)},
+        (*train.shards, *held_out.shards),
+    )
+    (part / MANIFEST).write_text(json.dumps(manifest.to_json(), indent=1) + "\n")
+    return manifest
+
+
+def _sample(request: Request) -> list[str]:
+    """The training documents from the first on, cut after `sample_bytes` bytes."""
+    left, texts = request.sample_bytes or 0, []
+    for document in documents(request.source):
+        if not _is_held_out(document.text, request.held_out):
+            data = document.text.encode()
+            texts.append(data[:left].decode(errors="ignore"))
+            left -= len(data)
+            if left <= 0:
+                break
+    return texts
+
+
+def _tokenised(source: str, tokenizer: Tokenizer) -> Iterator[tuple[str, list[int]]]:
+    """Every document and its ids, the end included."""
+    for texts in _batches(document.text for document in documents(source)):
+        for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
+            yield text, [*ids, tokenizer.end]
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch, size = [], 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+class _Writer:
+    """One split's shards, cut at `shard_bytes` wherever that falls, and its counts."""
+
+    def __init__(self, folder: Path, split: str, dtype: np.dtype[Any], shard_bytes: int) -> None:
+        self.folder, self.split, self.dtype = folder, split, dtype
+        self.capacity = shard_bytes // dtype.itemsize
+        self.documents = self.tokens = self.characters = self.bytes = 0
+        self.shards: list[Shard] = []
+        self._file: BinaryIO | None = None
+        self._hash, self._held = hashlib.sha256(), 0
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def add(self, text: str, ids: list[int]) -> None:
+        self.documents += 1
+        self.tokens += len(ids)
+        self.characters += len(text)
+        self.bytes += len(text.encode())
+        rest = np.array(ids, self.dtype)
+        while len(rest):
+            if self._file is None:
+                self._file = (self.folder / self._name()).open("wb")
+            now, rest = np.split(rest, [self.capacity - self._held])
+            data = now.tobytes()
+            self._file.write(data)
+            self._hash.update(data)
+            self._held += len(now)
+            if self._held == self.capacity:
+                self._close()
+
+    def summary(self) -> Split:
+        return Split(self.documents, self.tokens, self.characters, self.bytes)
+
+    def _name(self) -> str:
+        return f"{self.split}-{len(self.shards):05}.bin"
+
+    def _close(self) -> None:
+        if self._file is None:
+            return
+        self._file.close()
+        size = self._held * self.dtype.itemsize
+        self.shards.append(Shard(self._name(), self.split, self._held, size, self._hash.hexdigest()))
+        self._file, self._hash, self._held = None, hashlib.sha256(), 0
+
+
+def _manifest(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"{folder} holds no prepared data: cannot read its {MANIFEST}") from error
+    except ValueError as error:
+        raise BadInput(f"{path} is damaged; delete the folder and prepare it again") from error
+    version = content.get("format") if isinstance(content, dict) else None
+    if version != FORMAT:
+        raise BadInput(f"{path} is of format {version}, and this version reads {FORMAT}; prepare the data again")
+    try:
+        return Manifest.from_json(content)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadInput(f"{path} is damaged; delete the folder and prepare it again") from error
+
+
+def _intact(path: Path, shard: Shard) -> bool:
+    if not path.is_file() or path.stat().st_size != shard.bytes:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == shard.sha256

@@ -1,0 +1,207 @@
+"""Where text comes from: the running Python's standard library, files and folders, Hugging Face datasets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import platform
+import sysconfig
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from theory.sizes import BadInput
+
+NO_PART_OF_STDLIB = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
+HEAD = 4096  # bytes of a file in which a NUL says that it is no text
+CHUNK = 2**20
+EXTRAS = {"datasets": "'crosslayer[hub]'"}
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text and a name for messages: a path, a line of a file or a row of a dataset."""
+
+    name: str
+    text: str
+
+
+def documents(source: str) -> Iterator[Document]:
+    """The documents of `source` that are not empty, in the same order every time.
+
+    `stdlib`: the .py files of the running Python's standard library, without its tests.  `hf:NAME[:CONFIG[:SPLIT]]`: a
+    Hugging Face dataset, streamed; its column "text", or else its first column of strings; SPLIT is "train" if left
+    out.  Anything else is a path (`./stdlib` for one of that name): a file, or all files below a folder, but for hidden
+    ones and those with a NUL byte in their first 4096.  .gz and .zst are decompressed; .jsonl, compressed or not, gives
+    a document a line, its "text".  Undecodable bytes become U+FFFD.  Raises BadInput, some of it only when the
+    documents are drawn: nothing there, a damaged file, a line without a text, a missing package.
+    """
+    if not source.strip():
+        raise BadInput("the source of the text is empty; give stdlib, a file, a folder or hf:NAME")
+    if source == "stdlib":
+        found = _stdlib()
+    elif source.startswith("hf:"):
+        found = _hub(source)
+    else:
+        found = _path(Path(source))
+    return (Document(d.name, _without_surrogates(d.text)) for d in found if d.text)
+
+
+def describe(source: str) -> str:
+    """What a source was when it was read, in a few words: the version of Python, the number of files."""
+    if source == "stdlib":
+        return f"the standard library of Python {platform.python_version()}"
+    if source.startswith("hf:"):
+        return "a dataset from the Hugging Face hub"
+    path = Path(source)
+    return f"a folder of {sum(1 for _ in _files(path))} files" if path.is_dir() else "a file"
+
+
+def package(name: str) -> Any:
+    """An optional package, imported when it is needed.  Raises BadInput that says how to install it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise BadInput(f"this needs the package {name}: pip install {EXTRAS.get(name, name)}") from error
+
+
+def _without_surrogates(text: str) -> str:
+    """JSON can spell halves of surrogate pairs, which no encoding takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _stdlib() -> Iterator[Document]:
+    root = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(root.rglob("*.py")):
+        relative = path.relative_to(root)
+        if NO_PART_OF_STDLIB.isdisjoint(relative.parts) and path.is_file():
+            yield Document(relative.as_posix(), _text(path))
+
+
+def _path(path: Path) -> Iterator[Document]:
+    if path.is_dir():
+        return (document for file in _files(path) if not _binary(file) for document in _file(file))
+    if not path.exists():
+        raise BadInput(f"there is no file or folder {path}; other sources are stdlib and hf:NAME")
+    if _binary(path):
+        raise BadInput(f"{path} is no text: it holds a NUL byte near its beginning")
+    return _file(path)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
+
+
+def _file(path: Path) -> Iterator[Document]:
+    name = path.name.lower()
+    if not name.removesuffix(".gz").removesuffix(".zst").endswith(".jsonl"):
+        yield Document(str(path), _text(path))
+        return
+    for number, line in enumerate(_lines(_chunks(path)), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.decode(errors="replace").removeprefix("\ufeff"))
+        except ValueError as error:
+            raise BadInput(f"{path}, line {number}, is not JSON: {error}") from error
+        text = row.get("text") if isinstance(row, dict) else None
+        if not isinstance(text, str):
+            raise BadInput(f'{path}, line {number}, has no string named "text"')
+        yield Document(f"{path}:{number}", text)
+
+
+def _text(path: Path) -> str:
+    return b"".join(_chunks(path)).decode(errors="replace")
+
+
+def _binary(path: Path) -> bool:
+    head = b""
+    for chunk in _chunks(path):
+        head += chunk
+        if len(head) >= HEAD:
+            break
+    return b"\0" in head[:HEAD]
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+    yield rest
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The decompressed bytes of a file, in pieces.  Raises BadInput for one that is damaged or cannot be read."""
+    kind = path.suffix.lower()
+    damage: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
+    if kind == ".zst":
+        zstandard = package("zstandard")
+        damage = (EOFError, zstandard.ZstdError)
+    try:
+        if kind in {".gz", ".zst"} and path.stat().st_size == 0:
+            raise EOFError("it is empty")
+        with gzip.open(path) if kind == ".gz" else path.open("rb") as file:
+            chunks = iter(lambda: file.read(CHUNK), b"")
+            yield from _frames(zstandard, chunks) if kind == ".zst" else chunks
+    except damage as error:
+        raise BadInput(f"{path} is damaged or incomplete: {error}") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _frames(zstandard: Any, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of one frame after another.  The library's own reader takes a frame that is cut short for whole."""
+    frame = None
+    for chunk in chunks:
+        while chunk:
+            if frame is None:
+                frame = zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()
+            yield frame.decompress(chunk)
+            chunk, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    if frame is not None:
+        raise EOFError("the last frame is cut short")
+
+
+def _hub(source: str) -> Iterator[Document]:
+    parts = source.removeprefix("hf:").split(":")
+    if not parts[0] or len(parts) > 3:
+        raise BadInput(f"a Hugging Face source looks like hf:NAME[:CONFIG[:SPLIT]], got {source!r}")
+    return _rows(source, *parts)
+
+
+def _rows(source: str, name: str, config: str = "", split: str = "") -> Iterator[Document]:
+    datasets = package("datasets")
+    column = None
+    try:
+        rows = datasets.load_dataset(name, config or None, split=split or "train", streaming=True)
+        for number, row in enumerate(rows):
+            column = column or _text_column(source, row)
+            text = row.get(column)
+            if not isinstance(text, str | None):
+                raise BadInput(f"the column {column} of {source} holds no strings: row {number} has {str(text)[:40]}")
+            yield Document(f"{source}#{number}", text or "")
+    except BadInput:
+        raise
+    except Exception as error:  # of the network, of the hub or of the dataset: there is no common class
+        reason = str(error).strip().partition("\n")[0]
+        raise BadInput(f"cannot read {source}: {reason or type(error).__name__}") from error
+
+
+def _text_column(source: str, row: dict[str, Any]) -> str:
+    """The column "text", or the first one whose value in the first row is a string."""
+    names = ["text"] if "text" in row else [name for name, value in row.items() if isinstance(value, str)]
+    if not names:
+        raise BadInput(f"{source} has no column of strings; it has {', '.join(row)}")
+    return names[0]

@@ -1,0 +1,187 @@
+"""Tokenizers: a byte-level BPE trained on the data, or GPT-2's from its ranks.
+
+Both take every string there is and give it back unchanged, and neither finds the end of a document in a text: a text
+that spells `<|end|>` is plain characters.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from icl.data.sources import package
+from theory.sizes import BadInput, at_least
+
+END = "<|end|>"
+LEAST_VOCAB = 257  # the bytes and the end
+
+# Where GPT-2 cuts text before merging, part of what its ranks mean.  Possessive: long runs need no backtracking.
+GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+GPT2_RANKS = "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"  # sha256 of the published file
+
+
+@dataclass(frozen=True)
+class TokenizerInfo:
+    """What a manifest says of a tokenizer: `vocab` ids from 0, of which `end` is one; `digest` is its file's sha256."""
+
+    kind: str
+    name: str
+    vocab: int
+    end: int
+    digest: str
+
+
+class Tokenizer(ABC):
+    """Text to ids and back.  `content` is the file that defines it."""
+
+    kind: ClassVar[str]
+    file: ClassVar[str]
+
+    def __init__(self, content: bytes, name: str, vocab: int, end: int) -> None:
+        self.content = content
+        self.info = TokenizerInfo(self.kind, name, vocab, end, hashlib.sha256(content).hexdigest())
+
+    @property
+    def name(self) -> str:
+        """Such as bpe-4096 or gpt2."""
+        return self.info.name
+
+    @property
+    def vocab(self) -> int:
+        """Number of ids, the end among them."""
+        return self.info.vocab
+
+    @property
+    def end(self) -> int:
+        """The id after every document, which no text becomes."""
+        return self.info.end
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what defines the tokenizer, in hexadecimal digits."""
+        return self.info.digest
+
+    @abstractmethod
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, without an end.  Texts hold no surrogates."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids below `vocab`; halves of characters become U+FFFD, and the end a name like <|end|>."""
+
+    def save(self, folder: Path) -> None:
+        (folder / self.file).write_bytes(self.content)
+
+
+class BytePairs(Tokenizer):
+    """A byte-level BPE of the `tokenizers` library, from its own JSON."""
+
+    kind, file = "bpe", "tokenizer.json"
+
+    def __init__(self, content: bytes) -> None:
+        self._model = package("tokenizers").Tokenizer.from_str(content.decode())
+        self._model.encode_special_tokens = True  # a text's "<|end|>" is text; the JSON does not hold this
+        vocab = self._model.get_vocab_size()
+        super().__init__(content, f"bpe-{vocab}", vocab, self._model.token_to_id(END))
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [found.ids for found in self._model.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._model.decode([int(i) for i in ids], skip_special_tokens=False)
+
+
+class Ranks(Tokenizer):
+    """GPT-2's tokenizer, or one with fewer merges, from lines `base64 of a token's bytes, its rank`."""
+
+    kind, file = "ranks", "ranks.tiktoken"
+
+    def __init__(self, content: bytes) -> None:
+        ranks = _parsed(content)
+        name = "gpt2" if hashlib.sha256(content).hexdigest() == GPT2_RANKS else f"ranks-{len(ranks) + 1}"
+        self._encoding = package("tiktoken").Encoding(
+            name, pat_str=GPT2_PATTERN, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": len(ranks)}
+        )
+        super().__init__(content, name, len(ranks) + 1, len(ranks))
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return self._encoding.encode_ordinary_batch(texts, num_threads=os.cpu_count() or 1)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._encoding.decode([int(i) for i in ids])
+
+
+def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
+    """Byte-level BPE of at most `vocab` ids: the 256 bytes, the end, and merges of pairs that occur more than once.
+
+    Equal texts in equal order give an equal tokenizer.  Raises BadInput for a vocab below 257.
+    """
+    at_least("vocab", vocab, LEAST_VOCAB)
+    library = package("tokenizers")
+    model = library.Tokenizer(library.models.BPE())
+    model.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = library.decoders.ByteLevel()
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=vocab,
+        min_frequency=2,
+        special_tokens=[END],
+        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    model.train_from_iterator(texts, trainer)
+    return BytePairs(model.to_str().encode())
+
+
+def from_ranks(path: Path) -> Tokenizer:
+    """The tokenizer of a file of ranks, such as r50k_base.tiktoken for GPT-2.  Raises BadInput for a damaged one."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot read the ranks in {path}: {error.strerror}") from error
+    try:
+        return Ranks(content)
+    except _BadRanks as error:
+        raise BadInput(f"{path} holds no whole set of ranks: {error}") from error
+
+
+def load_tokenizer(folder: Path, info: TokenizerInfo) -> Tokenizer:
+    """The tokenizer that was saved in `folder`.  Raises BadInput if it is not the one that `info` describes."""
+    kinds: dict[str, type[BytePairs] | type[Ranks]] = {kind.kind: kind for kind in (BytePairs, Ranks)}
+    if info.kind not in kinds:
+        raise BadInput(f"{folder} holds a tokenizer of an unknown kind, {info.kind!r}")
+    path = folder / kinds[info.kind].file
+    content = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != info.digest:
+        raise BadInput(f"the tokenizer {path} is damaged or incomplete; delete the folder and prepare it again")
+    tokenizer = kinds[info.kind](content)
+    if tokenizer.info != info:
+        raise BadInput(
+            f"the tokenizer {path} is not the one that the manifest describes; delete the folder and prepare it again"
+        )
+    return tokenizer
+
+
+class _BadRanks(ValueError):
+    pass
+
+
+def _parsed(content: bytes) -> dict[bytes, int]:
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            token, rank = line.split()
+            ranks[base64.b64decode(token, validate=True)] = int(rank)
+        except (ValueError, binascii.Error) as error:
+            raise _BadRanks(f"line {number} is not a token and its rank") from error
+    if sorted(ranks.values()) != list(range(content.count(b"\n") + (not content.endswith(b"\n")))):
+        raise _BadRanks("its tokens or its ranks are not all different, or ranks are left out")
+    if any(bytes([byte]) not in ranks for byte in range(256)):
+        raise _BadRanks("not every single byte has a rank")
+    return ranks

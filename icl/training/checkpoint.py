@@ -1,0 +1,114 @@
+"""Checkpoints: a folder with tensors (safetensors) and what they belong to (JSON), written aside and renamed.
+
+The two newest are kept.  One that cannot be read gives way to the one before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+KEPT = 2
+ADAM = ("step", "exp_avg", "exp_avg_sq")
+TENSORS, ABOUT = "state.safetensors", "state.json"
+
+
+class BadCheckpoint(ValueError):
+    """No checkpoint can be read, or it is of another run.  The message is one line meant for a user."""
+
+
+class Checkpoints:
+    """The checkpoints of one run, which `identity` names."""
+
+    def __init__(self, folder: Path, identity: str, warn: Callable[[str], None]) -> None:
+        self.folder, self.identity, self._warn = folder, identity, warn
+
+    def save(self, step: int, first_loss: float, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+        content = save({k: v.contiguous() for k, v in _state(model, optimiser).items()})
+        about = {
+            "step": step,
+            "first_loss": first_loss,
+            "identity": self.identity,
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        final = self._path(step)
+        temporary = final.with_suffix(".part")
+        for stale in (temporary, final):
+            shutil.rmtree(stale, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        _write(temporary / TENSORS, content)
+        _write(temporary / ABOUT, json.dumps(about).encode())
+        temporary.rename(final)
+        for old in self._all()[KEPT:]:
+            shutil.rmtree(old)
+
+    def restore(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[int, float | None]:
+        """Load the newest readable checkpoint: its step and the run's first loss; (0, None) if there is none.
+
+        Raises BadCheckpoint if there are some and none can be read, or if it is of another run.
+        """
+        found = self._all()
+        for path in found:
+            try:
+                about, state = _read(path)
+                step, first_loss, identity = int(about["step"]), float(about["first_loss"]), about["identity"]
+            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+                self._warn(f"{path} cannot be read ({error}); going on from the one before")
+                continue
+            if identity != self.identity:
+                raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to train anew")
+            _load(state, model, optimiser)
+            return step, first_loss
+        if found:
+            raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to train anew")
+        return 0, None
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"checkpoint-{step:09d}"
+
+    def _all(self) -> list[Path]:
+        """Newest first."""
+        return sorted((p for p in self.folder.glob("checkpoint-*") if p.suffix != ".part"), reverse=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    about, content = json.loads((path / ABOUT).read_bytes()), (path / TENSORS).read_bytes()
+    if hashlib.sha256(content).hexdigest() != about["sha256"]:
+        raise ValueError("its tensors are not those that were written")
+    return about, load(content)
+
+
+def _state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Weights, and the optimiser's tensors by the name of their parameter."""
+    state = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        state |= {f"optimiser.{kind}.{name}": t for kind, t in optimiser.state.get(parameter, {}).items()}
+    return state
+
+
+@torch.no_grad()
+def _load(state: dict[str, Tensor], model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+    for name, parameter in model.named_parameters():
+        parameter.copy_(state[f"model.{name}"])
+        for kind in ADAM:
+            if (tensor := state.get(f"optimiser.{kind}.{name}")) is not None:
+                # Adam counts its steps on the CPU unless it is fused.
+                counts = kind == "step" and not optimiser.defaults.get("fused")
+                optimiser.state[parameter][kind] = tensor.clone().to("cpu" if counts else parameter.device)

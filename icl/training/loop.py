@@ -1,0 +1,176 @@
+"""The training loop of full-size models: one model, one task, one recipe.
+
+What happens at a step depends on nothing but the step, the weights and the optimiser: batches and dropout come from
+streams that (seed, step) names.  So a killed run that goes on from its checkpoint ends with the numbers of one that was
+not killed, bit for bit on a CPU with as many threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.decoder import Decoder
+from icl.training.checkpoint import Checkpoints
+from icl.training.devices import peak_flops
+from icl.training.optimiser import adamw
+from icl.training.recipe import Recipe
+from icl.training.tasks import Task
+from theory.accounting import flops
+
+ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
+DIVERGED = 3.0  # times the first logged loss
+
+
+class Diverged(ArithmeticError):
+    """The loss or the gradient is no number, or the loss has left for good.  The message is one line."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Mean held-out loss by position, and its standard error over sequences, float64."""
+
+    loss: tuple[float, ...]
+    stderr: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Logged:
+    """The `log_every` steps up to `step`: mean loss in the task's unit, largest gradient norm before clipping, and,
+    where it was due, what `evaluate` finds.
+
+    tokens_per_second, mfu   measured over these steps; mfu is the share of the device's peak (None: not known)
+    """
+
+    step: int
+    loss: float
+    gradient_norm: float
+    learning_rate: float
+    tokens_per_second: float
+    mfu: float | None
+    held_out: HeldOut | None
+
+
+def identity(model: Decoder, task: Task, recipe: Recipe, seed: int) -> str:
+    """Names what is trained: a digest of sizes, plan, task with its data, recipe and seed, and of how it is trained."""
+    kind = next(model.parameters()).device.type
+    text = repr((ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def train(
+    model: Decoder,
+    task: Task,
+    recipe: Recipe,
+    seed: int,
+    *,
+    folder: Path | None = None,
+    seconds_between_saves: float = 60.0,
+    warn: Callable[[str], None] = lambda _: None,
+) -> Iterator[Logged]:
+    """Train in place on the model's device, yielding after every `log_every` steps and at the end.
+
+    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  What is
+    in a checkpoint has been yielded before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
+    """
+    device = next(model.parameters()).device
+    optimiser = adamw(model, recipe)
+    saved = Checkpoints(folder, identity(model, task, recipe, seed), warn) if folder else None
+    done, first = saved.restore(model, optimiser) if saved else (0, None)
+    if recipe.compile:
+        model.compile(dynamic=False)
+    token_flops = 3 * flops(model.config, model.plan, (task.tokens + 1) // 2)
+    peak = peak_flops(device, recipe.precision)
+    window: list[Tensor] = []
+    model.train()
+    last_save = began = time.perf_counter()
+    for step in range(done, recipe.steps):
+        window.append(_step(model, task, recipe, optimiser, seed, step, device))
+        if (step + 1) % recipe.log_every and step + 1 < recipe.steps:
+            continue
+        losses, norms = torch.stack(window).double().unbind(1)
+        loss, norm = float(losses.mean()), float(norms.max())
+        speed = len(window) * recipe.batch * task.tokens / (time.perf_counter() - began)
+        window = []
+        first = loss if first is None else first
+        if not (math.isfinite(loss) and math.isfinite(norm)) or loss > DIVERGED * first:
+            kept = f"; the last good state is in {folder}" if folder else ""
+            raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}{kept}")
+        due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
+        held_out = evaluate(model, task, recipe) if due else None
+        mfu = speed * token_flops / peak if peak else None
+        yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
+        if saved and (step + 1 == recipe.steps or time.perf_counter() - last_save >= seconds_between_saves):
+            saved.save(step + 1, first, model, optimiser)
+            last_save = time.perf_counter()
+        began = time.perf_counter()
+
+
+def _step(
+    model: Decoder,
+    task: Task,
+    recipe: Recipe,
+    optimiser: torch.optim.Optimizer,
+    seed: int,
+    step: int,
+    device: torch.device,
+) -> Tensor:
+    """One optimiser step; its loss and gradient norm, still on the device."""
+    total = torch.zeros((), device=device)
+    for i, part in enumerate(task.batch(seed, step, recipe.batch).parts(recipe.accumulate)):
+        part = part.to(device)
+        with _dropout_stream(model, seed, step, i), _autocast(device, recipe):
+            loss = task.losses(model(part.inputs), part.targets).mean() / recipe.accumulate
+        loss.backward()
+        total += loss.detach()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip or math.inf)
+    for group in optimiser.param_groups:
+        group["lr"] = recipe.rate(step)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return torch.stack([total, norm.detach().float()])
+
+
+@torch.no_grad()
+def evaluate(model: Decoder, task: Task, recipe: Recipe) -> HeldOut:
+    """The loss on the task's held-out batches, without dropout."""
+    device = next(model.parameters()).device
+    found = []
+    model.eval()
+    for batch in task.held_out():
+        here = batch.to(device)
+        with _autocast(device, recipe):
+            found.append(task.losses(model(here.inputs), here.targets).double())
+    model.train()
+    losses = torch.cat(found)
+    spread = losses.std(0, correction=min(1, len(losses) - 1)) / len(losses) ** 0.5
+    return HeldOut(tuple(losses.mean(0).tolist()), tuple(spread.tolist()))
+
+
+def _autocast(device: torch.device, recipe: Recipe) -> AbstractContextManager[None]:
+    if recipe.precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+def _dropout_stream(model: Decoder, seed: int, step: int, part: int) -> AbstractContextManager[None]:
+    """Random numbers of this step's own, so that no generator has to be saved and variants share their masks."""
+    if not model.config.dropout:
+        return nullcontext()
+    return _forked(seed, step, part)
+
+
+@contextmanager
+def _forked(*name: int) -> Iterator[None]:
+    digest = hashlib.sha256(repr(("dropout", *name)).encode()).digest()
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
+        torch.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        yield

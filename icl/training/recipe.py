@@ -1,0 +1,112 @@
+"""How a model is trained: sizes of the steps, the schedule of the learning rate, precision.  Standard library only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from theory.sizes import BadInput, field_problems
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """AdamW with a linear warm-up and a cosine decay.  Raises BadInput, in one line, for what cannot be meant.
+
+    steps, batch    optimiser steps, and sequences in each of them
+    accumulate      parts that a batch is cut into; the gradients of its parts are added up, so the step is the same
+    warmup          share of the steps over which the rate rises, from `start` of the peak
+    floor           share of the peak at the last step
+    clip            largest norm of the gradient; 0: it is not clipped
+    precision       fp32; or bf16: products in bf16 by autocast, weights and optimiser in fp32
+    compile         by torch.compile
+    log_every       steps that one line of the log averages over; the only steps at which training stops or is saved
+    evaluate_every  steps between evaluations on held-out data, a multiple of log_every; 0: at the end only
+    """
+
+    steps: int
+    batch: int
+    learning_rate: float
+    betas: tuple[float, float] = (0.9, 0.95)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    warmup: float = 0.1
+    start: float = 0.0
+    floor: float = 0.1
+    accumulate: int = 1
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    log_every: int = 10
+    evaluate_every: int = 0
+
+    def __post_init__(self) -> None:
+        for problem in (*field_problems(self), *self._problems()):
+            raise BadInput(problem)
+
+    def rate(self, step: int) -> float:
+        """Learning rate of `step` (from 0)."""
+        rising = round(self.warmup * self.steps)
+        if step < rising:
+            share = self.start + (1 - self.start) * (step + 1) / rising
+        else:
+            gone = (step + 1 - rising) / (self.steps - rising)
+            share = self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
+        return self.learning_rate * share
+
+    def _problems(self) -> Iterator[str]:
+        for name in ("steps", "batch", "accumulate", "log_every"):
+            if (value := getattr(self, name)) < 1:
+                yield f"{name} must be at least 1, got {value}"
+        if self.batch % self.accumulate:
+            yield f"{self.accumulate} parts do not divide a batch of {self.batch} sequences"
+        if self.evaluate_every < 0 or self.evaluate_every % self.log_every:
+            yield f"evaluate_every must be a multiple of log_every = {self.log_every}, got {self.evaluate_every}"
+        for name in ("learning_rate", "eps"):
+            if not 0 < (value := getattr(self, name)) < math.inf:
+                yield f"{name} must be positive, got {value}"
+        for name in ("weight_decay", "clip"):
+            if not 0 <= (value := getattr(self, name)) < math.inf:
+                yield f"{name} must not be negative, got {value}"
+        for name in ("warmup", "start", "floor"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                yield f"{name} must lie in [0, 1], got {value}"
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            yield f"betas must be two numbers in [0, 1), got {self.betas}"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a paper says of its optimiser, and where."""
+
+    place: str
+    settings: dict[str, Any]
+
+
+SCHEDULES: dict[str, Schedule] = {
+    "skipv1-llama": Schedule(
+        "SkipV1Former, appendix B.2, up to 350M",
+        {"learning_rate": 2e-3, "weight_decay": 0.0, "clip": 0.0, "warmup": 0.1, "floor": 0.1},
+    ),
+    "skipv1-llama-large": Schedule(
+        "SkipV1Former, appendix B.2, 1B (and 3B, at half this rate)",
+        {"learning_rate": 1e-3, "weight_decay": 0.1, "clip": 1.0, "warmup": 0.1, "floor": 0.1},
+    ),
+    "skipv1-gpt2": Schedule(
+        "SkipV1Former, appendix B.1, up to 355M (550M at 6e-4)",
+        {"learning_rate": 1e-3, "weight_decay": 0.1, "clip": 1.0, "warmup": 0.1, "floor": 0.1},
+    ),
+    "resformer": Schedule(
+        # The text warms up for 1,200 of 10,000 steps, its Table 4 for 120.
+        "ResFormer, section 4.1.1",
+        {
+            "learning_rate": 6e-4,
+            "weight_decay": 0.1,
+            "clip": 1.0,
+            "warmup": 0.12,
+            "start": 1e-7 / 6e-4,
+            "floor": 0.1,
+        },
+    ),
+}
