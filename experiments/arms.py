@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.protocol import Json
-from experiments.runs import RunFolder, UserError, provenance
+from experiments.runs import RunFolder, UserError, provenance, write_atomically
 from icl.training.recipe import Recipe
 from theory.architecture import Architecture
 from theory.names import resolve
@@ -110,11 +110,12 @@ def train_arm(
     on_log: Callable[[Logged], None] = lambda _: None,
     warn: Callable[[str], None] = lambda _: None,
     seconds_between_saves: float = 60.0,
+    weights: Path | None = None,
 ) -> Json:
     """Train an arm, or go on with it, and return its record.  `folder` holds metrics.jsonl and checkpoints meanwhile.
 
-    A training that diverged has a record too, whose `diverged` says so and whose losses are None.  Raises UserError
-    for a folder that belongs to something else.
+    A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
+    go to `weights`, as safetensors.  Raises UserError for a folder that belongs to something else.
     """
     from icl.training.checkpoint import BadCheckpoint
     from icl.training.loop import Diverged, train
@@ -149,6 +150,10 @@ def train_arm(
         raise UserError(str(error)) from error
     if diverged is None and (not lines or lines[-1]["step"] != arm.recipe.steps):
         raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} and train again")
+    if weights is not None and diverged is None:
+        from safetensors.torch import save
+
+        write_atomically(weights, save({k: p.detach().contiguous() for k, p in model.named_parameters()}))
     return {
         "kind": "run",
         "key": arm.key(device),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments import commands, model_commands
+from experiments import commands, model_commands, train_commands
 from experiments.runs import UserError
 from theory.sizes import BadInput
 
@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Compiled code may wrap an interrupt in a SystemError.
         if not isinstance(stop, KeyboardInterrupt) and not isinstance(stop.__context__, KeyboardInterrupt):
             raise
-        goes_on = "; the same command goes on from here" if options.run is commands.run else ""
+        resumes = options.run in (commands.run, train_commands.train)
+        goes_on = "; the same command goes on from here" if resumes else ""
         return _stop(f"interrupted{goes_on}", 130)
     return status
 
@@ -60,8 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="crosslayer", description="Check what cross-layer ideas promise, on toys and at scale.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, run: Any, what: str, example: str, *, shows_json: bool = True) -> argparse.ArgumentParser:
-        command = subparsers.add_parser(
+    def add(
+        name: str, run: Any, what: str, example: str, *, shows_json: bool = True, to: Any = subparsers
+    ) -> argparse.ArgumentParser:
+        command = to.add_parser(
             name,
             help=what,
             description=f"{what[0].upper()}{what[1:]}.",
@@ -128,6 +131,59 @@ def _parser() -> argparse.ArgumentParser:
     )
     variants.add_argument("--preset", default="llama-130m", help="whose sizes the costs are for (default: llama-130m)")
     variants.add_argument("--markdown", action="store_true", help="print the README's table")
+
+    data = subparsers.add_parser("data", help="prepare text for training", description="Prepare text for training.")
+    kinds = data.add_subparsers(required=True, metavar="ACTION")
+    prepare = add(
+        "prepare",
+        train_commands.data_prepare,
+        "tokenise text into hashed shards, with held-out documents",
+        "crosslayer data prepare stdlib --out data/stdlib-4096",
+        to=kinds,
+    )
+    prepare.add_argument(
+        "source", help="stdlib, a file or folder (text, .jsonl; .gz, .zst), or hf:NAME[:CONFIG[:SPLIT]]"
+    )
+    prepare.add_argument("--out", type=Path, required=True, help="the folder to make")
+    prepare.add_argument("--vocab", type=_whole, default=4096, help="of a BPE trained on the data (default: 4096)")
+    prepare.add_argument("--ranks", type=Path, help="GPT-2's byte-pair ranks (r50k_base.tiktoken), instead of training")
+    prepare.add_argument("--held-out", type=_number, default=0.05, help="share of documents held out (default: 0.05)")
+    prepare.add_argument("--max-tokens", type=_whole, help="stop at this many training tokens")
+    info = add(
+        "info",
+        train_commands.data_info,
+        "check prepared data and say what they are",
+        "crosslayer data info data/stdlib-4096",
+        to=kinds,
+    )
+    info.add_argument("folder", type=Path)
+
+    train = add(
+        "train",
+        train_commands.train,
+        "train one model; the same command goes on where it was killed",
+        "crosslayer train --preset llama-2m --variant resformer --data stdlib --steps 200",
+    )
+    train.add_argument("--preset", required=True, help="a model of the papers; an unknown name lists them")
+    train.add_argument("--variant", help="as for `describe` (default: the preset's own)")
+    train.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
+    train.add_argument("--steps", type=_whole, required=True, help="optimiser steps")
+    train.add_argument("--batch", type=_whole, help="sequences a step (default: what makes about 8,192 tokens)")
+    train.add_argument("--context", type=_whole, help="tokens a sequence (default: the preset's)")
+    train.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
+    train.add_argument("--learning-rate", type=_number, help="peak (default: the schedule's)")
+    train.add_argument("--weight-decay", type=_number, help="of matrices and embeddings (default: the schedule's)")
+    train.add_argument("--accumulate", type=_whole, default=1, help="parts that a batch is cut into (default: 1)")
+    train.add_argument("--precision", help="fp32 or bf16, with fp32 weights (default: bf16 on a GPU)")
+    train.add_argument("--compile", action="store_true", help="by torch.compile")
+    train.add_argument("--seed", type=_whole, default=0, help="of weights and data order (default: 0)")
+    train.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
+    train.add_argument("--log-every", type=_whole, default=10, help="steps a line of metrics.jsonl (default: 10)")
+    train.add_argument(
+        "--evaluate-every", type=_whole, default=0, help="steps between evaluations (default: at the end)"
+    )
+    train.add_argument("--save-every", type=_number, default=60.0, help="seconds between checkpoints (default: 60)")
+    train.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where run folders go (default: runs)")
 
     verify = add(
         "verify", commands.verify, "run the claims ledger", "crosslayer verify skipv1.gap skipv1.lemma3-isotropy"

@@ -39,7 +39,7 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json
         before = total - sum(arm.recipe.steps for arm in todo)
         with progress(f"{label}, {len(todo)} of {len(arms)} trainings to do", total) as at:
             at(before)
-            for key, record in _trained(todo, keys, run, lambda done, note: at(before + done, note)):
+            for key, record in _trained(todo, keys, run, lambda done, said: at(before + done, said)):
                 finished[key] = record
                 run.log(record)
                 shutil.rmtree(_scratch(run, key), ignore_errors=True)
@@ -72,7 +72,7 @@ def _one_by_one(
         began = time.monotonic()
 
         def log(logged: Logged, arm: Arm = arm, done: int = done) -> None:
-            at(done + logged.step, _note(arm, logged.loss, logged.tokens_per_second, logged.mfu))
+            at(done + logged.step, note(arm, logged))
             if run.slot.seconds_left < 0:
                 raise OutOfTime
 
@@ -109,9 +109,9 @@ def _side_by_side(
                     if (record := job.result()) is not None:
                         yield keys[arm], record
                         longest = max(longest, time.monotonic() - start)
-                for key, step, note in _read(news):
+                for key, step, said in _read(news):
                     steps[key] = step
-                    at(sum(steps.values()), note)
+                    at(sum(steps.values()), said)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -142,7 +142,7 @@ def _work(arm: Arm, key: str, folder: Path, slot: Any) -> Json | None:
     def log(logged: Logged) -> None:
         if os.getppid() != _PARENT or slot.seconds_left < 0:
             raise OutOfTime
-        _NEWS.put((key, logged.step, _note(arm, logged.loss, logged.tokens_per_second, logged.mfu)))
+        _NEWS.put((key, logged.step, note(arm, logged)))
 
     try:
         return train_arm(arm, folder, slot.device, log, _warn)
@@ -150,9 +150,10 @@ def _work(arm: Arm, key: str, folder: Path, slot: Any) -> Json | None:
         return None
 
 
-def _note(arm: Arm, loss: float, speed: float, mfu: float | None) -> str:
-    share = f", {mfu:.0%} MFU" if mfu is not None else ""
-    return f"{arm.name}: loss {loss:.3f}, {speed:,.0f} tokens/s{share}"
+def note(arm: Arm, logged: Logged) -> str:
+    """What a progress bar says beside the time left."""
+    share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
+    return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"
 
 
 def _warn(text: str) -> None:

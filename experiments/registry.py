@@ -11,6 +11,7 @@ MODULES = {
     "skipv1-gap": "experiments.skipv1_gap",
     "skipv1-limit": "experiments.skipv1_limit",
     "scale-icl": "experiments.scale_icl",
+    "scale-loss": "experiments.scale_loss",
 }
 
 

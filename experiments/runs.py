@@ -44,11 +44,13 @@ class Slot:
     device     cpu or cuda
     jobs       trainings at a time; 0: as many as there are cores, or one on a GPU
     deadline   `time.time()` by which to stop, or None
+    data       a folder of prepared text, in place of the experiments' own
     """
 
     device: str = "cpu"
     jobs: int = 0
     deadline: float | None = None
+    data: str | None = None
 
     @property
     def seconds_left(self) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["models", "tasks", "testing", "training"]
+__all__ = ["data", "models", "tasks", "testing", "training"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -29,9 +29,9 @@ ridge           Given X, the rows of W* are a posteriori N(row of S_yx (G + sigm
 
 Moments.  T_j follows from integration by parts over X: for any product P of traces p_m = tr G^m, with p_0 = d,
     E[p_j P] = (k + j - 1) E[p_{j-1} P] + sum_{i=1}^{j-1} E[p_i p_{j-1-i} P] + sum_{p_m in P} 2 m E[p_{j-1+m} P / p_m].
-For p_j = sum_ab X_ab (X^T G^{j-1})_ba, so E[p_j P] = E sum_ab d/dX_ab [(X^T G^{j-1})_ba P].  The derivative of X^T gives
-k p_{j-1}.  That of the i-th factor G, of its left and of its right X, gives p_i p_{j-1-i} and p_{j-1}; i = 1 .. j-1.
-That of p_m, 2 m (G^{m-1} X)_ab, gives 2 m p_{j-1+m}.  All are whole numbers, and the total degree falls by 1.
+For p_j = sum_ab X_ab (X^T G^{j-1})_ba, so E[p_j P] = E sum_ab d/dX_ab [(X^T G^{j-1})_ba P].  The derivative of X^T
+gives k p_{j-1}; that of the i-th factor G = X X^T gives p_{j-1} by its X and p_i p_{j-1-i} by its X^T; that of p_m,
+2 m (G^{m-1} X)_ab, gives 2 m p_{j-1+m}.  All are whole numbers, and the total degree falls by 1.
 
 Sampling the spectrum would not do for `steps`: a few eigenvalues that no sample holds carry (1 - eta lambda)^(2t), and
 a step size fitted to the sample then diverges on them.  Ridge averages numbers from 0 to 1, and is sampled.
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-LARGEST_COUNT = 16  # of gradient steps: the moments up to 2 t pass through all partitions up to that size
+LARGEST_COUNT = 32  # of gradient steps: the moments up to 2 t pass through a number of partitions that soon explodes
 LARGEST_SAMPLED = 10**6  # of d k
 FEWEST_SAMPLES = 64
 
@@ -94,7 +94,7 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
     if d * k > LARGEST_SAMPLED:
         raise InvalidSize(f"the ridge loss is estimated for d k up to {LARGEST_SAMPLED}, got {d * k}")
     small, large = min(d, k), max(d, k)
-    samples = max(FEWEST_SAMPLES, min(10_000, int(1e9 / (small**2 * large)))) if samples is None else samples
+    samples = max(FEWEST_SAMPLES, min(10_000, int(3e8 / ((small + 8) * small * large)))) if samples is None else samples
     at_least("samples", samples, FEWEST_SAMPLES)
     import numpy as np
 
@@ -107,7 +107,7 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
     slopes = np.linalg.lstsq(design, losses, rcond=None)[0]
     rest = losses - design @ slopes
     stderr = np.sqrt(np.linalg.inv(design.T @ design)[0, 0] * (rest @ rest) / (samples - design.shape[1]))
-    rounding = np.finfo(float).eps * small * abs(slopes).sum()
+    rounding = 8 * np.finfo(float).eps * small * abs(slopes).sum()
     return Estimate(
         value=float(slopes[0]),
         stderr=float(np.hypot(stderr, rounding)),
@@ -120,20 +120,22 @@ def steps(d: int, k: int, sigma: float, count: int) -> Estimate:
 
     Exact to rounding (stderr 0).  Raises InvalidSize, for a count above LARGEST_COUNT too.
     """
+    _check(d, k, sigma, count)
     return Estimate(_best(d, k, sigma, count)[1], 0.0, "exact moments of the spectrum, minimised over the step size")
 
 
 def best_step(d: int, k: int, sigma: float, count: int) -> float:
-    """The step size eta behind `steps`, for the gradient of 1/2 sum ||y - W x||^2, not divided by k; 0 if k = 0."""
+    """The step size eta behind `steps`, for the gradient of 1/2 sum ||y - W x||^2, not divided by k.
+
+    0 where nothing moves (k = 0 or count = 0).  Raises InvalidSize.
+    """
+    _check(d, k, sigma, count)
     return _best(d, k, sigma, count)[0]
 
 
 def after_steps(d: int, k: int, sigma: Number, count: int, eta: Number) -> Fraction:
     """The loss of `count` gradient steps of size eta from zero, exactly.  Raises InvalidSize."""
-    _check(d, k, sigma)
-    at_least("count", count, 0)
-    if count > LARGEST_COUNT:
-        raise InvalidSize(f"count must be at most {LARGEST_COUNT}, got {count}")
+    _check(d, k, sigma, count)
     noise, move, share = Fraction(sigma) ** 2, -Fraction(eta), Fraction(0)
     moments = trace_moments(d, k, 2 * count)
     for j in range(2 * count, -1, -1):
@@ -175,7 +177,7 @@ def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
     import numpy as np
     from scipy.optimize import minimize_scalar
 
-    if after_steps(d, k, sigma, count, 0) == after_steps(d, k, sigma, count, 1) and not (count and k):
+    if not (count and k):
         return 0.0, float(zero(d, sigma))
 
     def loss(log_eta: float) -> float:
@@ -183,15 +185,18 @@ def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
 
     low, high = np.log(0.05 / count / (k + d + 1 + float(sigma) ** 2)), np.log(4 / (k + d + 1))
     grid = np.linspace(low, high, 48)
-    place = min(range(1, len(grid) - 1), key=lambda i: loss(grid[i]))
+    place = min(range(1, len(grid) - 1), key=lambda i: loss(float(grid[i])))
     found = minimize_scalar(loss, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-10})
     return float(np.exp(found.x)), float(found.fun)
 
 
-def _check(d: int, k: int, sigma: Number) -> None:
+def _check(d: int, k: int, sigma: Number, count: int = 0) -> None:
     """Like `check_sizes`, with k = 0 allowed."""
     at_least("k", k, 0)
     check_sizes(d, max(k, 1), sigma)
+    at_least("count", count, 0)
+    if count > LARGEST_COUNT:
+        raise InvalidSize(f"count must be at most {LARGEST_COUNT}, got {count}")
 
 
 def _inverse_trace(d: int, k: int) -> Any:

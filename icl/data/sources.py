@@ -18,6 +18,7 @@ from theory.sizes import BadInput
 NO_PART_OF_STDLIB = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
 HEAD = 4096  # bytes of a file in which a NUL says that it is no text
 CHUNK = 2**20
+PIECE = 2**14  # characters
 EXTRAS = {"datasets": "'crosslayer[hub]'"}
 
 
@@ -34,8 +35,8 @@ def documents(source: str) -> Iterator[Document]:
 
     `stdlib`: the .py files of the running Python's standard library, without its tests.  `hf:NAME[:CONFIG[:SPLIT]]`: a
     Hugging Face dataset, streamed; its column "text", or else its first column of strings; SPLIT is "train" if left
-    out.  Anything else is a path (`./stdlib` for one of that name): a file, or all files below a folder, but for hidden
-    ones and those with a NUL byte in their first 4096.  .gz and .zst are decompressed; .jsonl, compressed or not, gives
+    out.  Anything else is a path (`./stdlib` for one of that name): a file, cut into pieces at paragraphs, or all files
+    below a folder, but for hidden ones and those with a NUL byte in their first 4096.  .gz and .zst are decompressed; .jsonl, compressed or not, gives
     a document a line, its "text".  Undecodable bytes become U+FFFD.  Raises BadInput, some of it only when the
     documents are drawn: nothing there, a damaged file, a line without a text, a missing package.
     """
@@ -94,7 +95,19 @@ def _path(path: Path) -> Iterator[Document]:
         raise BadInput(f"there is no file or folder {path}; other sources are stdlib and hf:NAME")
     if _binary(path):
         raise BadInput(f"{path} is no text: it holds a NUL byte near its beginning")
-    return _file(path)
+    return (piece for document in _file(path) for piece in _pieces(document))
+
+
+def _pieces(document: Document) -> Iterator[Document]:
+    """A long text alone, such as a novel, in pieces that end with a paragraph, so that some can be held out."""
+    start, number = 0, 0
+    while start < len(document.text):
+        end = document.text.find("\n\n", start + PIECE)
+        end = len(document.text) if end < 0 else end + 2
+        number += 1
+        name = document.name if end - start == len(document.text) else f"{document.name}#{number}"
+        yield Document(name, document.text[start:end])
+        start = end
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -1,0 +1,220 @@
+"""The commands `data` and `train`.  Each takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.protocol import Json
+from experiments.runs import RunFolder, UserError
+from theory.architecture import Architecture, Tokens, Vectors
+from theory.sizes import BadInput
+
+if TYPE_CHECKING:
+    from experiments.arms import Arm, PromptSource, TextSource
+
+TOKENS_A_STEP = 8192  # what a batch holds unless it is asked for
+VOCAB_MULTIPLE = 64  # matrix products of such sizes are fast
+
+
+def data_prepare(options: argparse.Namespace) -> int:
+    from experiments.text_data import about, prepare
+
+    manifest = prepare(
+        options.source,
+        options.out,
+        vocab=options.vocab,
+        ranks=options.ranks,
+        held_out=options.held_out,
+        max_tokens=options.max_tokens,
+    )
+    return _show(about(options.out, manifest), options.json)
+
+
+def data_info(options: argparse.Namespace) -> int:
+    from experiments.text_data import about
+    from icl.data.shards import open_data
+
+    return _show(about(options.folder, open_data(options.folder).manifest), options.json)
+
+
+def _show(content: Json, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(content, indent=1))
+        return 0
+    for name, value in content.items():
+        text = ", ".join(f"{v:,} {k}" for k, v in value.items()) if isinstance(value, dict) else value
+        print(f"{name:10} {text}")
+    return 0
+
+
+def train(options: argparse.Namespace) -> int:
+    from experiments.arms import train_arm
+    from experiments.pool import note
+    from experiments.progress import progress
+
+    device = chosen_device(options.device)
+    arm = _arm(options, device)
+    variant = "".join(c if c.isalnum() or c in "-+.=" else "_" for c in options.variant or "default")
+    run = RunFolder(options.out / "train" / f"{options.preset}-{variant}-{arm.key(device)}")
+    with run.locked():
+        if not run.has("summary.json"):
+            run.write("config.json", asdict(arm))
+            with progress(f"{options.preset} {arm.name}", arm.recipe.steps) as at:
+                record = train_arm(
+                    arm,
+                    run.path,
+                    device,
+                    lambda logged: at(logged.step, note(arm, logged)),
+                    lambda text: print(f"crosslayer: {text}", file=sys.stderr),
+                    options.save_every,
+                    run / "model.safetensors",
+                )
+            if record["diverged"]:
+                print(f"crosslayer: {record['diverged']}", file=sys.stderr)
+                return 1
+            _draw(record, run)
+            run.write("summary.json", record)
+        _remove_checkpoints(run)
+    return _report(run, options.json)
+
+
+def _remove_checkpoints(run: RunFolder) -> None:
+    import shutil
+
+    for path in run.path.glob("checkpoint-*"):
+        shutil.rmtree(path)
+
+
+def _report(run: RunFolder, as_json: bool) -> int:
+    record = run.read("summary.json")
+    if as_json:
+        print(json.dumps({"folder": str(run.path), **record}, indent=1))
+        return 0
+    of_text = f", {record['epochs']:.2g} epochs of {record['unique_tokens']:,} tokens" if "epochs" in record else ""
+    unit = "nats a token" if of_text else "squared units of y"
+    print(f"{record['name']}: {record['parameters']:,} parameters, {record['tokens']:,} tokens{of_text}")
+    print(f"  training loss {record['curve'][0][1]:.4g} at first, {record['curve'][-1][1]:.4g} at last")
+    print(f"  held-out loss {record['loss']:.4f} {unit}")
+    share = f", {record['mfu']:.1%} MFU" if record["mfu"] is not None else ""
+    print(f"  {record['tokens_per_second']:,.0f} tokens/s{share} on {record['device']}")
+    print(f"figure, weights and numbers: {run.path}")
+    return 0
+
+
+def chosen_device(name: str) -> str:
+    """auto, cpu or cuda as a device that is there.  Raises UserError."""
+    if name == "cpu":
+        return name
+    import torch
+
+    there = torch.cuda.is_available()
+    if name == "auto":
+        return "cuda" if there else "cpu"
+    if name != "cuda":
+        raise UserError(f"--device must be auto, cpu or cuda, got {name!r}")
+    if not there:
+        raise UserError("there is no GPU that torch can use here; try --device cpu")
+    return name
+
+
+def _arm(options: argparse.Namespace, device: str) -> Arm:
+    from experiments.arms import Arm
+    from icl.training.recipe import SCHEDULES, Recipe
+    from theory.architecture import misfits
+    from theory.names import model, resolve
+    from theory.presets import PRESETS
+
+    if options.schedule not in SCHEDULES:
+        raise UserError(f"unknown schedule {options.schedule!r}; there are {', '.join(SCHEDULES)}")
+    if options.seed < 0:
+        raise UserError(f"--seed must not be negative, got {options.seed}")
+    config, _ = model(options.preset, options.variant)  # refuses what does not fit
+    variant = PRESETS[options.preset].variant if options.variant is None else options.variant
+    source, config = _source(options, config)
+    plain = (
+        "+".join(part for part in variant.split("+") if part.split(":")[0].strip() not in _head_kinds()) or "vanilla"
+    )
+    for misfit in misfits(config, resolve(plain, config.shape)):
+        raise UserError(misfit)
+    settings: dict[str, Any] = {**SCHEDULES[options.schedule].settings}
+    for name in ("learning_rate", "weight_decay"):
+        if (value := getattr(options, name)) is not None:
+            settings[name] = value
+    batch = options.batch if options.batch is not None else max(1, TOKENS_A_STEP // config.context)
+    recipe = Recipe(
+        steps=options.steps,
+        batch=batch,
+        accumulate=options.accumulate,
+        precision=options.precision or ("bf16" if device == "cuda" else "fp32"),
+        compile=options.compile,
+        log_every=options.log_every,
+        evaluate_every=options.evaluate_every,
+        **settings,
+    )
+    return Arm(config, plain, source, recipe, options.seed)
+
+
+def _head_kinds() -> set[str]:
+    from theory.names import HEAD_KINDS
+
+    return set(HEAD_KINDS)
+
+
+def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSource | PromptSource, Architecture]:
+    """The data, and the architecture with a stem and a context that fit them."""
+    from experiments.arms import PromptSource, TextSource
+
+    if not isinstance(config.stem, Tokens):
+        raise UserError(f"{options.preset} does not read tokens; train it from Python")
+    if options.data.startswith("regression:"):
+        prompts = PromptSource(**_options(options.data))
+        context = 2 * prompts.n + 1
+        return prompts, replace(config, stem=Vectors(prompts.d), context=context)
+    from experiments.text_data import prepared
+    from icl.data.shards import open_data
+
+    folder = prepared(options.data)
+    manifest = open_data(folder).manifest
+    context = config.context if options.context is None else options.context
+    vocab = -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
+    if vocab != config.stem.vocab and not options.json:
+        print(f"vocabulary: {vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr)
+    source = TextSource(str(folder), manifest.digest)
+    return source, replace(config, stem=replace(config.stem, vocab=vocab), context=context)
+
+
+def _options(text: str) -> dict[str, Any]:
+    """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
+    from theory.sizes import check_sizes
+
+    kinds = {"d": int, "n": int, "sigma": float}
+    try:
+        given = dict(part.split("=") for part in text.removeprefix("regression:").split(","))
+        values = {name: kinds[name](value) for name, value in given.items()}
+        if values.keys() != kinds.keys():
+            raise ValueError
+    except (ValueError, KeyError):
+        raise BadInput(f"regression data are written regression:d=5,n=20,sigma=0.1, got {text!r}") from None
+    check_sizes(**values)
+    return values
+
+
+def _draw(record: Json, run: RunFolder) -> None:
+    from experiments import style
+
+    with style.drawing():
+        fig, (axis,) = style.figure(1, width=5.0)
+        axis.plot(*zip(*record["curve"], strict=True), label="training", color="#2f7fb8")
+        if len(record["evaluations"]) > 1:
+            axis.plot(*zip(*record["evaluations"], strict=True), "s--", label="held out", color="#1a1a1a")
+        else:
+            axis.axhline(record["loss"], color="#1a1a1a", linestyle="--", label="held out, at the end")
+        axis.set_xlabel("optimiser steps")
+        axis.set_ylabel("loss (nats a token)" if "epochs" in record else "loss (squared units of $y$)")
+        axis.set_title(f"{record['name']}, seed {record['seed']}")
+        axis.legend()
+        style.save(fig, run.path)
