@@ -3,7 +3,7 @@ PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
 
-.PHONY: setup reproduce test test-all lint bench gpu clean
+.PHONY: setup reproduce test test-all lint bench scale gpu clean
 
 setup: .venv/.ready
 
@@ -15,7 +15,7 @@ setup: .venv/.ready
 
 # Every theory plot and the report, into $(OUT).  The report is written even if a check failed; the status tells.
 reproduce: setup
-	@$(BIN)/crosslayer run --all --profile cpu --out $(OUT); status=$$?; \
+	@$(BIN)/crosslayer run --all --only theory --profile cpu --out $(OUT); status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
 	$(BIN)/crosslayer report --out $(OUT) && exit $$status
 
@@ -34,9 +34,25 @@ lint: setup
 bench: setup
 	$(BIN)/crosslayer bench
 
-# The gpu profile of every experiment that has one.
-gpu: setup
-	$(BIN)/crosslayer run --all --profile gpu --out $(OUT)
+# The full-size experiments on a CPU, about twenty minutes on two cores.
+scale: setup
+	$(BIN)/crosslayer run --all --only scale --profile cpu --out $(OUT)
+
+# What is next of the gpu profile, in one sitting of MINUTES: first the speed of a training step, then trainings, of
+# which every finished one counts.  Where $(PYTHON) can run the project as it is, as on a machine without a network, it
+# does; elsewhere .venv.  DATA=folder: prepared text; STEP: options of `crosslayer bench step`; RUN: of `crosslayer run`.
+MINUTES ?= 9
+PROFILE ?= gpu
+RESULTS ?= results
+NEEDS := torch, numpy, scipy, sympy, matplotlib, rich, safetensors, tokenizers
+gpu:
+	@if $(PYTHON) -c "import $(NEEDS)" 2>/dev/null; then python=$(PYTHON); else $(MAKE) setup && python=$(BIN)/python; fi; \
+	end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
+	test -f $(RESULTS)/step-time-$(PROFILE).json || \
+	$$python -m experiments bench step $(STEP) --out $(RESULTS)/step-time-$(PROFILE).json || exit $$?; \
+	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command goes on"; exit 0; fi; \
+	$$python -m experiments run --all --profile $(PROFILE) $(RUN) $(if $(DATA),--data $(DATA)) --out $(RESULTS) \
+	--minutes $$(( left / 60 )).$$(( left % 60 * 10 / 6 ))
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -94,6 +94,24 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`")
     run.add_argument("--seeds", type=_whole, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K")
     run.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where run folders go (default: runs)")
+    run.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
+    run.add_argument(
+        "--device", default="auto", help="of full-size models: auto (a GPU, for gpu profiles), cpu or cuda"
+    )
+    run.add_argument(
+        "--jobs", type=_whole, default=0, help="trainings at a time (default: as many as cores, one a GPU)"
+    )
+    run.add_argument("--minutes", type=_number, help="stop then; the same command goes on from finished trainings")
+    run.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
+
+    compare = add(
+        "compare",
+        commands.compare,
+        "show the toy's and the papers' predictions beside finished full-size runs",
+        "crosslayer compare scale-icl --out runs",
+    )
+    compare.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all of full size)")
+    compare.add_argument("--out", type=Path, default=DEFAULT_OUT, help="the folder that was given to `run`")
 
     predict = add(
         "predict",
@@ -202,6 +220,19 @@ def _parser() -> argparse.ArgumentParser:
     bench = add(
         "bench", commands.bench, "measure speed, each figure a ratio against a named baseline", "crosslayer bench"
     )
+    bench.add_argument(
+        "suite",
+        nargs="?",
+        default="toy",
+        choices=("toy", "step"),
+        help="toy (the default), or step: full-size training",
+    )
+    bench.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
+    bench.add_argument("--variants", help="of step: names with commas between (default: a dozen)")
+    bench.add_argument("--device", default="auto", help="of step: auto (the default), cpu or cuda")
+    bench.add_argument("--batch", type=_whole, help="of step: sequences a step (default: what makes 32,768 tokens)")
+    bench.add_argument("--context", type=_whole, help="of step: tokens a sequence (default: the preset's)")
+    bench.add_argument("--out", type=Path, help="of step: also write the result to this .json file")
     bench.add_argument(
         "--threads",
         type=_whole,

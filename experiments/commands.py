@@ -6,8 +6,11 @@ import argparse
 import json
 import math
 import os
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import registry
@@ -16,6 +19,7 @@ from experiments.runs import UserError
 if TYPE_CHECKING:
     from experiments.claims.ledger import Verification
     from experiments.protocol import Judgement
+    from experiments.runs import Slot
 
 
 def list_experiments(options: argparse.Namespace) -> int:
@@ -50,17 +54,25 @@ def _time(seconds: int) -> str:
 def run(options: argparse.Namespace) -> int:
     if options.all == bool(options.names):
         raise UserError("name experiments, or give --all, but not both")
+    if options.only and not options.all:
+        raise UserError("--only chooses from --all")
     from experiments.protocol import worst
-    from experiments.runs import execute, prepare
+    from experiments.runs import Unfinished, execute, prepare
 
-    experiments = [registry.load(name) for name in dict.fromkeys(registry.MODULES if options.all else options.names)]
+    names = registry.of_kind(options.only) if options.all else options.names
+    experiments = [registry.load(name) for name in dict.fromkeys(names)]
     if options.all:  # of all experiments, those that have the profile
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
             raise UserError(f"no experiment has a profile {options.profile!r}")
+    slot = _slot(options)
     results, failed = [], False
-    for job in [prepare(e, options.profile, options.seeds, options.out) for e in experiments]:
-        checks = execute(job)
+    for job in [prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]:
+        try:
+            checks = execute(job)
+        except Unfinished as stop:
+            print(f"crosslayer: time is up: {stop}; the same command goes on from here", file=sys.stderr)
+            continue
         failed |= worst(checks) == "fail"
         results.append(
             {"experiment": job.experiment.name, "folder": str(job.run.path), "checks": [c.to_json() for c in checks]}
@@ -71,6 +83,50 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(results, indent=1))
     return int(failed)
+
+
+def _slot(options: argparse.Namespace) -> Slot:
+    """The device, jobs and time that were asked for.  torch is asked for a GPU only where one may be used."""
+    from experiments.runs import Slot
+
+    if options.jobs < 0:
+        raise UserError(f"--jobs must not be negative, got {options.jobs}")
+    if options.minutes is not None and not 0 < options.minutes < math.inf:
+        raise UserError(f"--minutes must be positive, got {options.minutes}")
+    if options.data is not None and not (Path(options.data) / "manifest.json").is_file():
+        raise UserError(f"{options.data} holds no prepared data; see `crosslayer data prepare --help`")
+    device = "cpu"
+    if options.device != "auto" or options.profile == "gpu":
+        from experiments.train_commands import chosen_device
+
+        device = chosen_device("cuda" if options.device == "auto" else options.device)
+    deadline = None if options.minutes is None else time.time() + 60 * options.minutes
+    return Slot(device, options.jobs, deadline, options.data)
+
+
+def compare(options: argparse.Namespace) -> int:
+    from experiments.protocol import judgement
+    from experiments.runs import latest_runs
+
+    known = registry.of_kind("scale")
+    if unknown := [name for name in options.names if name not in known]:
+        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
+    runs = latest_runs(options.out, options.names or known)
+    if not runs:
+        raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
+    found = []
+    for run in runs:
+        summary, prediction = run.read("summary.json"), run.read("prediction.json")
+        found.append({**summary, "prediction": prediction, "folder": str(run.path)})
+        if not options.json:
+            print(f"{summary['experiment']}, profile {summary['profile']}, seeds {len(summary['seeds'])}")
+            for key in ("assumes", "statistic", "rule", "tuning"):
+                print(f"  {key}: {prediction[key]}")
+            _print_checks(summary["title"], [judgement(c) for c in summary["checks"]])
+            print(f"figure and numbers: {run.path}\n")
+    if options.json:
+        print(json.dumps(found, indent=1))
+    return 0
 
 
 def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
@@ -84,7 +140,7 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     table.add_column("check")
     for name in ("points", "predicted", "measured", "tolerance"):
         table.add_column(name, justify="right")
-    table.add_column("verdict")
+    table.add_column("verdict", no_wrap=True)
     for name, members in by_group(checks).items():
         tightest = members[0]
         numbers = (f"{x:.4g}" for x in (tightest.predicted, tightest.measured, tightest.tolerance))
@@ -145,6 +201,10 @@ def bench(options: argparse.Namespace) -> int:
     cores = os.cpu_count() or 1
     if not 1 <= options.threads <= cores:
         raise UserError(f"--threads must be from 1 to {cores}, the number of cores, got {options.threads}")
+    if options.suite == "step":
+        from experiments.bench_step import bench_step
+
+        return bench_step(options)
     from experiments.bench import run_benchmarks
 
     results = run_benchmarks(options.threads)

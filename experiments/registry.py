@@ -11,8 +11,14 @@ MODULES = {
     "skipv1-gap": "experiments.skipv1_gap",
     "skipv1-limit": "experiments.skipv1_limit",
     "scale-icl": "experiments.scale_icl",
+    "scale-magnitude": "experiments.scale_magnitude",
     "scale-loss": "experiments.scale_loss",
 }
+
+
+def of_kind(kind: str | None) -> list[str]:
+    """Names of the experiments on toys (`theory`), on full-size models (`scale`), or of all (None)."""
+    return [name for name in MODULES if kind is None or name.startswith("scale-") == (kind == "scale")]
 
 
 def load(name: str) -> Experiment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from experiments.arms import Arm, TextSource
 from experiments.protocol import Expectation, Experiment, Json, Judgement, Profile
@@ -146,8 +146,8 @@ class ScaleLoss:
     def predict(self, config: Config) -> Json:
         compared = [name for name in config.variants if name != BASELINE]
         return {
-            "assumes": "of the papers: that a sign found at 60M to 436M parameters and over 1B tokens holds here; of the "
-            "toy: everything that it assumes, and that a better in-context learner is a better language model",
+            "assumes": "of the papers: that a sign found at 60M to 436M parameters and over 1B tokens holds here; of "
+            "the toy: all that it assumes, and that a better in-context learner is a better language model",
             "source": "the papers, as named; theory.value_maps at two layers",
             "statistic": "held-out loss in nats a token at the last step; its mean paired difference to vanilla",
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
@@ -200,30 +200,25 @@ class ScaleLoss:
         twin = (intervals[TWIN].mean, intervals[TWIN].half_width)
         controls = (twin, (-twin[0], twin[1]))
         found: list[Judgement] = []
+
+        def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
+            words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
+            rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
+            measured = intervals[name]
+            numbers = measured.mean, measured.stderr, measured.half_width
+            found.append(
+                Expectation(f"{kind}/{name}", f"{name}: {words}", CLAIM, text, rule, predicted, *numbers, controls)
+            )
+
         for name, said in prediction["papers"].items():
-            interval = intervals[name]
-            numbers = interval.mean, interval.stderr, interval.half_width
-            if said["sign"] is not None:
-                text = f"{name} ends {'better' if said['sign'] < 0 else 'worse'} than vanilla ({said['place']})"
-                sign = said["nats"] or float(said["sign"])
-                found.append(
-                    Expectation(
-                        f"paper/{name}", f"{name}: the paper's sign", CLAIM, text, "sign", sign, *numbers, controls
-                    )
-                )
-            if said["sign"] is not None and said["nats"] is not None:
-                text = f"{name} ends {-said['nats']:g} nats below vanilla ({said['place']})"
-                size = said["nats"]
-                found.append(
-                    Expectation(
-                        f"size/{name}", f"{name}: the paper's size", CLAIM, text, "size", size, *numbers, controls
-                    )
-                )
+            sign, nats = said["sign"], said["nats"]
+            if sign is not None:
+                better = "better" if sign < 0 else "worse"
+                expect("paper", name, f"{name} ends {better} than vanilla ({said['place']})", nats or float(sign))
+            if sign is not None and nats is not None:
+                expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({said['place']})", nats)
             if toy := prediction["toy"][name]:
-                text = f"{name} ends better than vanilla, as in the toy"
-                found.append(
-                    Expectation(f"toy/{name}", f"{name}: the toy's sign", CLAIM, text, "sign", toy, *numbers, controls)
-                )
+                expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
         return found
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -233,7 +228,7 @@ class ScaleLoss:
 
 
 def _toy_sign(name: str) -> int | None:
-    """-1 where the toy at two layers has a lower loss than MHA's, 0 where the same, 1 where higher; None: not covered."""
+    """-1 where the toy at two layers has a lower loss than MHA's, 0: the same, 1: a higher one; None: not covered."""
     from theory.names import resolve
     from theory.plan import Shape
     from theory.sizes import BadInput

@@ -1,4 +1,4 @@
-"""The figure of `scale-loss`: loss curves relative to vanilla's, and the final differences beside what was predicted."""
+"""The figure of `scale-loss`: loss curves relative to vanilla's, and final differences beside what was predicted."""
 
 from __future__ import annotations
 
@@ -62,9 +62,8 @@ def _final(axis: Axes, prediction: Json, differences: Mapping[str, Interval]) ->
         markerfacecolor="white",
         label="measured, 95 % for all at once",
     )
-    said = [
-        (s["nats"], y) for (s, y) in zip(prediction["papers"].values(), places, strict=False) if s["nats"] is not None
-    ]
+    papers = zip(prediction["papers"].values(), places[:-1], strict=True)
+    said = [(paper["nats"], place) for paper, place in papers if paper["nats"] is not None]
     if said:
         axis.plot(*zip(*said, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at its size")
     axis.set_yticks(places, [_label(prediction, name) for name in names])

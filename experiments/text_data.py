@@ -1,4 +1,4 @@
-"""Text for trainings: the prepared folder that a user names, or the standard library's source, prepared on first use."""
+"""Text for trainings: a prepared folder that a user names, or the standard library's source, prepared on first use."""
 
 from __future__ import annotations
 

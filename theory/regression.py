@@ -94,7 +94,7 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
     if d * k > LARGEST_SAMPLED:
         raise InvalidSize(f"the ridge loss is estimated for d k up to {LARGEST_SAMPLED}, got {d * k}")
     small, large = min(d, k), max(d, k)
-    samples = max(FEWEST_SAMPLES, min(10_000, int(3e8 / ((small + 8) * small * large)))) if samples is None else samples
+    samples = max(FEWEST_SAMPLES, min(50_000, int(3e8 / ((small + 8) * small * large)))) if samples is None else samples
     at_least("samples", samples, FEWEST_SAMPLES)
     import numpy as np
 

@@ -36,9 +36,10 @@ def documents(source: str) -> Iterator[Document]:
     `stdlib`: the .py files of the running Python's standard library, without its tests.  `hf:NAME[:CONFIG[:SPLIT]]`: a
     Hugging Face dataset, streamed; its column "text", or else its first column of strings; SPLIT is "train" if left
     out.  Anything else is a path (`./stdlib` for one of that name): a file, cut into pieces at paragraphs, or all files
-    below a folder, but for hidden ones and those with a NUL byte in their first 4096.  .gz and .zst are decompressed; .jsonl, compressed or not, gives
-    a document a line, its "text".  Undecodable bytes become U+FFFD.  Raises BadInput, some of it only when the
-    documents are drawn: nothing there, a damaged file, a line without a text, a missing package.
+    below a folder, but for hidden ones and those with a NUL byte in their first 4096.  .gz and .zst are decompressed;
+    .jsonl, compressed or not, gives a document a line, its "text".  Undecodable bytes become U+FFFD.  Raises BadInput,
+    some of it only when the documents are drawn: nothing there, a damaged file, a line without a text, a missing
+    package.
     """
     if not source.strip():
         raise BadInput("the source of the text is empty; give stdlib, a file, a folder or hf:NAME")

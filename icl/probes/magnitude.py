@@ -1,4 +1,4 @@
-"""How large hidden states, sublayer outputs and gradients are, by depth (Attention Residuals, section 5.2).
+"""How large hidden states, sublayer outputs and gradients are, by depth (Attention Residuals, training dynamics).
 
 Output 0 is the embedding, positions included, and output i that of sublayer i; read i is what sublayer i + 1 gets, and
 the last read what the last norm gets.  `theory.accounting.depth_reads` counts alike.
@@ -90,10 +90,10 @@ def _recorded(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
 
-    def read(module: nn.Module, args: tuple[Any, ...]) -> None:
+    def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
         reads.append(args[0])
 
-    def output(module: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
+    def output(_module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> Tensor:
         # An embedding that nothing trains is no part of the graph, and neither is what is read of it alone.
         outputs.append(out if out.requires_grad else out.detach().requires_grad_())
         return outputs[-1]
@@ -111,9 +111,8 @@ def _ratios(model: Decoder, read_norms: list[Tensor], outputs: list[Tensor]) -> 
     sources = depth_reads(model.config, model.plan)
     if not isinstance(model.plan.depth, DepthAttention):
         sources = [[range(i, i + 1) for i in range(read + 1)] for read in range(len(outputs))]
-    norms = {
-        source: _norm(sum(outputs[i].detach() for i in source)) for source in {s for each in sources for s in each}
-    }
+    summed = {source for each in sources for source in each}
+    norms = {source: _norm(sum(outputs[i].detach() for i in source)) for source in summed}
     ratios = []
     for norm, each in zip(read_norms, sources, strict=True):
         largest = torch.stack([norms[source] for source in each]).amax(0)
