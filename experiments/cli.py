@@ -95,11 +95,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seeds", type=_whole, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K")
     run.add_argument("--out", type=Path, default=DEFAULT_OUT, help="where run folders go (default: runs)")
     run.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
+    run.add_argument("--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda")
     run.add_argument(
-        "--device", default="auto", help="of full-size models: auto (a GPU, for gpu profiles), cpu or cuda"
-    )
-    run.add_argument(
-        "--jobs", type=_whole, default=0, help="trainings at a time (default: as many as cores, one a GPU)"
+        "--jobs", type=_whole, default=0, help="trainings at a time (default: one a core, or one on a GPU)"
     )
     run.add_argument("--minutes", type=_number, help="stop then; the same command goes on from finished trainings")
     run.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
@@ -225,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         default="toy",
         choices=("toy", "step"),
-        help="toy (the default), or step: full-size training",
+        help="toy (the default), or step, of full size",
     )
     bench.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
     bench.add_argument("--variants", help="of step: names with commas between (default: a dozen)")

@@ -33,8 +33,14 @@ For p_j = sum_ab X_ab (X^T G^{j-1})_ba, so E[p_j P] = E sum_ab d/dX_ab [(X^T G^{
 gives k p_{j-1}; that of the i-th factor G = X X^T gives p_{j-1} by its X and p_i p_{j-1-i} by its X^T; that of p_m,
 2 m (G^{m-1} X)_ab, gives 2 m p_{j-1+m}.  All are whole numbers, and the total degree falls by 1.
 
-Sampling the spectrum would not do for `steps`: a few eigenvalues that no sample holds carry (1 - eta lambda)^(2t), and
-a step size fitted to the sample then diverges on them.  Ridge averages numbers from 0 to 1, and is sampled.
+Many steps.  One step size for all prompts has to suit rare ones.  The largest eigenvalue's density falls like
+exp(-lambda / 2) times a power, so with eta = c / t, at lambda = x t, E (1 - eta lambda)^(2t) holds a term of about
+exp(t [2 ln|c x - 1| - x / 2]), which explodes for large t once c > min over y > 2 of y / (4 ln(y - 1)) = 0.898.  So
+t eta stays below about 0.9, r tends to exp(-c lambda), and no number of steps comes down to ridge: at d = k = 1 and
+sigma = 0 the loss tends to (1 + 4 c)^(-1/2) = 0.467, not to 0.
+
+Sampling the spectrum would not do for `steps`: those rare eigenvalues are in no sample, and a step size fitted to one
+diverges on them.  Ridge averages numbers from 0 to 1, and is sampled.
 """
 
 from __future__ import annotations

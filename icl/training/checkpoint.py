@@ -109,6 +109,4 @@ def _load(state: dict[str, Tensor], model: nn.Module, optimiser: torch.optim.Opt
         parameter.copy_(state[f"model.{name}"])
         for kind in ADAM:
             if (tensor := state.get(f"optimiser.{kind}.{name}")) is not None:
-                # Adam counts its steps on the CPU unless it is fused.
-                counts = kind == "step" and not optimiser.defaults.get("fused")
-                optimiser.state[parameter][kind] = tensor.clone().to("cpu" if counts else parameter.device)
+                optimiser.state[parameter][kind] = tensor.to(parameter.device)

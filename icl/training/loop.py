@@ -86,6 +86,7 @@ def train(
     saved = Checkpoints(folder, identity(model, task, recipe, seed), warn) if folder else None
     done, first = saved.restore(model, optimiser) if saved else (0, None)
     if recipe.compile:
+        torch.compiler.reset()  # else models that were trained before count against the number of recompilations
         model.compile(dynamic=False)
     token_flops = 3 * flops(model.config, model.plan, (task.tokens + 1) // 2)
     peak = peak_flops(device, recipe.precision)

@@ -25,6 +25,5 @@ def adamw(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
         {"params": [p for n, p in named if is_decayed(n, p)], "weight_decay": recipe.weight_decay},
         {"params": [p for n, p in named if not is_decayed(n, p)], "weight_decay": 0.0},
     ]
-    fused = next(model.parameters()).device.type == "cuda"
     groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=recipe.eps, fused=fused)
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=recipe.eps, fused=True)

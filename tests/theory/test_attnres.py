@@ -176,7 +176,7 @@ def test_growth_with_depth():
         assert last(DepthAttention(block=3)) == min(3, len(ones))
         assert last(DepthAttention(block=layers)) == layers
         assert last(Residual()) == 1 + len(ones)
-        assert last(DepthAttention(heads=4)) == 2
+        assert last(DepthAttention(heads=4)) == pytest.approx(math.sqrt(min(4, 1 + len(ones))))
 
 
 @pytest.mark.parametrize("depth", [Residual(), DepthAttention(block=3), DepthAttention(score="sigmoid")])

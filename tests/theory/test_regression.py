@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
 from theory import regression, skipv1
@@ -124,12 +125,25 @@ def test_one_step_is_the_best_single_step(d, k, sigma):
         assert regression.zero(d, sigma) == skipv1.zero_loss(d, k, sigma)
 
 
+def test_many_steps_keep_a_distance_from_ridge():
+    """They tend to a descent of bounded length c, set by the spectrum's tail, which leaves E exp(-2 c z^2)."""
+    limit = minimize_scalar(lambda y: y / (4 * math.log(y - 1)), bounds=(2.1, 20), method="bounded").fun
+    counts = (1, 2, 4, 8, 16, 32)
+    lengths = [count * regression.best_step(1, 1, 0.0, count) for count in counts]
+    losses = [regression.steps(1, 1, 0.0, count).value for count in counts]
+    assert lengths == sorted(lengths)
+    assert 0.9 * limit < lengths[-1] < limit == pytest.approx(0.898, abs=1e-3)
+    assert losses == sorted(losses, reverse=True)
+    assert (1 + 4 * limit) ** -0.5 < losses[-1] < 1.05 * (1 + 4 * limit) ** -0.5
+
+
 @given(d_values, k_values, st.integers(1, 3), st.floats(0.01, 0.3), st.integers(0, 999))
 def test_polynomial_of_the_steps_is_that_of_the_descent(d, k, count, eta, seed):
     """Before the mean over X: the lemma and the sum over j hold for every matrix, checked on the spectrum."""
     values = np.linalg.svd(np.random.default_rng(seed).standard_normal((d, k)), compute_uv=False) ** 2
     left = (1 - eta * values) ** count
-    direct = d - len(values) + (left**2).sum(), ((1 - left) ** 2 / values).sum()
+    filtered = eta * sum((1 - eta * values) ** j for j in range(count))  # f: no cancellation at small eigenvalues
+    direct = d - len(values) + (left**2).sum(), (values * filtered**2).sum()
     powers = [(values**j).sum() for j in range(2 * count + 1)]
     powers[0] = d
     terms = [(-eta) ** j * math.comb(2 * count, j) * powers[j] for j in range(2 * count + 1)]
