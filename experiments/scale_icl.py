@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from experiments.runs import RunFolder
 
-CLAIM = "skipv1.gap"
+CLAIM = "toy.width"
 BASELINE, TWIN = "vanilla", "twin"
 NEGLIGIBLE = 0.05  # of the signal: a gap that is none, and the slack of one that has the toy's size
 
@@ -49,7 +49,7 @@ class Config:
 
 
 VARIANTS = ("vanilla", "skipv1", "resformer", "svformer", "skipv0")
-_CPU = Recipe(steps=2000, batch=128, learning_rate=0.02, warmup=0.05, floor=0.0, log_every=40)
+_CPU = Recipe(steps=1800, batch=128, learning_rate=0.02, warmup=0.05, floor=0.0, log_every=40)
 _GPU = Recipe(
     steps=20_000,
     batch=512,

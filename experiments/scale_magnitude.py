@@ -48,7 +48,7 @@ class Config:
 
 _SMALL = llama(32, 2, 12, 64, 512, 32)
 _TINY = llama(16, 2, 2, 32, 512, 16)
-_CPU = Recipe(steps=80, batch=8, learning_rate=4e-3, log_every=10)
+_CPU = Recipe(steps=50, batch=8, learning_rate=6e-3, log_every=10)
 _GPU = Recipe(steps=1500, batch=64, learning_rate=1e-3, precision="bf16", compile=True, log_every=25)
 PROFILES = {
     "smoke": Profile(
@@ -71,7 +71,7 @@ PROFILES = {
         grows=True,
     ),
     "gpu-tiny": Profile(
-        Config(_TINY, (1, 2), "stdlib", 512, replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10)),
+        Config(_TINY, (1,), "stdlib", 512, replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10)),
         2,
         150,
         "nothing: it takes the gpu profile's path with tiny models",
