@@ -44,6 +44,7 @@ scale: setup
 MINUTES ?= 9
 PROFILE ?= gpu
 RESULTS ?= results
+EXPERIMENTS ?= --all
 NEEDS := torch, numpy, scipy, sympy, matplotlib, rich, safetensors, tokenizers
 gpu:
 	@if $(PYTHON) -c "import $(NEEDS)" 2>/dev/null; then python=$(PYTHON); else $(MAKE) setup && python=$(BIN)/python; fi; \
@@ -51,7 +52,7 @@ gpu:
 	test -f $(RESULTS)/step-time-$(PROFILE).json || \
 	$$python -m experiments bench step $(STEP) --out $(RESULTS)/step-time-$(PROFILE).json || exit $$?; \
 	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command goes on"; exit 0; fi; \
-	$$python -m experiments run --all --profile $(PROFILE) $(RUN) $(if $(DATA),--data $(DATA)) --out $(RESULTS) \
+	$$python -m experiments run $(EXPERIMENTS) --profile $(PROFILE) $(RUN) $(if $(DATA),--data $(DATA)) --out $(RESULTS) \
 	--minutes $$(( left / 60 )).$$(( left % 60 * 10 / 6 ))
 
 clean:

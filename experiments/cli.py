@@ -148,7 +148,12 @@ def _parser() -> argparse.ArgumentParser:
     variants.add_argument("--preset", default="llama-130m", help="whose sizes the costs are for (default: llama-130m)")
     variants.add_argument("--markdown", action="store_true", help="print the README's table")
 
-    data = subparsers.add_parser("data", help="prepare text for training", description="Prepare text for training.")
+    data = subparsers.add_parser(
+        "data",
+        help="prepare text for training",
+        description="Prepare text for training.",
+        epilog="example: crosslayer data prepare stdlib --out data/stdlib-4096",
+    )
     kinds = data.add_subparsers(required=True, metavar="ACTION")
     prepare = add(
         "prepare",
@@ -184,8 +189,8 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--variant", help="as for `describe` (default: the preset's own)")
     train.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
     train.add_argument("--steps", type=_whole, required=True, help="optimiser steps")
-    train.add_argument("--batch", type=_whole, help="sequences a step (default: what makes about 8,192 tokens)")
-    train.add_argument("--context", type=_whole, help="tokens a sequence (default: the preset's)")
+    train.add_argument("--batch", type=_whole, help="sequences a step (default: what makes about 4,096 tokens)")
+    train.add_argument("--context", type=_whole, help="tokens a sequence (default: the preset's, at most 512)")
     train.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
     train.add_argument("--learning-rate", type=_number, help="peak (default: the schedule's)")
     train.add_argument("--weight-decay", type=_number, help="of matrices and embeddings (default: the schedule's)")

@@ -16,7 +16,8 @@ from theory.sizes import BadInput
 if TYPE_CHECKING:
     from experiments.arms import Arm, PromptSource, TextSource
 
-TOKENS_A_STEP = 8192  # what a batch holds unless it is asked for
+TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
+CONTEXT = 512  # likewise, where the preset's is longer
 VOCAB_MULTIPLE = 64  # matrix products of such sizes are fast
 
 
@@ -179,7 +180,7 @@ def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSour
 
     folder = prepared(options.data)
     manifest = open_data(folder).manifest
-    context = config.context if options.context is None else options.context
+    context = min(config.context, CONTEXT) if options.context is None else options.context
     vocab = -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
     if vocab != config.stem.vocab and not options.json:
         print(f"vocabulary: {vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr)

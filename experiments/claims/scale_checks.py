@@ -35,7 +35,7 @@ def construction_explains(more: int) -> bool:
 
 
 def width_construction(d: int, a: int, b: int, more: int = 0) -> bool:
-    """Tokens of a + b numbers; x_t read in raw, u_t = (A x_t ; beta B y_t), one head that reads B's rows at A's keys."""
+    """Tokens of a + b numbers; raw x_t, u_t = (A x_t ; beta B y_t), one head that reads B's rows at A's keys."""
     n, sigma, beta = 4, 0.3, 1e4
     rng = np.random.default_rng(0)
     x = rng.standard_normal((PROMPTS, d, n))

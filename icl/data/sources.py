@@ -18,7 +18,8 @@ from theory.sizes import BadInput
 NO_PART_OF_STDLIB = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
 HEAD = 4096  # bytes of a file in which a NUL says that it is no text
 CHUNK = 2**20
-PIECE = 2**14  # characters
+PIECES = 200  # that a long text alone is cut into, so that a twentieth of them is never none
+LEAST_PIECE = 1024  # characters
 EXTRAS = {"datasets": "'crosslayer[hub]'"}
 
 
@@ -102,8 +103,9 @@ def _path(path: Path) -> Iterator[Document]:
 def _pieces(document: Document) -> Iterator[Document]:
     """A long text alone, such as a novel, in pieces that end with a paragraph, so that some can be held out."""
     start, number = 0, 0
+    least = max(LEAST_PIECE, len(document.text) // PIECES)
     while start < len(document.text):
-        end = document.text.find("\n\n", start + PIECE)
+        end = document.text.find("\n\n", start + least)
         end = len(document.text) if end < 0 else end + 2
         number += 1
         name = document.name if end - start == len(document.text) else f"{document.name}#{number}"

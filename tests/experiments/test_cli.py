@@ -17,6 +17,7 @@ from experiments.runs import RunFolder, UserError
 from theory.variants import VARIANTS
 
 EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
+PROMPTS = "regression:d=2,n=3,sigma=0"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -118,7 +119,37 @@ def test_variants_are_listed(capsys):
         ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
         ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be from 2"),
         ("run skipv1-gap --seeds 1000000000000", "--seeds must be from 2"),
-        ("run --all --profile gpu", "no experiment has a profile 'gpu'"),
+        ("run --all --profile huge", "no experiment has a profile 'huge'"),
+        ("run --all --profile gpu", "there is no GPU that torch can use here"),
+        ("run scale-icl --only scale", "--only chooses from --all"),
+        ("run scale-icl --minutes 0", "--minutes must be positive, got 0.0"),
+        ("run scale-icl --jobs -1", "--jobs must not be negative, got -1"),
+        ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
+        ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
+        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are scale-icl"),
+        ("compare --out nowhere", "no finished full-size run below nowhere"),
+        ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
+        ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
+        ("bench step --preset llama-2m --batch 0 --device cpu", "batch must be at least 1, got 0"),
+        ("data prepare nowhere --out never", "there is no file or folder nowhere"),
+        ("data prepare stdlib", "--out"),
+        ("data info nowhere", "nowhere"),
+        ("data", "ACTION"),
+        ("train --preset llama-2m --steps 0 --data regression:d=2,n=3,sigma=0", "steps must be at least 1, got 0"),
+        ("train --preset llama-2m --steps 9 --data regression:d=2", "regression data are written regression:d=5"),
+        ("train --preset llama-2m --steps 9 --data regression:d=0,n=3,sigma=0", "d must be a whole number from 1"),
+        ("train --preset llama-2m --steps 9 --data nowhere", "nowhere holds no prepared data; make some with"),
+        ("train --preset llama-2m --steps 9 --schedule none", "unknown schedule 'none'; there are skipv1-llama"),
+        ("train --preset llama-2m --variant nothing --steps 9", "unknown variant 'nothing'"),
+        ("train --preset llama --steps 9", "unknown preset 'llama'"),
+        ("train --preset vit-tiny --steps 9", "vit-tiny does not read tokens"),
+        ("train --preset llama-2m --steps 9 --seed -1", "--seed must not be negative, got -1"),
+        ("train --preset llama-2m --steps 9 --device cuda", "there is no GPU that torch can use here"),
+        (
+            "train --preset llama-2m --steps 9 --data regression:d=2,n=3,sigma=0 --precision int3",
+            "precision must be one",
+        ),
+        ("train --preset llama-2m --steps 9 --data regression:d=2,n=3,sigma=0 --learning-rate -1", "must be positive"),
         ("predict skipv1 --d 3 --n 8 --sigma 1e200", "sigma must be a number from 0 to 1e+09"),
         ("bench --threads 100000", "the number of cores"),
         ("run", "name experiments, or give --all"),
@@ -177,6 +208,7 @@ def test_every_command_has_help_with_an_example(capsys):
         main(["--help"])
     commands = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE)
     assert {"list", "run", "predict", "describe", "variants", "verify", "report", "bench"} <= set(commands)
+    assert {"data", "train", "compare"} <= set(commands)
     for command in commands:
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
@@ -187,7 +219,7 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
-    assert names == ["skipv1-gap", "skipv1-limit"]
+    assert names == ["skipv1-gap", "skipv1-limit", "scale-icl", "scale-magnitude", "scale-loss"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,141 @@
+"""`crosslayer data` and `crosslayer train`: a run that is killed goes on, and ends as one that was not."""
+
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from safetensors.numpy import load_file
+
+from experiments.cli import main
+
+TIMES = ("tokens_per_second", "seconds")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A working folder in which the standard library's source is prepared."""
+    folder = tmp_path_factory.mktemp("work")
+    assert main(["data", "prepare", "stdlib", "--out", str(folder / "data" / "stdlib-4096"), "--json"]) == 0
+    return folder
+
+
+def crosslayer(work, *arguments):
+    """In a process of its own, in the folder `work`."""
+    command = [sys.executable, "-m", "experiments", *arguments]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(command, cwd=work, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE)
+
+
+def numbers(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
+
+
+def test_a_killed_training_goes_on_and_ends_as_one_that_was_not(text):
+    command = ["train", "--preset", "llama-2m", "--variant", "resformer", "--data", "stdlib", "--steps", "200"]
+    command += ["--context", "64", "--batch", "8", "--learning-rate", "0.01", "--save-every", "0", "--json"]
+    whole = crosslayer(text, *command, "--out", "whole")
+    broken = crosslayer(text, *command, "--out", "broken")
+    waited = time.monotonic()
+    while not (found := list((text / "broken").glob("train/*/checkpoint-*0"))) and time.monotonic() - waited < 120:
+        time.sleep(0.1)
+    broken.send_signal(signal.SIGKILL)
+    broken.communicate()
+    assert found
+    (folder,) = (text / "broken" / "train").iterdir()
+    assert not (folder / "summary.json").exists()
+    resumed = crosslayer(text, *command, "--out", "broken")
+    record = json.loads(resumed.communicate()[0])
+    unbroken = json.loads(whole.communicate()[0])
+    assert resumed.returncode == whole.returncode == 0
+    (other,) = (text / "whole" / "train").iterdir()
+    assert numbers(folder) == numbers(other)
+    assert len(numbers(folder)) == 20
+    ours, theirs = load_file(folder / "model.safetensors"), load_file(other / "model.safetensors")
+    assert ours.keys() == theirs.keys()
+    assert all((ours[name] == theirs[name]).all() for name in ours)
+    assert record["loss"] == unbroken["loss"]
+    # It learns: from the loss of guessing to well below it, on text that it has not seen.
+    first, last = record["curve"][0][1], record["curve"][-1][1]
+    assert abs(first - math.log(4096)) < 0.5
+    assert last < first - 1
+    assert record["loss"] < first - 1
+    assert {p.name for p in folder.iterdir()} == {
+        ".lock",
+        "config.json",
+        "figure.png",
+        "figure.svg",
+        "metrics.jsonl",
+        "model.safetensors",
+        "summary.json",
+    }
+    again = crosslayer(text, *command, "--out", "broken")  # finished: it is shown, not trained
+    assert json.loads(again.communicate()[0]) == record
+
+
+def test_in_context_regression_is_a_task_too(tmp_path, capsys):
+    command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "20"]
+    assert main([*command, "--batch", "8", "--evaluate-every", "10", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "squared units of y" in out
+    assert "tokens/s" in out
+    (folder,) = (tmp_path / "train").iterdir()
+    assert len(json.loads((folder / "summary.json").read_text())["held_out"]["loss"]) == 4
+
+
+def test_divergence_is_one_line_and_status_1(tmp_path, capsys):
+    command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "200"]
+    arguments = [
+        "--batch",
+        "2",
+        "--learning-rate",
+        "1e6",
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path),
+        "--save-every",
+        "0",
+    ]
+    assert main([*command, *arguments, "--out", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert "training diverged by step" in err
+    assert "the last good state is in" in err
+    (folder,) = (tmp_path / "train").iterdir()
+    assert not (folder / "summary.json").exists()
+
+
+def test_data_info_finds_damage(text, tmp_path, capsys):
+    copy = tmp_path / "data"
+    shutil.copytree(text / "data" / "stdlib-4096", copy)
+    assert main(["data", "info", str(copy)]) == 0
+    assert "bpe-4096" in capsys.readouterr().out
+    shard = copy / "train-00000.bin"
+    content = bytearray(shard.read_bytes())
+    content[1000] ^= 1
+    shard.write_bytes(bytes(content))
+    assert main(["data", "info", str(copy)]) == 2
+    assert "train-00000.bin is damaged" in capsys.readouterr().err
+    assert main(["train", "--preset", "llama-2m", "--data", str(copy), "--steps", "9", "--out", str(tmp_path)]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_data_of_one_s_own(tmp_path, capsys):
+    novel = tmp_path / "novel.txt"
+    novel.write_text("".join(f"Chapter {i}.\n\n{'It was a long night. ' * 40}\n\n" for i in range(300)))
+    command = ["data", "prepare", str(novel), "--out", str(tmp_path / "data"), "--vocab", "300", "--json"]
+    assert main(command) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert about["train"]["documents"] > about["held_out"]["documents"] >= 1
+    options = ["--steps", "2", "--context", "16", "--batch", "2", "--device", "cpu", "--out", str(tmp_path), "--json"]
+    assert main(["train", "--preset", "llama-2m", "--data", str(tmp_path / "data"), *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["data"] == about["digest"]
+    assert record["epochs"] == pytest.approx(4 * 16 / record["unique_tokens"], rel=0.01)
