@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
     run.add_argument("--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda")
     run.add_argument(
-        "--jobs", type=_whole, default=0, help="trainings at a time (default: one a core, or one on a GPU)"
+        "--jobs", type=_whole, default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
     )
     run.add_argument("--minutes", type=_number, help="stop then; the same command goes on from finished trainings")
     run.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")

@@ -28,7 +28,8 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
         return task.losses(answer, batch.targets).mean()
 
     model.eval()
-    found = magnitudes(model, batch.inputs, loss)
+    with torch.compiler.set_stance("force_eager"):  # compiled code may not see the probe's hooks
+        found = magnitudes(model, batch.inputs, loss)
     model.train()
     return {
         "read_rms": found.read_rms,

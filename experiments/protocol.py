@@ -163,6 +163,7 @@ class Profile:
     detects      the smallest effect that the profile can tell from none, in words
     grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and
                  by later versions of the source too; figure and verdicts are made anew each time
+    on_gpu       trainings at a time on a GPU: several where one cannot fill it
     """
 
     config: Any
@@ -170,6 +171,7 @@ class Profile:
     seconds: int
     detects: str
     grows: bool = False
+    on_gpu: int = 1
 
 
 class Experiment(Protocol):

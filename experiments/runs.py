@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -42,7 +42,7 @@ class Slot:
     """The machine time that a run may use.
 
     device     cpu or cuda
-    jobs       trainings at a time; 0: as many as there are cores, or one on a GPU
+    jobs       trainings at a time; 0: as many as there are cores, or as the profile says on a GPU
     deadline   `time.time()` by which to stop, or None
     data       a folder of prepared text, in place of the experiments' own
     """
@@ -145,6 +145,9 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
         raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")
     config = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds, "config": asdict(profile.config)}
     name = profile_name if profile.grows else f"{profile_name}-{_digest(config)}"
+    slot = slot or Slot()
+    if slot.device.startswith("cuda"):
+        slot = replace(slot, jobs=slot.jobs or profile.on_gpu)
     return Job(experiment, profile, config, RunFolder(out / experiment.name / name, slot))
 
 

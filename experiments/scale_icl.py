@@ -51,15 +51,15 @@ class Config:
 VARIANTS = ("vanilla", "skipv1", "resformer", "svformer", "skipv0")
 _CPU = Recipe(steps=1800, batch=128, learning_rate=0.02, warmup=0.05, floor=0.0, log_every=40)
 _GPU = Recipe(
-    steps=20_000,
-    batch=512,
+    steps=6000,
+    batch=256,
     learning_rate=3e-3,
     warmup=0.05,
     floor=0.0,
-    log_every=200,
+    log_every=100,
     compile=True,
 )
-_GRID = Tuning((1e-3, 3e-3, 1e-2), 0.1)
+_GRID = Tuning((1e-3, 3e-3, 1e-2), 0.2)
 _TINY = replace(_GPU, steps=20, batch=8, log_every=10, accumulate=2)
 _SMOKE = replace(_CPU, steps=60, batch=32, log_every=20)
 _PAIR = ("vanilla", "skipv1")
@@ -79,9 +79,10 @@ PROFILES = {
     "gpu": Profile(
         Config(8, 24, 0.1, (8, 16, 32), 12, 4, VARIANTS, _GPU, 16_384, _GRID),
         3,
-        7200,
+        3600,
         "about a twentieth of the signal",
         grows=True,
+        on_gpu=4,
     ),
     "gpu-tiny": Profile(
         Config(2, 3, 0.1, (2, 4), 2, 2, _PAIR, _TINY, 512, Tuning((1e-2, 3e-2), 0.5)),

@@ -47,7 +47,7 @@ def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequ
             axis.plot(pairs, mean, label=variant, markerfacecolor="white", **look)
     axis.set_ylim(0, 1.15 * prediction["zero_loss"])
     axis.set_xlabel("pairs in the context")
-    axis.set_ylabel(r"held-out loss $E\,\|y-\hat y\|^2$ (squared units of $y$)")
+    axis.set_ylabel("held-out loss (squared units of $y$)")
     axis.set_title(f"Trained, width {width}, against theory")
 
 
@@ -59,7 +59,7 @@ def _shares(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[
         found = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
         _markers(axis, _beside(widths, i, len(variants)), found, variant)
     _over_width(axis, widths)
-    axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
+    axis.set_ylabel("share of the signal explained")
     axis.set_title("What is explained, with all pairs")
 
 
@@ -73,7 +73,7 @@ def _gaps(axis: Axes, prediction: Json, gaps: Mapping[str, Mapping[str, Interval
         found = [gaps[str(m)][variant] for m in widths]
         _markers(axis, _beside(widths, i, len(variants) + 1), found, variant)
     _over_width(axis, widths)
-    axis.set_ylabel(r"explained more than vanilla, share of $E\,\|W^*\|^2$")
+    axis.set_ylabel("more than vanilla (share of the signal)")
     axis.set_title("Won against vanilla, paired seeds")
 
 

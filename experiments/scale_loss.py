@@ -74,14 +74,14 @@ _SMALL = llama(64, 4, 4, 176, 2048, 128)
 _BLOCKS = "attnres-block:blocks=4"  # of two sublayers, at four layers
 _CPU = Recipe(steps=400, batch=16, learning_rate=4e-3, log_every=20)
 _GPU = Recipe(
-    steps=1500,
+    steps=600,
     batch=64,
     learning_rate=2e-3,
     clip=0.0,
     precision="bf16",
     compile=True,
-    log_every=25,
-    evaluate_every=250,
+    log_every=20,
+    evaluate_every=200,
 )
 PROFILES = {
     "smoke": Profile(
@@ -115,7 +115,7 @@ PROFILES = {
             256,
         ),
         3,
-        9000,
+        5400,
         "about 0.01 nats a token",
         grows=True,
     ),

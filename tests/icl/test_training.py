@@ -611,6 +611,7 @@ def test_every_model_of_a_process_is_compiled(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of its inductor
 def test_a_compiled_model_trains_the_same():
     if not (shutil.which("g++") or shutil.which("clang++")):  # then torch cannot compile
         return
