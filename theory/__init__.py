@@ -11,6 +11,7 @@ from types import ModuleType
 __all__ = [
     "accounting",
     "architecture",
+    "attnres",
     "combine",
     "isserlis",
     "minimise",
@@ -20,12 +21,14 @@ __all__ = [
     "plan",
     "population",
     "presets",
+    "regression",
     "sizes",
     "skipv1",
     "skipv1_weights",
     "toy",
     "value_maps",
     "variants",
+    "width",
 ]
 
 
