@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,8 @@ class Arm:
     def key(self, device: str) -> str:
         from icl.training.loop import ROUTINE
 
-        about = {**asdict(self), "routine": ROUTINE, "device": device.split(":")[0]}
+        plan = repr(resolve(self.variant, self.architecture.shape))  # what a name stands for may change
+        about = {**asdict(self), "plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
         about["source"].pop("folder", None)
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -93,7 +95,10 @@ class Arm:
             return PromptTask(task, source.held_out_prompts, min(512, source.held_out_prompts))
         from icl.data.shards import open_data
 
-        return TextTask(open_data(Path(source.folder)), self.architecture.context, source.held_out_windows)
+        data = open_data(Path(source.folder))
+        if data.manifest.digest != source.digest:
+            raise UserError(f"{source.folder} holds other text than it did; name it again")
+        return TextTask(data, self.architecture.context, source.held_out_windows)
 
 
 TWINS = 1_000_000  # beyond every seed that a user may ask for
@@ -134,6 +139,7 @@ def train_arm(
         folder=folder,
         seconds_between_saves=seconds_between_saves,
         warn=warn,
+        name=arm.key(device),
     )
     try:
         for logged in steps:
@@ -146,9 +152,14 @@ def train_arm(
             on_log(logged)
     except Diverged as error:
         diverged = str(error)
+    except OutOfTime:
+        with suppress(StopIteration):
+            steps.send(True)
+        raise
     except BadCheckpoint as error:
         raise UserError(str(error)) from error
-    if diverged is None and (not lines or lines[-1]["step"] != arm.recipe.steps):
+    every, steps_logged = arm.recipe.log_every, [line["step"] for line in lines]
+    if diverged is None and steps_logged != [*range(every, arm.recipe.steps, every), arm.recipe.steps]:
         raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} and train again")
     if weights is not None and diverged is None:
         from safetensors.torch import save
@@ -170,7 +181,9 @@ def train_arm(
         **_of_text(task, arm),
         "tokens_per_second": _median([line["tokens_per_second"] for line in lines]),
         "mfu": _median([line["mfu"] for line in lines]),
-        "magnitudes": None if at_start is None else {"start": at_start, "end": _probed(arm, model, task, device)},
+        "magnitudes": None
+        if at_start is None
+        else {"start": at_start, "end": None if diverged else _probed(arm, model, task, device)},
         "seconds": round(time.monotonic() - started, 1),
         **provenance(device),
     }

@@ -33,9 +33,9 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json
     run.keep_metrics(lines)
     finished = {line["key"]: line for line in lines if line["kind"] == "run"}
     keys = {arm: arm.key(device) for arm in arms}
-    todo = [arm for arm in arms if keys[arm] not in finished]
+    todo = list({keys[arm]: arm for arm in arms if keys[arm] not in finished}.values())
     if todo:
-        total = sum(arm.recipe.steps for arm in arms)
+        total = sum(arm.recipe.steps for arm in {keys[arm]: arm for arm in arms}.values())
         before = total - sum(arm.recipe.steps for arm in todo)
         with progress(f"{label}, {len(todo)} of {len(arms)} trainings to do", total) as at:
             at(before)
@@ -133,6 +133,7 @@ def _begin(news: Any, parent: int) -> None:
     """What every worker does first."""
     global _NEWS, _PARENT
     _NEWS, _PARENT = news, parent
+    news.cancel_join_thread()  # a worker need not wait for a parent that no longer reads
     import torch
 
     torch.set_num_threads(1)

@@ -88,11 +88,6 @@ def of_runs(records: Sequence[Json]) -> Json:
         **{key: _together([record[key] for record in records]) for key in told if key in records[0]},
         "training_seconds": round(sum(record["seconds"] for record in records), 1),
         "trainings": len(records),
-        **{
-            key: _together([r[key] for r in records])
-            for key in ("data", "unique_tokens", "epochs")
-            if key in records[0]
-        },
     }
 
 

@@ -141,9 +141,10 @@ class ScaleMagnitude:
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         found: list[Judgement] = []
         for depth in prediction["depths"]:
-            for rule in RULES:
+            trained = [rule for rule in RULES if of_seeds(measurement, rule, depth, "end")]
+            for rule in trained:
                 found += _bounded(measurement, rule, depth)
-            for rule in RULES[1:]:
+            for rule in trained[1:] if BASELINE in trained else ():
                 found.append(_convex(measurement, rule, depth))
                 found.append(_same_at_start(prediction, measurement, rule, depth))
             for what, of, words in (
@@ -181,7 +182,8 @@ def _deep(architecture: Architecture, depth: int) -> Architecture:
 
 
 def of_seeds(measurement: Json, rule: str, depth: int, stage: str) -> list[Json]:
-    return [both[stage] for both in measurement["magnitudes"][f"{rule}/{depth}"]]
+    """What was probed, of the seeds whose training did not diverge."""
+    return [both[stage] for both in measurement["magnitudes"][f"{rule}/{depth}"] if both["end"]]
 
 
 def growth(probed: Json) -> float:
@@ -196,7 +198,8 @@ def unevenness(probed: Json) -> float:
 
 def _differences(measurement: Json, depth: int, of: object) -> dict[str, Interval]:
     assert callable(of)
-    values = {rule: [of(p) for p in of_seeds(measurement, rule, depth, "end")] for rule in (*RULES, TWIN)}
+    probed = {rule: [both["end"] for both in measurement["magnitudes"][f"{rule}/{depth}"]] for rule in (*RULES, TWIN)}
+    values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
     return against_baseline(values.pop(BASELINE), values)
 
 
@@ -249,9 +252,8 @@ def _convex(measurement: Json, rule: str, depth: int) -> Check:
 def _same_at_start(prediction: Json, measurement: Json, rule: str, depth: int) -> Check:
     """With zero queries every read is PreNorm's over a count, up to eps."""
     scale = prediction["start_scale"][rule][str(depth)]
-    pairs = zip(
-        of_seeds(measurement, rule, depth, "start"), of_seeds(measurement, BASELINE, depth, "start"), strict=True
-    )
+    both = (measurement["magnitudes"][f"{which}/{depth}"] for which in (rule, BASELINE))
+    pairs = ((p["start"], q["start"]) for p, q in zip(*both, strict=True))
     ratios = [[a / (s * b) for a, b, s in zip(p["read_rms"], q["read_rms"], scale, strict=True)] for p, q in pairs]
     farthest = max((r for by_read in ratios for r in by_read), key=lambda r: abs(math.log(r)))
     return Check(

@@ -30,8 +30,13 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     return fig
 
 
+def _trained(measurement: Json, depth: int) -> list[str]:
+    """The rules of which enough seeds did not diverge for an interval."""
+    return [rule for rule in RULES if len(of_seeds(measurement, rule, depth, "end")) > 1]
+
+
 def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
-    for rule in RULES:
+    for rule in _trained(measurement, depth):
         probed = of_seeds(measurement, rule, depth, stage)
         found = _band([p["read_rms"] for p in probed])
         _line(axis, range(1, len(found) + 1), found, rule, NAMES[rule])
@@ -48,6 +53,8 @@ def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
 
 def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> None:
     """PreNorm's norms over the number of sources, which is what depth attention starts from."""
+    if BASELINE not in _trained(measurement, depth):
+        return
     prenorm = _band([p["read_rms"] for p in of_seeds(measurement, BASELINE, depth, "start")])
     for rule in RULES[1:]:
         scale = prediction["start_scale"][rule][str(depth)]
@@ -57,7 +64,7 @@ def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> No
 
 
 def _over_depths(axis: Axes, measurement: Json, depths: Sequence[int]) -> None:
-    for rule in RULES:
+    for rule in [rule for rule in RULES if all(rule in _trained(measurement, n) for n in depths)]:
         largest = [[max(p["read_rms"]) for p in of_seeds(measurement, rule, n, "end")] for n in depths]
         style.bars(axis, depths, [t_interval(x) for x in largest], label=f"{NAMES[rule]}, 95 %", **_markers(rule))
         bounds = [max(max(p["bounds"]) for p in of_seeds(measurement, rule, n, "end")) for n in depths]
@@ -72,7 +79,7 @@ def _over_depths(axis: Axes, measurement: Json, depths: Sequence[int]) -> None:
 
 
 def _gradients(axis: Axes, measurement: Json, depth: int) -> None:
-    for rule in RULES:
+    for rule in _trained(measurement, depth):
         gradients = [p["layer_gradient"] for p in of_seeds(measurement, rule, depth, "end")]
         # Relative to each network's geometric mean: uniformity is about the shape.
         shapes = [[g / math.exp(sum(map(math.log, by)) / len(by)) for g in by] for by in gradients]

@@ -75,7 +75,9 @@ def train(options: argparse.Namespace) -> int:
                     run / "model.safetensors",
                 )
             if record["diverged"]:
-                print(f"crosslayer: {record['diverged']}", file=sys.stderr)
+                saved = sorted(path.name for path in run.path.glob("checkpoint-*"))
+                kept = f"; the last good state is {run / saved[-1]}" if saved else ""
+                print(f"crosslayer: {record['diverged']}{kept}", file=sys.stderr)
                 return 1
             _draw(record, run)
             run.write("summary.json", record)

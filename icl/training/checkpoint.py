@@ -35,12 +35,8 @@ class Checkpoints:
 
     def save(self, step: int, first_loss: float, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
         content = save({k: v.contiguous() for k, v in _state(model, optimiser).items()})
-        about = {
-            "step": step,
-            "first_loss": first_loss,
-            "identity": self.identity,
-            "sha256": hashlib.sha256(content).hexdigest(),
-        }
+        about = {"step": step, "first_loss": first_loss, "identity": self.identity}
+        about["sha256"] = _digest(about, content)
         final = self._path(step)
         temporary = final.with_suffix(".part")
         for stale in (temporary, final):
@@ -90,9 +86,14 @@ def _write(path: Path, content: bytes) -> None:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     about, content = json.loads((path / ABOUT).read_bytes()), (path / TENSORS).read_bytes()
-    if hashlib.sha256(content).hexdigest() != about["sha256"]:
-        raise ValueError("its tensors are not those that were written")
+    written = about["sha256"]
+    if _digest({k: v for k, v in about.items() if k != "sha256"}, content) != written:
+        raise ValueError("it is not what was written")
     return about, load(content)
+
+
+def _digest(about: dict[str, Any], content: bytes) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0" + content).hexdigest()
 
 
 def _state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 # Dense bf16 matrix products, FLOP/s, by vendors' datasheets.
 PEAK_BF16 = {
     "H200": 989e12,
     "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
     "H100": 989e12,
     "B200": 2250e12,
     "A100": 312e12,
@@ -24,4 +27,4 @@ def peak_flops(device: torch.device, precision: str) -> float | None:
     if device.type != "cuda" or precision != "bf16":
         return None
     title = torch.cuda.get_device_name(device)
-    return next((peak for known, peak in PEAK_BF16.items() if known in title), None)
+    return next((peak for known, peak in PEAK_BF16.items() if re.search(rf"\b{known}\b", title)), None)

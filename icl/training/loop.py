@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,10 +59,10 @@ class Logged:
     held_out: HeldOut | None
 
 
-def identity(model: Decoder, task: Task, recipe: Recipe, seed: int) -> str:
+def identity(model: Decoder, task: Task, recipe: Recipe, seed: int, name: str = "") -> str:
     """Names what is trained: a digest of sizes, plan, task with its data, recipe and seed, and of how it is trained."""
     kind = next(model.parameters()).device.type
-    text = repr((ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind))
+    text = repr((ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind, name))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -75,15 +75,17 @@ def train(
     folder: Path | None = None,
     seconds_between_saves: float = 60.0,
     warn: Callable[[str], None] = lambda _: None,
-) -> Iterator[Logged]:
+    name: str = "",
+) -> Generator[Logged, bool | None]:
     """Train in place on the model's device, yielding after every `log_every` steps and at the end.
 
-    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  What is
+    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  `name`
+    tells apart what these arguments do not, such as initial weights.  Sent True, the generator saves and ends.  What is
     in a checkpoint has been yielded before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
     """
     device = next(model.parameters()).device
     optimiser = adamw(model, recipe)
-    saved = Checkpoints(folder, identity(model, task, recipe, seed), warn) if folder else None
+    saved = Checkpoints(folder, identity(model, task, recipe, seed, name), warn) if folder else None
     done, first = saved.restore(model, optimiser) if saved else (0, None)
     if recipe.compile:
         torch.compiler.reset()  # else models that were trained before count against the number of recompilations
@@ -102,16 +104,18 @@ def train(
         speed = len(window) * recipe.batch * task.tokens / (time.perf_counter() - began)
         window = []
         first = loss if first is None else first
-        if not (math.isfinite(loss) and math.isfinite(norm)) or loss > DIVERGED * first:
-            kept = f"; the last good state is in {folder}" if folder else ""
-            raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}{kept}")
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
         held_out = evaluate(model, task, recipe) if due else None
+        told = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
+        if not all(map(math.isfinite, told)) or loss > DIVERGED * first:
+            raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}")
         mfu = speed * token_flops / peak if peak else None
-        yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
-        if saved and (step + 1 == recipe.steps or time.perf_counter() - last_save >= seconds_between_saves):
+        stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
+        if saved and (stop or step + 1 == recipe.steps or time.perf_counter() - last_save >= seconds_between_saves):
             saved.save(step + 1, first, model, optimiser)
             last_save = time.perf_counter()
+        if stop:
+            return
         began = time.perf_counter()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+from numbers import Real
 from typing import Any, Literal
 
 from theory.sizes import BadInput, field_problems
@@ -42,14 +44,14 @@ class Recipe:
     evaluate_every: int = 0
 
     def __post_init__(self) -> None:
-        for problem in (*field_problems(self), *self._problems()):
+        for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones
             raise BadInput(problem)
 
     def rate(self, step: int) -> float:
         """Learning rate of `step` (from 0)."""
         rising = round(self.warmup * self.steps)
         if step < rising:
-            share = self.start + (1 - self.start) * (step + 1) / rising
+            share = self.start + (1 - self.start) * ((step + 1) / rising)
         else:
             gone = (step + 1 - rising) / (self.steps - rising)
             share = self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
@@ -72,7 +74,8 @@ class Recipe:
         for name in ("warmup", "start", "floor"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 yield f"{name} must lie in [0, 1], got {value}"
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+        betas = self.betas if isinstance(self.betas, tuple) else ()
+        if len(betas) != 2 or not all(isinstance(beta, Real) and 0 <= beta < 1 for beta in betas):
             yield f"betas must be two numbers in [0, 1), got {self.betas}"
 
 

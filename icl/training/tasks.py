@@ -70,6 +70,7 @@ class TextTask:
         held_out = Windows(data.tokens("held_out"), context, HELD_OUT_SEED)
         self.held_out_windows = min(held_out_windows, held_out.count)
         self._held_out = held_out
+        self._windows: Windows | None = None
 
     @property
     def identity(self) -> str:
@@ -80,7 +81,10 @@ class TextTask:
         return self.context
 
     def windows(self, seed: int) -> Windows:
-        return Windows(self._train, self.context, seed)
+        """Those of the seed asked for last are kept, as an epoch's order is drawn but once."""
+        if self._windows is None or self._windows.seed != seed:
+            self._windows = Windows(self._train, self.context, seed)
+        return self._windows
 
     def batch(self, seed: int, step: int, size: int) -> Batch:
         return _next_token(self.windows(seed).batch(step, size))
@@ -115,7 +119,7 @@ class PromptTask:
 
     @property
     def identity(self) -> str:
-        return f"{self.task} held out {self._prompts}"
+        return f"{self.task} held out {self._prompts} in {self._held_out_batch}"
 
     @property
     def tokens(self) -> int:

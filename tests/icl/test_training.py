@@ -23,7 +23,7 @@ from icl.models.decoder import Decoder
 from icl.tasks import RegressionTask
 from icl.training.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints
 from icl.training.devices import peak_flops
-from icl.training.loop import ROUTINE, Diverged, _step, evaluate, train
+from icl.training.loop import ROUTINE, Diverged, _dropout_stream, _step, evaluate, train
 from icl.training.optimiser import adamw
 from icl.training.recipe import SCHEDULES, Recipe
 from icl.training.tasks import Batch, PromptTask, TextTask
@@ -354,7 +354,6 @@ def test_what_diverges_keeps_the_last_good_checkpoint(factor, tmp_path, monkeypa
     seen = [numbers(logged) for logged in itertools.islice(steps, 3)]
     with pytest.raises(Diverged, match="diverged by step 8: loss") as stop:
         next(steps)
-    assert str(tmp_path) in str(stop.value)
     assert "\n" not in str(stop.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-000000004", "checkpoint-000000006"]
     resumed, unbroken = model_of(REGRESSOR), model_of(REGRESSOR)
@@ -369,7 +368,6 @@ def test_a_weight_that_is_no_number_is_noticed_at_the_first_report():
         model.stem.read_in.weight[0, 0] = torch.nan
     with pytest.raises(Diverged, match="by step 3: loss nan") as stop:
         next(train(model, prompts(), RECIPE, 0))
-    assert "last good state" not in str(stop.value)
 
 
 @pytest.mark.parametrize("steps", [1, 9])
@@ -706,6 +704,21 @@ def test_golden_losses(name):
         f"the same recipe trains another model than it did; if that was meant, raise icl.training.loop.ROUTINE, now "
         f"{ROUTINE}, and write these here: {' '.join(f'{x:.7g}' for x in found)}"
     )
+
+
+def test_dropout_is_another_one_in_every_part_of_every_step_of_every_seed():
+    """And follows from these three alone, whatever torch's own stream has come to."""
+
+    def drawn(state):
+        torch.manual_seed(state)
+        found = {}
+        for name in itertools.product(range(2), range(3), range(2)):
+            with _dropout_stream(reader(), *name):
+                found[name] = tuple(torch.rand(3).tolist())
+        return found
+
+    assert drawn(0) == drawn(1)
+    assert len(set(drawn(0).values())) == 12
 
 
 def test_training_leaves_torch_s_own_stream_alone():
