@@ -366,7 +366,7 @@ def test_a_weight_that_is_no_number_is_noticed_at_the_first_report():
     model = model_of(REGRESSOR)
     with torch.no_grad():
         model.stem.read_in.weight[0, 0] = torch.nan
-    with pytest.raises(Diverged, match="by step 3: loss nan") as stop:
+    with pytest.raises(Diverged, match="by step 3: loss nan"):
         next(train(model, prompts(), RECIPE, 0))
 
 
