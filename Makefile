@@ -53,7 +53,7 @@ gpu:
 	$$python -m experiments bench step $(STEP) --out $(RESULTS)/step-time-$(PROFILE).json || exit $$?; \
 	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command goes on"; exit 0; fi; \
 	$$python -m experiments run $(EXPERIMENTS) --profile $(PROFILE) $(RUN) $(if $(DATA),--data $(DATA)) --out $(RESULTS) \
-	--minutes $$(( left / 60 )).$$(( left % 60 * 10 / 6 ))
+	--minutes $$(printf '%d.%02d' $$(( left / 60 )) $$(( left % 60 * 100 / 60 )))
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -273,6 +273,7 @@ def latest_runs(
     found = []
     for name in names:
         summaries = [path for profile in profiles for path in _finished(out / name, profile)]
+        summaries += (out / name).glob("summary.json")  # a result that was put by, without its run's name
         if summaries:
             found.append(RunFolder(summaries[0].parent))
     return found

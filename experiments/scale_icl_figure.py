@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from experiments import style
 from experiments.protocol import Json
-from experiments.scale_icl import BASELINE, TWIN, explained_shares
+from experiments.scale_icl_verdicts import BASELINE, TWIN, explained_shares
 from experiments.statistics import Interval, t_interval
 
 CURVES: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from experiments.arms import Arm, TextSource
+from experiments.arms import Arm
 from experiments.protocol import Expectation, Experiment, Json, Judgement, Profile
 from experiments.scale import Tuning, of_runs, rounds, tuned
 from experiments.statistics import Interval, against_baseline
@@ -160,18 +160,14 @@ class ScaleLoss:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        from experiments.text_data import prepared
-        from icl.data.shards import open_data
+        from experiments.text_data import text
 
-        folder = prepared(run.slot.data or config.data, config.vocab)
-        manifest = open_data(folder).manifest
-        source = TextSource(str(folder), manifest.digest, config.held_out_windows)
-        vocab = -(-manifest.tokenizer.vocab // 64) * 64
-        architecture = replace(config.architecture, stem=Tokens(vocab))
+        read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
+        architecture = replace(config.architecture, stem=Tokens(read.vocab))
 
         def arm(name: str, seed: int) -> Arm:
             plan = config.variants[BASELINE if name == TWIN else name]
-            return Arm(architecture, plan, source, config.recipe, seed, twin=name == TWIN)
+            return Arm(architecture, plan, read.source, config.recipe, seed, twin=name == TWIN)
 
         rates, tuning = tuned({name: arm(name, 0) for name in config.variants}, config.tuning, run, self.name)
 
@@ -191,7 +187,7 @@ class ScaleLoss:
             "curves": {name: [r[name]["curve"] for r in found] for name in names},
             "speed": {name: [r[name]["tokens_per_second"] for r in found] for name in names},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
-            "text": manifest.name,
+            "text": read.name,
             "provenance": of_runs(records),
         }
 

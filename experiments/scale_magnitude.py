@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.arms import Arm, TextSource
+from experiments.arms import Arm
 from experiments.protocol import Check, Expectation, Experiment, Json, Judgement, Profile
 from experiments.scale import of_runs, rounds
 from experiments.statistics import Interval, against_baseline
@@ -112,19 +112,16 @@ class ScaleMagnitude:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        from experiments.text_data import prepared
-        from icl.data.shards import open_data
+        from experiments.text_data import text
 
-        folder = prepared(run.slot.data or config.data, config.vocab)
-        manifest = open_data(folder).manifest
-        source = TextSource(str(folder), manifest.digest, config.held_out_windows)
-        stem = Tokens(-(-manifest.tokenizer.vocab // 64) * 64)
+        read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
+        stem = Tokens(read.vocab)
         arms = [(rule, depth) for depth in config.depths for rule in (*RULES, TWIN)]
 
         def arm(rule: str, depth: int, seed: int) -> Arm:
             architecture = replace(_deep(config.architecture, depth), stem=stem)
             plan = BASELINE if rule == TWIN else rule
-            return Arm(architecture, plan, source, config.recipe, seed, twin=rule == TWIN, probe=True)
+            return Arm(architecture, plan, read.source, config.recipe, seed, twin=rule == TWIN, probe=True)
 
         found = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
         records = [record for r in found for record in r.values()]
@@ -134,7 +131,7 @@ class ScaleMagnitude:
             "loss": {f"{rule}/{n}": [r[rule, n]["loss"] for r in found] for rule, n in arms},
             "d_model": config.architecture.d_model,
             "diverged": [record["diverged"] for record in records if record["diverged"]],
-            "text": manifest.name,
+            "text": read.name,
             "provenance": of_runs(records),
         }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.arms import TextSource
 from experiments.progress import progress
 from experiments.protocol import Json
 from experiments.runs import UserError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 DATA = Path("data")
 STDLIB = "stdlib"
 VOCAB = 4096
+VOCAB_MULTIPLE = 64
 
 
 def prepared(name: str, vocab: int = VOCAB) -> Path:
@@ -27,6 +30,25 @@ def prepared(name: str, vocab: int = VOCAB) -> Path:
     if not folder.exists():
         prepare(STDLIB, folder, vocab=vocab)
     return folder
+
+
+@dataclass(frozen=True)
+class Text:
+    """Prepared text as experiments need it.  vocab: of a model, a multiple of 64, in which matrix products are fast."""
+
+    source: TextSource
+    name: str
+    vocab: int
+
+
+def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64) -> Text:
+    """The text that `prepared` finds.  Raises BadInput if it is damaged."""
+    from icl.data.shards import open_data
+
+    folder = prepared(name, vocab)
+    manifest = open_data(folder).manifest
+    source = TextSource(str(folder), manifest.digest, held_out_windows)
+    return Text(source, manifest.name, -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE)
 
 
 def prepare(source: str, folder: Path, **options: Any) -> Manifest:

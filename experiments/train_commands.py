@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
-VOCAB_MULTIPLE = 64  # matrix products of such sizes are fast
 
 
 def data_prepare(options: argparse.Namespace) -> int:
@@ -169,7 +168,7 @@ def _head_kinds() -> set[str]:
 
 def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSource | PromptSource, Architecture]:
     """The data, and the architecture with a stem and a context that fit them."""
-    from experiments.arms import PromptSource, TextSource
+    from experiments.arms import PromptSource
 
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{options.preset} does not read tokens; train it from Python")
@@ -177,17 +176,15 @@ def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSour
         prompts = PromptSource(**_options(options.data))
         context = 2 * prompts.n + 1
         return prompts, replace(config, stem=Vectors(prompts.d), context=context)
-    from experiments.text_data import prepared
-    from icl.data.shards import open_data
+    from experiments.text_data import text
 
-    folder = prepared(options.data)
-    manifest = open_data(folder).manifest
+    read = text(options.data)
     context = min(config.context, CONTEXT) if options.context is None else options.context
-    vocab = -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
-    if vocab != config.stem.vocab and not options.json:
-        print(f"vocabulary: {vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr)
-    source = TextSource(str(folder), manifest.digest)
-    return source, replace(config, stem=replace(config.stem, vocab=vocab), context=context)
+    if read.vocab != config.stem.vocab and not options.json:
+        print(
+            f"vocabulary: {read.vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr
+        )
+    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab), context=context)
 
 
 def _options(text: str) -> dict[str, Any]:

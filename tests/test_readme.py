@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments import registry
 from experiments.cli import _parser, main
 from theory import skipv1
 
@@ -52,10 +53,10 @@ def test_python_examples_run(name):
             assert abs(scope["best"].value - skipv1.loss_gap(3, 8, 0.3, 2).skipv1) < 1e-6
 
 
-def test_the_picture_comes_from_a_run_that_passed():
-    for name in ("skipv1-gap", "skipv1-limit"):
+def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():
+    for name in registry.MODULES:
         summary = json.loads((ROOT / "results" / name / "summary.json").read_text())
-        assert summary["verdict"] == "pass"
+        assert summary["verdict"] == "pass" or (name.startswith("scale-") and summary["verdict"] != "fail")
         assert summary["profile"] == "cpu"
         assert summary["commit"], "made outside a checkout"
         assert "+changes" not in summary["commit"]
