@@ -39,15 +39,14 @@ def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequ
     for name, curve in prediction["curves"].items():
         axis.plot(pairs, [math.nan if y is None else y for y in curve], label=name, linewidth=1.1, **CURVES[name])
     width = prediction["widths"][-1]
-    for variant in variants:
+    for i, variant in enumerate(variants):
         losses = [loss for loss in measurement["losses"][f"{variant}/{width}"] if loss]
-        if losses:
-            mean = [sum(at) / len(at) for at in zip(*losses, strict=True)]
-            look = {**style.VARIANTS[variant], "linestyle": "none"}
-            axis.plot(pairs, mean, label=variant, markerfacecolor="white", **look)
+        if len(losses) > 1:
+            found = [t_interval(at) for at in zip(*losses, strict=True)]
+            _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], found, variant)
     axis.set_ylim(0, 1.15 * prediction["zero_loss"])
     axis.set_xlabel("pairs in the context")
-    axis.set_ylabel("held-out loss (squared units of $y$)")
+    axis.set_ylabel("loss (squared units of $y$)")
     axis.set_title(f"Trained, width {width}, against theory")
 
 
@@ -73,7 +72,7 @@ def _gaps(axis: Axes, prediction: Json, gaps: Mapping[str, Mapping[str, Interval
         found = [gaps[str(m)][variant] for m in widths]
         _markers(axis, _beside(widths, i, len(variants) + 1), found, variant)
     _over_width(axis, widths)
-    axis.set_ylabel("more than vanilla (share of the signal)")
+    axis.set_ylabel("share of the signal won")
     axis.set_title("Won against vanilla, paired seeds")
 
 

@@ -48,7 +48,7 @@ class Config:
 
 _SMALL = llama(32, 2, 12, 64, 512, 32)
 _TINY = llama(16, 2, 2, 32, 512, 16)
-_CPU = Recipe(steps=50, batch=8, learning_rate=6e-3, log_every=10)
+_CPU = Recipe(steps=100, batch=8, learning_rate=4e-3, log_every=10)
 # Not compiled: unrolled, Full AttnRes at 48 layers has thousands of terms.  In fp32: uncompiled, bf16 sources would be
 # copied to fp32 for each of them.
 _GPU = Recipe(steps=400, batch=16, learning_rate=1e-3, log_every=10)
