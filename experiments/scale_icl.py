@@ -110,6 +110,7 @@ class ScaleIcl:
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
+        from experiments.icl_curves import curves
         from theory import regression
         from theory.width import explained
 
@@ -117,7 +118,6 @@ class ScaleIcl:
         plans = {variant: resolve(variant, Shape(2, 2)) for variant in config.variants}
         # Of these variants the theorem has a closed form for each.
         share = {v: {str(m): explained(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()}
-        pairs = range(config.n + 1)
         d, sigma = config.d, config.sigma
         return {
             "assumes": "W0 = 0; two layers of linear attention; Assumption 1 with the best division of the width",
@@ -137,13 +137,7 @@ class ScaleIcl:
             "zero_loss": regression.zero(d, sigma),
             "share": share,
             "gap": {v: _gap(by_width, share[BASELINE]) for v, by_width in share.items() if v != BASELINE},
-            "curves": {
-                "predict zero": [regression.zero(d, sigma) for _ in pairs],
-                "one optimal step": [regression.one_step(d, k, sigma) for k in pairs],
-                "three optimal steps": [regression.steps(d, k, sigma, 3).value for k in pairs],
-                "minimum norm": [_finite(regression.minimum_norm(d, k, sigma)) for k in pairs],
-                "Bayes ridge": [regression.ridge(d, k, sigma).value for k in pairs],
-            },
+            "curves": curves(*task),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -196,10 +190,6 @@ class ScaleIcl:
 
 def _gap(share: dict[str, float], vanilla: dict[str, float]) -> dict[str, float]:
     return {width: explained - vanilla[width] for width, explained in share.items()}
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
 
 
 def _by_position(record: Json, what: str) -> list[float] | None:

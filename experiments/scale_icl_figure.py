@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import style
+from experiments import icl_curves, style
 from experiments.protocol import Json
 from experiments.scale_icl_verdicts import BASELINE, TWIN, explained_shares
 from experiments.statistics import Interval, t_interval
 
-CURVES: dict[str, dict[str, Any]] = {
-    "predict zero": {"color": "#999999", "linestyle": ":"},
-    "one optimal step": {"color": "#555555", "linestyle": "--"},
-    "three optimal steps": {"color": "#555555", "linestyle": "-."},
-    "minimum norm": {"color": "#b0b0b0", "linestyle": "-"},
-    "Bayes ridge": {"color": "#000000", "linestyle": "-"},
-}
 SPREAD = 0.04  # between the markers of variants at one width, in powers of two times their number
 
 
@@ -36,17 +27,13 @@ def draw(prediction: Json, measurement: Json, gaps: Mapping[str, Mapping[str, In
 
 def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
     pairs = range(prediction["n"] + 1)
-    for name, curve in prediction["curves"].items():
-        axis.plot(pairs, [math.nan if y is None else y for y in curve], label=name, linewidth=1.1, **CURVES[name])
+    icl_curves.draw(axis, prediction["curves"])
     width = prediction["widths"][-1]
     for i, variant in enumerate(variants):
         losses = [loss for loss in measurement["losses"][f"{variant}/{width}"] if loss]
         if len(losses) > 1:
             found = [t_interval(at) for at in zip(*losses, strict=True)]
             _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], found, variant)
-    axis.set_ylim(0, 1.15 * prediction["zero_loss"])
-    axis.set_xlabel("pairs in the context")
-    axis.set_ylabel("loss (squared units of $y$)")
     axis.set_title(f"Trained, width {width}, against theory")
 
 

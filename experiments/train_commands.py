@@ -14,6 +14,8 @@ from theory.architecture import Architecture, Tokens, Vectors
 from theory.sizes import BadInput
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from experiments.arms import Arm, PromptSource, TextSource
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
@@ -78,7 +80,7 @@ def train(options: argparse.Namespace) -> int:
                 kept = f"; the last good state is {run / saved[-1]}" if saved else ""
                 print(f"crosslayer: {record['diverged']}{kept}", file=sys.stderr)
                 return 1
-            _draw(record, run)
+            _draw(record, arm, run)
             run.write("summary.json", record)
         _remove_checkpoints(run)
     return _report(run, options.json)
@@ -203,18 +205,35 @@ def _options(text: str) -> dict[str, Any]:
     return values
 
 
-def _draw(record: Json, run: RunFolder) -> None:
+def _draw(record: Json, arm: Arm, run: RunFolder) -> None:
     from experiments import style
+    from experiments.arms import PromptSource
 
+    of_prompts = isinstance(arm.source, PromptSource)
     with style.drawing():
-        fig, (axis,) = style.figure(1, width=5.0)
+        fig, axes = style.figure(2 if of_prompts else 1, width=4.5)
+        axis = axes[0]
         axis.plot(*zip(*record["curve"], strict=True), label="training", color="#2f7fb8")
         if len(record["evaluations"]) > 1:
             axis.plot(*zip(*record["evaluations"], strict=True), "s--", label="held out", color="#1a1a1a")
         else:
             axis.axhline(record["loss"], color="#1a1a1a", linestyle="--", label="held out, at the end")
         axis.set_xlabel("optimiser steps")
-        axis.set_ylabel("loss (nats a token)" if "epochs" in record else "loss (squared units of $y$)")
+        axis.set_ylabel("loss (squared units of $y$)" if of_prompts else "loss (nats a token)")
         axis.set_title(f"{record['name']}, seed {record['seed']}")
-        axis.legend()
+        if isinstance(arm.source, PromptSource):
+            _draw_positions(axes[1], record, arm.source)
+        style.finish(axes)
         style.save(fig, run.path)
+
+
+def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
+    """Held-out losses after every number of pairs, with 95 % of their sampling error, under theory's curves."""
+    from experiments import icl_curves
+
+    icl_curves.draw(axis, icl_curves.curves(source.d, source.n, source.sigma))
+    losses, errors = record["held_out"]["loss"], [1.96 * e for e in record["held_out"]["stderr"]]
+    axis.errorbar(
+        range(len(losses)), losses, yerr=errors, fmt="o", color="#2f7fb8", mfc="white", label="held out, 95 %"
+    )
+    axis.set_title("By position, at the end")
