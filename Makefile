@@ -34,7 +34,7 @@ lint: setup
 bench: setup
 	$(BIN)/crosslayer bench
 
-# The full-size experiments on a CPU, about twenty minutes on two cores.
+# The full-size experiments on a CPU, about twenty-five minutes on two cores.
 scale: setup
 	$(BIN)/crosslayer run --all --only scale --profile cpu --out $(OUT)
 

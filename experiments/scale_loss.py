@@ -101,7 +101,7 @@ PROFILES = {
     "cpu": Profile(
         Config(_SMALL, _variants(*_ALL, block=_BLOCKS), "stdlib", 2048, _CPU, Tuning((2e-3, 4e-3, 8e-3)), 128),
         3,
-        600,
+        900,
         "about 0.03 nats a token, in small and briefly trained models",
     ),
     "gpu": Profile(

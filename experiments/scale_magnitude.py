@@ -116,7 +116,8 @@ class ScaleMagnitude:
 
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
         stem = Tokens(read.vocab)
-        arms = [(rule, depth) for depth in config.depths for rule in (*RULES, TWIN)]
+        # The longest first, so that none is left to run alone at the end.
+        arms = [(rule, depth) for depth in reversed(config.depths) for rule in (*reversed(RULES), TWIN)]
 
         def arm(rule: str, depth: int, seed: int) -> Arm:
             architecture = replace(_deep(config.architecture, depth), stem=stem)
