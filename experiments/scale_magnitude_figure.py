@@ -48,7 +48,7 @@ def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
             )
     axis.set_yscale("log")
     axis.set_xlabel("read (a sublayer's input; the last one feeds the head)")
-    axis.set_ylabel("rms norm over tokens" + ("; thin: bounds from the weights" if stage == "end" else ""))
+    axis.set_ylabel("rms norm" + ("; thin: bounds from the weights" if stage == "end" else " over tokens"))
 
 
 def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> None:

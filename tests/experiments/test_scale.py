@@ -151,10 +151,7 @@ def test_loss_verdicts_and_the_toy_s_order():
     names = (BASELINE, *prediction["papers"], TWIN)
     noise = {name: 0.001 * (-1) ** i for i, name in enumerate(names)}
     level = {"resformer": -0.028, "skipv1": 0.05, "svformer": 0.1}
-    loss = {
-        n: [3 + level.get(n, 0) + sign * e for sign in (1, -1, 0)]
-        for n, e in noise.items()
-    }
+    loss = {n: [3 + level.get(n, 0) + sign * e for sign in (1, -1, 0)] for n, e in noise.items()}
     found = {c.id: c.verdict for c in experiment.compare(prediction, {"loss": loss})}
     assert found["paper/resformer"] == found["size/resformer"] == found["toy/resformer"] == "agrees"
     assert found["paper/skipv1"] == found["toy/skipv1"] == "contradicts"
