@@ -96,7 +96,7 @@ def test_divergence_is_one_line_and_status_1(tmp_path, capsys):
         "--batch",
         "2",
         "--learning-rate",
-        "1e6",
+        "5",
         "--device",
         "cpu",
         "--out",
