@@ -33,9 +33,10 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json
     run.keep_metrics(lines)
     finished = {line["key"]: line for line in lines if line["kind"] == "run"}
     keys = {arm: arm.key(device) for arm in arms}
-    todo = list({keys[arm]: arm for arm in arms if keys[arm] not in finished}.values())
+    different = {keys[arm]: arm for arm in arms}
+    todo = [arm for key, arm in different.items() if key not in finished]
     if todo:
-        total = sum(arm.recipe.steps for arm in {keys[arm]: arm for arm in arms}.values())
+        total = sum(arm.recipe.steps for arm in different.values())
         before = total - sum(arm.recipe.steps for arm in todo)
         with progress(f"{label}, {len(todo)} of {len(arms)} trainings to do", total) as at:
             at(before)

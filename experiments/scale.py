@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from experiments.arms import Arm
 from experiments.pool import train_all
-from experiments.protocol import Json
+from experiments.protocol import Expectation, Json
 from experiments.runs import RunFolder, Unfinished
+from experiments.statistics import Interval
 from icl.training.recipe import Recipe
 
 Name = TypeVar("Name")
+BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
 TUNING_SEED = 500_000  # apart from the seeds that are compared
 
 
@@ -79,6 +81,23 @@ def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:
     steps = max(arm.recipe.log_every, round(share * arm.recipe.steps))
     return replace(arm.recipe, steps=steps, learning_rate=rate, evaluate_every=0)
+
+
+def expected(
+    name: str,
+    group: str,
+    claim: str,
+    statement: str,
+    rule: Literal["sign", "size"],
+    predicted: float,
+    measured: Interval,
+    twin: Interval | None,
+    slack: float = 0.0,
+) -> Expectation:
+    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare."""
+    controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
+    numbers = measured.mean, measured.stderr, measured.half_width
+    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack)
 
 
 def of_runs(records: Sequence[Json]) -> Json:

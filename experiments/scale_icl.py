@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from experiments.arms import Arm, PromptSource
 from experiments.protocol import Experiment, Json, Judgement, Profile
-from experiments.scale import Tuning, of_runs, rounds, tuned
-from experiments.scale_icl_verdicts import BASELINE, CLAIM, NEGLIGIBLE, TWIN
+from experiments.scale import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.scale_icl_verdicts import CLAIM, NEGLIGIBLE
 from icl.training.recipe import Recipe
 from theory.architecture import Architecture, Vectors
 from theory.names import resolve

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from experiments import icl_curves, style
 from experiments.protocol import Json
-from experiments.scale_icl_verdicts import BASELINE, TWIN, explained_shares
+from experiments.scale import BASELINE, TWIN
+from experiments.scale_icl_verdicts import explained_shares
 from experiments.statistics import Interval, t_interval
 
 SPREAD = 0.04  # between the markers of variants at one width, in powers of two times their number

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from experiments.protocol import Check, Expectation, Json, Judgement
+from experiments.scale import BASELINE, TWIN, expected
 from experiments.statistics import Interval, against_baseline, t_interval
 
 CLAIM = "toy.width"
-BASELINE, TWIN = "vanilla", "twin"
 NEGLIGIBLE = 0.05  # of the signal: a gap that is none, and the slack of one that has the toy's size
 
 
@@ -30,10 +30,12 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
     for variant, by_width in gaps.items():
         if by_width[narrow] > by_width[wide]:
             found.append(
-                _effect(
+                expected(
                     f"closing/{variant}",
                     f"gap at width {narrow} less gap at width {wide}",
+                    CLAIM,
                     "what is won shrinks once nothing needs compression",
+                    "sign",
                     by_width[narrow] - by_width[wide],
                     closing[variant],
                     closing[TWIN],
@@ -93,19 +95,12 @@ def _expected(against: Compared, variant: str, gap: float, measured: Interval) -
         )
         return [same]
     statement = f"at width {width} {variant} explains more than vanilla"
-    effect = _effect(f"sign/{name}", where, statement, gap, measured, against.twin)
+    effect = expected(f"sign/{name}", where, CLAIM, statement, "sign", gap, measured, against.twin)
     statement = f"at width {width} {variant} explains {gap:.2f} of the signal more than vanilla"
     size = replace(
         effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
     )
     return [effect, size]
-
-
-def _effect(
-    name: str, group: str, statement: str, predicted: float, measured: Interval, twin: Interval | None
-) -> Expectation:
-    controls = () if twin is None else (_pair(twin), (-twin.mean, twin.half_width))
-    return Expectation(name, group, CLAIM, statement, "sign", predicted, *_numbers(measured), controls)
 
 
 def _pair(interval: Interval) -> tuple[float, float]:

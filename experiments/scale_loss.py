@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from experiments.arms import Arm
-from experiments.protocol import Expectation, Experiment, Json, Judgement, Profile
-from experiments.scale import Tuning, of_runs, rounds, tuned
+from experiments.protocol import Experiment, Json, Judgement, Profile
+from experiments.scale import BASELINE, TWIN, Tuning, expected, of_runs, rounds, tuned
 from experiments.statistics import Interval, against_baseline
 from icl.training.recipe import Recipe
 from theory.architecture import Architecture, Tokens
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from experiments.runs import RunFolder
 
-BASELINE, TWIN = "vanilla", "twin"
 CLAIM = "toy.value-maps"
 TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is the same at all others
 
@@ -193,17 +192,14 @@ class ScaleLoss:
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         intervals = differences(prediction, measurement)
-        twin = (intervals[TWIN].mean, intervals[TWIN].half_width)
-        controls = (twin, (-twin[0], twin[1]))
         found: list[Judgement] = []
 
         def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
-            measured = intervals[name]
-            numbers = measured.mean, measured.stderr, measured.half_width
+            group = f"{name}: {words}"
             found.append(
-                Expectation(f"{kind}/{name}", f"{name}: {words}", CLAIM, text, rule, predicted, *numbers, controls)
+                expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
             )
 
         for name, said in prediction["papers"].items():

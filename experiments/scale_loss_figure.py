@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments import style
 from experiments.protocol import Json
-from experiments.scale_loss import BASELINE, TWIN
+from experiments.scale import BASELINE, TWIN
 from experiments.statistics import Interval
 
 WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}

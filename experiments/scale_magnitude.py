@@ -9,13 +9,13 @@ here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from experiments.arms import Arm
-from experiments.protocol import Check, Expectation, Experiment, Json, Judgement, Profile
-from experiments.scale import of_runs, rounds
+from experiments.protocol import Check, Experiment, Json, Judgement, Profile
+from experiments.scale import BASELINE, TWIN, expected, of_runs, rounds
 from experiments.statistics import Interval, against_baseline
 from icl.training.recipe import Recipe
 from theory.architecture import Architecture, Tokens
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from experiments.runs import RunFolder
 
 CLAIM = "attnres.bounded"
-BASELINE, TWIN = "vanilla", "twin"
 RULES = (BASELINE, "attnres", "attnres-block")
 STAGES = ("start", "end")
 EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth of the mean square of what they divide
@@ -150,22 +149,12 @@ class ScaleMagnitude:
                 ("gradients", unevenness, "has more even gradients over layers"),
             ):
                 intervals = _differences(measurement, depth, of)
-                twin = (intervals[TWIN].mean, intervals[TWIN].half_width)
                 for rule in RULES[1:]:
-                    i = intervals[rule]
+                    group = f"{what}: {rule} less PreNorm, trained"
+                    statement = f"at {depth} layers {rule} {words} than PreNorm"
+                    name = f"{what}/{rule}/{depth}"
                     found.append(
-                        Expectation(
-                            f"{what}/{rule}/{depth}",
-                            f"{what}: {rule} less PreNorm, trained",
-                            CLAIM,
-                            f"at {depth} layers {rule} {words} than PreNorm",
-                            "sign",
-                            -1.0,
-                            i.mean,
-                            i.stderr,
-                            i.half_width,
-                            (twin, (-twin[0], twin[1])),
-                        )
+                        expected(name, group, CLAIM, statement, "sign", -1.0, intervals[rule], intervals[TWIN])
                     )
         return found
 
@@ -194,8 +183,7 @@ def unevenness(probed: Json) -> float:
     return math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
 
 
-def _differences(measurement: Json, depth: int, of: object) -> dict[str, Interval]:
-    assert callable(of)
+def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> dict[str, Interval]:
     probed = {rule: [both["end"] for both in measurement["magnitudes"][f"{rule}/{depth}"]] for rule in (*RULES, TWIN)}
     values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
     return against_baseline(values.pop(BASELINE), values)

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from experiments import style
 from experiments.protocol import Json
-from experiments.scale_magnitude import BASELINE, RULES, of_seeds
+from experiments.scale import BASELINE
+from experiments.scale_magnitude import RULES, of_seeds
 from experiments.statistics import Interval, t_interval
 
 NAMES = {"vanilla": "PreNorm", "attnres": "AttnRes Full", "attnres-block": "AttnRes Block"}

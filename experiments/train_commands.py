@@ -128,22 +128,15 @@ def chosen_device(name: str) -> str:
 def _arm(options: argparse.Namespace, device: str) -> Arm:
     from experiments.arms import Arm
     from icl.training.recipe import SCHEDULES, Recipe
-    from theory.architecture import misfits
-    from theory.names import model, resolve
-    from theory.presets import PRESETS
+    from theory.names import fitting, sized
 
     if options.schedule not in SCHEDULES:
         raise UserError(f"unknown schedule {options.schedule!r}; there are {', '.join(SCHEDULES)}")
     if options.seed < 0:
         raise UserError(f"--seed must not be negative, got {options.seed}")
-    config, _ = model(options.preset, options.variant)  # refuses what does not fit
-    variant = PRESETS[options.preset].variant if options.variant is None else options.variant
+    config, variant = sized(options.preset, options.variant)
+    fitting(variant, config)  # before any text is prepared
     source, config = _source(options, config)
-    plain = (
-        "+".join(part for part in variant.split("+") if part.split(":")[0].strip() not in _head_kinds()) or "vanilla"
-    )
-    for misfit in misfits(config, resolve(plain, config.shape)):
-        raise UserError(misfit)
     settings: dict[str, Any] = {**SCHEDULES[options.schedule].settings}
     for name in ("learning_rate", "weight_decay"):
         if (value := getattr(options, name)) is not None:
@@ -159,13 +152,7 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         evaluate_every=options.evaluate_every,
         **settings,
     )
-    return Arm(config, plain, source, recipe, options.seed)
-
-
-def _head_kinds() -> set[str]:
-    from theory.names import HEAD_KINDS
-
-    return set(HEAD_KINDS)
+    return Arm(config, variant, source, recipe, options.seed)
 
 
 def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSource | PromptSource, Architecture]:

@@ -59,6 +59,12 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
 
     Raises BadName for anything that is not there or does not fit.
     """
+    config, rest = sized(preset, variant)
+    return config, fitting(rest, config)
+
+
+def sized(preset: str, variant: str | None = None) -> tuple[Architecture, str]:
+    """A preset's architecture with the head kinds of a variant, and the rest of the variant, for `resolve`."""
     if preset not in PRESETS:
         raise BadName(_unknown("preset", preset, PRESETS))
     known = PRESETS[preset]
@@ -68,11 +74,15 @@ def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
         raise BadName(f"{' and '.join(_parse(kind)[0] for kind in kinds)} both say what the heads are")
     for name, options in map(_parse, kinds):
         config = _call(name, HEAD_KINDS[name], options, config)
-    others = [part for part in parts if part not in kinds]
-    chosen = resolve("+".join(others) or "vanilla", config.shape)
+    return config, "+".join(part for part in parts if part not in kinds) or "vanilla"
+
+
+def fitting(text: str, config: Architecture) -> Plan:
+    """The plan that `text` names for an architecture.  Raises BadName if the two do not fit."""
+    chosen = resolve(text, config.shape)
     for misfit in misfits(config, chosen):
         raise BadName(misfit)
-    return config, chosen
+    return chosen
 
 
 def resolve(text: str, shape: Shape) -> Plan:

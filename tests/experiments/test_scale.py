@@ -13,7 +13,7 @@ import pytest
 from experiments import registry
 from experiments.cli import main
 from experiments.runs import RunFolder, Slot, Unfinished, execute, prepare
-from experiments.scale_icl_verdicts import BASELINE, TWIN
+from experiments.scale import BASELINE, TWIN
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = registry.of_kind("scale")
