@@ -158,7 +158,7 @@ class Profile:
     """How much of an experiment to run.
 
     config       a frozen dataclass, saved with the result
-    seeds        how many; they are 0 .. seeds-1
+    seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds says nothing to it
     seconds      expected time on two cores
     detects      the smallest effect that the profile can tell from none, in words
     grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and

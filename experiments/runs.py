@@ -140,8 +140,8 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     if profile is None:
         known = ", ".join(experiment.profiles)
         raise UserError(f"{experiment.name} has no profile {profile_name!r}; it has {known}")
-    seeds = profile.seeds if seeds is None else seeds
-    if not 2 <= seeds <= MOST_SEEDS:
+    seeds = seeds if seeds is not None and profile.seeds else profile.seeds
+    if profile.seeds and not 2 <= seeds <= MOST_SEEDS:
         raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")
     config = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds, "config": asdict(profile.config)}
     name = profile_name if profile.grows else f"{profile_name}-{_digest(config)}"

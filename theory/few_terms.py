@@ -83,14 +83,18 @@ def terms_loss(left: Array, right: Array, n: Any, target: Array) -> Any:
 
 
 def spreads(family: Array) -> Array:
-    """Lemma 2's kappa_i for orthogonal matrices O_r: (R, d, d) -> (d,).  The smaller, the nearer to a trace."""
+    """Lemma 2's kappa_i for orthogonal matrices O_r: (R, d, d) -> (d,).  The smaller, the nearer to a trace.
+
+    Exact, as Fractions, for matrices of whole numbers.
+    """
     count, d, _ = family.shape
-    total = np.zeros(d, dtype=family.dtype) * Fraction(0) if family.dtype == object else np.zeros(d)
+    total = np.zeros(d, dtype=family.dtype)
     for o_r in family:
         for o_s in family:
             turn = o_r @ o_s.T
             total = total + (turn * turn.T).sum(axis=1) + (o_r * o_s).sum() * turn.diagonal()
-    return total / count**2
+    exact = np.issubdtype(family.dtype, np.integer)
+    return np.array([Fraction(int(x), count**2) for x in total]) if exact else total / count**2
 
 
 def family_loss(family: Array, n: int, c: Number) -> Any:

@@ -114,13 +114,12 @@ def skipv1_few_heads_floor(d: int, n: int, sigma: Number, c: Number, heads: int 
 def mha_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
     """Weights of `heads` ordinary heads at a = d whose loss is `mha_reached`.  Theorem 4, (1).  Exact if c is one."""
     _check(d, n, 0, heads, 0)
-    exact = isinstance(c, Fraction)
-    family = _family(d, n, heads) if exact else _family(d, n, heads).astype(float)
+    family = _family(d, n, heads).astype(object if isinstance(c, Fraction) else float)
     first, turn = family[0::2], family[1]
     return Weights(
         a=turn,
         b=turn[:0],
-        w=family_scale(family, n, c)[:, None] * first,
+        w=family_scale(_family(d, n, heads), n, c)[:, None].astype(family.dtype) * first,
         k=np.swapaxes(first, -1, -2) @ turn.T,
     )
 
@@ -155,8 +154,8 @@ def d2_best_beta(n: int, sigma: float) -> float:
 
 
 def _family(d: int, n: int, heads: int) -> Array:
-    """The better of the families there are for 2 H matrices, as Fractions."""
-    found = [family.astype(object) * Fraction(1) for family in _families(d, heads)]
+    """The better of the families there are for 2 H matrices, of whole numbers."""
+    found = list(_families(d, heads))
     if not found:
         raise InvalidSize(f"no family of {2 * heads} matrices is known here for d = {d}: it takes d >= {4 * heads - 1}")
     return min(found, key=lambda family: family_loss(family, n, 1))

@@ -43,22 +43,6 @@ def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> W
     )
 
 
-def quaternion_heads(c: Number, n: int) -> Weights:
-    """Two MHA heads at d = 4, a = 4 that estimate W0 = c I by P = nu c tr(S_xx) I, nu = 1/(4n + 2).
-
-    With i and j the left multiplications by two quaternion units, S + i S i^T + j (S + i S i^T) j^T = tr(S) I for every
-    symmetric S, so A = i, K^1 A = I, K^2 A = j^T, W^1 = nu c I, W^2 = nu c j.  Their loss is
-    d^2 + d sigma^2 + 2 d c^2 / (n d + 2): source of the counterexample `skipv1.w0` in the ledger.
-    """
-    i = np.array([[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
-    j = np.array([[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
-    eye = _eye(4, c)
-    nu = c / (4 * n + 2)
-    return Weights(
-        a=eye @ i, b=eye[4:], w=np.stack([nu * eye, nu * (eye @ j)]), k=np.stack([eye @ i.T, eye @ j.T @ i.T])
-    )
-
-
 def mha_excess(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Number:
     """rho lambda a (d-a) / beta^2: how far `mha_approaching` stays above the infimum."""
     check_sizes(d, n, sigma, rank)

@@ -286,33 +286,4 @@ CLAIMS = (
             ),
         ),
     ),
-    Claim(
-        id="skipv1.w0",
-        paper=PAPER,
-        place="appendix A.1, Theorem 2 as printed: sigma_d(W0) > 2 sqrt(d) sigma, d sufficiently large",
-        statement="SkipV1Former beats MHA, two heads each, for W* around any W0 that is large enough.",
-        assumes="minima over A and B too; Assumption 1; d = 4 here, where the paper asks for a large d",
-        verdict="open",
-        correction="Weights are known at d = 4, n = 2, sigma = 0.1, W0 = 10 I whose MHA loss is 96.04, far below the "
-        "best SkipV1Former loss found there (145.05, at a = 4).  A proof that nothing lower exists, and the case of "
-        "large d, are still to be given.",
-        evidence=(
-            Evidence(
-                "numeric",
-                "the exact loss of two quaternion heads is d^2 + d sigma^2 + 2 d c^2/(n d + 2), at six (n, c)",
-                check.quaternion_loss,
-                states=2,
-                control=1,
-                wrong="half the excess",
-            ),
-            Evidence(
-                "numeric",
-                "the lowest SkipV1Former loss that exact minimisation finds over all ranks is 140 to 145.1",
-                check.skipv1_around_w0,
-                states=(140.0, 145.1),
-                control=(96.0, 96.1),
-                wrong="MHA's",
-            ),
-        ),
-    ),
 )

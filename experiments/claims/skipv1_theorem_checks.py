@@ -27,7 +27,6 @@ from theory.population import PopulationLoss, Weights
 from theory.skipv1_weights import (
     mha_approaching,
     mha_excess,
-    quaternion_heads,
     skipv1_optimal,
     unattained_witness,
 )
@@ -314,18 +313,3 @@ def simulated_bound(shift: int) -> bool:
         if abs(tail.mean() - bound.value) > 5 * error + 1e-12:
             return False
     return True
-
-
-def quaternion_loss(factor: int) -> bool:
-    d = 4
-    for n, sigma, c in ((n, Fraction(1, 10), Fraction(c)) for n in (1, 2, 5) for c in (3, 10)):
-        value = exact_loss(MHA, d, n, sigma, np.eye(d, dtype=object) * c).value(quaternion_heads(c, n))
-        if value != d**2 + d * sigma**2 + factor * d * c**2 / (n * d + 2):
-            return False
-    return True
-
-
-def skipv1_around_w0(between: tuple[float, float]) -> bool:
-    loss = PopulationLoss(PromptMoments(4, 2, 0.1, 10 * np.eye(4)), SKIPV1)
-    lowest = min(minimise(loss, a, starts=8 if a == 4 else 1, max_iterations=400).value for a in range(5))
-    return between[0] <= lowest <= between[1]

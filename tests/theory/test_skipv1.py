@@ -13,7 +13,7 @@ from theory.minimise import minimise
 from theory.moments import PromptMoments
 from theory.population import PopulationLoss
 from theory.sizes import InvalidSize
-from theory.skipv1_weights import mha_approaching, mha_excess, quaternion_heads, skipv1_optimal, unattained_witness
+from theory.skipv1_weights import mha_approaching, mha_excess, skipv1_optimal, unattained_witness
 from theory.toy import MHA, ORDINARY, SKIP, SKIPV1
 
 
@@ -165,20 +165,6 @@ def test_gaps_do_not_drown_in_large_losses():
 
 def test_numpy_sizes_are_welcome():
     assert skipv1.loss_gap(np.int64(3), np.int32(8), np.float64(0.3), np.int64(2)) == skipv1.loss_gap(3, 8, 0.3, 2)
-
-
-def test_quaternion_heads_read_the_trace():
-    """P = nu c tr(S) I for every S, so the loss around W0 = c I has a closed form; SkipV1Former is worse there."""
-    n, c = 2, 10.0
-    w = quaternion_heads(c, n)
-    rng = np.random.default_rng(0)
-    s = rng.standard_normal((4, 4))
-    s = s + s.T
-    p = sum(w.w[h] @ (s + w.a @ s @ w.a.T) @ w.k[h] @ w.a for h in range(2))
-    np.testing.assert_allclose(p, c / (4 * n + 2) * np.trace(s) * np.eye(4), atol=1e-12)
-    moments = PromptMoments(4, n, 0.1, c * np.eye(4))
-    assert PopulationLoss(moments, MHA).value(w) == pytest.approx(96.04, abs=1e-9)
-    assert minimise(PopulationLoss(moments, SKIPV1), 4, starts=2).value > 140
 
 
 @pytest.mark.parametrize(
