@@ -103,8 +103,8 @@ class Config:
 
     d, n, scales    panels (a), (b): W0 = c I over c, two heads, all ranks at `n`; ranks from d/2 on at all `contexts`
     widths          (c): over d, at every n of `at_widths`, W0 = `large` I, the two highest ranks
-    heads           (d): over the number of heads, at d = 3, n = 2, W0 = 10 I; enough heads are always there
-    spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 10
+    heads           (d): over the number of heads, at d = 3, n = 2, W0 = 8 I; enough heads are always there
+    spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 8
     """
 
     d: int
@@ -116,13 +116,13 @@ class Config:
     heads: tuple[int, ...]
     spectra: tuple[Spectrum, ...]
     starts: int
-    large: float = 30.0
+    large: float = 32.0
 
 
 _DETECTS = "the sign of the difference wherever it is more than 0.5 % of the loss; 2 % of what theory says exactly"
 _SPECTRA: tuple[Spectrum, ...] = ("identity", "turned", "decaying", "rank one")
 PROFILES = {
-    "smoke": Profile(Config(4, 2, (0.5, 10.0), (2,), (2, 4), (2,), (2,), ("identity", "rank one"), 2), 0, 30, _DETECTS),
+    "smoke": Profile(Config(4, 2, (0.5, 8.0), (2,), (2, 4), (2,), (2,), ("identity", "rank one"), 2), 0, 30, _DETECTS),
     "cpu": Profile(
         Config(
             4, 2, (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (1, 2, 4, 8, 16, 32), (2, 3, 4, 5, 6), (2, 16), (2, 4, 6),
@@ -144,7 +144,7 @@ PROFILES = {
 }  # fmt: skip
 
 TOYS: tuple[Literal["mha", "skipv1"], ...] = ("mha", "skipv1")
-D_HEADS, N_HEADS, C_HEADS = 3, 2, 10.0
+D_HEADS, N_HEADS, C_HEADS = 3, 2, 8.0
 
 
 def points(config: Config) -> Iterator[Point]:
@@ -154,7 +154,7 @@ def points(config: Config) -> Iterator[Point]:
         for c in config.scales:
             for n in config.contexts:
                 for rank in range(1 if n == config.n else d // 2, d + 1):
-                    yield Point(Prior("identity", c), d, n, toy, 2, rank, starts)
+                    yield Point(Prior("identity", c), d, n, toy, 2, rank, starts if n == config.n else starts - 1)
             for rank in range(1, d + 1):
                 yield Point(Prior("identity", c), d, config.n, toy, ENOUGH, rank, 2)
         for width in config.widths:
@@ -201,7 +201,7 @@ class SkipV1W0:
             "minima over A, B, K and W",
             "source": "theory.skipv1_w0, Theorems 1 to 3; theory.skipv1_w0_heads, Theorems 4 and 5",
             "curve": [_said(Prior("identity", c), d, n, 2) for c in fine],
-            "widths": [[_large(width, m) for width in range(2, 25)] for m in (*config.at_widths, 0)],
+            "widths": [[_large(width, m) for width in range(4, 25)] for m in (*config.at_widths, 0)],
             "thresholds": [_region(d, 2.0 ** (i / 8)) for i in range(49)],
             "few": few,
             "many": list({said["key"]: said for said in many}.values()),
