@@ -56,7 +56,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Point:
-    """One exact minimisation.  heads: of one architecture, half of them skip heads if it is SkipV1Former."""
+    """One exact minimisation.  heads: of one architecture; half of SkipV1Former's are skip heads, unless told."""
 
     prior: Prior
     d: int
@@ -65,12 +65,14 @@ class Point:
     heads: int
     rank: int
     starts: int
+    skips: int | None = None
 
     @property
     def place(self) -> str:
         """All but the architecture and the rank: what optima are compared at."""
         heads = "enough" if self.heads == ENOUGH else self.heads
-        return f"{self.prior.spectrum} {self.prior.c:g}, d{self.d} n{self.n}, {heads} heads"
+        skips = "" if self.skips is None else f", {self.skips} skip"
+        return f"{self.prior.spectrum} {self.prior.c:g}, d{self.d} n{self.n}, {heads} heads{skips}"
 
     @property
     def key(self) -> str:
@@ -90,10 +92,10 @@ def minimised(point: Point) -> Json:
         ends = EnoughHeads(moments, kinds).minimise(point.rank, starts=point.starts)
         explained = float(moments.prior_power + point.d * SIGMA**2 - ends[0])
         return {"loss": ends[0], "agreeing": sum(end <= ends[0] + 1e-6 * explained for end in ends)}
-    skips = point.heads // 2 if point.toy == "skipv1" else 0
-    found = minimise(
-        PopulationLoss(moments, (ORDINARY,) * (point.heads - skips) + (SKIP,) * skips), point.rank, starts=point.starts
-    )
+    half = point.heads // 2 if point.toy == "skipv1" else 0
+    skips = half if point.skips is None else point.skips
+    loss = PopulationLoss(moments, (ORDINARY,) * (point.heads - skips) + (SKIP,) * skips)
+    found = minimise(loss, point.rank, starts=point.starts)
     return {"loss": found.value, "agreeing": found.agreeing}
 
 
@@ -104,7 +106,8 @@ class Config:
     d, n, scales    panels (a), (b): W0 = c I over c, two heads, all ranks at `n`; ranks from d/2 on at all `contexts`
     widths          (c): over d, at every n of `at_widths`, W0 = `large` I, the two highest ranks
     heads           (d): over the number of heads, at d = 3, n = 2, W0 = 8 I; enough heads are always there
-    spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 8
+    spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 8; (h): what enough heads win there
+    mixed           (g): d, n and a number of heads, of which none to all are skip heads, at a = d, W0 = 8 I
     """
 
     d: int
@@ -115,6 +118,7 @@ class Config:
     at_widths: tuple[int, ...]
     heads: tuple[int, ...]
     spectra: tuple[Spectrum, ...]
+    mixed: tuple[int, int, int]
     starts: int
     large: float = 32.0
 
@@ -122,11 +126,13 @@ class Config:
 _DETECTS = "the sign of the difference wherever it is more than 0.5 % of the loss; 2 % of what theory says exactly"
 _SPECTRA: tuple[Spectrum, ...] = ("identity", "turned", "decaying", "rank one")
 PROFILES = {
-    "smoke": Profile(Config(4, 2, (0.5, 8.0), (2,), (2, 4), (2,), (2,), ("identity", "rank one"), 2), 0, 30, _DETECTS),
+    "smoke": Profile(
+        Config(4, 2, (0.5, 8.0), (2,), (2, 4), (2,), (2,), ("identity", "rank one"), (3, 2, 2), 2), 0, 30, _DETECTS
+    ),
     "cpu": Profile(
         Config(
             4, 2, (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (1, 2, 4, 8, 16, 32), (2, 3, 4, 5, 6), (2, 16), (2, 4, 6),
-            _SPECTRA, 3,
+            _SPECTRA, (5, 16, 4), 3,
         ),
         0,
         200,
@@ -168,6 +174,9 @@ def points(config: Config) -> Iterator[Point]:
             for heads in (2, ENOUGH):
                 for rank in range(1, d + 1):
                     yield Point(Prior(spectrum, C_HEADS), d, config.n, toy, heads, rank, starts)
+    d, n, heads = config.mixed
+    for skips in range(heads + 1):
+        yield Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, starts, skips)
 
 
 def best(exact: Json, place: str, toy: str) -> float:
@@ -192,7 +201,9 @@ class SkipV1W0:
         few = [
             _said(prior, size, m, heads)
             for prior, size, m, heads in dict.fromkeys(
-                (p.prior, p.d, p.n, p.heads) for p in points(config) if p.heads and p.prior.spectrum == "identity"
+                (p.prior, p.d, p.n, p.heads)
+                for p in points(config)
+                if p.heads and p.skips is None and p.prior.spectrum == "identity"
             )
         ]
         many = [_many(p) for p in points(config) if p.heads == ENOUGH and p.toy == "skipv1"]
@@ -204,6 +215,7 @@ class SkipV1W0:
             "widths": [[_large(width, m) for width in range(4, 25)] for m in (*config.at_widths, 0)],
             "thresholds": [_region(d, 2.0 ** (i / 8)) for i in range(49)],
             "few": few,
+            "mixed": _mixed(*config.mixed),
             "many": list({said["key"]: said for said in many}.values()),
         }
 
@@ -262,14 +274,33 @@ def _many(point: Point) -> Json:
     return {
         "key": point.key,
         "place": point.place,
+        "spectrum": point.prior.spectrum,
+        "c": point.prior.c,
         "rank": point.rank,
         "d": point.d,
+        "n": point.n,
         "zero": sum(squares) + skipv1.zero_loss(*task),
         "skipv1": float(skipv1_w0.skipv1_reached(*task, squares, point.rank)),
         "skipv1_floor": float(skipv1_w0.skipv1_floor(*task, squares, point.rank)),
         "gap": rho * point.rank**2,
         "gap_if_mha_explained_nothing": rho * point.rank * point.d * (1 + ALTERED),
     }
+
+
+def _mixed(d: int, n: int, heads: int) -> list[Json]:
+    """Lemma 1's floors at a = d, W0 = 8 I, for h = 0 .. H skip heads: 2 H - h products, and no odd part at h = 0."""
+    rho, base = skipv1.signal_share(d, n, SIGMA), skipv1.zero_loss(d, n, SIGMA)
+    return [
+        {
+            "place": Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, 1, skips).place,
+            "d": d,
+            "n": n,
+            "skips": skips,
+            "floor": base - (rho * d**2 if skips else 0) + few_terms.term_floor([C_HEADS**2] * d, n, 2 * heads - skips),
+            "zero": base + d * C_HEADS**2,
+        }
+        for skips in range(heads + 1)
+    ]
 
 
 def _large(d: int, n: int) -> Json:

@@ -18,8 +18,8 @@ MARKS = {"mha": "s", "skipv1": "o"}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Six panels: over c, the map over n and c, over d, over the number of heads, over spectra, at equal rank."""
-    fig, axes = style.figure(3, rows=2, width=3.9, height=4.3)
+    """Eight panels, each a question of `skipv1_w0.Config`."""
+    fig, axes = style.figure(4, rows=2, width=3.7, height=4.3)
     exact = measurement["exact"]
     _over_c(axes[0], prediction, exact)
     _map(axes[1], prediction, exact)
@@ -27,6 +27,8 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _over_heads(axes[3], prediction, exact)
     _over_spectra(axes[4], prediction, exact)
     _by_rank(axes[5], prediction, exact)
+    _over_skips(axes[6], prediction, exact)
+    _gaps(axes[7], prediction, exact)
     style.finish(axes)
     return fig
 
@@ -165,8 +167,8 @@ def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
 
 def _over_spectra(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n = _shown(prediction)
-    names = list(dict.fromkeys(said["key"].split(f" {C_HEADS:g},")[0] for said in prediction["many"]
-                               if f" {C_HEADS:g}, d{d} n{n}" in said["key"]))  # fmt: skip
+    many = [said for said in prediction["many"] if (said["d"], said["n"], said["c"]) == (d, n, C_HEADS)]
+    names = list(dict.fromkeys(said["spectrum"] for said in many))
     for shift, heads, color, hatch in ((-0.19, 2, "#8a8a8a", ""), (0.19, ENOUGH, "#ffffff", "//")):
         gaps = [100 * _difference(exact, _place(name, C_HEADS, d, n, heads), d, C_HEADS) for name in names]
         bars = axis.bar(
@@ -195,6 +197,44 @@ def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
     axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
     axis.set_ylabel(f"{DIFFERENCE} (%)")
     axis.set_title(f"At equal rank, two heads, $d={d}$, $n={n}$")
+
+
+def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
+    mixed = prediction["mixed"]
+    d, n, heads = mixed[0]["d"], mixed[0]["n"], len(mixed) - 1
+    skips = [said["skips"] for said in mixed]
+    axis.plot(skips, [_share(said["floor"], d, C_HEADS) for said in mixed], label="floor (Lemma 1)", **style.SKIPV1)
+    found = [_share(best(exact, said["place"], "skipv1"), d, C_HEADS) for said in mixed]
+    style.crosses(axis, skips, found, "exact minimum")
+    axis.set_xticks(skips)
+    axis.set_ylim(0, None)
+    axis.set_xlabel(f"skip heads, of {heads}")
+    axis.set_ylabel(LOSS)
+    axis.set_title(f"How many skip heads, $d={d}$, $n={n}$, $W_0={C_HEADS:g}\\,I$")
+
+
+def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
+    d, n = _shown(prediction)
+    many = [said for said in prediction["many"] if (said["d"], said["n"]) == (d, n)]
+    ranks = sorted({said["rank"] for said in many})
+    axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least, $a^2$")
+    names = list(dict.fromkeys(said["place"] for said in many if said["c"] == C_HEADS))
+    for i, (place, marker) in enumerate(zip(names, style.MARKERS, strict=False)):
+        rho = next(said["gap"] for said in many if said["place"] == place and said["rank"] == 1)
+        mha, skip = _ranks(exact, place, "mha"), _ranks(exact, place, "skipv1")
+        axis.plot(
+            [a + 0.08 * (i - 1.5) for a in ranks],
+            [(mha[a] - skip[a]) / rho for a in ranks],
+            linestyle="none",
+            marker=marker,
+            markerfacecolor="white",
+            color=_greys()[i + 1],
+            label=place.split(f" {C_HEADS:g},")[0].replace("identity", "$c\\,I$"),
+        )
+    axis.set_xticks(ranks)
+    axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
+    axis.set_ylabel(r"MHA less SkipV1Former / $\rho$")
+    axis.set_title(f"Enough heads, $d={d}$, $n={n}$, $c={C_HEADS:g}$")
 
 
 def _greys() -> list[str]:

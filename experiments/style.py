@@ -87,7 +87,7 @@ def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | Non
 
 def finish(axes: list[Axes]) -> None:
     """(a), (b), ... before each panel's title, and its legend below, clear of the data."""
-    for name, axis in zip("abcdef", axes, strict=False):
+    for name, axis in zip("abcdefgh", axes, strict=False):
         axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
 

@@ -21,8 +21,8 @@ CLAIMS = (
         verdict="refuted",
         correction="False for every d >= 4: around W0 = c I, at every n > (d - 1) kappa (kappa <= (d - 1)/3; at d = 4, "
         "any n) and for every large c, MHA reaches a loss below SkipV1Former's minimum, by as much as one likes.  At "
-        "d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least 144.81, over all ranks (best found 145.05).  "
-        "Proof: theory.skipv1_w0_heads, Theorem 4.",
+        "d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least 144.81, best found 145.05, over all ranks."
+        " Proof: theory.skipv1_w0_heads, Theorem 4.",
         evidence=(
             Evidence(
                 "numeric",
