@@ -155,7 +155,7 @@ def heads_fail_from(first: Callable[[int], int]) -> bool:
             terms, kappa = 3 * heads // 2, Fraction(d + 1, 2 * heads)
             theta, n = Fraction(d + 2 - terms, terms), (d * d - 1) // (2 * heads) + 1
             mha, skip = d * kappa / (n + kappa), d * theta / (n + theta)
-            if not mha < min(skip, 1):
+            if not (mha < skip and mha < 1):
                 return False
     return True
 
@@ -167,7 +167,7 @@ def eight_shifts_lose(skips: int) -> bool:
     family = cyclic(d, 2 * heads).astype(object)
     scale = c / (2 * heads * (n + Fraction(d + 1, 2 * heads)))
     mha = terms_loss(scale * family, np.swapaxes(family, 1, 2), n, c * _eye(d))
-    return mha < min(term_floor([c**2] * d, n, 2 * heads - skips), c**2)
+    return bool(mha < c**2 and mha < term_floor([c**2] * d, n, 2 * heads - skips))
 
 
 # --- enough heads
