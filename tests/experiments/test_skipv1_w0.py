@@ -95,7 +95,7 @@ def test_keys_tell_points_apart():
 def test_seeds_say_nothing_where_nothing_is_random(monkeypatch, tmp_path):
     from dataclasses import replace
 
-    tiny = Config(2, 1, (8.0,), (1,), (2,), (1,), (2,), ("rank one",), (2, 2, 1), 1)
+    tiny = Config(2, 1, (8.0,), (1,), (2,), (1,), (2,), ("rank one",), (2, 2, 1), 3)
     monkeypatch.setitem(EXPERIMENT.profiles, "smoke", replace(EXPERIMENT.profiles["smoke"], config=tiny))
     assert main(["run", "skipv1-w0", "--profile", "smoke", "--seeds", "3", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / "skipv1-w0").iterdir()
