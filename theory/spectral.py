@@ -176,8 +176,8 @@ def is_real_rooted(residual: Sequence[Number]) -> bool:
     import sympy
 
     s = sympy.Symbol("s")
-    exact = [sympy.Rational(c.numerator, c.denominator) for c in map(Fraction, residual)]
-    polynomial = sympy.Poly(exact[::-1], s).sqf_part()
+    exact = [Fraction(c) for c in residual]
+    polynomial = sympy.Poly([sympy.Rational(c.numerator, c.denominator) for c in exact[::-1]], s).sqf_part()
     return bool(polynomial.count_roots() == polynomial.degree())
 
 
