@@ -67,22 +67,39 @@ class DeepToy:
 
 def compare(plan, d, n, seed, change=lambda steps: steps):
     toy = DeepToy(plan, d, n, seed)
+    steps = change(list(toy.steps()))
+    assert [set(row) for row in steps] == [set(found) for found in deep.value_sources(plan)]
+    return answers(toy, n, seed, deep.residual_polynomial(steps))
+
+
+def answers(toy, n, seed, residual, x_scale=1.0):
+    """The toy's last token on two prompts: minus S_yx q(S_xx) x, for the residual r = r(0) - s q, and x."""
+    d, layers, heads = toy.d, toy.plan.shape.layers, toy.plan.shape.heads
     generator = torch.Generator().manual_seed(seed + 1)
     x, y = (torch.randn(2, d, n, generator=generator, dtype=torch.float64) / (d * n) ** 0.5 for _ in "xy")
     query = torch.randn(2, d, generator=generator, dtype=torch.float64)
     last = torch.cat([query, torch.zeros_like(query)], dim=-1)
     with torch.no_grad():
         out = toy.model(torch.cat([torch.cat([x, y], dim=1).mT, last[:, None]], dim=1))[:, -1]
-    steps = change(list(toy.steps()))
-    assert [set(row) for row in steps] == [set(found) for found in deep.value_sources(plan)]
     expected, power = torch.zeros_like(query), query[..., None]
-    for coefficient in deep.residual_polynomial(steps)[1:]:
+    for coefficient in residual[1:]:
         expected = expected - coefficient * (y @ x.mT @ power)[..., 0]
         power = x @ (x.mT @ power)
-    scale = float(out.norm()) + sum(abs(c) for c in deep.residual_polynomial(steps)) * float(query.norm())
-    check_identity(-out[:, d:], expected, terms=(n + 1) * len(steps) * plan.shape.heads, scale=scale)
-    check_identity(out[:, :d], query)
+    scale = float(out.norm()) + sum(abs(c) for c in residual) * float(query.norm())
+    check_identity(-out[:, d:], expected, terms=(n + 1) * layers * heads, scale=scale)
+    check_identity(out[:, :d], x_scale * query, terms=layers)
     return float(expected.norm())
+
+
+def lowered(residual, beta):
+    """(1 - beta s) r."""
+    return [a - beta * b for a, b in zip([*residual, 0.0], [0.0, *residual], strict=True)]
+
+
+def added(weights, polynomials):
+    """sum w r over polynomials of any length."""
+    longest = max(map(len, polynomials))
+    return [sum(w * p[i] for w, p in zip(weights, polynomials, strict=True) if i < len(p)) for i in range(longest)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,3 +120,32 @@ def test_own_values_alone_are_not_resformer_s():
 
     with pytest.raises(AssertionError, match="differ by"):
         compare(resolve("resformer", Shape(3, 2)), 2, 4, seed=0, change=own)
+
+
+def test_denseformer_adds_layer_1_s_stream_again():
+    """r_l is the average of what the layers made of r_{l-1}; x is scaled by the same averages."""
+    layers, d, n = 3, 2, 4
+    toy = DeepToy(resolve("denseformer", Shape(layers, 2)), d, n, seed=0)
+    generator = torch.Generator().manual_seed(5)
+    made, scales, stream, scale = [[1.0]], [1.0], [1.0], 1.0
+    for layer, row in enumerate(toy.steps(), 1):
+        made.append(lowered(stream, row[layer] * scale**2))
+        scales.append(scale)
+        average = torch.rand(layer + 1, generator=generator, dtype=torch.float64) + 0.2
+        toy.model.depth.weights[layer - 1].data.copy_(average)
+        stream = added(average.tolist(), made)
+        scale = sum(a * x for a, x in zip(average.tolist(), scales, strict=True))
+    assert answers(toy, n, 0, stream, x_scale=scale) > 1e-3
+
+
+def test_neutreno_adds_layer_1_s_stream_again():
+    layers, d, n, weight = 3, 2, 4, 0.4
+    toy = DeepToy(resolve("neutreno", Shape(layers, 2)), d, n, seed=0)
+    stream = [1.0]
+    for layer, row in enumerate(toy.steps(), 1):
+        first, own = (
+            sum(float(toy.numbers["o"][layer, h]) * weight * float(toy.numbers["v"][m, h]) for h in (1, 2))
+            for m in (1, layer)
+        )
+        stream = added([1.0, first, -own], [lowered(stream, row[layer]), [1.0], stream])
+    assert answers(toy, n, 0, stream) > 1e-3
