@@ -91,7 +91,7 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
     """The loss of the Bayes posterior mean, ridge regression with penalty sigma^2: no estimator has a lower one.
 
     Exact for k = 0 or sigma = 0, else a mean over the spectra of `samples` Gaussian matrices from a fixed generator
-    (default: at most a few seconds' worth), regressed on the traces of G, G^2 and, where its variance is finite, G^+,
+    (default: at most a few seconds' worth), regressed on the traces of G, G^2 and, where its fourth moment is finite, G^+,
     whose means are known.  Raises InvalidSize for d k above LARGEST_SAMPLED or fewer than FEWEST_SAMPLES samples.
     """
     _check(d, k, sigma)
@@ -107,7 +107,7 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
     spectra, noise = _spectra(small, large, samples), float(sigma) ** 2
     losses = d * (d - small + (noise / (spectra + noise)).sum(axis=1)) + d * noise
     controls = [spectra.sum(axis=1) - k * d, (spectra**2).sum(axis=1) - k * d * (k + d + 1)]
-    if large - small > 3:
+    if large - small > 7:  # the fourth moment too is finite, else the standard error means little
         controls.append((1 / spectra).sum(axis=1) - float(_inverse_trace(d, k)))
     design = np.column_stack([np.ones(samples), *(c / c.std() for c in controls)])
     slopes = np.linalg.lstsq(design, losses, rcond=None)[0]

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
-from theory import regression, skipv1
+from theory import regression, skipv1, spectral
 from theory.sizes import InvalidSize
 
 SAMPLES = 8_000
@@ -195,6 +195,16 @@ def test_ridge_is_deterministic_and_its_error_is_honest():
     few, many = regression.ridge(3, 4, 0.5, samples=200), regression.ridge(3, 4, 0.5)
     assert many.stderr < few.stderr < 0.1
     assert abs(few.value - many.value) <= 4 * few.stderr
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 5), (1, 6), (5, 1), (2, 6), (3, 12), (2, 10)])
+@pytest.mark.parametrize("samples", [300, 2000])
+def test_ridge_by_sampling_lies_between_the_exact_bounds(d, k, samples):
+    """Few samples and heavy tails: where 1/s has no fourth moment it must not be a control variate."""
+    low, high = spectral.ridge_bounds(d, k, 1.0, 24)
+    found = regression.ridge(d, k, 1.0, samples=samples)
+    assert low - 4 * found.stderr <= found.value <= high + 4 * found.stderr
+    assert high - low < 0.02 * high
 
 
 @pytest.mark.parametrize(
