@@ -16,8 +16,8 @@ CLAIMS = (
         verdict="corrected",
         correction="The mask does so, and the prediction is linear in x_{n+1}.  W_O W_V is any d x d matrix if heads "
         "are as wide as tokens, which Eqn. (2) has and two heads of width d/2 have not.  For a skip head W_V is layer "
-        "1's own, whose other use Assumption 1 has fixed; W^2 = H W_O W_V^1 is free only if W_V^1 is regular, and with "
-        "W_V^1 of rank r SkipV1Former at a = d sees r d numbers of S_yx, not d^2.",
+        "1's own, whose other use Assumption 1 has fixed; W^2 = H W_O W_V^1 is free only if W_V^1 is regular, and "
+        "with W_V^1 of rank r SkipV1Former at a = d sees r d numbers of S_yx, not d^2.",
         evidence=(
             Evidence(
                 "numeric",
@@ -144,8 +144,8 @@ CLAIMS = (
         place="bears on Assumption 1, appendix A.1: of d numbers, a are spent on x_t and d - a on y_t",
         statement="If the copy may be any linear u = A' x + B' y, both d x d, MHA explains at most rho d (d + 1) / 2, "
         "so that the gap to SkipV1Former's optimum is still at least rho d (d - 1) / 2.  That is more than blocks "
-        "allow: at d = 1, where they explain nothing, the supremum is "
-        "n^2 / (v + (sqrt(E X^2 E Y^2) + E XY) / 2) < rho, X = S_xx, Y = S_yy, v = n/lambda.",
+        "allow: at d = 1, where they explain nothing, the supremum is n^2 / (v + (sqrt(E X^2 E Y^2) + E XY) / 2) < "
+        "rho, X = S_xx, Y = S_yy, v = n/lambda.",
         assumes=W0_ZERO.replace("Assumption 1", "x_t stays in its token"),
         verdict="verified",
         correction="",

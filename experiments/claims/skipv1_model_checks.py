@@ -201,7 +201,7 @@ def general_copy_explains(supremum: Callable[[float], float]) -> bool:
 
     shares, alpha = [], 10
     for beta in (Fraction(k, 10) for k in range(20, 150, 5)):
-        terms = {"xx": 1 + alpha**2, "yy": beta**2, "yx": 2 * alpha * beta}
+        terms: dict[str, Fraction] = {"xx": Fraction(1 + alpha**2), "yy": beta**2, "yx": 2 * alpha * beta}
         hit = sum(c * mean(kind, "w") for kind, c in terms.items())
         power = sum(c * e * mean(f, g) for f, c in terms.items() for g, e in terms.items())
         shares.append(float(hit**2 / power))

@@ -15,10 +15,10 @@ CLAIMS = (
         "layer approximates that.",
         assumes="tokens (x ; y) of width 2d, W kept",
         verdict="corrected",
-        correction="A step leaves the residuals y_j - (W - eta grad L) x_j, as if y_j had become y_j + eta grad L x_j: "
-        "the printed sign climbs.  At d = N = 1, W = 0, x = y = 1, eta = 1/2, grad L = -1: the residual is 1/2 after a "
-        "step, and the printed label 3/2.  The minus is right for the query alone: with W = 0 and an empty label it "
-        "makes the prediction.  The layer does it exactly, with no approximation.",
+        correction="A step leaves the residuals y_j - (W - eta grad L) x_j, as if y_j had become y_j + eta grad L "
+        "x_j: the printed sign climbs.  At d = N = 1, W = 0, x = y = 1, eta = 1/2, grad L = -1: the residual is 1/2 "
+        "after a step, and the printed label 3/2.  The minus is right for the query alone: with W = 0 and an empty "
+        "label it makes the prediction.  The layer does it exactly, with no approximation.",
         evidence=(
             Evidence(
                 "numeric",
@@ -53,10 +53,10 @@ CLAIMS = (
         statement="Theorem 2 is the formal statement of Theorem 1.",
         assumes="none",
         verdict="refuted",
-        correction="Theorem 1 has W ~ N(0, I), that is W0 = 0.  Theorem 2 demands sigma_d(W0) > 2 sqrt(d) sigma, which "
-        "W0 = 0 never satisfies, not even at sigma = 0, so it says nothing of Theorem 1's task.  Theorem 1 is true "
-        "(skipv1.gap), for every d and n, with minima over A and B too; it is Theorem 2's lemmas that need W0 = 0.  "
-        "(The covariance is printed I_d^2 there; W has d^2 entries, and I_{d^2} is meant.)",
+        correction="Theorem 1 has W ~ N(0, I), that is W0 = 0.  Theorem 2 demands sigma_d(W0) > 2 sqrt(d) sigma, "
+        "which W0 = 0 never satisfies, not even at sigma = 0, so it says nothing of Theorem 1's task.  Theorem 1 is "
+        "true (skipv1.gap), for every d and n, with minima over A and B too; it is Theorem 2's lemmas that need W0 = "
+        "0.  (The covariance is printed I_d^2 there; W has d^2 entries, and I_{d^2} is meant.)",
         evidence=(
             Evidence(
                 "numeric",
@@ -83,9 +83,9 @@ CLAIMS = (
         statement="SkipV1Former realises one step of gradient descent on the uncompressed pairs.",
         assumes=W0_ZERO,
         verdict="verified",
-        correction="True at rank a = d, with eta = n lambda in Eqn. (1), and no better step exists.  At that rank B is "
-        "empty: the token that should hold a pair holds x_t alone.  At a < d the skip head reads the raw y_t, but x_t "
-        "through A still: a d entries of W* out of d^2 (skipv1.skipv1-minimum).",
+        correction="True at rank a = d, with eta = n lambda in Eqn. (1), and no better step exists.  At that rank B "
+        "is empty: the token that should hold a pair holds x_t alone.  At a < d the skip head reads the raw y_t, but "
+        "x_t through A still: a d entries of W* out of d^2 (skipv1.skipv1-minimum).",
         evidence=(
             Evidence(
                 "numeric",
@@ -142,8 +142,8 @@ CLAIMS = (
         assumes="none",
         verdict="corrected",
         correction="The loss of Eqn. (4) needs x_{n+1} and y_{n+1} too.  What holds is that attention sums over the "
-        "context only, by P.  Trained to predict the context's own y_1, the best step would be another: "
-        "(3 + sigma^2)/(15 + 3 sigma^2) at d = n = 1, not 1/(3 + sigma^2).  (Eqn. (4) writes E_out for both models and "
+        "context only, by P.  Trained to predict the context's own y_1, the best step would be another: (3 + "
+        "sigma^2)/(15 + 3 sigma^2) at d = n = 1, not 1/(3 + sigma^2).  (Eqn. (4) writes E_out for both models and "
         "Eqn. (3) defines it for SkipV1Former; for MHA it is TF_2(TF_1(E)).)",
         evidence=(
             Evidence(
