@@ -5,9 +5,9 @@ Three short proofs that the entries use.
 Factor (`skipv1.lambda-factor`).  For regular Lambda with least singular value s, Lambda^-1 R_a(Lambda M) has rank a at
 most, so ||M - R_a(M)|| <= ||M - Lambda^-1 R_a(Lambda M)|| <= ||Lambda M - R_a(Lambda M)|| / s.
 
-Positivity (`skipv1.c-positive`).  For n > a and any W0, S_yx = W* S + noise X^T has rank above a almost surely: its rows
-lie in the range of S, and given X and the noise W* has a density, so S_yx has the rank of S, min(d, n).  This is all
-that c > 0 needs.
+Positivity (`skipv1.c-positive`).  For n > a and any W0, S_yx = W* S + noise X^T has rank above a almost surely: its
+rows lie in the range of S, and given X and the noise W* has a density, so S_yx has the rank of S, min(d, n).  This is
+all that c > 0 needs.
 
 Sign (`skipv1.noise-outweighs`).  Let W0 = w I and v be a unit eigenvector of S = X X^T for its least eigenvalue l.
 Then sigma_d(W* S) <= |W* S v| = l |W* v|, and given X the mean square of |W* v| is w^2 + d, so E sigma_d(W* S) <=

@@ -15,7 +15,8 @@ CLAIMS = (
         assumes="none",
         verdict="verified",
         correction="With two heads: W~^h = (W_1^h A, W_2^h B) and M~^h = (A^T M_1^h ; B^T M_2^h), and for the skip "
-        "head W~^2 = (0, W^2) and M~^2 = (A^T M_1^2 ; 0).",
+        "head W~^2 = (0, W^2) and M~^2 = (A^T M_1^2 ; 0).  (h is also a head's number; W_QK^h, used once, is W_K^T "
+        "W_Q.)",
         evidence=(
             Evidence(
                 "numeric",

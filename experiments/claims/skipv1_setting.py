@@ -56,7 +56,8 @@ CLAIMS = (
         correction="Theorem 1 has W ~ N(0, I), that is W0 = 0.  Theorem 2 demands sigma_d(W0) > 2 sqrt(d) sigma, "
         "which W0 = 0 never satisfies, not even at sigma = 0, so it says nothing of Theorem 1's task.  Theorem 1 is "
         "true (skipv1.gap), for every d and n, with minima over A and B too; it is Theorem 2's lemmas that need W0 = "
-        "0.  (The covariance is printed I_d^2 there; W has d^2 entries, and I_{d^2} is meant.)",
+        "0.  (Its proof is headed proof of Theorem 1.  The covariance is printed I_d^2 there; W has d^2 entries, and "
+        "I_{d^2} is meant.)",
         evidence=(
             Evidence(
                 "numeric",
