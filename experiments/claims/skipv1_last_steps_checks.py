@@ -178,7 +178,10 @@ def eigenvalue_density(value: float, d: int) -> float:
 
 
 def _over_least_singular(function: Callable[[float], float], d: int, start: float = 0.0) -> float:
-    """E of function(sigma_d(X)) over sigma_d(X) >= start, n = d.  Beyond (4 + 12/d)/sqrt(d) there is less than 1e-9."""
+    """E of function(sigma_d(X)) over sigma_d(X) >= start, n = d.
+
+    P(sqrt(d) sigma_d >= t) is about exp(-t^2/2 - t): at the end of the range, t = 16 at least, nothing is left.
+    """
     from scipy.integrate import quad
 
     end = (4 + 12 / d) / d**0.5 + 4
@@ -239,11 +242,16 @@ def _chi_mean(k: int) -> float:
     return 2**0.5 * gamma((k + 1) / 2) / gamma(k / 2)
 
 
-def bound_is_negative(version: tuple[int, float, float]) -> bool:
-    """sqrt(w^2 + d) E l < sigma E chi_d E chi_d at n = d, where w > 2 sqrt(d) sigma as the hypothesis asks."""
-    d, sigma, w = version
-    least = _over_least_singular(lambda u: u * u, d)
-    return w > 2 * d**0.5 * sigma and (w**2 + d) ** 0.5 * least < sigma * _chi_mean(d) ** 2
+def bound_is_negative(value: float) -> bool:
+    """sqrt(w^2 + d) E l - sigma (E chi_d)^2 at d = n = 2, sigma = 1, w = 3, where w > 2 sqrt(d) sigma."""
+    d, sigma, w = 2, 1.0, 3.0
+    bound = _signal_bound(d, w) - sigma * _chi_mean(d) ** 2
+    return w**2 > 4 * d * sigma**2 and value < 0 and abs(bound - value) <= 1e-8
+
+
+def _signal_bound(d: int, w: float) -> float:
+    """sqrt(w^2 + d) E l at n = d."""
+    return (w**2 + d) ** 0.5 * _over_least_singular(lambda u: u * u, d)
 
 
 def least_eigenvalue_mean(value: float) -> bool:
@@ -252,15 +260,34 @@ def least_eigenvalue_mean(value: float) -> bool:
     return abs(_over_least_singular(lambda u: u * u, 2) - value) <= 1e-8
 
 
+def _simulated(d: int, sigma: float, w: float, samples: int) -> tuple[Array, Array]:
+    """sigma_d(W* S) and ||noise X^T||_2 at W0 = w I, n = d: (samples,) each."""
+    fluctuation, x, noise = np.random.default_rng(68).standard_normal((3, samples, d, d))
+    xt = x.swapaxes(1, 2)
+    signal = np.linalg.svd((w * np.eye(d) + fluctuation) @ x @ xt, compute_uv=False)[:, -1]
+    return signal, np.linalg.norm(sigma * noise @ xt, 2, axis=(1, 2))
+
+
+SIMULATED = ((2, 1.0, 3.0, 4000), (20, 0.5, 4.5, 500))
+
+
 def simulated_difference(sign: int) -> bool:
-    """The sign of E[sigma_d(W* S) - ||noise X^T||_2], by five standard errors, at W0 = w I, n = d."""
-    rng = np.random.default_rng(68)
-    for d, sigma, w, samples in ((2, 1.0, 3.0, 4000), (20, 0.5, 4.5, 500)):
-        fluctuation, x, noise = rng.standard_normal((3, samples, d, d))
-        xt = x.swapaxes(1, 2)
-        signal = np.linalg.svd((w * np.eye(d) + fluctuation) @ x @ xt, compute_uv=False)[:, -1]
-        difference = signal - np.linalg.norm(sigma * noise @ xt, 2, axis=(1, 2))
-        if sign * difference.mean() <= 5 * difference.std() / samples**0.5:
+    """The sign of E[sigma_d(W* S) - ||noise X^T||_2], by five standard errors."""
+    for case in SIMULATED:
+        signal, noise = _simulated(*case)
+        difference = sign * (signal - noise)
+        if difference.mean() <= 5 * difference.std() / len(difference) ** 0.5:
+            return False
+    return True
+
+
+def simulated_bounds(factor: float) -> bool:
+    """factor sqrt(w^2 + d) E l >= E sigma_d(W* S), E||noise X^T||_2 >= sigma (E chi_d)^2, to five standard errors."""
+    for d, sigma, w, samples in SIMULATED:
+        signal, noise = _simulated(d, sigma, w, samples)
+        if signal.mean() - 5 * signal.std() / samples**0.5 > factor * _signal_bound(d, w):
+            return False
+        if noise.mean() + 5 * noise.std() / samples**0.5 < sigma * _chi_mean(d) ** 2:
             return False
     return True
 

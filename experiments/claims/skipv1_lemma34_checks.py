@@ -204,7 +204,8 @@ def c3_with_noise(one: int) -> bool:
 
 
 def lemma3_is_isotropic(w0: int) -> bool:
-    """Both matrices of Lemma 3 are multiples of the d x d identity, and lambda_i makes its third display zero."""
+    """Both matrices of Lemma 3 are multiples of the d x d identity, the second of it by E tr S/d, as t_2 = n says;
+    and lambda_i makes its third display zero."""
     orbit = _Orbit(w0)
     return all(_row_is_isotropic(orbit, i) for i in range(2))
 
@@ -213,5 +214,6 @@ def _row_is_isotropic(orbit: _Orbit, i: int) -> bool:
     eye = np.eye(2, dtype=object)
     first = orbit.mean(lambda y, z, x, r: np.outer(x @ y[i], z[i] @ x.T))
     second = orbit.mean(lambda y, z, x, r: np.outer(x @ y[i], z[i] @ r))
-    round_ = not ((first != first[0, 0] * eye).any() or (second != second[0, 0] * eye).any())
+    mean_s = Fraction(np.trace(orbit.xs[0] @ orbit.xs[0].T), 2)
+    round_ = not ((first != first[0, 0] * eye).any() or (second != mean_s * eye).any())
     return round_ and not (orbit.step(i) * first != second).any()

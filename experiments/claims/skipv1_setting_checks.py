@@ -19,20 +19,18 @@ from theory.skipv1_weights import skipv1_optimal
 from theory.toy import MHA, SKIPV1
 
 
-def least_squares(w: Array, x: Array, y: Array) -> Fraction:
+def least_squares(w: Array, x: Array, y: Array) -> Any:
     """L(W) of Eqn. (1)."""
     return ((w @ x - y) ** 2).sum() / Fraction(2 * x.shape[1])
 
 
 def gradient(w: Array, x: Array, y: Array) -> Array:
-    """The gradient of `least_squares` at W, by differentiating its definition."""
-    d, n = x.shape
-    symbols = sympy.Matrix(d, d, lambda i, j: sympy.Symbol(f"w_{i}{j}"))
-    residual = symbols * sympy.Matrix(x) - sympy.Matrix(y)
-    loss = sum(r**2 for r in residual) / (2 * sympy.Integer(n))
+    """The gradient of `least_squares` at W, by differentiating it."""
+    symbols = np.array([sympy.Symbol(f"w_{i}") for i in range(w.size)], dtype=object)
+    loss = least_squares(symbols.reshape(w.shape), x, y)
     at = dict(zip(symbols, (int(v) for v in w.ravel()), strict=True))
     values = [sympy.diff(loss, s).subs(at) for s in symbols]
-    return np.array([Fraction(int(v.p), int(v.q)) for v in values], dtype=object).reshape(d, d)
+    return np.array([Fraction(int(v.p), int(v.q)) for v in values], dtype=object).reshape(w.shape)
 
 
 def _regressions() -> list[tuple[Array, Prompt]]:
@@ -75,13 +73,16 @@ def query_reads_prediction(sign: int) -> bool:
 
 
 def hypothesis_excludes_zero(strict: bool) -> bool:
-    """sigma_d(W0) > 2 sqrt(d) sigma is false at W0 = 0 and true at W0 = (2 d sigma + 1) I, for every d and sigma."""
+    """sigma_d(W0) > 2 sqrt(d) sigma, W0 = w I, d = k^2: excludes w = 0 and w = 2 k sigma, and nothing above."""
 
-    def holds(least: Fraction, d: int, sigma: Fraction) -> bool:
-        return least**2 > 4 * d * sigma**2 or (not strict and least**2 == 4 * d * sigma**2)
+    def holds(w: Fraction, d: int, sigma: Fraction) -> bool:
+        return w**2 >= 4 * d * sigma**2 and not (strict and w**2 == 4 * d * sigma**2)
 
-    sizes = [(d, Fraction(s, 3)) for d in range(1, 7) for s in range(4)]
-    return all(not holds(Fraction(0), d, s) and holds(2 * d * s + 1, d, s) for d, s in sizes)
+    sizes = [(k, Fraction(s, 3)) for k in (1, 2, 3) for s in range(4)]
+    return all(
+        not holds(Fraction(0), k**2, s) and not holds(2 * k * s, k**2, s) and holds(2 * k * s + Fraction(1, 9), k**2, s)
+        for k, s in sizes
+    )
 
 
 def gap_at_one_dimension(share: int) -> bool:
