@@ -180,7 +180,7 @@ def eigenvalue_density(value: float, d: int) -> float:
 def _over_least_singular(function: Callable[[float], float], d: int, start: float = 0.0) -> float:
     """E of function(sigma_d(X)) over sigma_d(X) >= start, n = d.
 
-    P(sqrt(d) sigma_d >= t) is about exp(-t^2/2 - t): at the end of the range, t = 16 at least, nothing is left.
+    P(sqrt(d) sigma_d >= t) is about exp(-t^2/2 - t): at the end of the range, t = 15 at least, nothing is left.
     """
     from scipy.integrate import quad
 
