@@ -155,7 +155,7 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
 
 
 def verify(options: argparse.Namespace) -> int:
-    from experiments.claims import LEDGER
+    from experiments.claims import LEDGER, appendix
     from experiments.claims.ledger import verify_all
 
     if unknown := [i for i in options.ids if i not in LEDGER]:
@@ -171,6 +171,8 @@ def verify(options: argparse.Namespace) -> int:
                     reason = "does not hold" if not o.holds else "its negative control is not rejected"
                     print(f"     {o.kind}: {o.what}: {reason}")
         print(f"{sum(v.stands for v in done)} of {len(done)} verdicts hold")
+        if not options.ids:
+            print(appendix.summary(LEDGER))
     return int(not all(v.stands for v in done))
 
 

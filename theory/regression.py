@@ -91,8 +91,8 @@ def ridge(d: int, k: int, sigma: float, *, samples: int | None = None) -> Estima
     """The loss of the Bayes posterior mean, ridge regression with penalty sigma^2: no estimator has a lower one.
 
     Exact for k = 0 or sigma = 0, else a mean over the spectra of `samples` Gaussian matrices from a fixed generator
-    (default: at most a few seconds' worth), regressed on the traces of G, G^2 and, where its fourth moment is finite, G^+,
-    whose means are known.  Raises InvalidSize for d k above LARGEST_SAMPLED or fewer than FEWEST_SAMPLES samples.
+    (default: at most a few seconds' worth), regressed on the traces of G, G^2 and, where its fourth moment is finite,
+    G^+, whose means are known.  Raises InvalidSize for d k above LARGEST_SAMPLED or fewer than FEWEST_SAMPLES samples.
     """
     _check(d, k, sigma)
     if not k or not sigma:

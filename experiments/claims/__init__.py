@@ -1,6 +1,7 @@
 """The claims ledger: what the papers say, what is true, and the checks that establish it.
 
-Entries live in one file a subject; `LEDGER` holds them all, in order, by id.
+Entries live in one file a subject; `LEDGER` holds them all, in order, by id.  `appendix` goes through SkipV1Former's
+appendix A line by line and names the entries that judge each line.
 """
 
 from __future__ import annotations
@@ -9,7 +10,13 @@ from experiments.claims import (
     deep,
     plans,
     scale,
+    skipv1_discussion,
+    skipv1_last_steps,
+    skipv1_lemma12,
+    skipv1_lemma34,
+    skipv1_model,
     skipv1_proof,
+    skipv1_setting,
     skipv1_theorem,
     skipv1_w0,
 )
@@ -18,7 +25,13 @@ from experiments.claims.ledger import Claim
 SUBJECTS = (
     skipv1_theorem,
     skipv1_w0,
+    skipv1_setting,
+    skipv1_model,
     skipv1_proof,
+    skipv1_lemma12,
+    skipv1_lemma34,
+    skipv1_last_steps,
+    skipv1_discussion,
     plans,
     deep,
     scale,

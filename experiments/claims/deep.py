@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from experiments.claims import deep_checks as check
 from experiments.claims import deep_loss_checks as loss
+from experiments.claims import skipv1_discussion_checks as discussion
 from experiments.claims.ledger import Claim, Evidence
 from experiments.claims.skipv1_theorem import OURS, PAPER
 from theory.deep import residual_polynomial
@@ -239,6 +240,14 @@ CLAIMS = (
         "there, among models of gradient steps, raw values beside own ones win nothing (or little: deep.mixed-values), "
         "and raw values alone lose all layers but one.",
         evidence=(
+            Evidence(
+                "symbolic",
+                "Lemma 4's proportionality fails for what a second step reads, S_yx S_xx: its ratio, by pairing, d = 1",
+                discussion.second_step_correlates,
+                states=4,
+                control=2,
+                wrong="1/lambda = n + 2 + sigma^2, as the proof would need",
+            ),
             Evidence(
                 "numeric",
                 "the proof's bound, rho for each number seen, is exceeded by the best polynomial of two layers; exact",

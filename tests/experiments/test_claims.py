@@ -3,7 +3,7 @@
 import pytest
 
 from experiments import registry
-from experiments.claims import LEDGER
+from experiments.claims import LEDGER, SUBJECTS
 from experiments.claims.ledger import Claim, Evidence, verify
 
 
@@ -23,6 +23,11 @@ def test_entries_are_complete():
         assert claim.correction or claim.verdict == "verified", "what is true instead?"
         assert all(e.wrong for e in claim.evidence)
         assert set(claim.experiments) <= set(registry.MODULES)
+
+
+def test_no_id_is_used_twice():
+    ids = [claim.id for subject in SUBJECTS for claim in subject.CLAIMS]
+    assert len(ids) == len(set(ids)) == len(LEDGER)
 
 
 def test_experiments_name_entries_that_exist():
