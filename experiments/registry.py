@@ -10,6 +10,7 @@ from experiments.runs import UserError
 MODULES = {
     "skipv1-gap": "experiments.skipv1_gap",
     "skipv1-limit": "experiments.skipv1_limit",
+    "skipv1-end-to-end": "experiments.skipv1_end_to_end",
     "scale-icl": "experiments.scale_icl",
     "scale-magnitude": "experiments.scale_magnitude",
     "scale-loss": "experiments.scale_loss",

@@ -1,0 +1,367 @@
+"""SkipV1Former's toy with nothing assumed: does training find the copying, the gap, and what is it worth in width?
+
+Seed claims: SkipV1Former, Theorem 2, whose first layer is Assumption 1 instead of attention; and section 4, by which it
+"performs equivalently as an MHA Transformer with extra embedding dimension".  Here both layers are trained, the first
+one sees positions (`icl.models.end_to_end`), and the embedding's width m goes from d to beyond 2d.
+
+What is predicted.  Under Assumption 1 (`theory.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and
+SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
+from `theory.positions`, which also bounds it where the first layer's scores are of positions alone.
+
+Learning rates are those of the lowest mean loss over both architectures, on seeds 100 to 103 with the random start: of
+0.01, 0.03 and 0.1 at d = 2, of 0.005, 0.01, 0.02 and 0.03 at d = 3; and a gain of 0.5 left fewer toys at zero than 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from experiments.progress import progress
+from experiments.protocol import Experiment, Json, Judgement, Profile
+from experiments.toy_runs import Size, one_thread, train_stack
+from theory.toy import TOYS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.runs import RunFolder
+    from icl.models.end_to_end import EndToEndSpec, EndToEndToys
+    from theory.moments import Array
+    from theory.positions import TwoLayers
+
+StartName = Literal["random", "copying"]
+BETA = 4  # of the MHA weights under Assumption 1 that are put into the end-to-end toy
+STREAMS = 8  # of prompts, over which the constructions' standard errors are taken
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Both architectures at some widths: what layer 1's scores see (`icl.models.end_to_end.Scores`), and the start."""
+
+    widths: tuple[int, ...]
+    scores: Literal["both", "positions", "printed"] = "both"
+    start: StartName = "random"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All arms of one task, which are trained as one stack."""
+
+    size: Size
+    arms: tuple[Arms, ...]
+    steps: int
+    learning_rate: float
+
+    @property
+    def widths(self) -> list[int]:
+        return sorted({width for arms in self.arms for width in arms.widths})
+
+
+@dataclass(frozen=True)
+class Config:
+    """held_out, copying_prompts: of every seed, for the explained share and for the copying; construction_prompts: of
+    all streams together, for the weights that theory writes down."""
+
+    sweeps: tuple[Sweep, ...]
+    held_out: int = 65_536
+    copying_prompts: int = 2_048
+    construction_prompts: int = 131_072
+
+
+def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
+    """Every kind of arm: nothing assumed, from both starts; positions alone; the mask as printed."""
+    squeezed = tuple(m for m in widths if m <= 2 * d)
+    return (
+        Arms(widths),
+        Arms(widths, start="copying"),
+        Arms(squeezed, scores="positions"),
+        Arms((d, 2 * d), scores="printed"),
+    )
+
+
+_TWO, _THREE = Size(2, 8, 0.1), Size(3, 12, 0.1)
+_DETECTS = "a gap of 3% of the signal where none is expected; explained shares 2% above a bound"
+PROFILES = {
+    "smoke": Profile(
+        Config(
+            (
+                Sweep(
+                    _TWO,
+                    (Arms((2, 4)), Arms((2, 4), "both", "copying"), Arms((2, 4), "positions", "copying")),
+                    1500,
+                    0.03,
+                ),
+            ),
+            held_out=16_384,
+            construction_prompts=65_536,
+        ),
+        4,
+        40,
+        _DETECTS,
+    ),
+    "cpu": Profile(
+        Config(
+            (
+                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 4000, 0.03),
+                Sweep(_THREE, (Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")), 4000, 0.02),
+            )
+        ),
+        6,
+        280,
+        _DETECTS,
+    ),
+    "full": Profile(
+        Config(
+            (
+                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 10_000, 0.03),
+                Sweep(_THREE, _arms((3, 4, 5, 6, 9), 3), 10_000, 0.02),
+            ),
+            held_out=131_072,
+            copying_prompts=8_192,
+            construction_prompts=1_048_576,
+        ),
+        8,
+        4000,
+        _DETECTS,
+    ),
+}
+
+
+def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:
+    return f"{size}/{scores}/{start}/{toy}/m{width}"
+
+
+class SkipV1EndToEnd:
+    name = "skipv1-end-to-end"
+    title = "The toy end to end: copying, gap and worth in width with nothing assumed"
+    claims: tuple[str, ...] = ("toy.width", "skipv1.assumption1")
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        return {
+            "assumes": "W0 = 0; x and noise Gaussian. assumed_copy: Assumption 1 at width m. bound: layer 1's scores "
+            "are of positions alone. ridge: nothing",
+            "source": "theory.width, theory.positions, theory.regression; units of E ||W*||^2 = d^2",
+            "worth": "MHA reaches what SkipV1Former explains at width d at width 2d (section 4; theory.width)",
+            "sizes": {sweep.size.key: _predicted(sweep) for sweep in config.sweeps},
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        measured: Json = {"explained": {}, "copying": {}, "copying_at_start": {}, "constructions": {}}
+        for sweep in config.sweeps:
+            for name, found in _trained(sweep, config, seeds, run).items():
+                measured[name] |= found
+            measured["constructions"][sweep.size.key] = _constructions_measured(sweep, config.construction_prompts)
+        return measured
+
+    def compare(self, prediction: Json, measurement: Json) -> list[Judgement]:
+        from experiments.end_to_end_verdicts import verdicts
+
+        return verdicts(prediction, measurement)
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.skipv1_end_to_end_figure import draw
+
+        return draw(prediction, measurement)
+
+
+def _predicted(sweep: Sweep) -> Json:
+    from theory import regression, skipv1
+    from theory.positions import most_explained
+    from theory.width import most_explained as under_assumption_1
+
+    size = sweep.size
+    task, entries = (size.d, size.n, size.sigma), size.d**2
+    rho = float(skipv1.signal_share(*task))
+    ridge = regression.ridge(*task)
+    zero = skipv1.zero_loss(*task)
+    widths = {}
+    for width in sweep.widths:
+        copied = {toy: under_assumption_1(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
+        bound = {toy: most_explained(heads, size.d, width) for toy, heads in TOYS.items()}
+        widths[str(width)] = {
+            "assumed_copy": {toy: rho * count / entries for toy, count in copied.items()},
+            "bound": {toy: rho * count / entries for toy, count in bound.items()},
+        }
+    return {
+        "d": size.d,
+        "n": size.n,
+        "sigma": size.sigma,
+        "rho": rho,
+        "ridge": (zero - ridge.value) / entries,
+        "ridge_stderr": ridge.stderr / entries,
+        "widths": widths,
+        "worth": 2 * size.d,
+        "constructions": {c.name: c.predicted / entries for c in _constructions(sweep)},
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Construction:
+    """Weights that theory writes down, of a toy of some width, and what theory says that they explain, exactly."""
+
+    name: str
+    toy: str
+    width: int
+    predicted: float
+    weights: dict[str, Array]  # in the layout of `EndToEndToys.load`
+
+
+def _constructions(sweep: Sweep) -> Iterator[_Construction]:
+    """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d."""
+    from theory import positions, skipv1
+    from theory.moments import PromptMoments
+    from theory.population import PopulationLoss
+    from theory.skipv1_weights import mha_approaching, skipv1_optimal
+
+    size = sweep.size
+    task = (size.d, size.n, size.sigma)
+    for toy, heads in TOYS.items():
+        for rank in range(1, size.d + (toy == "skipv1")):
+            best = skipv1_optimal(*task, rank) if toy == "skipv1" else mha_approaching(*task, rank, BETA)
+            loss = PopulationLoss(PromptMoments(*task), heads)
+            explained = loss.constant - loss.value(best)
+            second = {"key_query": _beside_zeros(best.k, size.d), "readout": best.w * size.n}
+            beta = 0 if toy == "skipv1" else BETA
+            weights = {**_assumption_1(size, rank, beta), **second}
+            yield _Construction(f"assumption 1, {toy}, rank {rank}", toy, size.d, explained, weights)
+    for width in (m for m in sweep.widths if m <= 2 * size.d):
+        explained = skipv1.signal_share(*task) * (width // 2) * (width - width // 2)
+        weights = _plain(positions.copying(*task, width), size.n)
+        yield _Construction(f"copying, no x kept, mha, m = {width}", "mha", width, explained, weights)
+    if size.d % 2 == 0:
+        weights = _plain(positions.rotating(*task), size.n)
+        explained = positions.rotating_explained(*task)
+        yield _Construction(f"rotating, mha, m = {size.d}", "mha", size.d, explained, weights)
+
+
+def _assumption_1(size: Size, rank: int, beta: float) -> dict[str, Array]:
+    from icl.models.end_to_end import copying_layer
+    from icl.tasks import RegressionTask
+
+    layer = copying_layer(RegressionTask(size.d, size.n, size.sigma), size.d, rank, beta)
+    return {name: x.numpy() for name, x in layer.items()}
+
+
+def _beside_zeros(k: Array, width: int) -> Array:
+    import numpy as np
+
+    return np.pad(k, ((0, 0), (0, 0), (0, width - k.shape[-1])))
+
+
+def _plain(weights: TwoLayers, n: int) -> dict[str, Array]:
+    """`theory.positions.TwoLayers` as the toy has it, whose second layer divides its sums by n."""
+    return {**vars(weights), "readout": weights.readout * n}
+
+
+def _constructions_measured(sweep: Sweep, prompts: int) -> Json:
+    """Of every construction, what it explains on sampled prompts, with its standard error, and what it explains if its
+    first layer looks one token too far back."""
+    import torch
+
+    from icl.models.end_to_end import EndToEndSpec, EndToEndToys
+    from icl.probes.end_to_end import EVAL_BATCH, explained_signal
+    from icl.tasks import RegressionTask
+
+    size = sweep.size
+    task = RegressionTask(size.d, size.n, size.sigma)
+    built = list(_constructions(sweep))
+    specs = [
+        EndToEndSpec(task, TOYS[c.toy], c.width, seed, scores="positions")
+        for c in built
+        for _ in ("honest", "shifted")
+        for seed in range(STREAMS)
+    ]
+    toys = EndToEndToys(specs, dtype=torch.float64)
+    for i in range(len(specs)):
+        weights = {name: torch.as_tensor(x) for name, x in built[i // (2 * STREAMS)].weights.items()}
+        if i // STREAMS % 2:
+            context = weights["bias"][:, :-1].roll(1, dims=1)
+            weights["bias"] = torch.cat([context, weights["bias"][:, -1:]], dim=1)
+        toys.load(i, weights)
+    batches = max(2, prompts // (STREAMS * EVAL_BATCH))
+    with one_thread(), progress(f"constructions, {size.key}", batches) as at:
+        at(0)
+        values = []
+        for batch in range(batches):
+            values.append(explained_signal(toys, EVAL_BATCH, start=batch) / size.d**2)
+            at(batch + 1)
+    by_toy = torch.stack([torch.stack([v[toys.locate[i]] for v in values]) for i in range(len(specs))])
+    by_kind = by_toy.view(len(built), 2, -1)
+    mean, stderr = by_kind.mean(-1), by_kind.std(-1) / by_kind.shape[-1] ** 0.5
+    return {
+        c.name: {"explained": float(mean[i, 0]), "stderr": float(stderr[i, 0]), "shifted": float(mean[i, 1])}
+        for i, c in enumerate(built)
+    }
+
+
+def _trained(sweep: Sweep, config: Config, seeds: int, run: RunFolder) -> Json:
+    """By arm: explained share and copying of every seed, after training and, of the copying, before it."""
+    from icl.models.end_to_end import EndToEndToys
+    from icl.training.stacked import TrainConfig
+
+    keys, specs = zip(*_specs(sweep, seeds), strict=True)
+    toys = EndToEndToys(specs)
+    before = _copying(toys, config.copying_prompts)
+    training = TrainConfig(steps=sweep.steps, learning_rate=sweep.learning_rate)
+    train_stack(toys, training, f"end-to-end-{sweep.size.key}", run)
+    return {
+        "explained": _by_arm(keys, [x / sweep.size.d**2 for x in _explained(toys, config.held_out)]),
+        "copying": _by_arm(keys, _copying(toys, config.copying_prompts)),
+        "copying_at_start": _by_arm(keys, before),
+    }
+
+
+def _specs(sweep: Sweep, seeds: int) -> Iterator[tuple[str, EndToEndSpec]]:
+    """Every toy with the key of its arm; the seeds of an arm stand together."""
+    from icl.models.end_to_end import Copying, EndToEndSpec, Random
+    from icl.tasks import RegressionTask
+    from theory.toy import MHA
+
+    size = sweep.size
+    task = RegressionTask(size.d, size.n, size.sigma)
+    for arms in sweep.arms:
+        for width in arms.widths:
+            for toy, heads in TOYS.items():
+                rank = min(width // 2, size.d) if heads == MHA else size.d
+                start = Random() if arms.start == "random" else Copying(rank)
+                key = arm_key(size.key, arms.scores, arms.start, toy, width)
+                for seed in range(seeds):
+                    yield key, EndToEndSpec(task, heads, width, seed, start, arms.scores)
+
+
+def _by_arm(keys: tuple[str, ...], values: list[float] | list[Json]) -> Json:
+    found: Json = {}
+    for key, value in zip(keys, values, strict=True):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _explained(toys: EndToEndToys, prompts: int) -> list[float]:
+    import torch
+
+    from icl.probes.end_to_end import EVAL_BATCH, explained_signal
+
+    chunk = min(prompts, 16 * EVAL_BATCH)
+    chunks = -(-prompts // chunk)
+    total = torch.zeros((), dtype=torch.float64)
+    with one_thread(), progress("held-out prompts", chunks) as at:
+        at(0)
+        for i in range(chunks):
+            total = total + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
+            at(i + 1)
+    return [float(total[toys.locate[i]]) for i in range(len(toys.specs))]
+
+
+def _copying(toys: EndToEndToys, prompts: int) -> list[Json]:
+    from icl.probes.end_to_end import copying
+
+    with one_thread():
+        shares = copying(toys, prompts)
+    parts = {name: getattr(shares, name) for name in ("x_kept", "x_in_y", "y_in_y", "gram")}
+    return [{name: float(x[toys.locate[i]]) for name, x in parts.items()} for i in range(len(toys.specs))]
+
+
+EXPERIMENT: Experiment = SkipV1EndToEnd()
