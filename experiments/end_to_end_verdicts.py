@@ -219,11 +219,17 @@ def _starts(size: str, said: Json, arms: Json) -> Iterator[Expectation]:
 
 
 def _printed(size: str, said: Json, arms: Json) -> Iterator[Expectation]:
-    """The mask P, which hides the last token from itself in layer 1, against one that does not."""
+    """The mask P, which hides the last token from itself in layer 1, against one that does not.
+
+    Rare prompts throw some of these toys far off; none counts for less than predicting zero, which all can do.
+    """
     for width in widths(arms, size, ("printed", "random")):
         for toy in TOYS:
-            seen, hidden = (arms[arm_key(size, scores, "random", toy, width)] for scores in ("both", "printed"))
-            interval = t_interval([a - b for a, b in zip(seen, hidden, strict=True)], 4)
+            seen, hidden = (
+                [max(0.0, share) for share in arms[arm_key(size, scores, "random", toy, width)]]
+                for scores in ("both", "printed")
+            )
+            interval = t_interval([a - b for a, b in zip(seen, hidden, strict=True)], len(TOYS))
             told = f"{toy} of width {width} explains more if the last token attends to itself"
             said_share = said["widths"][str(width)]["assumed_copy"][toy]
             name, group = f"mask/{size}/{toy}/m{width}", f"the mask P in layer 1, {size}"

@@ -20,7 +20,7 @@ LOOKS: dict[Variant, tuple[float, str, float, str]] = {
     ("both", "copying"): (0.06, "fill", 6, "start near copying"),
     ("positions", "random"): (0.18, "white", 3.5, "scores of positions alone"),
     ("positions", "copying"): (0.18, "fill", 3.5, "positions alone, near copying"),
-    ("printed", "random"): (-0.18, "fill", 3, "mask $P$ as printed"),
+    ("printed", "random"): (-0.18, "fill", 3, "mask $P$ as printed, or zero"),
 }
 NAMES = {toy: name for toy, (name, _, _) in style.TOYS.items()}
 
@@ -56,7 +56,9 @@ def _shares(axis: Axes, said: Json, measurement: Json, size: str) -> None:
         shift, fill, markersize, name = LOOKS[variant]
         for toy, (_, look, marker) in style.TOYS.items():
             here = widths(measurement["explained"], size, variant)
-            intervals = [t_interval(measurement["explained"][arm_key(size, *variant, toy, m)]) for m in here]
+            least = 0.0 if variant[0] == "printed" else -math.inf  # which rare prompts throw far off
+            shares = ([max(least, x) for x in measurement["explained"][arm_key(size, *variant, toy, m)]] for m in here)
+            intervals = [t_interval(values) for values in shares]
             axis.errorbar(
                 [m + shift for m in here],
                 [i.mean for i in intervals],

@@ -14,6 +14,8 @@ from experiments.runs import RunFolder, UserError
 from theory.toy import TOYS
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from icl.models.stacked import StackedToys, ToySpec
     from icl.training.stacked import Stack, TrainConfig
     from theory.population import Weights
@@ -126,10 +128,13 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
     return _by_point(points, seeds, _held_out(toys, training.held_out))
 
 
-def train_stack(toys: Stack, config: TrainConfig, name: str, run: RunFolder) -> None:
-    """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl.
+def train_stack(
+    toys: Stack, config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+) -> None:
+    """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
 
-    Raises UserError for a checkpoint that is damaged or of something else.
+    learning_rates as in `icl.training.stacked.train`.  Raises UserError for a checkpoint that is damaged or belongs to
+    something else.
     """
     from icl.training.stacked import BadCheckpoint, train
 
@@ -148,7 +153,7 @@ def train_stack(toys: Stack, config: TrainConfig, name: str, run: RunFolder) -> 
     path = run / f"training-{name}.safetensors"
     try:
         with one_thread(), progress(f"training {len(toys.specs)} toys, {name}", config.steps) as at:
-            for report in train(toys, config, checkpoint=path, save_when=due):
+            for report in train(toys, config, learning_rates=learning_rates, checkpoint=path, save_when=due):
                 if first:  # what was logged after the last checkpoint happens again
                     run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
                     first = False

@@ -160,26 +160,25 @@ class EndToEndToys(nn.Module):
     def first_layer(self, tokens: Tensor) -> Tensor:
         """F of every toy: tokens (S, B, d, T) -> (S, M, m, B, T).
 
-        In the terms of raw tokens: V_h E' (...) = (V_h read_in) [ S (read_in^T M_h read_in) E / n + E R_h ], with S the
-        context's second moment, and for the last token its own share beside.
+        In the terms of raw tokens, with V = V_h read_in and M = read_in^T M_h read_in, which are m x d and d x d:
+        what a token e reads by contents is V S M e / n, S the context's second moment, and this is linear in the
+        products S_ij e_k, which all toys of a stream share.
         """
         streams, batch, d, length = tokens.shape
         slots = self.shape[1]
-        read_in, match = self._masked("read_in"), self._masked("match")
-        flat = tokens.permute(0, 2, 1, 3)  # (S, d, B, T)
-        mixed = (flat.reshape(streams, 1, d * batch, length) @ self._masked("bias")).view(
-            HEADS, streams, slots, d, batch, length
-        )
-        matched = read_in.mT @ match @ read_in @ flat.reshape(streams, 1, d, batch * length)
-        matched = matched.view(HEADS, streams, slots, d, batch, length)
+        read_in = self._masked("read_in")
+        values, match = self._masked("value") @ read_in, read_in.mT @ self._masked("match") @ read_in
+        flat = tokens.transpose(1, 2)  # (S, d, B, T)
+        mixed = flat.reshape(streams, 1, d * batch, length) @ self._masked("bias")  # (H, S, M, d B, T)
+        by_position = (values @ mixed.view(HEADS, streams, slots, d, batch * length)).sum(0)
+        contents = torch.einsum("hsmwi,hsmjk->smwijk", values, match).reshape(streams, -1, d**3)
         context, last = tokens[..., :-1], tokens[..., -1]
         moment = context @ context.mT / self.task.n
-        own = torch.einsum("sbd,hsmdb->hsmb", last, matched[..., -1]) / self.task.n * self.sees_itself
-        read = mixed + torch.einsum("sbij,hsmjbt->hsmibt", moment, matched)
-        beside = (own[..., None, :] * last.mT[:, None])[..., None]  # (H, S, M, d, B, 1)
-        read = read + nn.functional.pad(beside, (length - 1, 0))
-        flat_read = read.view(HEADS, streams, slots, d, batch * length)
-        return (self._masked("value") @ read_in @ flat_read).sum(0).view(streams, slots, -1, batch, length)
+        products = torch.einsum("sbij,skbt->sijkbt", moment, flat).reshape(streams, d**3, batch * length)
+        first = (by_position + (contents @ products).view_as(by_position)).view(streams, slots, -1, batch, length)
+        own = torch.einsum("sbi,sbj,sbk->sijkb", last, last, last).reshape(streams, d**3, batch) / self.task.n
+        own = (contents @ own).view(streams, slots, -1, batch) * self.sees_itself[..., None]
+        return first + nn.functional.pad(own[..., None], (length - 1, 0))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
