@@ -34,9 +34,9 @@ def projection_explains(entries: int) -> bool:
     basis = [((0, 0, 1), (1, 1, -1)), ((0, 1, 1), (1, 0, 1))]  # both of norm sqrt 2
     meets = power = engine.ring.zero
     for element in basis:
-        for (*one, a), (*other, b) in product(element, repeat=2):
-            meets += a * b * engine.expect(("yx", *one), ("w", *other))
-            power += a * b * engine.expect(("yx", *one), ("yx", *other))
+        for (i, j, a), (k, m, b) in product(element, repeat=2):
+            meets += a * b * engine.expect(("yx", i, j), ("w", k, m))
+            power += a * b * engine.expect(("yx", i, j), ("yx", k, m))
     at = {str(engine.n): n, str(engine.sigma): sympy.Rational(1, 3), **{f"w_{i}{j}": 0 for i in (0, 1) for j in (0, 1)}}
     met, squared = (Fraction(str(p.as_expr().subs(at))) / 2 for p in (meets, power))
     step = signal_share(2, n, sigma) / n
