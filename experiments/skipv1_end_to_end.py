@@ -8,10 +8,10 @@ What is predicted.  Under Assumption 1 (`theory.width`) MHA explains rho floor(m
 SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
 from `theory.positions`, which also bounds it where the first layer's scores are of positions alone.
 
-Learning rates were looked for on seeds 100 to 103: of 0.01, 0.03 and 0.1 at d = 2, of 0.005, 0.01, 0.02 and 0.03 at
-d = 3, by the mean loss of both architectures; a gain of 0.5 left fewer toys at zero than one of 1.  Since toys from a
-random start may stop on plateaus, with nothing assumed each of them is trained at two rates, and the one counts whose
-mean training loss over the last LAST_STEPS steps is lower.  The rule is one for both architectures.
+Learning rates were looked for on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
+d = 3: those at which the fewest toys of both architectures stopped on plateaus, as a gain of 0.5 left fewer there than
+one of 1.  Some still do from a random start; so with nothing assumed each toy is trained at two rates, and the one
+counts whose mean training loss over the last LAST_STEPS steps is lower.  The rule is one for both architectures.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
+from experiments.end_to_end_constructions import constructions, constructions_measured
 from experiments.progress import progress
 from experiments.protocol import Experiment, Json, Judgement, Profile
 from experiments.toy_runs import Size, one_thread, train_stack
@@ -32,13 +33,9 @@ if TYPE_CHECKING:
 
     from experiments.runs import RunFolder
     from icl.models.end_to_end import EndToEndSpec, EndToEndToys
-    from theory.moments import Array
-    from theory.positions import TwoLayers
 
 StartName = Literal["random", "copying"]
-BETA = 4  # of the MHA weights under Assumption 1 that are put into the end-to-end toy
 LAST_STEPS = 500
-STREAMS = 8  # of prompts, over which the constructions' standard errors are taken
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,9 @@ class SkipV1EndToEnd:
         for sweep in config.sweeps:
             for name, found in _trained(sweep, config, seeds, run).items():
                 measured[name] |= found
-            measured["constructions"][sweep.size.key] = _constructions_measured(sweep, config.construction_prompts)
+            measured["constructions"][sweep.size.key] = constructions_measured(
+                sweep.size, sweep.widths, config.construction_prompts
+            )
         return measured
 
     def compare(self, prediction: Json, measurement: Json) -> list[Judgement]:
@@ -183,106 +182,7 @@ def _predicted(sweep: Sweep) -> Json:
         "ridge_stderr": ridge.stderr / entries,
         "widths": widths,
         "worth": 2 * size.d,
-        "constructions": {c.name: c.predicted / entries for c in _constructions(sweep)},
-    }
-
-
-@dataclass(frozen=True, eq=False)
-class _Construction:
-    """Weights that theory writes down, of a toy of some width, and what theory says that they explain, exactly."""
-
-    name: str
-    toy: str
-    width: int
-    predicted: float
-    weights: dict[str, Array]  # in the layout of `EndToEndToys.load`
-
-
-def _constructions(sweep: Sweep) -> Iterator[_Construction]:
-    """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d."""
-    from theory import positions, skipv1
-    from theory.moments import PromptMoments
-    from theory.population import PopulationLoss
-    from theory.skipv1_weights import mha_approaching, skipv1_optimal
-
-    size = sweep.size
-    task = (size.d, size.n, size.sigma)
-    for toy, heads in TOYS.items():
-        for rank in range(1, size.d + (toy == "skipv1")):
-            best = skipv1_optimal(*task, rank) if toy == "skipv1" else mha_approaching(*task, rank, BETA)
-            loss = PopulationLoss(PromptMoments(*task), heads)
-            explained = loss.constant - loss.value(best)
-            second = {"key_query": _beside_zeros(best.k, size.d), "readout": best.w * size.n}
-            beta = 0 if toy == "skipv1" else BETA
-            weights = {**_assumption_1(size, rank, beta), **second}
-            yield _Construction(f"assumption 1, {toy}, rank {rank}", toy, size.d, explained, weights)
-    for width in (m for m in sweep.widths if m <= 2 * size.d):
-        explained = skipv1.signal_share(*task) * (width // 2) * (width - width // 2)
-        weights = _plain(positions.copying(*task, width), size.n)
-        yield _Construction(f"copying, no x kept, mha, m = {width}", "mha", width, explained, weights)
-    if size.d % 2 == 0:
-        weights = _plain(positions.rotating(*task), size.n)
-        explained = positions.rotating_explained(*task)
-        yield _Construction(f"rotating, mha, m = {size.d}", "mha", size.d, explained, weights)
-
-
-def _assumption_1(size: Size, rank: int, beta: float) -> dict[str, Array]:
-    from icl.models.end_to_end import copying_layer
-    from icl.tasks import RegressionTask
-
-    layer = copying_layer(RegressionTask(size.d, size.n, size.sigma), size.d, rank, beta)
-    return {name: x.numpy() for name, x in layer.items()}
-
-
-def _beside_zeros(k: Array, width: int) -> Array:
-    import numpy as np
-
-    return np.pad(k, ((0, 0), (0, 0), (0, width - k.shape[-1])))
-
-
-def _plain(weights: TwoLayers, n: int) -> dict[str, Array]:
-    """`theory.positions.TwoLayers` as the toy has it, whose second layer divides its sums by n."""
-    return {**vars(weights), "readout": weights.readout * n}
-
-
-def _constructions_measured(sweep: Sweep, prompts: int) -> Json:
-    """Of every construction, what it explains on sampled prompts, with its standard error, and what it explains if its
-    first layer looks one token too far back."""
-    import torch
-
-    from icl.models.end_to_end import EndToEndSpec, EndToEndToys
-    from icl.probes.end_to_end import EVAL_BATCH, explained_signal
-    from icl.tasks import RegressionTask
-
-    size = sweep.size
-    task = RegressionTask(size.d, size.n, size.sigma)
-    built = list(_constructions(sweep))
-    specs = [
-        EndToEndSpec(task, TOYS[c.toy], c.width, seed, scores="positions")
-        for c in built
-        for _ in ("honest", "shifted")
-        for seed in range(STREAMS)
-    ]
-    toys = EndToEndToys(specs, dtype=torch.float64)
-    for i in range(len(specs)):
-        weights = {name: torch.as_tensor(x) for name, x in built[i // (2 * STREAMS)].weights.items()}
-        if i // STREAMS % 2:
-            context = weights["bias"][:, :-1].roll(1, dims=1)
-            weights["bias"] = torch.cat([context, weights["bias"][:, -1:]], dim=1)
-        toys.load(i, weights)
-    batches = max(2, prompts // (STREAMS * EVAL_BATCH))
-    with one_thread(), progress(f"constructions, {size.key}", batches) as at:
-        at(0)
-        values = []
-        for batch in range(batches):
-            values.append(explained_signal(toys, EVAL_BATCH, start=batch) / size.d**2)
-            at(batch + 1)
-    by_toy = torch.stack([torch.stack([v[toys.locate[i]] for v in values]) for i in range(len(specs))])
-    by_kind = by_toy.view(len(built), 2, -1)
-    mean, stderr = by_kind.mean(-1), by_kind.std(-1) / by_kind.shape[-1] ** 0.5
-    return {
-        c.name: {"explained": float(mean[i, 0]), "stderr": float(stderr[i, 0]), "shifted": float(mean[i, 1])}
-        for i, c in enumerate(built)
+        "constructions": {c.name: c.predicted / entries for c in constructions(size, sweep.widths)},
     }
 
 
