@@ -11,6 +11,7 @@ MODULES = {
     "skipv1-gap": "experiments.skipv1_gap",
     "skipv1-limit": "experiments.skipv1_limit",
     "skipv1-w0": "experiments.skipv1_w0",
+    "skipv1-end-to-end": "experiments.skipv1_end_to_end",
     "scale-icl": "experiments.scale_icl",
     "scale-magnitude": "experiments.scale_magnitude",
     "scale-loss": "experiments.scale_loss",

@@ -14,7 +14,10 @@ from experiments.runs import RunFolder, UserError
 from theory.toy import TOYS
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from icl.models.stacked import StackedToys, ToySpec
+    from icl.training.stacked import Stack, TrainConfig
     from theory.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -117,12 +120,25 @@ def one_thread() -> Iterator[None]:
 def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
     """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
     from icl.models.stacked import StackedToys
-    from icl.training.stacked import BadCheckpoint, TrainConfig, train
+    from icl.training.stacked import TrainConfig
 
-    specs = _specs(points, seeds, training.start)
-    toys = StackedToys(specs)
+    toys = StackedToys(_specs(points, seeds, training.start))
     config = TrainConfig(steps=training.steps, batch=training.batch, learning_rate=training.learning_rate)
-    kind = f"train {training.start}"
+    train_stack(toys, config, training.start, run)
+    return _by_point(points, seeds, _held_out(toys, training.held_out))
+
+
+def train_stack(
+    toys: Stack, config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+) -> None:
+    """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
+
+    learning_rates as in `icl.training.stacked.train`.  Raises UserError for a checkpoint that is damaged or belongs to
+    something else.
+    """
+    from icl.training.stacked import BadCheckpoint, train
+
+    kind = f"train {name}"
     saved = time.monotonic()
 
     def due(_: int) -> bool:
@@ -134,19 +150,18 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
 
     lines = run.metrics()
     first = True
-    path = run / f"training-{training.start}.safetensors"
+    path = run / f"training-{name}.safetensors"
     try:
-        with one_thread(), progress(f"training {len(specs)} toys, {training.start} start", config.steps) as at:
-            for report in train(toys, config, checkpoint=path, save_when=due):
+        with one_thread(), progress(f"training {len(toys.specs)} toys, {name}", config.steps) as at:
+            for report in train(toys, config, learning_rates=learning_rates, checkpoint=path, save_when=due):
                 if first:  # what was logged after the last checkpoint happens again
                     run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
                     first = False
-                losses = [float(report.losses[toys.locate[i]]) for i in range(len(specs))]
+                losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
                 run.log({"kind": kind, "step": report.step, "losses": losses})
                 at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
     except BadCheckpoint as error:
         raise UserError(str(error)) from error
-    return _by_point(points, seeds, _held_out(toys, training.held_out))
 
 
 def _held_out(toys: StackedToys, prompts: int) -> list[float]:

@@ -24,6 +24,7 @@ __all__ = [
     "names",
     "plan",
     "population",
+    "positions",
     "presets",
     "regression",
     "sizes",

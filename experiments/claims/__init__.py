@@ -9,6 +9,7 @@ from __future__ import annotations
 from experiments.claims import (
     deep,
     plans,
+    positions,
     scale,
     skipv1_discussion,
     skipv1_last_steps,
@@ -32,6 +33,7 @@ SUBJECTS = (
     skipv1_lemma34,
     skipv1_last_steps,
     skipv1_discussion,
+    positions,
     plans,
     deep,
     scale,

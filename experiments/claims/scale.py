@@ -37,7 +37,7 @@ CLAIMS = (
                 wrong="one entry of W* more",
             ),
         ),
-        experiments=("scale-icl",),
+        experiments=("skipv1-end-to-end", "scale-icl"),
     ),
     Claim(
         id="attnres.bounded",

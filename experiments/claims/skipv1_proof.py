@@ -37,6 +37,7 @@ CLAIMS = (
                 wrong="a layer with a head that looks one token back",
             ),
         ),
+        experiments=("skipv1-end-to-end",),
     ),
     Claim(
         id="skipv1.lemma1-ridge",

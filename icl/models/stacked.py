@@ -103,7 +103,8 @@ class StackedToys(nn.Module):
         self.streams = tuple(slots)
         self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
         self.d_max = max(spec.task.d for spec in self.specs)
-        heads, shape = len(self.specs[0].heads), (len(self.streams), max(map(len, slots.values())))
+        self.shape = shape = len(self.streams), max(map(len, slots.values()))
+        heads = len(self.specs[0].heads)
         d = self.d_max
         masks = {
             "u": torch.zeros(*shape, d, 2 * d, dtype=dtype),
@@ -135,14 +136,18 @@ class StackedToys(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.copied.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.copied.device
+
     def batch(self, size: int, purpose: int, step: int) -> Batch:
         """`size` fresh prompts for every stream, padded.
 
         A stream's prompts depend on its own task and seed, the purpose and the step, not on what else is in the stack.
         """
-        device = self.copied.device
         drawn = [
-            task.sample(size, Generator(purpose, seed, step, device=device), self.dtype) for task, seed in self.streams
+            task.sample(size, Generator(purpose, seed, step, device=self.device), self.dtype)
+            for task, seed in self.streams
         ]
         d, streams = self.d_max, len(self.streams)
         moments = self.copied.new_zeros(streams, size, 2, d, 2, d)
@@ -172,6 +177,10 @@ class StackedToys(nn.Module):
         """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M).  Unused slots predict zero."""
         predicted = self(batch.moments, batch.query[..., None, :])
         return (predicted - batch.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
+
+    def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
+        """The losses on `batch(size, purpose, step)`."""
+        return self.losses(self.batch(size, purpose, step))
 
     @torch.no_grad()
     def parameters_of(self, i: int) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Training a stack of toys on fresh prompts: every toy on its own, all in one step.
+"""Training a stack of toys on fresh prompts: every toy on its own, all in one step.  Any `Stack` trains like this.
 
 Adam with a learning rate, a warm-up, a quadratic decay to zero and a gradient-norm clip *per toy*: no number of one toy
 ever enters another's update, so a stack trains each of its toys as a plain loop would.
@@ -10,17 +10,49 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from icl.models.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
+from icl.tasks import RegressionTask
 
 
 class BadCheckpoint(ValueError):
     """A checkpoint that cannot be read, or is of other toys.  The message is one line meant for a user."""
+
+
+class Stack(Protocol):
+    """Toys as one module: `icl.models.stacked.StackedToys`, `icl.models.end_to_end.EndToEndToys`.
+
+    Toy `specs[i]` is slot m of stream s, (s, m) = `locate[i]`; a stream is a task and a seed, which name its prompts;
+    `shape` is (streams, slots).  Every parameter is (..., streams, slots, rows, columns), at most one dimension before.
+    """
+
+    locate: dict[int, tuple[int, int]]
+
+    @property
+    def specs(self) -> tuple[object, ...]: ...
+
+    @property
+    def streams(self) -> tuple[tuple[RegressionTask, int], ...]: ...
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+
+    def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
+        """The mean loss of every toy on `size` fresh prompts a stream: (streams, slots)."""
 
 
 EVAL_BATCH = 64  # what keeps the intermediates of some hundred toys in a core's cache
@@ -52,7 +84,7 @@ class StackedAdam:
     """
 
     def __init__(
-        self, toys: StackedToys, learning_rate: Tensor, clip: Tensor, betas: tuple[float, float], eps: float
+        self, toys: Stack, learning_rate: Tensor, clip: Tensor, betas: tuple[float, float], eps: float
     ) -> None:
         self.parameters = dict(toys.named_parameters())
         self.learning_rate, self.clip, self.betas, self.eps = learning_rate, clip, betas, eps
@@ -91,7 +123,7 @@ class Progress:
 
 
 def train(
-    toys: StackedToys,
+    toys: Stack,
     config: TrainConfig,
     *,
     learning_rates: Tensor | None = None,
@@ -105,8 +137,8 @@ def train(
     named by their step, so a resumed run sees what an unbroken one sees.  Raises BadCheckpoint for one that cannot be
     read or belongs to other toys.
     """
-    zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.copied.device)
-    shape = toys.copied.shape[1:3]
+    zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.device)
+    shape = toys.shape
     rates = learning_rates if learning_rates is not None else zero.new_full(shape, config.learning_rate)
     clip = config.clip * zero[:, None].expand(shape)
     adam = StackedAdam(toys, rates, clip, config.betas, config.eps)
@@ -115,7 +147,7 @@ def train(
     names, parameters = zip(*adam.parameters.items(), strict=True)
     window, since = zero.new_zeros(shape), done
     for step in range(done, config.steps):
-        losses = toys.losses(toys.batch(config.batch, TRAIN_STREAM, step))
+        losses = toys.sampled_losses(config.batch, TRAIN_STREAM, step)
         gradients = torch.autograd.grad(losses.sum(), parameters)
         adam.step(dict(zip(names, gradients, strict=True)), step + 1, config.rate(step))
         window += losses.detach()
@@ -127,9 +159,9 @@ def train(
                 _save(checkpoint, adam, step + 1, recipe)
 
 
-def _recipe(toys: StackedToys, config: TrainConfig, rates: Tensor) -> str:
+def _recipe(toys: Stack, config: TrainConfig, rates: Tensor) -> str:
     """What a checkpoint belongs to: a digest of the toys, the configuration and the learning rates."""
-    text = repr((toys.specs, toys.dtype, toys.copied.device.type, config, rates.tolist()))
+    text = repr((toys.specs, toys.dtype, toys.device.type, config, rates.tolist()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -167,8 +199,8 @@ def explained_signal(toys: StackedToys, prompts: int, batch: int = EVAL_BATCH, s
     """
     if prompts < 1 or prompts % batch:
         raise ValueError(f"the number of prompts must be a multiple of the batch, {batch}; got {prompts}")
-    total = torch.zeros(toys.copied.shape[1:3], dtype=torch.float64, device=toys.copied.device)
-    eye = torch.eye(toys.d_max, dtype=toys.dtype, device=toys.copied.device)
+    total = torch.zeros(toys.shape, dtype=torch.float64, device=toys.device)
+    eye = torch.eye(toys.d_max, dtype=toys.dtype, device=toys.device)
     for index in range(prompts // batch):
         sample = toys.batch(batch, EVAL_STREAM, start + index)
         columns = toys(sample.moments, eye.expand(len(toys.streams), batch, -1, -1))  # column j of P as row j

@@ -219,7 +219,7 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
-    assert names == ["skipv1-gap", "skipv1-limit", "scale-icl", "scale-magnitude", "scale-loss"]
+    assert names == ["skipv1-gap", "skipv1-limit", "skipv1-end-to-end", "scale-icl", "scale-magnitude", "scale-loss"]
 
 
 @pytest.mark.parametrize(
