@@ -64,7 +64,14 @@ ITEMS = (
     Item(
         "Assumption 1",
         "Layer 1 keeps every x_t, makes (A x_t ; B y_t) of y_t and (A x_{n+1} ; 0) of the query.",
-        ("skipv1.assumption1", "skipv1.assumption1-query", "skipv1.assumption1-blocks"),
+        (
+            "skipv1.assumption1",
+            "skipv1.assumption1-mask",
+            "skipv1.assumption1-query",
+            "skipv1.assumption1-blocks",
+            "toy.rotating-mha",
+            "toy.positions-bound",
+        ),
     ),
     Item(
         "after Assumption 1, on causality",
