@@ -8,17 +8,31 @@ from pathlib import Path
 import pytest
 
 from experiments import registry
+from experiments.claims import LEDGER
 from experiments.cli import _parser, main
-from theory import skipv1
+from theory import skipv1, skipv1_w0_heads
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md")}
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "theory/THEOREM.md")}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     for target in re.findall(r"\]\(([^)#]+)\)", PAGES[name]):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+        assert target.startswith("https://") or (ROOT / name).parent.joinpath(target).exists(), target
+
+
+def test_the_theorem_s_page_names_ledger_entries():
+    named = set(re.findall(r"`([a-z0-9]+\.[a-z0-9-]+)`", PAGES["theory/THEOREM.md"]))
+    assert len(named) > 40
+    assert {name for name in named if not name.endswith("py")} <= set(LEDGER)
+
+
+def test_numbers_on_the_theorem_s_page():
+    """What the page says of d = 4, n = 2, sigma = 0.1, W0 = 10 I and of the trained toys is what the code and runs say."""
+    page = PAGES["theory/THEOREM.md"]
+    assert f"{skipv1_w0_heads.mha_reached(4, 2, 0.1, 10.0):.2f}" in page
+    assert f"{skipv1_w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.2f}" in page
 
 
 def test_the_variants_table_is_what_the_command_prints(capsys):
