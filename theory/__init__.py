@@ -29,6 +29,7 @@ __all__ = [
     "value_maps",
     "variants",
     "width",
+    "wishart",
 ]
 
 
