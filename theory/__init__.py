@@ -20,6 +20,7 @@ __all__ = [
     "names",
     "plan",
     "population",
+    "preconditioned",
     "presets",
     "regression",
     "sizes",
