@@ -25,6 +25,8 @@ __all__ = [
     "regression",
     "sizes",
     "skipv1",
+    "skipv1_general",
+    "skipv1_general_weights",
     "skipv1_weights",
     "toy",
     "value_maps",

@@ -19,7 +19,7 @@ linear           The best linear map of all d^2 numbers S_yx, W0 = 0.  In the ei
                  and E[w_i z_i^T] = n psi_i Gamma Sigma.  So w_i is best read off z_i, which explains
                      n^2 psi_i^2 tr(Sigma Gamma Sigma E[z_i z_i^T]^{-1} Sigma Gamma);
                  for normal x, sum_j f_ij with the f_ij of `theory.skipv1_general`, whose full-rank optimum it is.
-                 It is `preconditioned` if Psi is a multiple of I or sigma = 0, and lower otherwise.
+                 It is `preconditioned` if Psi is a multiple of I or sigma = 0, and no higher otherwise.
 minimum_norm     Least squares.  For normal x, n > d + 1 and a regular Sigma, P = W* + noise X^T S_xx^{-1}, whose excess
                  is d sigma^2 E tr(S_xx^{-1} Sigma) = d sigma^2 d / (n - d - 1) (`theory.wishart`), whatever Sigma, W0
                  and the prior are.  With fewer pairs P is biased, by a projection whose mean has no elementary form.
