@@ -18,6 +18,7 @@ __all__ = [
     "mix",
     "moments",
     "names",
+    "non_gaussian",
     "plan",
     "population",
     "preconditioned",
