@@ -20,27 +20,27 @@ Proof, by the steps of `theory.skipv1`.
     of B: by interlacing at most the sum of the a largest eigenvalues rho_j of n^2 V^{-1}.  B has d - a rows; for skip
     heads it is the identity.
 (5) SkipV1Former's weights cancel the even part for every S, so they need no change but the step: lambda, or one for
-    each direction that A reads (`skipv1_optimal`).  At a = d, A may be the eigenvectors of C; at a < d see step (8) of
-    `theory.skipv1_general`.
+    each direction that A reads (`skipv1_optimal`).  At a = d, A = I, K^1 = K^2 = n V^{-1}, W^2 = I and W^1 = -I / 2 do
+    for any C; at a < d see step (8) of `theory.skipv1_general`.
 (6) MHA's weights, with those steps, leave beta^{-2} E ||S_21 diag(rho_j / n)||^2, S_21 the lower-left block of S_xx:
     its entries have E (S_21)_ij^2 = n E x_i^2 x_j^2, which is n for independent entries, as before.
 (7) Non-attainment needs (i) for all symmetric S and (ii) for all symmetric Z, from P_even = 0.  Let W* have a density;
     then (ii) follows, as W S W^T over an open set of W spans the symmetric matrices for every S >= 0 but 0.  But (i)
-    follows only for S in V, the span of all x x^T that occur.  If V is all symmetric matrices, MHA attains its infimum
-    for no 0 < a < d, as before.
-    *Independent entries.*  V is everything just if at most one entry is a sign (+-1 with equal probability).  For let
+    follows only for S in the span X of all x x^T that occur.  If X is all symmetric matrices, MHA attains its infimum
+    for no 0 < a < d, as before (step (10) of `theory.skipv1_general`).
+    *Independent entries.*  X is everything just if at most one entry is a sign (+-1 with equal probability).  For let
     x^T M x = 0 for all x that occur.  An entry may take three values or more; then 1, x_i and x_i^2 are independent
     functions.  Or two, p and -1/p; then x_i^2 = 1 + (p - 1/p) x_i, without a second term just for signs.  So M_ij = 0
     for i != j, M_ii = 0 for all entries but signs, and of those only sum M_ii = 0 is known.
-    *Signs.*  V is the matrices with a constant diagonal, and for 0 < a < d MHA attains its infimum just if
+    *Signs.*  X is the matrices with a constant diagonal, and for 0 < a < d MHA attains its infimum just if
     a = d - 1 >= 2, with d - 1 heads.
-    If d - a >= 2, the witness S of step (7) can be taken from V.  For A_1 singular, and for A_2 = 0, it is in V, with
+    If d - a >= 2, the witness S of step (7) can be taken from X.  For A_1 singular, and for A_2 = 0, it is in X, with
     diagonal zero.  Else S_12 = A_1^{-1} A_2 T, S_22 = -(T + T^T) does for any T, and if T has a zero diagonal S is in
-    V; A_2 has a column k != 0, and T with a single entry, in row k and another column, makes S_12 != 0.
+    X; A_2 has a column k != 0, and T with a single entry, in row k and another column, makes S_12 != 0.
     If d = 2, a = 1: by (ii) Phi(diag(0, 1)) = 0; by (i) for S = I, then, Phi(diag(1, 0)) = 0; and by (i) for
     S = (0 1 ; 1 0) Phi(S) = 0, against injectivity.
     If a = d - 1 >= 2, let A = (D 1), D = diag(1, -1, ..., -1), its last column all ones.  Of G = S + diag(A S A^T, 0)
-    with S in V of diagonal c and last row (s_1, ..., s_a, c),
+    with S in X of diagonal c and last row (s_1, ..., s_a, c),
         G_11 = 3 c + 2 s_1,     G_jj = 3 c - 2 s_j,     G_1j = s_1 - s_j + c                        (1 < j <= a),
     as S_1j cancels in G_1j.  So 4 c = G_11 + G_22 - 2 G_12 and all s_j are linear functions of the upper left block,
     which is even.  Above the corner the last column of G is s + (B S_yx A^T)^T; heads that read rows 1 to a can take s

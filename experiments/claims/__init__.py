@@ -5,9 +5,9 @@ Entries live in one file a subject; `LEDGER` holds them all, in order, by id.
 
 from __future__ import annotations
 
-from experiments.claims import plans, scale, skipv1_proof, skipv1_theorem
+from experiments.claims import extensions, plans, scale, skipv1_proof, skipv1_theorem
 from experiments.claims.ledger import Claim
 
-LEDGER: dict[str, Claim] = {
-    claim.id: claim for claim in (*skipv1_theorem.CLAIMS, *skipv1_proof.CLAIMS, *plans.CLAIMS, *scale.CLAIMS)
-}
+SUBJECTS = (skipv1_theorem, skipv1_proof, extensions, plans, scale)
+
+LEDGER: dict[str, Claim] = {claim.id: claim for subject in SUBJECTS for claim in subject.CLAIMS}
