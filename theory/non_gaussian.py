@@ -54,7 +54,8 @@ For let h = n - 1 + sigma^2, write x = sqrt(r) u with |u| = 1, and let E' be E r
 E' u u^T = I / d, E' 1/r <= 1/d and C = d E'[r u u^T], so h I + C = E' p p^T with p = sqrt(d (h + r)) u.  With
 q = sqrt(d / (h + r)) u, E' p q^T = I, whence E' q q^T >= (h I + C)^{-1} (Schur complement), and
 tr (h I + C)^{-1} <= d E' v / (1 + h v), v = 1/r, which by concavity (Jensen) is at most d / (d + h).
-There is no worst law: rho falls to zero as kappa grows.                                                        QED
+At a < d only the a least c_j count, and unequal ones can do better.  There is no worst law: rho falls to zero as kappa
+grows.                                                                                                          QED
 """
 
 from __future__ import annotations

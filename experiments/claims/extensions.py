@@ -99,9 +99,9 @@ CLAIMS = (
         paper=OURS,
         place="theory/non_gaussian.py; Theorem 2 of appendix A.1 assumes normal inputs, weights and noise",
         statement="Of the laws of W* and the noise the theorem needs symmetry and uncorrelated entries only; of x, "
-        "E x x^T = I and E |x|^2 x x^T = (d + 2 + kappa) I, with rho = n / (n + d + 1 + kappa + sigma^2).  Of all x, "
-        "those of length sqrt(d), such as signs, are explained best.  That MHA attains its infimum for no 0 < a < d "
-        "needs more: for signs it does, at a = d - 1 >= 2.",
+        "E x x^T = I and E |x|^2 x x^T = (d + 2 + kappa) I, with rho = n / (n + d + 1 + kappa + sigma^2).  At full "
+        "rank W* is explained best from x of length sqrt(d), such as signs.  That MHA attains its infimum for no "
+        "0 < a < d needs more: for signs it does, at a = d - 1 >= 2.",
         assumes="W0 = 0; Assumption 1; x independent of W* and noise; where MHA does not attain, W* with a density",
         verdict="verified",
         correction="",
