@@ -22,13 +22,17 @@ __all__ = [
     "mix",
     "moments",
     "names",
+    "non_gaussian",
     "plan",
     "population",
     "positions",
+    "preconditioned",
     "presets",
     "regression",
     "sizes",
     "skipv1",
+    "skipv1_general",
+    "skipv1_general_weights",
     "skipv1_w0",
     "skipv1_w0_heads",
     "skipv1_weights",
@@ -37,6 +41,7 @@ __all__ = [
     "value_maps",
     "variants",
     "width",
+    "wishart",
 ]
 
 

@@ -2,10 +2,14 @@
 
 Two engines, both exact, neither knowing a formula of `theory.moments`:
 
-`PromptEngine(d)` takes entries, for a given small d, and is symbolic in n, sigma and every entry of W0:
+`PromptEngine(d)` takes entries, for a given small d, and is symbolic in n, sigma and every entry of W0, and with
+`general=True` in every entry of the covariances of x and W* as well:
     >>> e = PromptEngine(1)
     >>> e.expect(("xx", 0, 0), ("xx", 0, 0))
     n**2 + 2*n
+    >>> e = PromptEngine(1, general=True)
+    >>> e.expect(("yx", 0, 0), ("w", 0, 0))
+    n*w_00**2*s_00 + n*s_00*p_00*g_00
 
 `gaussian_trace(*words)` takes products of traces of words in independent Gaussian matrices, and is symbolic in every
 dimension:
@@ -71,23 +75,37 @@ class PromptEngine:
     """Exact expectations of products of entries of S_xx, S_yx, S_xy, S_yy, W* and D = W* - W0 for a given d.
 
     `expect(("yx", i, j), ("w", i, j))` is E[(S_yx)_ij W*_ij] as a polynomial in n, sigma and w_ij (the entries of W0).
+    x and D are standard normal or, in a general engine, Cov(x_i, x_j) = `covariance`_ij = s_ij and
+    Cov(D_ij, D_kl) = `prior_rows`_ik `prior_columns`_jl = p_ik g_jl.
     The cost grows with the number of pairings, (2m - 1)!! for m factors S, and with d^(number of y's).
     """
 
-    def __init__(self, d: int) -> None:
-        self.d = d
-        cells = [(i, j) for i in range(d) for j in range(d)]
-        names = ["n", "sigma", *(f"w_{i}{j}" for i, j in cells), *(f"d_{i}{j}" for i, j in cells)]
-        self.ring, *gens = ring(names, ZZ)
+    def __init__(self, d: int, *, general: bool = False) -> None:
+        self.d, self.general = d, general
+        self._cells = [(i, j) for i in range(d) for j in range(d)]
+        upper = [(i, j) for i, j in self._cells if i <= j] if general else []
+        names = ["n", "sigma", *(f"{name}_{i}{j}" for name in "wd" for i, j in self._cells)]
+        self.ring, *gens = ring(names + [f"{name}_{i}{j}" for name in "spg" for i, j in upper], ZZ)
         self.n, self.sigma = gens[:2]
-        self.w0 = [[gens[2 + i * d + j] for j in range(d)] for i in range(d)]
-        self._d0 = 2 + d * d
-        noise = [[gens[self._d0 + i * d + j] for j in range(d)] for i in range(d)]
+        self._d0, self._d1 = 2 + d * d, 2 + 2 * d * d
+        self.w0, noise = self._square(gens[2 : self._d0]), self._square(gens[self._d0 : self._d1])
+        starts = (self._d1 + which * len(upper) for which in range(3))
+        matrices = [self._symmetric(gens[start : start + len(upper)]) for start in starts]
+        self.covariance, self.prior_rows, self.prior_columns = matrices
         self._letters = {
             "w": [[self.w0[i][j] + noise[i][j] for j in range(d)] for i in range(d)],
             "d": noise,
         }
-        self._covariance: dict[tuple[tuple[str, int], tuple[str, int]], PolyElement] = {}
+        self._given_w: dict[tuple[tuple[str, int], tuple[str, int]], PolyElement] = {}
+        self._of_d: dict[tuple[int, ...], Any] = {}
+
+    def _square(self, entries: Sequence[PolyElement]) -> list[list[PolyElement]]:
+        return [list(entries[i * self.d : (i + 1) * self.d]) for i in range(self.d)]
+
+    def _symmetric(self, upper: Sequence[PolyElement]) -> list[list[PolyElement]]:
+        """The matrix with this upper triangle, given row by row; the identity if nothing is given."""
+        at = dict(zip([(i, j) for i, j in self._cells if i <= j], upper, strict=False))
+        return self._square([at[min(i, j), max(i, j)] if at else self.ring(int(i == j)) for i, j in self._cells])
 
     def expect(self, *factors: Factor) -> PolyElement:
         """E of the product of the named entries, over x, noise and W*."""
@@ -112,25 +130,38 @@ class PromptEngine:
 
     def _cov(self, a: tuple[str, int], b: tuple[str, int]) -> PolyElement:
         """Covariance of two entries of one z = (x ; y), given W*."""
-        if (a, b) not in self._covariance:
+        if (a, b) not in self._given_w:
             w, one, zero = self._letters["w"], self.ring.one, self.ring.zero
             rows = [w[i] if kind == "y" else [one if k == i else zero for k in range(self.d)] for kind, i in (a, b)]
-            value = sum((rows[0][k] * rows[1][k] for k in range(self.d)), zero)
+            value = sum((rows[0][k] * self.covariance[k][m] * rows[1][m] for k, m in self._cells), zero)
             if a == b and a[0] == "y":
                 value += self.sigma**2
-            self._covariance[a, b] = value
-        return self._covariance[a, b]
+            self._given_w[a, b] = value
+        return self._given_w[a, b]
 
     def _over_w(self, polynomial: PolyElement) -> PolyElement:
-        """E over D: a monomial prod D_ij^k becomes the number of its pairings, prod (k - 1)!!."""
-        total: dict[tuple[int, ...], Any] = {}
+        """E over D, monomial by monomial."""
+        by_powers: dict[tuple[int, ...], dict[tuple[int, ...], Any]] = {}
         for exponents, coefficient in polynomial.terms():
-            powers = exponents[self._d0 :]
-            if any(k % 2 for k in powers):
-                continue
-            key = exponents[: self._d0] + (0,) * len(powers)
-            total[key] = total.get(key, 0) + coefficient * prod(len(pairings(k)) for k in powers if k)
-        return self.ring.from_dict(total)
+            powers = exponents[self._d0 : self._d1]
+            if sum(powers) % 2 == 0:
+                key = exponents[: self._d0] + (0,) * len(powers) + exponents[self._d1 :]
+                by_powers.setdefault(powers, {})[key] = coefficient
+        parts = (self._moment(powers) * self.ring.from_dict(terms) for powers, terms in by_powers.items())
+        return sum(parts, self.ring.zero)
+
+    def _moment(self, powers: tuple[int, ...]) -> Any:
+        """E prod D_ij^k: prod (k - 1)!! if all D_ij are independent, else a sum over the pairings of all factors."""
+        if not self.general:
+            return prod(len(pairings(k)) for k in powers if k)
+        if powers not in self._of_d:
+            cells = [cell for cell, k in zip(self._cells, powers, strict=True) for _ in range(k)]
+            total = self.ring.zero
+            for pairing in pairings(len(cells)):
+                couples = [(*cells[p], *cells[q]) for p, q in pairing]
+                total += prod([self.prior_rows[i][k] * self.prior_columns[j][m] for i, j, k, m in couples])
+            self._of_d[powers] = total
+        return self._of_d[powers]
 
 
 _SHAPES = {"X": ("d", "n"), "D": ("d", "d"), "N": ("d", "n")}

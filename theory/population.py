@@ -14,9 +14,9 @@ U = diag(A, B) (d x 2d), I_x = (I 0), I_y = (0 I) and S the 2d x 2d second-momen
     C_1 = (copied + raw) I_x,           R_1 = (key_copied + key_raw) I_x^T K A,
     C_2 = copied U + raw I_y,           R_2 = (key_copied U + key_raw I_y)^T K A,
 
-so that the loss  E ||P - W*||_F^2 + d sigma^2  is, in W, a quadratic whose coefficients
-Gamma = E[F F^T] (Hd x Hd) and c = E[W* F^T] (d x Hd) are the moments of `theory.moments`.  Nothing larger than
-(2H)^2 matrices of size 2d x 2d is formed.
+so that the loss  E ||(P - W*) Sigma^{1/2}||_F^2 + d sigma^2,  Sigma the covariance of x, is, in W, a quadratic whose
+coefficients E[F Sigma F^T] (Hd x Hd) and c = E[W* Sigma F^T] (d x Hd) are the moments of `theory.moments`.  Nothing
+larger than (2H)^2 matrices of size 2d x 2d is formed.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Weights:
 class _Terms:
     """What the loss needs of A, B and K, W apart.  Terms are ordered (head 1: 1, 2), (head 2: 1, 2), ...
 
-    compress U (d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), e_rr all E[S R_s R_t^T S] (2H, 2H, 2d, 2d),
-    target all E[W* R_t^T S] (2H, d, 2d).
+    compress U (d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), target all E[W* Sigma R_t^T S] (2H, d, 2d),
+    e_rr all E[S R_s Sigma R_t^T S] (2H, 2H, 2d, 2d).
     """
 
     compress: Array
@@ -88,14 +88,14 @@ class PopulationLoss:
 
     @property
     def constant(self) -> float:
-        """The loss of predicting zero: d^2 + ||W0||_F^2 + d sigma^2."""
+        """The loss of predicting zero, E ||W* x||^2 + d sigma^2; at identity covariances d^2 + ||W0||^2 + d sigma^2."""
         return self._number(self.moments.prior_power + self.moments.d * self.moments.sigma**2)
 
     def value(self, weights: Weights) -> float:
         """The loss, in squared units of y summed over its d entries."""
-        gamma, c = self._quadratic(self._terms(weights))
+        quadratic, c = self._quadratic(self._terms(weights))
         w = _side_by_side(weights.w)
-        return self._number(np.sum((w @ gamma) * w) - 2 * np.sum(w * c) + self.constant)
+        return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.constant)
 
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
@@ -111,8 +111,8 @@ class PopulationLoss:
         return self._differentiate(self._solve(weights, terms), terms)
 
     def _solve(self, weights: Weights, terms: _Terms) -> Weights:
-        gamma, c = self._quadratic(terms)
-        w = c @ np.linalg.pinv((gamma + gamma.T) / 2, rcond=1e-13, hermitian=True)
+        quadratic, c = self._quadratic(terms)
+        w = c @ np.linalg.pinv((quadratic + quadratic.T) / 2, rcond=1e-13, hermitian=True)
         return Weights(weights.a, weights.b, _stacked(w, self.readouts), weights.k)
 
     def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:
@@ -120,14 +120,15 @@ class PopulationLoss:
         compress, left, right, e_rr, target = terms.compress, terms.left, terms.right, terms.e_rr, terms.target
         w = np.repeat(weights.w[self._share_w], 2, axis=0)  # one readout per term
         wc = w @ left  # (2H, d, 2d)
-        # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s R_t^T S] - 2 E[W* R_t^T S]
+        # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s Sigma R_t^T S] - 2 E[W* Sigma R_t^T S]
         by_wc = 2 * (np.einsum("sij,stjk->tik", wc, e_rr) - target)
         by_w = _gathered(np.einsum("tij,tkj->tik", by_wc, left).reshape(heads, 2, d, d).sum(1), self._share_w)
         by_left = np.swapaxes(w, -1, -2) @ by_wc
-        # d loss / d R_t = 2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]
+        # d loss / d R_t = (2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]) Sigma
         wc_t = np.swapaxes(wc, -1, -2)
         e_ll = self.moments.sandwich(wc_t[:, None] @ wc[None])
         by_right = 2 * (np.einsum("tsij,sjk->tik", e_ll, right) - self.moments.target_right(wc_t))
+        by_right = by_right @ self.moments.covariance
 
         value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.constant)
         ka = (weights.k @ weights.a)[self._share_k]
@@ -153,19 +154,19 @@ class PopulationLoss:
         left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
         right = np.stack([both * (self._i_x.T @ ka), np.swapaxes(self._of_keys(compress), -1, -2) @ ka], axis=1)
         left, right = left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
-        right_t = np.swapaxes(right, -1, -2)
-        e_rr = self.moments.sandwich(right[:, None] @ right_t[None])
-        return _Terms(compress, left, right, e_rr, self.moments.target_left(right_t))
+        weighted = self.moments.covariance @ np.swapaxes(right, -1, -2)
+        e_rr = self.moments.sandwich(right[:, None] @ weighted[None])
+        return _Terms(compress, left, right, e_rr, self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
-        """Gamma = E[F F^T] (Hd, Hd) and c = E[W* F^T] (d, Hd)."""
+        """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
         d, heads, left = self.moments.d, len(self.heads), terms.left
         left_t = np.swapaxes(left, -1, -2)
         blocks = (left[:, None] @ terms.e_rr @ left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
         blocks = _gathered(_gathered(blocks, self._share_w).swapaxes(0, 1), self._share_w).swapaxes(0, 1)
-        gamma = blocks.transpose(0, 2, 1, 3).reshape(self.readouts * d, -1)
+        quadratic = blocks.transpose(0, 2, 1, 3).reshape(self.readouts * d, -1)
         c = (terms.target @ left_t).reshape(heads, 2, d, d).sum(1)
-        return gamma, _side_by_side(_gathered(c, self._share_w))
+        return quadratic, _side_by_side(_gathered(c, self._share_w))
 
     def _of_keys(self, compress: Array) -> Array:
         """key_copied U + key_raw I_y for every head: (H, d, 2d)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from experiments.claims import (
     deep,
+    extensions,
     plans,
     positions,
     scale,
@@ -33,6 +34,7 @@ SUBJECTS = (
     skipv1_lemma34,
     skipv1_last_steps,
     skipv1_discussion,
+    extensions,
     positions,
     plans,
     deep,

@@ -1,6 +1,7 @@
 """The exact population loss: against rational pairing sums, against sampling, and its gradient against differences."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -35,52 +36,89 @@ def random_weights(rng, d, rank, heads):
     return Weights(*(rng.standard_normal(s) for s in shapes(d, rank, heads)))
 
 
+def covariance(rng, d):
+    """A covariance of whole numbers, of any rank."""
+    factor = rng.integers(-2, 3, (d, d)).astype(object) + Fraction(0)
+    return factor @ factor.T
+
+
+@pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("heads", HEADS)
 @pytest.mark.parametrize(("d", "rank"), [(1, 0), (1, 1), (2, 1), (2, 2)])
-def test_value_equals_the_sum_of_all_pairings(d, rank, heads):
-    """E ||P - W*||^2 + d sigma^2 with P expanded into entries of S: no formula of theory.moments is used."""
+def test_value_equals_the_sum_of_all_pairings(d, rank, heads, general):
+    """E ||(P - W*) x||^2 + d sigma^2 with P expanded into entries of S: no formula of theory.moments is used."""
     rng = np.random.default_rng(d + 10 * rank)
     n, sigma = 3, Fraction(1, 2)
     w0 = rng.integers(-2, 3, (d, d)).astype(object) + Fraction(0)
     fractions = (rng.integers(-3, 4, s).astype(object) + Fraction(0) for s in shapes(d, rank, heads))
     weights = Weights(*fractions)
-    engine = PromptEngine(d)
+    engine = engine_of(d, general)
     names = [("x", i) for i in range(d)] + [("y", i) for i in range(d)]
-    values = [(engine.n, n), (engine.sigma, sigma)] + [(engine.w0[i][j], w0[i, j]) for i in range(d) for j in range(d)]
+    cells = [(i, j) for i in range(d) for j in range(d)]
+    matrices = [covariance(rng, d) if general else np.eye(d, dtype=object) + Fraction(0) for _ in range(3)]
+    values = [n, sigma, *(w0[cell] for cell in cells), *[0 for _ in cells]]
+    values += [m[i, j] for m in matrices for i, j in cells if i <= j]
 
+    @cache
     def number(*factors):
-        return rational(engine.expect(*factors), values)
+        return rational(engine.expect(*factors), [(None, value) for value in values])
 
-    coefficients = prompt_map(weights, heads)
+    coefficients, of_x = prompt_map(weights, heads), matrices[0]
+    entries = {
+        cell: [(c, (names[p][0] + names[q][0], names[p][1], names[q][1])) for (p, q), c in np.ndenumerate(m) if c]
+        for cell, m in zip(cells, coefficients.reshape(-1, 2 * d, 2 * d), strict=True)
+    }
     loss = d * sigma**2
-    for i in range(d):
-        for j in range(d):
-            entries = [(c, (names[p], names[q])) for (p, q), c in np.ndenumerate(coefficients[i, j]) if c]
-            entries = [(c, (a[0] + b[0], a[1], b[1])) for c, (a, b) in entries]
-            loss += number(("w", i, j), ("w", i, j))
-            loss += sum(-2 * c * number(s, ("w", i, j)) for c, s in entries)
-            loss += sum(c * e * number(s, t) for c, s in entries for e, t in entries)
-    assert PopulationLoss(PromptMoments(d, n, sigma, w0), heads).value(weights) == loss
+    for i, j in cells:
+        for k in range(d):
+            mean = number(("w", i, j), ("w", i, k))
+            mean -= 2 * sum(c * number(s, ("w", i, k)) for c, s in entries[i, j])
+            mean += sum(c * e * number(s, t) for c, s in entries[i, j] for e, t in entries[i, k])
+            loss += mean * of_x[j, k]
+    arguments = dict(zip(("covariance", "prior_rows", "prior_columns"), matrices, strict=True)) if general else {}
+    assert PopulationLoss(PromptMoments(d, n, sigma, w0, **arguments), heads).value(weights) == loss
+
+
+@cache
+def engine_of(d, general):
+    return PromptEngine(d, general=general)
 
 
 @pytest.mark.parametrize("heads", [MHA, SKIPV1])
+@pytest.mark.parametrize("law", ["isotropic", "general", "signs"])
 @pytest.mark.parametrize(("d", "n", "rank"), [(1, 1, 1), (3, 5, 2), (4, 2, 1)])
-def test_value_against_sampling(heads, d, n, rank):
+def test_value_against_sampling(heads, d, n, rank, law):
     rng = np.random.default_rng(7)
     weights = random_weights(rng, d, rank, heads)
     weights = Weights(weights.a, weights.b, weights.w * 0.03, weights.k)
     w0, sigma, samples = rng.standard_normal((d, d)), 0.6, 200_000
-    w = w0 + rng.standard_normal((samples, d, d))
-    x = rng.standard_normal((samples, d, n))
+    roots = [np.eye(d)] * 3 if law == "isotropic" else [f @ f.T / d for f in rng.standard_normal((3, d, d))]
+    w = w0 + roots[1] @ rng.standard_normal((samples, d, d)) @ roots[2]
+    x = roots[0] @ (
+        rng.choice([-1.0, 1.0], (samples, d, n)) if law == "signs" else rng.standard_normal((samples, d, n))
+    )
     y = w @ x + sigma * rng.standard_normal((samples, d, n))
     u = np.concatenate([weights.a @ x, weights.b @ y], axis=1)
     p = 0
     for h, head in enumerate(heads):
         gram = (head.copied + head.raw) * x @ x.swapaxes(1, 2) + (head.copied * u + head.raw * y) @ u.swapaxes(1, 2)
         p = p + weights.w[h] @ gram @ weights.k[h] @ weights.a
-    losses = ((p - w) ** 2).sum((1, 2)) + d * sigma**2
-    exact = PopulationLoss(PromptMoments(d, n, sigma, w0), heads).value(weights)
+    losses = (((p - w) @ roots[0]) ** 2).sum((1, 2)) + d * sigma**2
+    covariance, rows, columns = (root @ root.T for root in roots)
+    kurtosis = np.full(d, -2.0) if law == "signs" else None
+    moments = PromptMoments(
+        d, n, sigma, w0, covariance=covariance, prior_rows=rows, prior_columns=columns, kurtosis=kurtosis
+    )
+    exact = PopulationLoss(moments, heads).value(weights)
     assert abs(losses.mean() - exact) < 5 * losses.std() / samples**0.5
+
+
+def general(rng, d):
+    """Random covariances, of x and of the prior, and random kurtoses."""
+    factors = rng.standard_normal((3, d, d))
+    names = ("covariance", "prior_rows", "prior_columns")
+    covariances = {name: (f @ f.T + (f @ f.T).T) / 2 for name, f in zip(names, factors, strict=True)}
+    return {**covariances, "kurtosis": rng.uniform(-2, 3, d)}
 
 
 @given(st.integers(1, 5), st.data(), st.integers(0, 999))
@@ -89,7 +127,8 @@ def test_gradient_against_differences(d, data, seed):
     rank = data.draw(st.integers(0, d))
     heads = data.draw(st.one_of(head_tuples(), shared_heads))
     rng = np.random.default_rng(seed)
-    loss = PopulationLoss(PromptMoments(d, 3, 0.5, rng.standard_normal((d, d))), heads)
+    moments = PromptMoments(d, 3, 0.5, rng.standard_normal((d, d)), **data.draw(st.sampled_from([{}, general(rng, d)])))
+    loss = PopulationLoss(moments, heads)
     weights = random_weights(rng, d, rank, heads)
     value, gradient = loss.value_and_gradient(weights)
     assert value == pytest.approx(loss.value(weights), rel=1e-12)
