@@ -10,6 +10,7 @@ from experiments.runs import UserError
 MODULES = {
     "skipv1-gap": "experiments.skipv1_gap",
     "skipv1-limit": "experiments.skipv1_limit",
+    "toy-orderings": "experiments.toy_orderings",
     "scale-icl": "experiments.scale_icl",
     "scale-magnitude": "experiments.scale_magnitude",
     "scale-loss": "experiments.scale_loss",

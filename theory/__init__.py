@@ -21,6 +21,8 @@ __all__ = [
     "plan",
     "population",
     "presets",
+    "raw_keys",
+    "raw_keys_weights",
     "regression",
     "sizes",
     "skipv1",

@@ -17,7 +17,7 @@ from theory.skipv1 import Number, signal_share
 def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
     """Weights of the heads `toy.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
-    step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
+    step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     keep = eye[:rank]
     return Weights(
         a=keep,
@@ -33,7 +33,7 @@ def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> W
     The second head is switched off: one is enough.
     """
     check_sizes(d, n, sigma, rank)
-    step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
+    step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     lower = eye[:, rank:] @ eye[rank:]
     return Weights(
         a=eye[:rank],
@@ -52,7 +52,7 @@ def quaternion_heads(c: Number, n: int) -> Weights:
     """
     i = np.array([[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]])
     j = np.array([[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]])
-    eye = _eye(4, c)
+    eye = identity(4, c)
     nu = c / (4 * n + 2)
     return Weights(
         a=eye @ i, b=eye[4:], w=np.stack([nu * eye, nu * (eye @ j)]), k=np.stack([eye @ i.T, eye @ j.T @ i.T])
@@ -66,7 +66,7 @@ def mha_excess(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Number
     return rho * (rho / n) * rank * (d - rank) / beta**2
 
 
-def _eye(d: int, like: Any) -> Array:
+def identity(d: int, like: Any) -> Array:
     """The identity in float64, or in exact numbers if `like` is a Fraction."""
     return np.eye(d, dtype=object if isinstance(like, Fraction) else np.float64)
 
