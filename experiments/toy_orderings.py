@@ -80,7 +80,8 @@ def plans(heads: int) -> dict[str, Plan]:
 def toys(heads: int) -> tuple[dict[str, Heads], dict[str, str]]:
     """The toys that differ, each by the first variant that it stands for, and the toy of every variant."""
     distinct: dict[tuple[object, ...], str] = {}
-    made, toy_of = {}, {}
+    made: dict[str, Heads] = {}
+    toy_of: dict[str, str] = {}
     for name, plan in plans(heads).items():
         reduced = tuple(sorted(toy_heads(plan), key=lambda h: (str(h.key), h.raw, h.key_raw)))
         signature = (
@@ -188,7 +189,10 @@ def _of_point(point: Point, heads: Heads, claim: str | None = None) -> Json:
 
 
 def _of_variant(plan: Plan, config: Config) -> Json:
-    """Entries of W* at the figure's size: at every rank (least, most), and at the best one, at three widths."""
+    """Entries of W* at the figure's size: at every rank (least, most), and at the best one, at three widths.
+
+    beside: whether there are terms beside the attention, which are proved to change nothing and are not minimised over.
+    """
     size, heads = config.shown, toy_heads(plan)
     ranks = [explained_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
     best = max(range(size.d + 1), key=lambda rank: ranks[rank])
@@ -200,6 +204,7 @@ def _of_variant(plan: Plan, config: Config) -> Json:
         "best": ranks[best][1],
         "attained": None if found is None else found.attained,
         "widths": {name: most_explained(heads, size.d, width) for name, width in widths.items()},
+        "beside": any(head.beside.terms for head in plan.table[1]),
     }
 
 

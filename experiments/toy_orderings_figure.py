@@ -14,7 +14,7 @@ from theory.variants import VARIANTS
 
 FILL = {True: ("#2f7fb8", ""), False: ("#a9cbe3", "////"), None: ("#d9d9d9", "")}
 ATTAINED = {True: "attained", False: "approached, not attained", None: "attained or not: not known"}
-MARKERS = ("o", "s", "^", "D")
+MARKERS = (("o", -0.15), ("s", 0.0), ("^", 0.2))  # and how far below its row
 VERDICTS = {
     "agrees": ("o", "#1d6b34", "#1d6b34"),
     "contradicts": ("X", "#b3261e", "#b3261e"),
@@ -56,11 +56,15 @@ def _best(prediction: Json, name: str) -> float:
 
 
 def _label(name: str) -> str:
+    """What the variant changes, and its name in bold."""
     known, _, options = name.partition(":")
-    changes = VARIANTS[known].changes
-    if options.startswith("ratio="):
-        known, changes = f"{known}, {float(options[6:]):.0%}", "another share of the value heads is layer 1's"
-    return f"{changes}   $\\bf{{{known.replace('-', chr(8209)).replace('%', chr(92) + '%').replace(' ', '~')}}}$"
+    changes = "the vanilla Transformer" if known == BASELINE else VARIANTS[known].changes
+    changes = changes.replace("V_1", "$V_1$").replace("V_n", "$V_n$")
+    if options:
+        share = {"ratio=0.25": "a quarter", "ratio=0.75": "three quarters"}[options]
+        changes = changes.replace("half", share)
+    bold = known.replace("-", "\u2011")  # a hyphen that mathtext does not take for a minus
+    return f"{changes}   $\\bf{{{bold}}}$"
 
 
 def _toy(axis: Axes, prediction: Json, measurement: Json, rows: Sequence[str]) -> None:
@@ -74,12 +78,14 @@ def _toy(axis: Axes, prediction: Json, measurement: Json, rows: Sequence[str]) -
         axis.barh(
             places, widths, 0.62, color=color, hatch=hatch, edgecolor="#4a4a4a", linewidth=0.5, label=ATTAINED[kind]
         )
-    exact = {}
+    exact: dict[str, float] = {}
     for key, point in prediction["exact"].items():
         if point["size"] == shown["key"]:
             found = measurement["exact"][key]["explained"] / (point["rho"] * power)
             exact[point["toy"]] = max(found, exact.get(point["toy"], 0.0))
-    crosses = [(exact[prediction["toy_of"][n]], i) for i, n in enumerate(rows) if n in prediction["toy_of"]]
+    variants, toy_of = prediction["variants"], prediction["toy_of"]
+    minimised = [(i, name) for i, name in enumerate(rows) if name in variants and not variants[name]["beside"]]
+    crosses = [(exact[toy_of[name]], i) for i, name in minimised]
     axis.plot(*zip(*crosses, strict=True), "x", color="black", markersize=6, zorder=4, label="exact minimisation")
     limits = [(prediction["order"]["shares"][name], i) for i, name in enumerate(rows)]
     axis.plot(
@@ -91,6 +97,7 @@ def _toy(axis: Axes, prediction: Json, measurement: Json, rows: Sequence[str]) -
         zorder=3,
         label=f"at the papers' width, {prediction['order']['heads']} heads",
     )
+    axis.set_axisbelow(True)
     axis.set_xlim(-0.02, 1.06)
     axis.set_xlabel(r"share of $\rho d^2$ explained")
     axis.set_title(f"The toy, $d={shown['d']}$, {shown['heads']} heads")
@@ -101,11 +108,11 @@ def _losses(axis: Axes, told: Sequence[Reported], rows: Sequence[str]) -> None:
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
     place = {name: i for i, name in enumerate(rows)}
     printed = [r for r in told if r.nats is not None and r.against == BASELINE and r.variant in place]
-    for marker, paper in zip(MARKERS, dict.fromkeys(r.paper for r in printed), strict=False):
+    for (marker, below), paper in zip(MARKERS, dict.fromkeys(r.paper for r in printed), strict=True):
         own = [r for r in printed if r.paper == paper]
         axis.errorbar(
-            [r.nats for r in own],
-            [place[r.variant] for r in own],
+            [r.nats or 0.0 for r in own],
+            [place[r.variant] + below for r in own],
             xerr=[r.half_width for r in own],
             fmt=marker,
             color="#2b2b2b",
@@ -115,8 +122,8 @@ def _losses(axis: Axes, told: Sequence[Reported], rows: Sequence[str]) -> None:
             capsize=1.5,
             label=paper.split(" (")[0],
         )
-    axis.set_xlabel("loss less vanilla's at the same size and data (nats a token)")
-    axis.set_title("The papers, where they print a number")
+    axis.set_xlabel("loss less vanilla's (nats a token)")
+    axis.set_title("What the papers print")
 
 
 def _words(axis: Axes, found: Sequence[Expectation], told: Sequence[Reported], rows: Sequence[str]) -> None:
@@ -132,19 +139,18 @@ def _words(axis: Axes, found: Sequence[Expectation], told: Sequence[Reported], r
         if name == BASELINE or not chosen:
             continue
         verdicts = {v for r in chosen for v in by_id[r.variant, r.against]}
-        verdict = next(v for v in ("contradicts", "agrees", "inconclusive") if v in verdicts)
-        marker, color, face = VERDICTS[verdict]
+        marker, color, face = VERDICTS[next(v for v in ("contradicts", "agrees", "inconclusive") if v in verdicts)]
         axis.plot(0.04, i, marker, color=color, markerfacecolor=face, markersize=6)
         axis.text(0.1, i, _phrase(name, chosen), va="center", fontsize=7.5)
-    for verdict, (marker, color, face) in VERDICTS.items():
-        axis.plot([], [], marker, color=color, markerfacecolor=face, label=WORDS[verdict])
+    for kind, (marker, color, face) in VERDICTS.items():
+        axis.plot([], [], marker, color=color, markerfacecolor=face, label=WORDS[kind])
     axis.set_xlim(0, 1)
     axis.set_xticks([])
     axis.grid(False)
     for side in ("bottom", "left"):
         axis.spines[side].set_visible(False)
     axis.tick_params(axis="y", left=False)
-    axis.set_title("Their words, and the toy's order")
+    axis.set_title("What they say, and the toy")
 
 
 def _phrase(name: str, chosen: Sequence[Reported]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from theory.moments import Array
@@ -36,11 +38,12 @@ def shared_keys_approaching(d: int, n: int, sigma: Number, rank: int, readers: i
     )
 
 
-def shared_keys_excess(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Number:
+def shared_keys_excess(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Any:
     """(lambda / beta)^2 sum E (S_xx)_ij^2 over the units (i, j): n, and n (n + 2) on the diagonal."""
     check_sizes(d, n, sigma, rank)
-    step = signal_share(d, n, sigma) / n
-    return step**2 / beta**2 * sum(n * (n + 2) if i == j else n for i, j in _units(d, rank, readers))
+    step: Any = signal_share(d, n, sigma) / n
+    squares = sum(n * (n + 2) if i == j else n for i, j in _units(d, rank, readers))
+    return step**2 / beta**2 * squares
 
 
 def _units(d: int, rank: int, readers: int) -> list[tuple[int, int]]:
@@ -72,7 +75,7 @@ def residual_keys_approaching(d: int, n: int, sigma: Number, rank: int, readers:
         keys[2 * h + 1, :, j] = v / alpha
     for h, m in enumerate(beyond, 1):
         keys[2 * h, 0, m] = -kappa
-    readout[0, :, rank:] = s * b.T / (b * b).sum(axis=1)  # the pseudo-inverse: the rows of B are orthogonal
+    readout[0, :, rank:] = b.T / (b * b).sum(axis=1) * s  # the pseudo-inverse: the rows of B are orthogonal
     keys[0, :rank] = kappa * eye[:rank, :rank]
     keys[0, rank : rank + paired] = (1 + alpha**2) * kappa / beta * eye[:paired, :rank]
     keys[1] -= b.T @ keys[0, rank:]

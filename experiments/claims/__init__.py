@@ -5,9 +5,16 @@ Entries live in one file a subject; `LEDGER` holds them all, in order, by id.
 
 from __future__ import annotations
 
-from experiments.claims import plans, scale, skipv1_proof, skipv1_theorem
+from experiments.claims import orderings, plans, scale, skipv1_proof, skipv1_theorem
 from experiments.claims.ledger import Claim
 
 LEDGER: dict[str, Claim] = {
-    claim.id: claim for claim in (*skipv1_theorem.CLAIMS, *skipv1_proof.CLAIMS, *plans.CLAIMS, *scale.CLAIMS)
+    claim.id: claim
+    for claim in (
+        *skipv1_theorem.CLAIMS,
+        *skipv1_proof.CLAIMS,
+        *plans.CLAIMS,
+        *orderings.CLAIMS,
+        *scale.CLAIMS,
+    )
 }
