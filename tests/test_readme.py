@@ -54,9 +54,11 @@ def test_python_examples_run(name):
 
 
 def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():
+    """Expectations may be contradicted: that is a result."""
     for name in registry.MODULES:
         summary = json.loads((ROOT / "results" / name / "summary.json").read_text())
-        assert summary["verdict"] == "pass" or (name.startswith("scale-") and summary["verdict"] != "fail")
+        expects = any("rule" in check for check in summary["checks"])
+        assert summary["verdict"] == "pass" or (expects and summary["verdict"] != "fail")
         assert summary["profile"] == "cpu"
         assert summary["commit"], "made outside a checkout"
         assert "+changes" not in summary["commit"]
