@@ -122,8 +122,8 @@ CLAIMS = (
         "20 of them as the paper does.  It contradicts them on SVFormer and on sharing every second layer's values, "
         "which it takes for better than vanilla, and on SkipV1-YOCO, which it takes for worse.  On SkipV0, SkipV2, "
         "SkipKV1, residual queries and keys, shared queries, and the share of skip heads it says nothing.  Without the "
-        "gains of SkipV1Former and ResFormer over vanilla, which it was made to explain, it agrees on 10 of 14, which is "
-        "no more than chance may give (p = 0.21).",
+        "gains of SkipV1Former and ResFormer over vanilla, which it was made to explain, it agrees on 10 of 14, which "
+        "is no more than chance may give (p = 0.21).",
         assumes="the toy at two layers and at the width of the papers' models; differences from a hundredth of the "
         "signal on count; of the papers: what they print, and the sign of what their texts say of plots",
         verdict="verified",
