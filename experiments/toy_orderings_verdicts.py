@@ -145,7 +145,7 @@ def order_expectations(prediction: Json, measurement: Json) -> Iterator[Expectat
         yield _order_expectation(paper, levels, [pairs])
     yield _order_expectation("both papers", levels, list(by_paper.values()))
     others = [[pair for pair in pairs if not made_for(levels, *pair)] for pairs in by_paper.values()]
-    yield _order_expectation("both papers, without the gains that the toy was made for", levels, others)
+    yield _order_expectation("both papers, less the gains it was made for", levels, others)
 
 
 def made_for(levels: Mapping[str, int], better: str, worse: str) -> bool:

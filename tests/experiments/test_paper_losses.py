@@ -5,6 +5,7 @@ import math
 import pytest
 
 from experiments.paper_losses import ACCURACIES, BASELINE, REPEATED, paired_half_width, report, reported
+from experiments.statistics import t_interval
 from theory.names import resolve
 from theory.plan import Shape
 
@@ -52,7 +53,8 @@ def test_perplexities_of_the_same_table_are_these_losses():
 
 def test_the_noise_of_a_paired_difference():
     """Three differences of -0.012, -0.010 and -0.012; the first seed is the table's of all sizes."""
-    assert paired_half_width() == pytest.approx(4.3027 * 0.0011547, rel=1e-3)
+    interval = t_interval([value - reference for reference, value in REPEATED])
+    assert paired_half_width() == pytest.approx(interval.half_width * len(REPEATED) ** 0.5)
     r = report("skipv1", "section 6.2", "LLaMA-1B")
     assert (r.reference, r.value) == REPEATED[0]
     assert r.differs
