@@ -12,6 +12,7 @@ MODULES = {
     "skipv1-limit": "experiments.skipv1_limit",
     "skipv1-w0": "experiments.skipv1_w0",
     "skipv1-end-to-end": "experiments.skipv1_end_to_end",
+    "toy-orderings": "experiments.toy_orderings",
     "scale-icl": "experiments.scale_icl",
     "scale-magnitude": "experiments.scale_magnitude",
     "scale-loss": "experiments.scale_loss",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from experiments.progress import progress
 from experiments.protocol import Json
 from experiments.runs import RunFolder, UserError
-from theory.toy import TOYS
+from theory.toy import TOYS, Heads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +38,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Point:
-    """One toy: a task, an architecture by name (`theory.toy.TOYS`) and a rank."""
+    """One toy: a task, an architecture by name (of `theory.toy.TOYS`, unless others are given) and a rank."""
 
     size: Size
     toy: str
@@ -71,7 +71,7 @@ def every_rank(sizes: Sequence[Size]) -> list[Point]:
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
 
-def minimise_all(points: Sequence[Point], starts: int, run: RunFolder) -> Json:
+def minimise_all(points: Sequence[Point], starts: int, run: RunFolder, toys: Mapping[str, Heads] = TOYS) -> Json:
     """For every point: the signal explained at the exact minimum, and the certificate's other numbers."""
     from theory.minimise import minimise
     from theory.moments import PromptMoments
@@ -86,7 +86,7 @@ def minimise_all(points: Sequence[Point], starts: int, run: RunFolder) -> Json:
             if point.key in found:
                 continue
             size = point.size
-            loss = PopulationLoss(PromptMoments(size.d, size.n, size.sigma), TOYS[point.toy])
+            loss = PopulationLoss(PromptMoments(size.d, size.n, size.sigma), toys[point.toy])
             result = minimise(loss, point.rank, starts=starts)
             found[point.key] = {
                 "kind": "exact",

@@ -28,6 +28,8 @@ __all__ = [
     "positions",
     "preconditioned",
     "presets",
+    "raw_keys",
+    "raw_keys_weights",
     "regression",
     "sizes",
     "skipv1",

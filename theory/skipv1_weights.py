@@ -17,7 +17,7 @@ from theory.skipv1 import Number, signal_share
 def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
     """Weights of the heads `toy.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
-    step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
+    step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     keep = eye[:rank]
     return Weights(
         a=keep,
@@ -33,7 +33,7 @@ def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> W
     The second head is switched off: one is enough.
     """
     check_sizes(d, n, sigma, rank)
-    step, eye = signal_share(d, n, sigma) / n, _eye(d, sigma)
+    step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     lower = eye[:, rank:] @ eye[rank:]
     return Weights(
         a=eye[:rank],
@@ -50,7 +50,7 @@ def mha_excess(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Number
     return rho * (rho / n) * rank * (d - rank) / beta**2
 
 
-def _eye(d: int, like: Any) -> Array:
+def identity(d: int, like: Any) -> Array:
     """The identity in float64, or in exact numbers if `like` is a Fraction."""
     return np.eye(d, dtype=object if isinstance(like, Fraction) else np.float64)
 

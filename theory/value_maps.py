@@ -32,7 +32,7 @@ lambda delta_ij Pi'_ml for a projection Pi' of rank a; so, A having full row ran
 with N of rank a.  But tau_{jjjl} = 0, so N = 0.                                                                QED
 
 What a copied value with a raw key is worth without the help of a raw value with a copied key depends on the number of
-heads, and has no closed form here; `optimum` then minimises the exact loss.
+heads: `theory.raw_keys`.  Where that leaves an entry open, `optimum` minimises the exact loss.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from theory import raw_keys
 from theory.plan import Plan
+from theory.raw_keys import COPIED, RAW
 from theory.sizes import InvalidSize, check_sizes
 from theory.skipv1 import signal_share, zero_loss
 from theory.toy import Heads, NotCovered, is_bound, toy_heads
@@ -79,7 +81,7 @@ def closed_form(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum 
     check_sizes(d, n, sigma, rank)
     heads = toy_heads(plan)
     share = explained_share(heads, d, rank)
-    if share is None:
+    if share is None or (is_bound(plan) and needs_free_weights(heads)):
         return None
     explained = signal_share(d, n, sigma) * share
     attained = True if share == 0 else _attained(heads, free=not (_has_beside(plan) or is_bound(plan)))
@@ -124,15 +126,24 @@ def explained_share(heads: Heads, d: int, rank: int, rows: int | None = None) ->
 
     rows: of B, d - rank unless tokens have another width than d; see `theory.width`.
     """
+    least, most = explained_bounds(heads, d, rank, rows)
+    return most if least == most else None
+
+
+def explained_bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int]:
+    """The least and the most that `explained_share` can be; they differ only where a copied value has a raw key."""
     pairs = _pairs(heads)
     if (RAW, COPIED) in pairs:
-        return rank * d
+        return (rank * d,) * 2
     if (COPIED, RAW) in pairs:
-        return None
-    return rank * (d - rank if rows is None else rows) if (COPIED, COPIED) in pairs else 0
+        return raw_keys.bounds(heads, d, rank, rows) or (0, rank * d)
+    return (rank * (d - rank if rows is None else rows) if (COPIED, COPIED) in pairs else 0,) * 2
 
 
-COPIED, RAW = False, True
+def needs_free_weights(heads: Heads) -> bool:
+    """Whether several heads have to work together for the closed form, so that it holds only if nothing binds them."""
+    pairs = _pairs(heads)
+    return (COPIED, RAW) in pairs and (RAW, COPIED) not in pairs
 
 
 def _pairs(heads: Heads) -> set[tuple[bool, bool]]:

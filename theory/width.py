@@ -9,6 +9,7 @@ explained, in units of rho = n / (n + d + 1 + sigma^2), are
     d^2                                if some raw value has a copied key (SkipV1Former, ResFormer, SVFormer),
     max over a + b = m of min(a, d) min(b, d) = floor(m/2) ceil(m/2) for m <= 2d, d^2 beyond
                                        if no pair mixes the two, but some copied value has a copied key (MHA, SkipV0),
+    max over a + b = m                 of the entries of `theory.raw_keys` if a copied value has a raw key,
     0                                  if all pairs are a raw value with a raw key.
 
 Proof.  That of `theory.value_maps` uses d - a only as the number of rows of B.  With b rows, of which at most
@@ -25,8 +26,8 @@ from __future__ import annotations
 from theory.plan import Plan
 from theory.sizes import InvalidSize, check_sizes
 from theory.skipv1 import signal_share
-from theory.toy import Heads, toy_heads
-from theory.value_maps import explained_share
+from theory.toy import Heads, is_bound, toy_heads
+from theory.value_maps import explained_bounds, needs_free_weights
 
 
 def most_explained(heads: Heads, d: int, width: int) -> int | None:
@@ -37,8 +38,8 @@ def most_explained(heads: Heads, d: int, width: int) -> int | None:
     if isinstance(width, bool) or not isinstance(width, int) or width < d:
         raise InvalidSize(f"width must be a whole number from d = {d}, got {width!r}")
     divisions = ((min(a, d), min(width - a, d)) for a in range(width + 1))
-    shares = [explained_share(heads, d, rank, rows) for rank, rows in divisions]
-    return None if None in shares else max(share for share in shares if share is not None)
+    least, most = zip(*(explained_bounds(heads, d, rank, rows) for rank, rows in divisions), strict=True)
+    return max(most) if max(least) == max(most) else None
 
 
 def explained(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | None:
@@ -47,5 +48,8 @@ def explained(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | N
     Raises theory.toy.NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning.
     """
     check_sizes(d, n, sigma)
-    entries = most_explained(toy_heads(plan), d, width)
-    return None if entries is None else signal_share(d, n, sigma) * entries / d**2
+    heads = toy_heads(plan)
+    entries = most_explained(heads, d, width)
+    if entries is None or (is_bound(plan) and needs_free_weights(heads)):
+        return None
+    return signal_share(d, n, sigma) * entries / d**2

@@ -9,6 +9,7 @@ from __future__ import annotations
 from experiments.claims import (
     deep,
     extensions,
+    orderings,
     plans,
     positions,
     scale,
@@ -37,6 +38,7 @@ SUBJECTS = (
     extensions,
     positions,
     plans,
+    orderings,
     deep,
     scale,
 )

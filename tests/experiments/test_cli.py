@@ -43,8 +43,10 @@ def test_predict_with_the_paper_s_bound(capsys):
 
 def test_predict_any_two_layer_plan(tmp_path, capsys):
     path = tmp_path / "mine.py"
-    path.write_text("from theory.plan import plan, k\ndef mine(s):\n    return plan(s, keys=lambda n, h: k(1, h))\n")
-    task = ["--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
+    path.write_text(
+        "from theory.plan import plan, k\ndef mine(s):\n    return plan(s, keys=lambda n, h: k(n, h) + k(1, h))\n"
+    )
+    task = ["--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2", "--heads", "1"]
     losses = {}
     for name in ("svformer", "cross-layer", "cla", f"{path}:mine"):
         assert main(["predict", name, *task, "--json"]) == 0
@@ -53,8 +55,10 @@ def test_predict_any_two_layer_plan(tmp_path, capsys):
     assert losses["cross-layer"]["loss"] == losses["cla"]["mha"]
     assert losses["cla"]["explained"] == 0
     assert losses[f"{path}:mine"]["method"] == "exact minimisation"
-    assert main(["predict", "shared-keys", *task]) == 0
+    assert main(["predict", "residual-keys", *task]) == 0
     assert "of 12 descents ended here" in capsys.readouterr().out
+    assert main(["predict", "shared-keys", *task]) == 0
+    assert "closed form; an infimum, not attained" in capsys.readouterr().out
 
 
 def test_describe_counts_and_draws(tmp_path, capsys):
@@ -105,7 +109,7 @@ def test_variants_are_listed(capsys):
         ("predict attnres --d 3 --n 8 --sigma 0.3", "it has no depth rule"),
         ("predict skipv1 --d 3 --n 8 --sigma 0.3 --heads 1", "leaves no head to skip among 1 value heads"),
         ("predict skipv1 --d 3 --n 8 --sigma 0.3 --heads 0", "heads must be a whole number from 1, got 0"),
-        ("predict shared-keys --d 40 --n 8 --sigma 0.3", "minimising it takes d <= 10"),
+        ("predict residual-keys --d 40 --n 8 --sigma 0.3 --rank 39", "minimising it takes d <= 10"),
         ("describe llama", "unknown preset 'llama'; did you mean llama-"),
         ("describe llama-350m --variant nope.py:mine", "nope.py: no such file"),
         ("describe llama-350m --variant skipv1:ratio=2", "ratio must lie in [0, 1], got 2"),
@@ -219,7 +223,8 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
-    assert names == ["skipv1-gap", "skipv1-limit", "skipv1-end-to-end", "scale-icl", "scale-magnitude", "scale-loss"]
+    toys = ["skipv1-gap", "skipv1-limit", "skipv1-w0", "skipv1-end-to-end", "toy-orderings"]
+    assert names == [*toys, "scale-icl", "scale-magnitude", "scale-loss"]
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,10 @@ from theory.population import PopulationLoss, Weights
 from theory.sizes import InvalidSize
 from theory.skipv1 import loss_gap, signal_share, zero_loss
 from theory.toy import MHA, SKIPV1, Head, NotCovered, toy_heads
-from theory.value_maps import explained_share, optimum
+from theory.value_maps import explained_bounds, explained_share, optimum
 from theory.variants import VARIANTS, neutreno, skipv1, svformer, vanilla
 
 D, N, SIGMA = 3, 8, 0.3
-MINIMISED = ("cla-k", "yoco-k", "shared-keys", "residual-keys", "skipv1-yoco")
 COVERED = [name for name in VARIANTS if not name.startswith(("attnres", "dva", "denseformer"))]
 
 
@@ -36,21 +35,17 @@ def two_layers(name: str, heads: int = 2):
     return VARIANTS[name].make(Shape(2, heads))
 
 
-@pytest.mark.parametrize("name", [name for name in COVERED if name not in MINIMISED])
+@pytest.mark.parametrize("name", COVERED)
 def test_closed_forms_are_what_minimisation_finds(name):
-    """At rank 2 of 3, where the three closed forms differ: from above, and to 1e-4 of the signal."""
+    """At rank 2 of 3, where the three closed forms differ: from above, and to 1e-4 of the signal.
+
+    Weights that approach residual keys' grow in several ways at once, which takes more starts and leaves more to gain.
+    """
     said = optimum(two_layers(name), D, N, SIGMA, 2)
     assert said.method == "closed form"
     loss = PopulationLoss(PromptMoments(D, N, SIGMA), toy_heads(two_layers(name)))
-    assert -1e-9 <= minimise(loss, 2, starts=6).value - said.loss <= 1e-4 * D**2
-
-
-@pytest.mark.parametrize("name", MINIMISED)
-def test_what_is_minimised_lies_between_what_is_proved(name):
-    """A copied value with a raw key reads at most the a d numbers that SkipV1Former reads."""
-    said = optimum(two_layers(name), D, N, SIGMA, 2)
-    assert said.method == "exact minimisation"
-    assert loss_gap(D, N, SIGMA, 2).skipv1 <= said.loss < zero_loss(D, N, SIGMA) - 0.5 * signal_share(D, N, SIGMA)
+    starts, short = (20, 1e-3) if name == "residual-keys" else (6, 1e-4)
+    assert -1e-9 <= minimise(loss, 2, starts=starts).value - said.loss <= short * D**2
 
 
 def test_named_plans_say_what_the_theorem_says():
@@ -71,11 +66,14 @@ def test_named_plans_say_what_the_theorem_says():
 
 
 def test_what_has_no_closed_form_says_so():
-    found = optimum(two_layers("residual-keys"), D, N, SIGMA, 2)
+    one_head = two_layers("residual-keys", 1)
+    found = optimum(one_head, D, N, SIGMA, 2)
     assert found.method == "exact minimisation"
     assert found.starts == 12
     assert 1 <= found.agreeing <= 12
-    assert loss_gap(D, N, SIGMA, 2).skipv1 < found.loss < loss_gap(D, N, SIGMA, 2).mha
+    least, most = explained_bounds(toy_heads(one_head), D, 2)
+    rho = signal_share(D, N, SIGMA)
+    assert 0.999 * rho * least <= found.explained <= rho * most
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.data())
@@ -148,14 +146,15 @@ def test_plans_beyond_the_toy_are_refused(made, why):
 
 
 def test_what_minimisation_cannot_do_is_refused():
-    with pytest.raises(InvalidSize, match="d <= 10"):
-        optimum(two_layers("shared-keys"), 17, N, SIGMA, 1)
     from theory.combine import combine
 
+    one_head = two_layers("residual-keys", 1)
+    with pytest.raises(InvalidSize, match="d <= 10"):
+        optimum(one_head, 17, N, SIGMA, 16)
     with pytest.raises(NotCovered, match="beside"):
-        optimum(combine(two_layers("shared-keys"), neutreno(Shape(2, 2))), D, N, SIGMA, 1)
+        optimum(combine(one_head, neutreno(Shape(2, 1))), D, N, SIGMA, 2)
     with pytest.raises(NotCovered, match="query from layer 1"):
-        optimum(combine(two_layers("shared-keys"), two_layers("shared-queries")), D, N, SIGMA, 1)
+        optimum(combine(one_head, two_layers("shared-queries", 1)), D, N, SIGMA, 2)
 
 
 def test_weights_that_cancel_over_the_lists_leave_nothing():
