@@ -16,7 +16,7 @@ difference.  That is so
       is (d - 2)/4 for d divisible by 4 and at most (d - 1)/3 always; for d = 4 at every n;
   (b) for any H and h, every d >= max{4 H - 1, 2 H (2 H - 1 - h) / h}, which is 6 H - 4 if half are skip heads, and
       every n > (d^2 - 1) / (2 H), by cyclic shifts.
-A large d does not mend it.  It only asks for a longer context, n of the order of d^2, and a larger c.
+A large d does not mend it: for every d there are n and c from which on it is false (here n of the order of d^2).
 Proof.
 (1) MHA at a = d, A = U, K^h A = O_h^T, W^h = N O_h: P = N sum_h O_h (S + U S U^T) O_h^T, the Phi of Lemma 2 of
     `theory.few_terms`; it does not depend on y, so E||P - W*||^2 = d^2 + E||P - c I||^2.  The quaternion family has
@@ -24,7 +24,8 @@ Proof.
 (2) SkipV1Former at a = d.  B is empty, so P_even is a linear function of S alone: an ordinary head adds
     W (S + A S A^T) K A, two products; a skip head W (S + c S A^T) K A, which is one, as W0 = c I.  So R = 2 H - h, and
     Lemma 1 of `theory.few_terms` bounds E||P_even - c I||^2 by c^2 l_skipv1.  The odd part adds at least d^2 (1 - rho).
-(3) SkipV1Former at a < d: Theorem 2 of `theory.skipv1_w0`, whose d^2 - rho a d is more than d^2 (1 - rho).
+(3) SkipV1Former at a < d: Theorem 2 of `theory.skipv1_w0`, whose d^2 - rho a d is more than d^2 (1 - rho), and whose
+    E_{d-a} is c^2 (d - a + a tau_{d-a}).
 (4) For a positive mean kappa, sum_i kappa_i / (n + kappa_i) <= d kappa / (n + kappa), strictly unless all are equal
     (Jensen).  (a): for d = 4m + q the mean is (d^2 - 2d + e) / (4d), e = 0, 9, 8, 21 for q = 0..3, and (d - 1)/3 is
     theta: 3 e <= d^2 + 2d holds from d = 4, 5, 6, 7 on, with equality at d = 7 only, where the kappa_i differ.  (b):
@@ -34,7 +35,8 @@ Proof.
 
 Theorem 5 (d = 2).  For every W0, n and sigma two heads suffice for
     inf L_skipv1 <= 2 sigma^2 + 4 - 2 rho + tau_0 w^2.
-So SkipV1Former with two heads beats MHA with any number of heads by at least rho if sigma = 0, or s_1^2 <= n s_2^2.
+So SkipV1Former with two heads beats MHA with any number of heads by at least rho if sigma = 0, or
+    s_1^2 <= s_2^2 [3 n + 2 + 4 (n + 1)(n + 3 + 2 sigma^2) / sigma^4].
 Proof.  A = beta J, beta > 1, J a quarter turn, W^1 = nu / beta^2 W0, K^1 A = I, W^2 = mu I, K^2 A = A^{-T}, with
 nu = 1/(2n + 2), mu = nu (1 - beta^-2).  As S + J S J^T = tr(S) I,
     P = nu / beta^2 W0 (S + beta^2 (tr(S) I - S)) + mu (S A^{-T} + S_yx) = nu tr(S) W0 + mu Z + mu S A^{-T}.
@@ -43,7 +45,8 @@ nu tr(S) W0 - W0 has mean square tau_0 w^2 and is uncorrelated with S; E||S A^{-
 If lambda < nu take mu = lambda: the last two terms are -4 rho + 2 rho (n + 3) lambda (1 - lambda/nu) <= -2 rho.  Else
 let beta grow, mu -> nu: -4 n nu (2 - nu/lambda) <= -2n/(n + 1) < -2 rho.  MHA's floors are, less 2 sigma^2 + 4:
 tau_0 w^2 at a = 2, s_2^2 + tau_1 s_1^2 - rho at a = 1, w^2 at a = 0.  The difference at a = 1 is at least
-rho + (1 - tau_0) s_2^2 - (tau_0 - tau_1) s_1^2, and (1 - tau_0) / (tau_0 - tau_1) >= (1 - tau_0) / tau_0 = n.      QED
+rho + (1 - tau_0) s_2^2 - (tau_0 - tau_1) s_1^2.  With e = n sigma^4 / (2 n + 6 + 4 sigma^2 + sigma^4), tau_1 =
+2 / (2 n + 2 + e), and (1 - tau_0) / (tau_0 - tau_1) = n (2 n + 2 + e) / e is the bracket.                          QED
 
 At d = 3 exact minimisation finds counterexamples too (n = 2, W0 = 10 I, sigma = 0.1: MHA 98.40, SkipV1Former 106.52),
 but Lemma 1 does not separate them: with three products rank is no obstacle.
@@ -58,7 +61,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.few_terms import Number, cyclic, family_loss, family_scale, quaternions
+from theory.few_terms import Number, cyclic, family_loss, family_scale, quaternions, term_floor
 from theory.moments import Array
 from theory.population import Weights
 from theory.sizes import InvalidSize, at_least, check_sizes
@@ -70,7 +73,7 @@ TURN = Fraction(1) * np.array([[0, -1], [1, 0]]).astype(object)
 
 @dataclass(frozen=True)
 class LargePrior:
-    """Theorem 4's losses for W0 = c I as c grows, in units of c^2; exact Fractions unless sigma is a float."""
+    """Theorem 4's losses for W0 = c I as c grows, in units of c^2; exact if sigma is a Fraction."""
 
     mha: Number
     skipv1: Number
@@ -85,10 +88,8 @@ class LargePrior:
 def large_prior(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> LargePrior:
     """Theorem 4's three numbers.  Raises InvalidSize, also where there is no family for so many heads."""
     _check(d, n, sigma, heads, skips)
-    terms = 2 * heads - skips
-    theta = max(Fraction(d + 2 - terms, terms), Fraction(2, d))
-    small = (d - a + a * constant_share(d, n, sigma, d - a) for a in range(d))
-    return LargePrior(family_loss(_family(d, n, heads), n, 1), d * theta / (n + theta), min(small))
+    *small, full = _shares(d, n, sigma, 2 * heads - skips)
+    return LargePrior(family_loss(_family(d, n, heads), n, 1), full, min(small))
 
 
 def threshold(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> float | None:
@@ -106,16 +107,15 @@ def mha_reached(d: int, n: int, sigma: Number, c: Number, heads: int = 2) -> Any
 def skipv1_few_heads_floor(d: int, n: int, sigma: Number, c: Number, heads: int = 2, skips: int = 1) -> Any:
     """No weights of SkipV1Former with so many heads, at any rank, are better around W0 = c I.  Theorem 4, (2), (3)."""
     _check(d, n, sigma, heads, skips)
-    rho, full = signal_share(d, n, sigma), large_prior(d, n, sigma, heads, skips).skipv1
-    lost = [d - a + a * constant_share(d, n, sigma, d - a) for a in range(d)] + [full]
+    rho, lost = signal_share(d, n, sigma), _shares(d, n, sigma, 2 * heads - skips)
     return d * sigma**2 + d**2 + min(c**2 * share - rho * a * d for a, share in enumerate(lost))
 
 
 def mha_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
     """Weights of `heads` ordinary heads at a = d whose loss is `mha_reached`.  Theorem 4, (1).  Exact if c is one."""
     _check(d, n, 0, heads, 0)
-    exact = isinstance(c, Fraction)
-    family = _family(d, n, heads) if exact else _family(d, n, heads).astype(float)
+    family = _family(d, n, heads)
+    family = family.astype(object) * Fraction(1) if isinstance(c, Fraction) else family.astype(float)
     first, turn = family[0::2], family[1]
     return Weights(
         a=turn,
@@ -154,9 +154,15 @@ def d2_best_beta(n: int, sigma: float) -> float:
     return (1 - step / nu) ** -0.5 if step < nu else float("inf")
 
 
+def _shares(d: int, n: int, sigma: Number, terms: int) -> list[Any]:
+    """By rank, what share of c^2 SkipV1Former loses at least: Theorem 4, (3) and, for the last, (2)."""
+    small = [d - a + a * constant_share(d, n, sigma, d - a) for a in range(d)]
+    return [*small, term_floor([Fraction(1)] * d, n, terms)]
+
+
 def _family(d: int, n: int, heads: int) -> Array:
-    """The better of the families there are for 2 H matrices, as Fractions."""
-    found = [family.astype(object) * Fraction(1) for family in _families(d, heads)]
+    """The better of the families there are for 2 H matrices, as whole numbers."""
+    found = list(_families(d, heads))
     if not found:
         raise InvalidSize(f"no family of {2 * heads} matrices is known here for d = {d}: it takes d >= {4 * heads - 1}")
     return min(found, key=lambda family: family_loss(family, n, 1))
