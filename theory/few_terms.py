@@ -12,7 +12,7 @@ s_R^2 be the sum of the R largest squared singular values of W0.  Then
 
 Proof.  Let phi = Phi(x x^T) for one x.  As the x_t are independent,
     E ||Phi(S)||^2 = n E ||phi||^2 + n (n - 1) ||E phi||^2,           E <Phi(S), W0> = n t,         t = <E phi, W0>.
-(i) ||E phi||^2 >= t^2 / w^2 (Cauchy).  (ii) |<phi, W0>| <= ||phi|| s_R, as phi has rank R at most (von Neumann, Cauchy),
+(i) ||E phi||^2 >= t^2 / w^2 (Cauchy).  (ii) |<phi, W0>| <= ||phi|| s_R, as phi has rank R at most (von Neumann);
 and <phi, W0> = x^T Q x with Q symmetric and tr Q = t, so
     E ||phi||^2 >= E (x^T Q x)^2 / s_R^2 = (t^2 + 2 ||Q||^2) / s_R^2 >= t^2 (1 + 2/d) / s_R^2.
 Together,

@@ -42,7 +42,7 @@ With any number of heads,
 With enough heads SkipV1Former attains d sigma^2 + d^2 - rho a d + E_k(a), k = min(d - a, d - (rank W0 - a)_+): its
 floor if sigma = 0, or a = 0, or rank W0 <= 2a (so if 2a >= d); else its infimum is above its floor.
 If W0 = diag(s_1, ..., s_d), as for W0 = c I, MHA with enough heads comes as near as one likes to
-d sigma^2 + d^2 - rho a (d - a) + E_k(a), the same k.  Then the gap at equal rank is rho a^2 and no more, if sigma = 0 or
+d sigma^2 + d^2 - rho a (d - a) + E_k(a), the same k.  Then the gap at equal rank is just rho a^2, if sigma = 0 or
 rank W0 <= 2a.
 Proof.  The odd part: T maps into the matrices with rows in those of A and depends, in MHA, on Q_B Z only, Q_B the
 projection on the row space of B.  So <T, I> is <T, J> for J: Z -> Q_B Z Pi, in SkipV1Former Z -> Z Pi, a projection of
