@@ -77,7 +77,8 @@ the first two kinds, indices j, are k rows.  Then G_11 = (1 + alpha^2) S_11, and
 Z_j', S_j' of those of Z, S are alpha beta (Z_j' + s_j S_j') + S_{a+i}', where s_j = 0 or S_j' is in S_11, and, of the
 third kind, -Z_{a+i}' / s_{a+i}, S cancelled.  So as alpha beta grows Q_B Z Pi can be had.  The trace of the last block
 is that of S_22 and beta^2 sum_j (s_j^2 S_jj + 2 s_j Z_jj + Y_jj), the first two known, and terms of order alpha^{-2}.
-So tr S + beta^2 sum_j Y_jj can be had in the limit, with the best beta, or beta -> 0 if sigma = 0.                 QED
+So tr S + beta^2 sum_j Y_jj can be had in the limit, with the best beta.  (If sigma = 0, Y is of no use: leave the
+second kind out and let beta fall with alpha.)                                                                      QED
 
 For other W0 the frame counts, as A x stands in the first a places whatever A: at d = 2 minimisation with enough heads
 (`theory.enough_heads`) still ends on MHA's floor, at d = 3 on it or up to 1 % above; what the infimum is there is open.
@@ -155,7 +156,7 @@ def mha_compressions(
     beta = (sigma**2 / (_spread(d, n, sigma) - seen * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
     b = beta * eye[rank:]
     for i in range(max(of_w0 - rank, 0)):
-        b[i] = beta * eye[i] if i < rank else -eye[rank + i] / (alpha * singular[rank + i])
+        b[i] = beta * eye[i] if sigma and i < rank else -eye[rank + i] / (alpha * singular[rank + i])
     return alpha * eye[:rank], b
 
 
