@@ -27,6 +27,7 @@ __all__ = [
     "sizes",
     "skipv1",
     "skipv1_w0",
+    "skipv1_w0_d2",
     "skipv1_w0_heads",
     "skipv1_weights",
     "toy",

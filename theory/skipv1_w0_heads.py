@@ -56,8 +56,9 @@ tau_0 w^2 at a = 2, s_2^2 + tau_1 s_1^2 - rho at a = 1, w^2 at a = 0.  The diffe
 rho + (1 - tau_0) s_2^2 - (tau_0 - tau_1) s_1^2.  With e = n sigma^4 / (2 n + 6 + 4 sigma^2 + sigma^4), tau_1 =
 2 / (2 n + 2 + e), and (1 - tau_0) / (tau_0 - tau_1) = n (2 n + 2 + e) / e is the bracket.                          QED
 
-At d = 1 Theorem 1 of `theory.skipv1_w0` needs one head of each kind, so the printed theorem is true there.  At d = 3
-minimisation shows more than is proved: n = 2, W0 = 10 I, sigma = 0.1: MHA 98.40, SkipV1Former 106.52.
+At d = 1 Theorem 1 of `theory.skipv1_w0` needs one head of each kind; at d = 2 `theory.skipv1_w0_d2` does the rest.  For
+both the printed inequality is true.  At d = 3 minimisation shows a larger difference than is proved: at n = 2, W0 =
+10 I, sigma = 0.1, MHA comes to 98.40 and SkipV1Former to 106.52.
 """
 
 from __future__ import annotations
