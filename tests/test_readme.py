@@ -52,7 +52,7 @@ def test_commands_parse():
 
 def test_make_targets_exist():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for page in PAGES.values():
+    for page in (PAGES["README.md"], PAGES["CONTRIBUTING.md"]):
         assert set(re.findall(r"make ([\w-]+)", page)) <= targets
 
 

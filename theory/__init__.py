@@ -36,6 +36,7 @@ __all__ = [
     "skipv1_general",
     "skipv1_general_weights",
     "skipv1_w0",
+    "skipv1_w0_d2",
     "skipv1_w0_heads",
     "skipv1_weights",
     "spectral",

@@ -121,6 +121,6 @@ def test_every_profile_states_its_detectable_effect(name):
     of_scale = name in registry.of_kind("scale")
     assert {"smoke", "cpu", "gpu" if of_scale else "full"} <= set(experiment.profiles)
     for profile in experiment.profiles.values():
-        assert profile.seeds >= 2
+        assert profile.seeds == 0 or profile.seeds >= 2
         assert profile.seconds > 0
         assert profile.detects if of_scale else "%" in profile.detects
