@@ -212,7 +212,7 @@ class SkipV1W0:
             "minima over A, B, K and W",
             "source": "theory.skipv1_w0, Theorems 1 to 3; theory.skipv1_w0_heads, Theorems 4 and 5",
             "curve": [_said(Prior("identity", c), d, n, 2) for c in fine],
-            "widths": [[_large(width, m) for width in range(4, 25)] for m in (*config.at_widths, 0)],
+            "widths": [[_large(width, m) for width in range(3, 25)] for m in (*config.at_widths, 0)],
             "thresholds": [_region(d, 2.0 ** (i / 8)) for i in range(49)],
             "few": few,
             "mixed": _mixed(*config.mixed),
@@ -252,10 +252,12 @@ def _said(prior: Prior, d: int, n: int, heads: int) -> Json:
         "heads": heads,
         "zero": base + d * c**2,
         "mha_reached": reached,
-        "mha_floor": base + few_terms.term_floor(squares, n, 2 * heads),
-        "mha_floor_one_less": base + few_terms.term_floor(squares, n, 2 * heads - 1),
-        "skipv1_floor": base - rho * d**2 + few_terms.term_floor(squares, n, 2 * heads - skips),
-        "skipv1_floor_one_less": base - rho * d**2 + few_terms.term_floor(squares, n, 2 * heads - skips - 1),
+        "mha_floor": base + c**2 * float(few_terms.identity_floor(d, n, 2 * heads)),
+        "mha_floor_one_less": base + c**2 * float(few_terms.identity_floor(d, n, 2 * heads - 1)),
+        "skipv1_floor": base - rho * d**2 + c**2 * float(few_terms.identity_floor(d, n, 2 * heads - skips)),
+        "skipv1_floor_one_less": base
+        - rho * d**2
+        + c**2 * float(few_terms.identity_floor(d, n, 2 * heads - skips - 1)),
         "any_heads_floor": min(float(skipv1_w0.mha_floor(*task, squares, a)) for a in range(d + 1)),
         "enough_heads": float(skipv1_w0.skipv1_reached(*task, squares, d)),
         "skipv1_reached": float(skipv1_w0.two_heads_reach(*task, d * c**2)),
@@ -296,7 +298,9 @@ def _mixed(d: int, n: int, heads: int) -> list[Json]:
             "d": d,
             "n": n,
             "skips": skips,
-            "floor": base - (rho * d**2 if skips else 0) + few_terms.term_floor([C_HEADS**2] * d, n, 2 * heads - skips),
+            "floor": base
+            - (rho * d**2 if skips else 0)
+            + C_HEADS**2 * float(few_terms.identity_floor(d, n, 2 * heads - skips)),
             "zero": base + d * C_HEADS**2,
         }
         for skips in range(heads + 1)
@@ -335,7 +339,7 @@ def _few_checks(said: Json, exact: Json) -> Iterator[Check]:
             controls=(said["d2"] - said["c"] ** 2,),
             above=ROUNDING * zero,
         )
-    if said["c"] ** 2 < LARGE * d or 3 * said["heads"] // 2 >= d:
+    if said["c"] ** 2 < LARGE * d or 3 * said["heads"] // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
         return
     mha, skip = (float(exact[f"{place}/{toy}/a{d}"]["loss"]) for toy in TOYS)
     yield _at_least(
@@ -346,14 +350,15 @@ def _few_checks(said: Json, exact: Json) -> Iterator[Check]:
         skip,
         zero,
     )
-    yield _at_least(
-        f"mha-floor/{place}",
-        "MHA's floor at a = d, few heads, W0 = c I",
-        "the exact minimum stays above what Lemma 1 leaves to so many products",
-        (said["mha_floor"], said["mha_floor_one_less"]),
-        mha,
-        zero,
-    )
+    if 2 * said["heads"] <= d:
+        yield _at_least(
+            f"mha-floor/{place}",
+            "MHA's floor at a = d, few heads, W0 = c I",
+            "the exact minimum stays above what Lemma 1 leaves to so many products",
+            (said["mha_floor"], said["mha_floor_one_less"]),
+            mha,
+            zero,
+        )
     if said["mha_reached"] is not None:
         yield _at_least(
             f"loses/{place}",

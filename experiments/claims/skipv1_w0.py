@@ -19,14 +19,14 @@ CLAIMS = (
         statement="SkipV1Former beats MHA, two heads each, for W* around any W0 that is large enough.",
         assumes=SETTING,
         verdict="refuted",
-        correction="False for every d >= 4: around W0 = c I, at every n > (d - 1) kappa (kappa <= (d - 1)/3; at d = 4, "
-        "any n) and for every large c, MHA reaches a loss below SkipV1Former's minimum, by as much as one likes.  At "
-        "d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least 144.81, best found 145.05, over all ranks."
-        " Proof: theory.skipv1_w0_heads, Theorem 4.",
+        correction="True for d <= 2 (skipv1.w0-d2), false for every d >= 3: around W0 = c I, at all n > (d - 1) kappa "
+        "(kappa <= (d - 1)/3; for d = 3 and 4 at any n) and for every large c, MHA reaches a loss below SkipV1Former's "
+        "minimum, by as much as one likes.  At d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least "
+        "144.81, best found 145.05, over all ranks.  Proof: theory.skipv1_w0_heads, Theorem 4.",
         evidence=(
             Evidence(
                 "numeric",
-                "the exact loss of two explicit MHA heads is d^2 + d sigma^2 + c^2 l_mha; rational, d = 4, 5",
+                "the exact loss of two explicit MHA heads is d^2 + d sigma^2 + c^2 l_mha; rational, d = 3, 4, 5",
                 check.explicit_mha_loss,
                 states=Fraction(1),
                 control=Fraction(1, 2),
@@ -52,9 +52,9 @@ CLAIMS = (
                 "numeric",
                 "the inequality between the two, exact, for every d up to 40",
                 check.fails_from,
-                states=4,
-                control=3,
-                wrong="d = 3 too, where the argument says nothing",
+                states=3,
+                control=2,
+                wrong="d = 2 too, where the theorem is true",
             ),
         ),
         experiments=("skipv1-w0",),
@@ -62,7 +62,7 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-heads",
         paper=OURS,
-        place="theory.skipv1_w0_heads, Theorem 4 (b)",
+        place="theory.skipv1_w0_heads, Theorem 4 (c)",
         statement="A large d does not mend it: with H heads, half of them skip heads, the "
         "printed claim is false around W0 = c I for every d >= 6 H - 4, every n > (d^2 - 1)/(2 H) and every large c.",
         assumes=SETTING,
@@ -157,8 +157,9 @@ CLAIMS = (
         paper=OURS,
         place="theory.skipv1_w0, Theorem 2",
         statement="The loss is at least d sigma^2 + d^2 - rho a (d - a), in SkipV1Former - rho a d, plus "
-        "sum_{j>a} s_j^2 + tau_{d-a} sum_{j<=a} s_j^2; SkipV1Former with enough heads attains it if sigma = 0, 2a >= d "
-        "or rank W0 <= 2a.  (Otherwise it does not in general, nor does MHA for d >= 3: see theory.skipv1_w0.)",
+        "sum_{j>a} s_j^2 + tau_{d-a} sum_{j<=a} s_j^2; SkipV1Former with enough heads attains it if sigma = 0, a = 0 "
+        "or rank W0 <= 2a, and else does not; where W0 is diagonal MHA with enough heads then approaches its own, so "
+        "that the gap at equal rank is rho a^2 and no more.",
         assumes=SETTING,
         verdict="verified",
         correction="",
@@ -213,8 +214,9 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-d2",
         paper=OURS,
-        place="theory.skipv1_w0_heads, Theorem 5",
-        statement="At d = 2 two heads suffice by at least rho, if sigma = 0 or s_1^2 <= n s_2^2.",
+        place="theory.skipv1_w0_heads, Theorem 5, and theory.skipv1_w0_d2, Theorem 6",
+        statement="At d = 2 the printed inequality is true: around every W0 that the hypothesis allows two heads are "
+        "strictly better than MHA with any number of heads, by at least rho unless W0 is lopsided.",
         assumes=SETTING,
         verdict="verified",
         correction="",
@@ -234,6 +236,14 @@ CLAIMS = (
                 states=1.0,
                 control=4.0,
                 wrong="by 4 rho",
+            ),
+            Evidence(
+                "numeric",
+                "lopsided W0, s_1 = 12 s_2, where MHA's floor is lowest at a = 1: explicit weights pass below it",
+                check.d2_lopsided,
+                states="a = 1",
+                control="a = 2",
+                wrong="Theorem 5's weights, which see nothing of y y^T",
             ),
         ),
         experiments=("skipv1-w0",),

@@ -13,13 +13,14 @@ from sympy import expand, symbols
 
 from experiments.claims.exact import exact_loss, prompt_map, random_weights
 from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import skipv1, skipv1_w0, skipv1_w0_heads
+from theory import skipv1, skipv1_w0, skipv1_w0_d2, skipv1_w0_heads
 from theory.enough_heads import EnoughHeads
 from theory.few_terms import cyclic, quaternions, spreads, term_floor, terms_loss
 from theory.isserlis import gaussian_trace
 from theory.minimise import minimise
 from theory.moments import Array, PromptMoments
 from theory.population import PopulationLoss, Weights
+from theory.sizes import BadInput
 from theory.toy import MHA, ORDINARY, SKIP, SKIPV1
 
 SIGMA = Fraction(1, 10)
@@ -107,7 +108,7 @@ def shifts_are_spread(spread: Callable[[int, int], Fraction]) -> bool:
 
 def explicit_mha_loss(factor: Fraction) -> bool:
     """Exact loss of `mha_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
-    for d, n, c in ((4, 1, 3), (4, 2, 10), (5, 3, 7)):
+    for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7)):
         loss = exact_loss(MHA, d, n, SIGMA, c * _eye(d)).value(skipv1_w0_heads.mha_around(d, n, Fraction(c)))
         lost = skipv1_w0_heads.large_prior(d, n, SIGMA).mha
         if loss != d**2 + d * SIGMA**2 + factor * c**2 * lost:
@@ -296,3 +297,34 @@ def d2_gap(least: float) -> bool:
         if found > floor - least * skipv1.signal_share(2, n, sigma):
             return False
     return True
+
+
+def d2_lopsided(rank: str) -> bool:
+    """The exact loss, in rational arithmetic, of explicit weights of SkipV1Former, against MHA's floors."""
+    for n, sigma, s_2 in ((2, 1.0, 3.0), (1, 3.0, 9.0)):
+        squares = [(12 * s_2) ** 2, s_2**2]
+        floor = min(skipv1_w0.mha_floor(2, n, sigma, squares, a) for a in range(3))
+        w0 = np.diag([12 * s_2, s_2])
+        if rank == "a = 2":
+            weights = skipv1_w0_heads.d2_weights(n, w0, min(skipv1_w0_heads.d2_best_beta(n, sigma), 1e3))
+        else:
+            weights = _first_of_rank_one(n, sigma, w0)
+        rational = Weights(*(_rational(x) for x in weights.arrays()))
+        loss = float(exact_loss(SKIPV1, 2, n, Fraction(sigma), _rational(w0)).value(rational))
+        if loss >= floor - 1e3 * np.finfo(float).eps * squares[0]:
+            return False
+    return True
+
+
+def _first_of_rank_one(n: int, sigma: float, w0: Array) -> Weights:
+    """Theorem 6's weights at the largest alpha of a falling sequence, of one sign or the other."""
+    for alpha in (sign * 0.5**i for i in range(40) for sign in (1, -1)):
+        try:
+            return skipv1_w0_d2.rank_one_weights(n, sigma, w0, alpha)
+        except BadInput:
+            continue
+    raise AssertionError("Theorem 6 promises weights")
+
+
+def _rational(array: Array) -> Array:
+    return np.array([Fraction(float(x)) for x in np.ravel(array)], dtype=object).reshape(np.shape(array))
