@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from experiments.claims import skipv1_proof_checks as proof
 from experiments.claims.ledger import Claim, Evidence
-
-PAPER = "SkipV1Former (003)"
-OURS = "this project, on the setting of SkipV1Former (003)"
+from experiments.claims.skipv1_theorem import OURS, PAPER
 
 CLAIMS = (
     Claim(

@@ -6,9 +6,8 @@ from fractions import Fraction
 
 from experiments.claims import skipv1_w0_checks as check
 from experiments.claims.ledger import Claim, Evidence
+from experiments.claims.skipv1_theorem import OURS, PAPER
 
-PAPER = "SkipV1Former (003)"
-OURS = "this project, on the setting of SkipV1Former (003)"
 SETTING = "W* ~ N(W0, I), x ~ N(0, I), Gaussian noise; Assumption 1; minima over A, B, K and W"
 
 CLAIMS = (

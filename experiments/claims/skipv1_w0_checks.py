@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from sympy import expand, symbols
 
 from experiments.claims.exact import exact_loss, prompt_map, random_weights
+from experiments.claims.tokens import whole
 from experiments.toy_checks import EXACT_SLACK, ROUNDING
 from theory import skipv1, skipv1_w0, skipv1_w0_d2, skipv1_w0_heads
 from theory.enough_heads import EnoughHeads
@@ -31,7 +32,7 @@ def _eye(d: int) -> Array:
 
 
 def _whole(rng: np.random.Generator, *shape: int) -> Array:
-    return rng.integers(-4, 5, shape).astype(object) * Fraction(1)
+    return whole(rng, *shape) * Fraction(1)
 
 
 # --- products of few terms
