@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -44,7 +46,7 @@ def _results(todo: Mapping[str, Item], work: Callable[[Item], Json]) -> Iterator
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(_ONE_THREAD)
     try:
-        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _leave_with, (os.getpid(),)) as pool:
             keys = {pool.submit(work, item): key for key, item in todo.items()}
             try:
                 for job in as_completed(keys):
@@ -55,3 +57,14 @@ def _results(todo: Mapping[str, Item], work: Callable[[Item], Json]) -> Iterator
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _leave_with(parent: int) -> None:
+    """A worker ends when the process that asked for it is gone, however that ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

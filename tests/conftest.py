@@ -1,8 +1,12 @@
-"""Hypothesis: no deadlines (first calls import torch), and the same examples in every CI run."""
+"""Hypothesis: no deadlines (first calls import torch), and the same examples in every CI run.  And one thread: products
+here are tiny, and two threads on a busy machine take many times as long as one."""
 
 import os
 
-from hypothesis import settings
+for library in ("OMP", "OPENBLAS", "MKL"):  # read when numpy is first imported
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+from hypothesis import settings  # noqa: E402
 
 settings.register_profile("default", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
