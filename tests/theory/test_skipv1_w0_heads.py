@@ -170,6 +170,17 @@ def test_floors_of_few_heads_are_no_lower_than_those_of_many():
         assert skipv1_few_heads_floor(d, n, Fraction(1), Fraction(c), 4 * d, 2 * d) == many
 
 
+@pytest.mark.parametrize(("d", "n", "sigma"), [(10, 1, Fraction(1)), (8, 2, Fraction(5)), (6, 1, Fraction(0))])
+def test_ranks_below_d_set_the_floor_for_short_contexts(d, n, sigma):
+    """There three products are worse than a lower rank with as many heads as one likes: Theorem 2's floors."""
+    for c in (Fraction(9), Fraction(30)):
+        below = [skipv1_floor(d, n, sigma, [c**2] * d, a) for a in range(d)]
+        assert skipv1_few_heads_floor(d, n, sigma, c) == min(below)
+        rho = skipv1.signal_share(d, n, sigma)
+        shares = [x - d * sigma**2 - d**2 + rho * a * d for a, x in enumerate(below)]
+        assert large_prior(d, n, sigma).small_ranks == min(shares) / c**2 < large_prior(d, n, sigma).skipv1
+
+
 # Theorem 5
 
 
