@@ -4,6 +4,9 @@ The loss is a quadratic in the readouts W^h, so they are solved for exactly at e
 L-BFGS descends in A, B and K^h alone, on an exact function with an exact gradient.  It knows nothing of the closed
 forms.  Half the starts are Gaussian; in the other half K^h starts near (I ; 0), because the sign of a direction of
 A^T K A is hard to change on the way down: Gaussian starts often end on a plateau where one direction is lost.
+
+The loss is exact as a formula, not in rounding: where ||W0|| is many times d or B tends to infinity, large
+terms cancel, and a descent may end a little below the truth.  There `PopulationLoss.value` in Fractions decides.
 """
 
 from __future__ import annotations
