@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +160,9 @@ def verify(options: argparse.Namespace) -> int:
     from experiments.claims.ledger import verify_all
 
     if unknown := [i for i in options.ids if i not in LEDGER]:
-        raise UserError(f"unknown ledger entry {unknown[0]!r}; there are {', '.join(LEDGER)}")
+        near = get_close_matches(unknown[0], LEDGER, n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "`crosslayer verify --json` lists all"
+        raise UserError(f"unknown ledger entry {unknown[0]!r}; {hint}")
     done = verify_all([LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)])
     if options.json:
         print(json.dumps([_verification_json(v) for v in done], indent=1))
