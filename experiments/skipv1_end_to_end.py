@@ -1,7 +1,7 @@
 """SkipV1Former's toy with nothing assumed: does training find the copying, the gap, and what is it worth in width?
 
 Seed claims: SkipV1Former, Theorem 2, whose first layer is Assumption 1 instead of attention; and section 4, by which it
-"performs equivalently as an MHA Transformer with extra embedding dimension".  Here both layers are trained, the first
+is worth an MHA whose embedding is wide enough for both x and y.  Here both layers are trained, the first
 one sees positions (`icl.models.end_to_end`), and the embedding's width m goes from d to beyond 2d.
 
 What is predicted.  Under Assumption 1 (`theory.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and

@@ -259,7 +259,6 @@ def _said(prior: Prior, d: int, n: int, heads: int) -> Json:
         "skipv1_floor_one_less": base
         - rho * d**2
         + c**2 * float(few_terms.identity_floor(d, n, 2 * heads - skips - 1)),
-        "any_heads_floor": min(float(skipv1_w0.mha_floor(*task, squares, a)) for a in range(d + 1)),
         "enough_heads": float(skipv1_w0.skipv1_reached(*task, squares, d)),
         "skipv1_reached": float(skipv1_w0.two_heads_reach(*task, d * c**2)),
         "d2": base - 2 * rho + 2 * c**2 / (n + 1) if d == 2 else None,

@@ -14,7 +14,6 @@ from experiments.skipv1_w0 import C_HEADS, D_HEADS, ENOUGH, N_HEADS, SIGMA, Poin
 LOSS = r"loss less noise / $E\,\|W^*\|^2$"
 DIFFERENCE = r"SkipV1Former less MHA / $E\,\|W^*\|^2$"
 ENOUGH_LOOK: dict[str, Any] = {"color": "#7a4fa3", "linestyle": "-."}
-MARKS = {"mha": "s", "skipv1": "o"}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -66,7 +65,18 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
     }
     for name, (label, look) in lines.items():
         axis.plot(c, [_share(said[name], d, said["c"]) for said in curve], label=label, **look)
-    _minima(axis, {x: _place("identity", x, d, n, 2) for x in _scales(prediction, d, n)}, exact, lambda _: d)
+    scales = _scales(prediction, d, n)
+    for toy, (name, look, marker) in style.TOYS.items():
+        axis.plot(
+            scales,
+            [_share(best(exact, _place("identity", x, d, n, 2), toy), d, x) for x in scales],
+            linestyle="none",
+            marker=marker,
+            markerfacecolor="white",
+            color=look["color"],
+            zorder=4,
+            label=f"{name}, exact minimum",
+        )
     axis.set_xscale("symlog", linthresh=0.5, base=2)
     axis.set_xlabel(r"$c$, for $W_0=c\,I$")
     axis.set_ylabel(LOSS)
@@ -77,26 +87,6 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
 def _scales(prediction: Json, d: int, n: int) -> list[float]:
     few = prediction["few"]
     return sorted({said["c"] for said in few if (said["d"], said["n"], said["heads"]) == (d, n, 2)})
-
-
-def _minima(axis: Axes, places: dict[float, str], exact: Json, size: Any) -> None:
-    for toy, (name, look, _) in style.TOYS.items():
-        x = list(places)
-        y = [_share(best(exact, places[v], toy), size(v), _c(places[v])) for v in x]
-        axis.plot(
-            x,
-            y,
-            linestyle="none",
-            marker=MARKS[toy],
-            markerfacecolor="white",
-            color=look["color"],
-            zorder=4,
-            label=f"{name}, exact minimum",
-        )
-
-
-def _c(place: str) -> float:
-    return float(place.split(",")[0].rsplit(" ", 1)[1])
 
 
 def _map(axis: Axes, prediction: Json, exact: Json) -> None:
@@ -155,9 +145,9 @@ def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n, c = D_HEADS, N_HEADS, C_HEADS
     heads = sorted({said["heads"] for said in prediction["few"] if (said["d"], said["n"], said["c"]) == (d, n, c)})
     places = [*heads, ENOUGH]
-    for toy, (name, look, _) in style.TOYS.items():
+    for toy, (name, look, marker) in style.TOYS.items():
         y = [_share(best(exact, _place("identity", c, d, n, h), toy), d, c) for h in places]
-        axis.plot(range(len(places)), y, marker=MARKS[toy], markerfacecolor="white", label=f"{name}, exact", **look)
+        axis.plot(range(len(places)), y, marker=marker, markerfacecolor="white", label=f"{name}, exact", **look)
     axis.set_xticks(range(len(places)), [*map(str, heads), "enough"])
     axis.set_ylim(0, None)
     axis.set_xlabel("heads (of SkipV1Former's, half are skip heads)")

@@ -117,7 +117,7 @@ def constant_share(d: int, n: int, sigma: Number, seen: int) -> Any:
     Exact if sigma is a Fraction.
     """
     check_sizes(d, n, sigma, seen)
-    return 2 / (2 + n * d + seen * n * sigma**4 / _spread(d, n, sigma))
+    return 2 / (2 + n * d + seen * n * sigma**4 / spread(d, n, sigma))
 
 
 def mha_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
@@ -153,7 +153,7 @@ def mha_compressions(
     check_sizes(d, n, sigma, rank)
     of_w0, eye = sum(bool(s) for s in singular), np.eye(d)
     seen = _seen(d, singular, rank)
-    beta = (sigma**2 / (_spread(d, n, sigma) - seen * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
+    beta = (sigma**2 / (spread(d, n, sigma) - seen * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
     b = beta * eye[rank:]
     for i in range(max(of_w0 - rank, 0)):
         b[i] = beta * eye[i] if sigma and i < rank else -eye[rank + i] / (alpha * singular[rank + i])
@@ -173,7 +173,8 @@ def small_power(d: int, n: int, sigma: Number) -> Any:
     return n * (d**2 - d**2 // 4) / (d + 1 + sigma**2)
 
 
-def _spread(d: int, n: int, sigma: Number) -> Any:
+def spread(d: int, n: int, sigma: Number) -> Any:
+    """var(s_2 - k s_1) / (2 k n) of Theorem 2."""
     return d * (n + d + 1) + 2 * d * sigma**2 + sigma**4
 
 

@@ -54,7 +54,7 @@ from theory.moments import Array
 from theory.population import Weights
 from theory.sizes import BadInput, InvalidSize, check_sizes
 from theory.skipv1 import signal_share
-from theory.skipv1_w0 import constant_share, mha_floor
+from theory.skipv1_w0 import constant_share, mha_floor, spread
 
 ROUNDS = 500  # of the fixed-point iteration for c, which contracts by a factor of the order of alpha
 
@@ -76,8 +76,8 @@ def rank_one_weights(n: int, sigma: float, w0: Array, alpha: float) -> Weights:
     if not sigma or not s_1 or not alpha:
         raise InvalidSize("sigma, W0 and alpha must not be zero")
     u, v = left[:, 0].tolist(), right[0].tolist()
-    spread = 2 * n + 6 + 4 * sigma**2 + sigma**4
-    r, kappa = sigma**2 / (spread - sigma**2), constant_share(2, n, sigma, 1) * (1 - sigma**2 / spread) / 2
+    total = spread(2, n, sigma)
+    r, kappa = sigma**2 / (total - sigma**2), constant_share(2, n, sigma, 1) * (1 - sigma**2 / total) / 2
     step = signal_share(2, n, sigma) / n / (kappa * s_1)
     start = c = step * s_1 - r * s_1**2
     for _ in range(ROUNDS):
