@@ -1,0 +1,126 @@
+"""What names a finished training, a checkpoint and a run stays what it was: frozen here, digest by digest.
+
+A test that fails here says that a change orphans trainings which somebody has finished.  Where that is meant, raise
+`icl.training.loop.ROUTINE`; a new field with a default must not do it.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from experiments import runs
+from experiments.arms import Arm, PromptSource, TextSource
+from experiments.registry import MODULES, load
+from experiments.runs import prepare
+from icl.models.decoder import Decoder
+from icl.models.end_to_end import Copying, EndToEndSpec, EndToEndToys
+from icl.models.stacked import Gaussian, StackedToys, ToySpec
+from icl.tasks import RegressionTask
+from icl.training import loop
+from icl.training.recipe import Recipe
+from icl.training.stacked import TrainConfig, _recipe
+from icl.training.tasks import PromptTask
+from theory.architecture import Architecture, Latent, Tokens, Vectors
+from theory.names import model, resolve
+from theory.toy import MHA, SKIPV1
+
+RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
+PROMPTS = Arm(Architecture(8, 2, 2, 16, 7, Vectors(2)), "vanilla", PromptSource(2, 3, 0.1, 64), RECIPE, seed=0)
+TEXT = Arm(
+    Architecture(32, 4, 4, 64, 16, Tokens(320, tied=True), n_kv_heads=2, norm="layer", gated=False, bias=True),
+    "skipv1+attnres-block:blocks=2",
+    TextSource("/anywhere", "0123abcd"),
+    replace(RECIPE, precision="bf16", compile=True),
+    seed=3,
+    std=0.1,
+)
+ARMS = {
+    "prompts": PROMPTS,
+    "twin": replace(PROMPTS, twin=True),
+    "probed": replace(PROMPTS, probe=True),
+    "resformer": replace(PROMPTS, variant="resformer"),
+    "text": TEXT,
+    "latent": replace(TEXT, architecture=replace(TEXT.architecture, n_kv_heads=0, latent=Latent(8, 4)), variant="dva"),
+    "learned": replace(TEXT, variant="resformer-learned+denseformer"),
+}
+KEYS = {
+    "prompts": "7942573cf81ef92c",
+    "twin": "e7f09780b0f129a2",
+    "probed": "c89813b9a54adcca",
+    "resformer": "76fa2b8fbd5f7203",
+    "text": "de772d167c42ee21",
+    "latent": "77071a6b1169a90a",
+    "learned": "1fa686765c08920c",
+    "cuda": "f1b2b59b8e288d68",
+    "checkpoint llama-2m": "22301ad9025b6cb3",
+    "checkpoint dva-b": "8bfbf3aea7ba7d39",
+    "toys": "7a2da9462cdf1011",
+    "end-to-end toys": "35f2fe125290b976",
+}
+TASK = RegressionTask(2, 3, 0.1)
+RUNS = {
+    "skipv1-gap smoke": "skipv1-gap/smoke-02749383d3",
+    "skipv1-gap cpu": "skipv1-gap/cpu-589d991499",
+    "skipv1-gap full": "skipv1-gap/full-432780cec1",
+    "skipv1-limit smoke": "skipv1-limit/smoke-09a1e8eca6",
+    "skipv1-limit cpu": "skipv1-limit/cpu-84f64eea30",
+    "skipv1-limit full": "skipv1-limit/full-527740ca1b",
+    "skipv1-w0 smoke": "skipv1-w0/smoke-bb4bf6ae23",
+    "skipv1-w0 cpu": "skipv1-w0/cpu-8e069e3215",
+    "skipv1-w0 full": "skipv1-w0/full-0bb90ff1ce",
+    "skipv1-end-to-end smoke": "skipv1-end-to-end/smoke-cd0bba9195",
+    "skipv1-end-to-end cpu": "skipv1-end-to-end/cpu-a753d5830a",
+    "skipv1-end-to-end full": "skipv1-end-to-end/full-1fd5e4cd98",
+    "toy-orderings smoke": "toy-orderings/smoke-c50f85991a",
+    "toy-orderings cpu": "toy-orderings/cpu-eb120f98a9",
+    "toy-orderings full": "toy-orderings/full-8c2559635a",
+    "scale-icl smoke": "scale-icl/smoke-48c7459e1b",
+    "scale-icl cpu": "scale-icl/cpu-377d6e63eb",
+    "scale-icl gpu": "scale-icl/gpu",
+    "scale-icl gpu-tiny": "scale-icl/gpu-tiny",
+    "scale-magnitude smoke": "scale-magnitude/smoke-461f748c5c",
+    "scale-magnitude cpu": "scale-magnitude/cpu-118a5d5ea3",
+    "scale-magnitude gpu": "scale-magnitude/gpu",
+    "scale-magnitude gpu-tiny": "scale-magnitude/gpu-tiny",
+    "scale-loss smoke": "scale-loss/smoke-cc8defeb8f",
+    "scale-loss cpu": "scale-loss/cpu-e4da50f1df",
+    "scale-loss gpu": "scale-loss/gpu",
+    "scale-loss gpu-tiny": "scale-loss/gpu-tiny",
+}
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_keys_of_arms(name):
+    assert ARMS[name].key("cpu") == KEYS[name]
+
+
+def test_an_arm_on_another_device_is_another_one():
+    assert PROMPTS.key("cuda:1") == PROMPTS.key("cuda") == KEYS["cuda"]
+
+
+@pytest.mark.parametrize(("preset", "variant"), [("llama-2m", "skipv1+attnres-block"), ("dva-b", "dva")])
+def test_identities_of_checkpoints(preset, variant):
+    config = replace(model(preset)[0], d_model=32, n_layers=2, d_ff=8, context=8, stem=Tokens(16))
+    made = Decoder(config, resolve(variant, config.shape), seed=0)
+    found = loop.identity(made, PromptTask(TASK, 512), RECIPE, 1, "name")
+    assert found[:16] == KEYS[f"checkpoint {preset}"]
+
+
+def test_identities_of_toys():
+    toys = StackedToys([ToySpec(TASK, MHA, 1, 0), ToySpec(TASK, SKIPV1, 2, 1, Gaussian())])
+    found = _recipe(toys, TrainConfig(steps=10), torch.full(toys.shape, 0.003))
+    assert found[:16] == KEYS["toys"]
+    toys = EndToEndToys([EndToEndSpec(TASK, MHA, 3, 0), EndToEndSpec(TASK, SKIPV1, 2, 1, Copying(2), "positions")])
+    found = _recipe(toys, TrainConfig(steps=10), torch.full(toys.shape, 0.003))
+    assert found[:16] == KEYS["end-to-end toys"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_names_of_run_folders(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "source_digest", lambda: "frozen")
+    monkeypatch.setattr(runs, "versions", lambda: {"python": "3"})
+    experiment = load(name)
+    for profile in experiment.profiles:
+        job = prepare(experiment, profile, None, tmp_path)
+        assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[f"{name} {profile}"]
