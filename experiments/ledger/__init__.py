@@ -1,0 +1,1 @@
+"""The shape of a claim: its statement, and beside it the checks that establish it."""

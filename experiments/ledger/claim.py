@@ -1,0 +1,99 @@
+"""The ledger's form: a claim, the checks that establish it beside it, and what it rests on.
+
+A check is a predicate over *versions* of a claim: it must hold for the version we state and must not hold for a
+deliberately wrong one, the negative control.  Where the paper is wrong, the control is what the paper prints.
+
+    GAP = Claim("skipv1.gap", PAPER.name, place="Theorem 2", statement="...", assumes="...", verdict="corrected",
+                correction="...", proof=gap.loss_gap, uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"))
+
+    @GAP.check("the closed forms differ by rho a^2", states=2, control=1, wrong="a in place of its square")
+    def gap_grows_with_rank(power: int) -> bool: ...
+
+A claim is found by standing in a module of a paper's `claims` folder; no list names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+Status = Literal["verified", "corrected", "refuted", "inconclusive", "open"]
+Kind = Literal["symbolic", "numeric"]
+Version = TypeVar("Version")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One check.
+
+    holds    the predicate, a function of a version of the claim (a formula, a constant, a construction)
+    states   the version that must pass
+    control  the wrong version that must be rejected; `wrong` says in words what is wrong with it
+    """
+
+    what: str
+    holds: Callable[[Any], bool]
+    states: Any
+    control: Any
+    wrong: str
+    kind: Kind = "numeric"
+
+
+@dataclass(eq=False)
+class Claim:
+    """One entry of the ledger.
+
+    paper        whose claim it is
+    place        where it stands: section, equation, table cell
+    statement    what is claimed, in our words
+    assumes      under which conditions
+    verdict      verified, corrected, refuted, inconclusive or open
+    correction   what is true instead, or why it is not decided
+    proof        the function or module whose docstring proves it, or what is true instead of it; None: its checks do
+    uses         ids of the claims that it rests on; it falls with each of them
+    """
+
+    id: str
+    paper: str
+    place: str
+    statement: str
+    assumes: str
+    verdict: Status
+    correction: str = ""
+    proof: Callable[..., Any] | type | ModuleType | None = None
+    uses: tuple[str, ...] = ()
+    evidence: list[Evidence] = field(default_factory=list, init=False)
+
+    def check(
+        self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "numeric"
+    ) -> Callable[[Callable[[Version], bool]], Callable[[Version], bool]]:
+        """Decorator: the function judges a version of this claim.  One function may serve several claims or lines."""
+
+        def judged_by(holds: Callable[[Version], bool]) -> Callable[[Version], bool]:
+            self.evidence.append(Evidence(what, holds, states, control, wrong, kind))
+            return holds
+
+        return judged_by
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one check.  ok: the stated version held and the control was rejected."""
+
+    what: str
+    kind: Kind
+    holds: bool
+    control_rejected: bool
+
+    @property
+    def ok(self) -> bool:
+        return self.holds and self.control_rejected
+
+
+def outcomes(claim: Claim) -> tuple[Outcome, ...]:
+    """Run every check of an entry on its statement and on its control."""
+    return tuple(
+        Outcome(e.what, e.kind, bool(e.holds(e.states)), not bool(e.holds(e.control))) for e in claim.evidence
+    )
