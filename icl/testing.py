@@ -20,11 +20,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from icl.tasks import Generator, Prompts, RegressionTask
-from theory.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
-from theory.mix import KINDS, Kind, Learned, Mix, Source, Term, total
-from theory.plan import NOTHING, Plan, Shape, plan
-from theory.toy import Head, Heads
+from icl.prompts import Generator, Prompts, RegressionTask
+from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
+from theory.plans.heads import Head, Heads
+from theory.plans.mix import KINDS, Kind, Learned, Mix, Source, Term, total
+from theory.plans.plan import NOTHING, Plan, Shape, plan
 
 
 @dataclass(frozen=True, eq=False)

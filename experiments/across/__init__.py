@@ -1,0 +1,1 @@
+"""Claims and experiments that need several papers."""

@@ -1,0 +1,1 @@
+"""Attention Residuals: claims and experiments."""

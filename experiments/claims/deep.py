@@ -9,7 +9,7 @@ from experiments.claims import deep_loss_checks as loss
 from experiments.claims import skipv1_discussion_checks as discussion
 from experiments.claims.ledger import Claim, Evidence
 from experiments.claims.skipv1_theorem import OURS, PAPER
-from theory.deep import residual_polynomial
+from theory.toy.deep import residual_polynomial
 
 FAMILY = (
     "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; tokens (x ; y) of width 2d, a residual stream, linear attention over "
@@ -20,7 +20,7 @@ CLAIMS = (
     Claim(
         id="deep.own-values",
         paper=OURS,
-        place="theory/deep.py, theorems 1 to 3; bears on MHA and SkipV0 (003) and on shared keys and queries",
+        place="theory/toy/deep.py, theorems 1 to 3; bears on MHA and SkipV0 (003) and on shared keys and queries",
         statement="k layers of own values predict S_yx q(S_xx) x.  With a number for each layer's weight, 1 - s q is "
         "any polynomial of degree <= k with real roots only and value 1 at 0, and no other; with matrices on an even "
         "number of outputs any at all; on an odd number, none without a real root at even k.",
@@ -65,7 +65,7 @@ CLAIMS = (
     Claim(
         id="deep.raw-values-one-step",
         paper=OURS,
-        place="theory/deep.py, theorems 2 and 3; bears on SVFormer (002), Eqn. (10), and on CLA and YOCO (003), 6.1",
+        place="theory/toy/deep.py, theorems 2 and 3; bears on SVFormer (002), Eqn. (10), and on CLA and YOCO (003), 6.1",
         statement="k layers that all use layer 1's values are worth one gradient step, whatever k; layers that share "
         "values by blocks are worth one step a block.",
         assumes=FAMILY + ".  A head that writes to the x slot makes more of raw values, too",
@@ -109,7 +109,7 @@ CLAIMS = (
     Claim(
         id="deep.mixed-values",
         paper=OURS,
-        place="theory/deep.py, theorem 2; theory/spectral.py, (4) and (5); bears on ResFormer and SkipV1Former",
+        place="theory/toy/deep.py, theorem 2; theory/prompts/spectral.py, (4) and (5); bears on ResFormer and SkipV1Former",
         statement="k layers with their own values and layer 1's reach every polynomial of degree <= k.  Against own "
         "values with a number for each layer's weight that wins nothing up to a noise sigma_k(d, n), in particular "
         "nothing at sigma = 0, and something for every sigma above it, k >= 2; against matrices on an even number of "
@@ -163,7 +163,7 @@ CLAIMS = (
     Claim(
         id="deep.best-polynomial",
         paper=OURS,
-        place="theory/spectral.py, (1) to (3)",
+        place="theory/prompts/spectral.py, (1) to (3)",
         statement="The best polynomial of degree k is ridge regression at 0 and at the k Gauss nodes of the spectrum; "
         "its loss is the Gauss-Radau rule for ridge's, and comes down to it as k grows.",
         assumes=FAMILY,
@@ -199,7 +199,7 @@ CLAIMS = (
     Claim(
         id="deep.real-roots-miss-ridge",
         paper=OURS,
-        place="theory/spectral.py, (6)",
+        place="theory/prompts/spectral.py, (6)",
         statement="With noise, and a number for each layer's weight, own values keep a distance from ridge regression "
         "however many layers there are; with layer 1's values beside them they come as near as one likes.",
         assumes=FAMILY + "; sigma > 0",

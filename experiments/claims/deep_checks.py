@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.deep_stack import (
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.prompts import regression, setting, spectral
+from theory.toy.deep import mixed_weights, reach, residual_polynomial, value_sources
+from theory.toy.stack import (
     AttentionHead,
     Value,
     descent_layers,
@@ -20,10 +24,6 @@ from experiments.claims.deep_stack import (
     x_slot,
     y_slot,
 )
-from theory import regression, skipv1, spectral
-from theory.deep import mixed_weights, reach, residual_polynomial, value_sources
-from theory.names import resolve
-from theory.plan import Shape
 
 SIZES = ((1, 1), (2, 3), (3, 2), (4, 7))
 TASKS = ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 8, Fraction(1)), (4, 2, Fraction(2)))
@@ -107,7 +107,7 @@ def one_step_is_best(name: str) -> bool:
     for layers in (1, 2, 4, 8):
         degree = reach(resolve(name, Shape(layers, 2))).degree
         for d, n, sigma in TASKS:
-            bound = skipv1.zero_loss(d, n, sigma) - d**2 * skipv1.signal_share(d, n, sigma)
+            bound = setting.zero_loss(d, n, sigma) - d**2 * setting.signal_share(d, n, sigma)
             if spectral.best_polynomial(d, n, sigma, degree).loss != bound:
                 return False
     return True

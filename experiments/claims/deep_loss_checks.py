@@ -9,9 +9,9 @@ import numpy as np
 import sympy
 
 from experiments.claims.deep_checks import TASKS
-from experiments.claims.deep_stack import Array, AttentionHead, Value, run
-from theory import regression, skipv1, spectral
-from theory.deep_compressed import compressed_losses
+from theory.prompts import regression, setting, spectral
+from theory.skipv1.compressed import compressed_losses
+from theory.toy.stack import Array, AttentionHead, Value, run
 
 SAMPLES = 20_000
 
@@ -136,7 +136,7 @@ def compressed_steps_lose(share: Callable[[int, int], Fraction]) -> bool:
     """Sampled losses of one to three steps on compressed tokens; SkipV1Former's lie rho times share(a, k) below."""
     for d, n, sigma, rank, count in ((2, 4, 0.5, 1, 1), (2, 4, 0.5, 1, 2), (4, 9, 1.0, 2, 2), (4, 9, 1.0, 2, 3)):
         mha = float(compressed_losses(d, n, Fraction(sigma), rank, count).mha)
-        gap = float(skipv1.signal_share(d, n, sigma) * share(rank, count))
+        gap = float(setting.signal_share(d, n, sigma) * share(rank, count))
         without, with_skip = sampled_on_compressed_tokens(d, n, sigma, rank, count)
         if not (agree(without, mha) and agree(with_skip, mha - gap)):
             return False
@@ -159,8 +159,8 @@ def known_rows_and_columns_leave(unknown: Callable[[int, int], int]) -> bool:
 def linear_bound_fails(layers: int) -> bool:
     """At a = d the best p of so many layers explains more than rho d^2, the bound of the paper's proof; exact."""
     return all(
-        skipv1.zero_loss(d, n, sigma) - spectral.best_polynomial(d, n, sigma, layers).loss
-        > d**2 * skipv1.signal_share(d, n, sigma)
+        setting.zero_loss(d, n, sigma) - spectral.best_polynomial(d, n, sigma, layers).loss
+        > d**2 * setting.signal_share(d, n, sigma)
         for d, n, sigma in TASKS
     )
 

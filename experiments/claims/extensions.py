@@ -1,5 +1,5 @@
-"""Ledger entries beyond isotropic, normal inputs: moments, and the SkipV1Former theorem (theory/skipv1_general.py,
-theory/non_gaussian.py)."""
+"""Ledger entries beyond isotropic, normal inputs: moments, and the SkipV1Former theorem (theory/skipv1/general.py,
+theory/skipv1/non_gaussian.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLAIMS = (
     Claim(
         id="moments.general",
         paper=OURS,
-        place="theory/moments.py and theory/wishart.py; SkipV1Former's Lemma 3 is the isotropic, normal case",
+        place="theory/prompts/moments.py and theory/prompts/wishart.py; SkipV1Former's Lemma 3 is the isotropic, normal case",
         statement="The toy's population loss is a closed form for x of any covariance, W* around any W0 with any "
         "separable covariance, and inputs whose whitened entries are independent with any kurtosis; and so are the "
         "moments of X X^T, of its inverse for n > d + 1 and of the inverse's square for n > d + 3.",
@@ -49,7 +49,7 @@ CLAIMS = (
     Claim(
         id="skipv1.general-covariance",
         paper=OURS,
-        place="theory/skipv1_general.py; extends Theorem 2 of appendix A.1 beyond isotropic inputs and weights",
+        place="theory/skipv1/general.py; extends Theorem 2 of appendix A.1 beyond isotropic inputs and weights",
         statement="With rank-a compression SkipV1Former explains the sum of f_ij over all output directions i and the "
         "a strongest input directions j, MHA only over the d - a strongest output directions, where "
         "f_ij = n psi_i^2 g_j^2 / ((n+1) psi_i g_j + psi_i t + sigma^2), psi_i and g_j are the eigenvalues of Psi and "
@@ -97,7 +97,7 @@ CLAIMS = (
     Claim(
         id="skipv1.non-gaussian",
         paper=OURS,
-        place="theory/non_gaussian.py; Theorem 2 of appendix A.1 assumes normal inputs, weights and noise",
+        place="theory/skipv1/non_gaussian.py; Theorem 2 of appendix A.1 assumes normal inputs, weights and noise",
         statement="Of the laws of W* and the noise the theorem needs symmetry and uncorrelated entries only; of x, "
         "E x x^T = I and E |x|^2 x x^T = (d + 2 + kappa) I, with rho = n / (n + d + 1 + kappa + sigma^2).  At full "
         "rank W* is explained best from x of length sqrt(d), such as signs.  That MHA attains its infimum for no "

@@ -9,17 +9,18 @@ from itertools import product
 import numpy as np
 import sympy
 
-from experiments.claims.exact import random_weights
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import non_gaussian, skipv1_general
-from theory.isserlis import PromptEngine
-from theory.minimise import minimise
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.skipv1 import zero_loss
-from theory.skipv1_general_weights import mha_approaching, skipv1_approaching, skipv1_attaining
-from theory.toy import MHA, ORDINARY, SKIP, SKIPV1, Heads
-from theory.wishart import independent_sandwich, inverse_sandwich, mean_inverse
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array, PromptMoments
+from theory.prompts.setting import zero_loss
+from theory.prompts.wishart import independent_sandwich, inverse_sandwich, mean_inverse
+from theory.skipv1 import general as skipv1_general
+from theory.skipv1 import non_gaussian
+from theory.skipv1.general_weights import mha_approaching, skipv1_approaching, skipv1_attaining
+from theory.toy.exact import random_weights
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
 
 Law = dict[Fraction, Fraction]  # {value: probability}
 SIGNS: Law = {Fraction(v): Fraction(1, 2) for v in (-1, 1)}

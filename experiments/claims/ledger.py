@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from experiments.progress import progress
+from experiments.store.progress import progress
 
 Status = Literal["verified", "corrected", "refuted", "inconclusive", "open"]
 Kind = Literal["symbolic", "numeric", "trained", "scale"]

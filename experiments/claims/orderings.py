@@ -10,13 +10,13 @@ from experiments.claims import plans_checks as plans
 from experiments.claims import skipv1_theorem_checks as theorem
 from experiments.claims.ledger import Claim, Evidence
 from experiments.claims.skipv1_theorem import OURS, W0_ZERO
-from theory.toy import ORDINARY, SKIP
+from theory.plans.heads import ORDINARY, SKIP
 
 CLAIMS = (
     Claim(
         id="toy.raw-keys",
         paper=OURS,
-        place="theory/raw_keys.py; bears on ResFormer (002), section 3.5 (Fig. 4), 4.3 (Fig. 7) and 4.8 (Fig. 16), and "
+        place="theory/toy/raw_keys.py; bears on ResFormer (002), section 3.5 (Fig. 4), 4.3 (Fig. 7) and 4.8 (Fig. 16), and "
         "SkipV1Former (003), appendix C.5",
         statement="Keys from layer 1 under values of layer 2 are worth one number of W* a head: H heads explain "
         "rho min(H, a d) of the signal, and, for a >= 1, no weights attain it.  Beside keys of layer 2 they add "
@@ -79,7 +79,7 @@ CLAIMS = (
     Claim(
         id="toy.head-ratio",
         paper=OURS,
-        place="theory/skipv1.py; bears on SkipV1Former (003), section 6.5 (Fig. 9a) and appendix B.2 (Table 7)",
+        place="theory/skipv1/gap.py; bears on SkipV1Former (003), section 6.5 (Fig. 9a) and appendix B.2 (Table 7)",
         statement="Any mixture of at least one ordinary and at least one skip head has the minimum of half and half, "
         "at finite weights; skip heads alone come as near to it as one likes.  So the toy does not explain why one "
         "half is the best share of skip heads, or why all of them (SVFormer) are worse than none.",

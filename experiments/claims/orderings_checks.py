@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import RATIONAL_TASKS, closed_form, exact_loss, odd_map
+from experiments.across.orderings.experiment import EXPERIMENT
+from experiments.across.orderings.verdicts import difference, levels_of, made_for, pairs_of
+from experiments.across.printed import BASELINE, reported
 from experiments.claims.skipv1_theorem_checks import explained_at_minimum
-from experiments.orders import agreement
-from experiments.paper_losses import BASELINE, reported
-from experiments.protocol import Json
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from experiments.toy_orderings import EXPERIMENT
-from experiments.toy_orderings_verdicts import difference, levels_of, made_for, pairs_of
-from theory.population import Weights
-from theory.raw_keys_weights import (
+from experiments.store.folders import Json
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from experiments.verdicts.orders import agreement
+from theory.plans.heads import ORDINARY, SKIP
+from theory.prompts.setting import signal_share, zero_loss
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss, odd_map
+from theory.toy.population import Weights
+from theory.toy.raw_keys_weights import (
     realigned,
     residual_keys,
     residual_keys_approaching,
@@ -28,9 +31,6 @@ from theory.raw_keys_weights import (
     shared_keys_approaching,
     shared_keys_excess,
 )
-from theory.skipv1 import signal_share, zero_loss
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import ORDINARY, SKIP
 
 PERMUTATIONS = 20_000
 
@@ -189,7 +189,7 @@ def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
 
 
 def chance_of_order(p: float) -> bool:
-    """Sampled permutations of the levels within each paper, apart from `experiments.orders`' exact distribution."""
+    """Sampled permutations of the levels within each paper, apart from `experiments.verdicts.orders`' exact distribution."""
     prediction, measurement = _told()
     levels, rng = levels_of(prediction), np.random.default_rng(3)
     balances, reference = np.zeros(PERMUTATIONS), 0

@@ -11,7 +11,7 @@ from experiments.claims import skipv1_theorem_checks as theorem
 from experiments.claims.ledger import Claim, Evidence
 from experiments.claims.skipv1_theorem import OURS, W0_ZERO
 from experiments.claims.skipv1_theorem import PAPER as SKIPV1
-from theory.toy import ORDINARY, SKIP, Head
+from theory.plans.heads import ORDINARY, SKIP, Head
 
 RESFORMER = "ResFormer (002)"
 DVA = "Dynamic Value Attention (004)"
@@ -21,7 +21,7 @@ CLAIMS = (
     Claim(
         id="toy.value-maps",
         paper=OURS,
-        place="theory/value_maps.py; bears on the orderings of ResFormer (002), sections 4.2, 4.3 and 4.8, and "
+        place="theory/toy/value_maps.py; bears on the orderings of ResFormer (002), sections 4.2, 4.3 and 4.8, and "
         "SkipV1Former (003), section 6.5 and appendix C.5",
         statement="A two-layer plan's toy explains rho a d of the signal if some value from layer 1 meets a key of "
         "layer 2 (SkipV1Former, ResFormer, SVFormer); rho a (d - a) if none does, no value of layer 2 meets a key of "
@@ -77,7 +77,7 @@ CLAIMS = (
     Claim(
         id="toy.resformer-head",
         paper=OURS,
-        place="theory/value_maps.py; ResFormer (002), Eqn. (7)",
+        place="theory/toy/value_maps.py; ResFormer (002), Eqn. (7)",
         statement="One ResFormer head attains SkipV1Former's minimum at every rank, at finite weights.",
         assumes=W0_ZERO + "; layers 1 and 2 have value projections of their own",
         verdict="verified",
@@ -104,7 +104,7 @@ CLAIMS = (
     Claim(
         id="toy.svformer-infimum",
         paper=OURS,
-        place="theory/value_maps.py; ResFormer (002), Eqn. (10)",
+        place="theory/toy/value_maps.py; ResFormer (002), Eqn. (10)",
         statement="SVFormer, all values from layer 1, comes as near to SkipV1Former's minimum as one likes, with an "
         "excess of lambda^2 a n (n + d + 1) / beta^2 at ||A|| ~ beta; it does not attain it for a >= 1.",
         assumes=W0_ZERO,

@@ -8,18 +8,18 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from experiments.claims.exact import RATIONAL_TASKS, closed_form, exact_loss
-from experiments.toy_checks import ROUNDING
-from theory.accounting import cache, total_parameters
-from theory.minimise import minimise
-from theory.moments import Array, PromptMoments
-from theory.names import model, resolve
-from theory.plan import Shape
-from theory.population import PopulationLoss, Weights
-from theory.skipv1 import zero_loss
-from theory.skipv1_weights import mha_approaching
-from theory.toy import Head, toy_heads
-from theory.value_maps import optimum
+from experiments.toys.checks import ROUNDING
+from theory.plans.accounting import cache, total_parameters
+from theory.plans.heads import Head, toy_heads
+from theory.plans.names import model, resolve
+from theory.plans.plan import Shape
+from theory.prompts.moments import Array, PromptMoments
+from theory.prompts.setting import zero_loss
+from theory.skipv1.gap_weights import mha_approaching
+from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
+from theory.toy.value_maps import optimum
 
 NAMED = ("vanilla", "resformer", "svformer", "cla", "cla-v", "skipv0", "cross-layer", "skipkv1")
 

@@ -41,7 +41,7 @@ CLAIMS = (
     Claim(
         id="toy.rotating-mha",
         paper=OURS,
-        place="theory/positions.py, step (7); bears on SkipV1Former (003), Assumption 1",
+        place="theory/toy/positions.py, step (7); bears on SkipV1Former (003), Assumption 1",
         statement="Without Assumption 1, MHA of even width d explains rho (d^2/4 + d/2) with two heads in each layer, "
         "at finite weights, where Assumption 1 lets it approach rho d^2/4.",
         assumes=W0_ZERO,
@@ -78,7 +78,7 @@ CLAIMS = (
     Claim(
         id="toy.positions-bound",
         paper=OURS,
-        place="theory/positions.py, steps (1) to (5)",
+        place="theory/toy/positions.py, steps (1) to (5)",
         statement="Without Assumption 1, MHA of width m explains at most rho min(d^2, m (m+1) / 2), with any heads and "
         "weights: at m = d a gap of at least rho d (d-1) / 2 to SkipV1Former stays.",
         assumes=W0_ZERO,

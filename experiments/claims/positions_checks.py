@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import sympy
 
-from theory.isserlis import PromptEngine, pairings
-from theory.moments import Array
-from theory.positions import TwoLayers, rotating
-from theory.skipv1 import signal_share
+from theory.prompts.isserlis import PromptEngine, pairings
+from theory.prompts.moments import Array
+from theory.prompts.setting import signal_share
+from theory.toy.positions import TwoLayers, rotating
 
 PROMPTS = 100_000
 Mask = Literal["printed", "itself"]
@@ -44,7 +44,7 @@ def projection_explains(entries: int) -> bool:
 
 
 def rotating_weights_explain(entries: Callable[[int], int]) -> bool:
-    """The weights of `theory.positions.rotating`, tokens and all, within 4 standard errors; d = 2 and 4."""
+    """The weights of `theory.toy.positions.rotating`, tokens and all, within 4 standard errors; d = 2 and 4."""
     n, sigma = 6, 0.3
     for d in (2, 4):
         rng = np.random.default_rng(0)

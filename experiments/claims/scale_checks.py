@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from theory.accounting import depth_reads
-from theory.attnres import read_bounds
-from theory.names import resolve
-from theory.presets import llama
-from theory.skipv1 import signal_share
+from theory.attnres.bounds import read_bounds
+from theory.plans.accounting import depth_reads
+from theory.plans.names import resolve
+from theory.plans.presets import llama
+from theory.prompts.setting import signal_share
 
 PROMPTS = 100_000
 
@@ -76,7 +76,7 @@ def decoders_stay_below(factor: float) -> bool:
     """Norms at every read but the first, the embedding, over `factor` times their bounds."""
     import torch
 
-    from experiments.magnitude_probe import bounds
+    from experiments.training.magnitude_probe import bounds
     from icl.models.decoder import Decoder
     from icl.probes.magnitude import magnitudes
 

@@ -2,13 +2,13 @@
 
 Residual (`skipv1.a2-residual`).  A residual connection adds to P a matrix R that does not depend on the prompt: the
 readout of the query's own token.  At W0 = 0 the sign flip of (W*, noise) makes R part of P's even part, which only
-hurts (`theory.skipv1`, (1)), so that R = 0 is best.  Around W0 it is not: at d = n = 1, sigma = 0, P = x^2 f(W*) with f
+hurts (`theory.skipv1.gap`, (1)), so that R = 0 is best.  Around W0 it is not: at d = n = 1, sigma = 0, P = x^2 f(W*) with f
 a quadratic that the weights choose, and P = R + x^2 f with a residual.  As E x^4 = 3 and E x^2 = 1, the best f is
 (W* - R)/3 and leaves 2/3 E (W* - R)^2: 2/3 (1 + W0^2) without, 2/3 with R = W0.
 
 Compressed descent (`skipv1.a2-deeper`).  For A = (I_a 0), B = (0 I), the pairs (A x, B y) are a regression of d - a
 labels on a inputs.  What the other d - a inputs add to a label, and its noise, have variance sigma^2 + d - a, are
-uncorrelated from pair to pair and independent of A x and the a coefficients; the losses of `theory.regression` need
+uncorrelated from pair to pair and independent of A x and the a coefficients; the losses of `theory.prompts.regression` need
 no more.  The a labels that B drops cost d + sigma^2 each.
 """
 
@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import rational
-from experiments.claims.tokens import context, draw, draw_weights, full_key, output, whole
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.toy.exact import rational
+from theory.toy.tokens import context, draw, draw_weights, full_key, output, whole
 
 SIZES = ((1, 2, 2), (1, 3, 4), (2, 3, 3))  # rank, d, n
 

@@ -26,11 +26,11 @@ import numpy as np
 import sympy
 
 from experiments.claims.skipv1_lemma12_checks import over_spectrum
-from experiments.claims.tokens import draw, draw_weights, whole
-from theory import skipv1
-from theory.moments import Array
-from theory.population import Weights
-from theory.toy import MHA, ORDINARY, SKIPV1
+from theory.plans.heads import MHA, ORDINARY, SKIPV1
+from theory.prompts.moments import Array
+from theory.skipv1 import gap as skipv1
+from theory.toy.population import Weights
+from theory.toy.tokens import draw, draw_weights, whole
 
 
 def excess_is_at_least_c(model: str) -> bool:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import exact_loss, prompt_map
-from experiments.claims.tokens import draw, draw_weights, whole
-from theory import regression
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import regression
+from theory.prompts.moments import Array, PromptMoments
+from theory.toy.exact import exact_loss, prompt_map
+from theory.toy.population import PopulationLoss, Weights
+from theory.toy.tokens import draw, draw_weights, whole
 
 SIZES = ((1, 2, 1), (1, 3, 2), (2, 3, 4), (2, 4, 1))  # rank, d, n
 

@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import prompt_map
 from experiments.claims.skipv1_lemma12_checks import SIZES, blocks, over_spectrum
-from experiments.claims.tokens import draw, draw_weights, whole
-from theory import regression, skipv1
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import regression, setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.skipv1 import gap as skipv1
+from theory.toy.exact import prompt_map
+from theory.toy.tokens import draw, draw_weights, whole
 
 SIGMA2 = Fraction(1, 4)
 
@@ -181,7 +182,7 @@ def c3_noiseless(minimum: int) -> bool:
     for d in range(1, 6):
         for n in range(1, 8):
             sigma = Fraction(0)
-            c_3 = d * min(d, n) - minimum * skipv1.signal_share(d, n, sigma) * d**2
+            c_3 = d * min(d, n) - minimum * setting.signal_share(d, n, sigma) * d**2
             if c_3 <= 0 or regression.minimum_norm(d, n, sigma) + c_3 != skipv1.loss_gap(d, n, sigma, d).skipv1:
                 return False
     return True

@@ -110,7 +110,7 @@ CLAIMS = (
         verdict="corrected",
         correction="These two exclude each other: x_{n+1} stands where x_1, ..., x_n stand, which stay.  If it stays "
         "too, M^h is any matrix and N_3 can have rank 2 at d = 2, a = 1, so that the proof's rank argument fails; but "
-        "the map from S_yx to P keeps its rank, a (d - a) or a d, so that neither bound of theory.skipv1 changes.",
+        "the map from S_yx to P keeps its rank, a (d - a) or a d, so that neither bound of theory.skipv1.gap changes.",
         evidence=(
             Evidence(
                 "numeric",

@@ -3,12 +3,12 @@
 Two of the entries need a proof.
 
 A query that stays x_{n+1} (`skipv1.assumption1-query`).  Then M^h is any d x d matrix R, and of the proof in
-`theory.skipv1` only (4) mentions R: an ordinary head still sees S_yx through B S_yx A^T alone, a skip head through
+`theory.skipv1.gap` only (4) mentions R: an ordinary head still sees S_yx through B S_yx A^T alone, a skip head through
 S_yx A^T, whatever R is.  Both lower bounds stand, and the weights of (5) and (6) are among the new ones.
 
 A copy that is any d x 2d matrix (`skipv1.assumption1-blocks`).  With u = A' x + B' y, both d x d, the odd part of
 sum_t u_t u_t^T is A' S_xy B'^T + its transpose: a symmetric matrix, d (d + 1) / 2 numbers.  So T has at most that rank,
-and (3) of `theory.skipv1` gives MHA at most rho d (d + 1) / 2.  At d = 1, with u = alpha x + beta y, all heads together
+and (3) of `theory.skipv1.gap` gives MHA at most rho d (d + 1) / 2.  At d = 1, with u = alpha x + beta y, all heads together
 read mu G, G = (1 + alpha^2) X + beta^2 Y + 2 alpha beta S_yx, X = S_xx, Y = S_yy.  The best mu explains
     E[G W*]^2 / E[G^2] = n^2 / (v + E(p X + q Y)^2 / 4),    p = (1 + alpha^2) / (alpha beta), q = beta / alpha,
 where p q = 1 + alpha^-2 > 1 is all that binds p and q.  E(p X + q Y)^2 = p^2 E X^2 + q^2 E Y^2 + 2 p q E XY is at least
@@ -24,12 +24,12 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from experiments.claims.exact import odd_map, rational
-from experiments.claims.tokens import Prompt, context, draw, draw_weights, full_key, output, whole
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.population import Weights
-from theory.toy import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.toy.exact import odd_map, rational
+from theory.toy.population import Weights
+from theory.toy.tokens import Prompt, context, draw, draw_weights, full_key, output, whole
 
 SIZES = ((0, 1, 1), (1, 1, 2), (1, 2, 1), (2, 3, 1), (1, 3, 4), (3, 3, 2))  # rank, d, n; one has d = 2n + 1
 

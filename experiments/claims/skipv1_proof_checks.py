@@ -9,12 +9,13 @@ import numpy as np
 import sympy
 
 from experiments.claims.skipv1_theorem_checks import explained_at_minimum
-from theory import skipv1
-from theory.isserlis import PromptEngine, gaussian_trace
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine, gaussian_trace
+from theory.prompts.moments import Array, PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.toy.population import PopulationLoss, Weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,8 +25,8 @@ def _first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
     """Two heads of Eqn. (2) with fixed random weights; with `positions`, a head more that looks one token back."""
     import torch
 
-    from icl.models.toy import linear_attention
-    from icl.tasks import Generator
+    from icl.prompts import Generator
+    from icl.toys.literal import linear_attention
 
     w = Generator(12).normal((7, e.shape[-2], e.shape[-2]), torch.float64)
     out = linear_attention(e, e, w[0], w[1], w[2]) + linear_attention(e, e, w[3], w[4], w[5])
@@ -35,7 +36,7 @@ def _first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
 def _tokens() -> Tensor:
     import torch
 
-    from icl.tasks import Generator
+    from icl.prompts import Generator
 
     return Generator(13).normal((1, 3, 9), torch.float64)
 
@@ -161,7 +162,7 @@ def paper_weights_even_part(times: int) -> bool:
 
 def paper_weights_loss(first: float) -> bool:
     d, n, sigma = 3, 7, 0.4
-    step, unit = skipv1.signal_share(d, n, sigma) / n, _paper_weights(d, first)
+    step, unit = setting.signal_share(d, n, sigma) / n, _paper_weights(d, first)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     value = loss.value(Weights(unit.a, unit.b, step * unit.w, unit.k))
     return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.constant)
@@ -203,7 +204,7 @@ def step_size_is_best(one: int) -> bool:
     """The loss of the optimal weights, all readouts scaled by t, is a parabola in t with its minimum at t = 1."""
     d, n, sigma = 3, 6, 0.5
     w = skipv1_optimal(d, n, sigma, d)
-    true_step = skipv1.signal_share(d, n, sigma) / n
+    true_step = setting.signal_share(d, n, sigma) / n
     step = 1 / (n + d + one + sigma**2)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     low, mid, high = (loss.value(Weights(w.a, w.b, t * step / true_step * w.w, w.k)) for t in (0.0, 1.0, 2.0))

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import RATIONAL_TASKS, exact_loss, random_weights, rational
-from experiments.claims.tokens import Prompt, draw, draw_weights, output, whole
-from theory import regression, skipv1
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.population import Weights
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import regression, setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, random_weights, rational
+from theory.toy.population import Weights
+from theory.toy.tokens import Prompt, draw, draw_weights, output, whole
 
 
 def least_squares(w: Array, x: Array, y: Array) -> Any:
@@ -93,7 +93,7 @@ def gap_at_one_dimension(share: int) -> bool:
         if any(mha.value(random_weights(rng, 2, a, 1)) < mha.constant for a in (0, 1) for _ in range(10)):
             return False
         best = skip.value(skipv1_optimal(1, n, sigma, 1))
-        if mha.constant - best != share * skipv1.signal_share(1, n, sigma):
+        if mha.constant - best != share * setting.signal_share(1, n, sigma):
             return False
     return True
 
@@ -157,7 +157,7 @@ def best_loss_is_one_step(factor: int) -> bool:
     """SkipV1Former's optimum is the loss of one step of factor lambda on the uncompressed pairs."""
     return all(
         exact_loss(SKIPV1, d, n, sigma).value(skipv1_optimal(d, n, sigma, d))
-        == regression.after_steps(d, n, sigma, 1, factor * skipv1.signal_share(d, n, sigma) / n)
+        == regression.after_steps(d, n, sigma, 1, factor * setting.signal_share(d, n, sigma) / n)
         for d, n, sigma in RATIONAL_TASKS
     )
 
@@ -166,7 +166,7 @@ def best_prediction_is_one_step(scale: Callable[[int], int]) -> bool:
     """From tokens: it predicts (0 - eta grad L(0)) x_{n+1} with eta = scale(n) lambda, on whole-number prompts."""
     rng = np.random.default_rng(33)
     for d, n, sigma in RATIONAL_TASKS:
-        p, step = draw(rng, d, n), skipv1.signal_share(d, n, sigma) / n
+        p, step = draw(rng, d, n), setting.signal_share(d, n, sigma) / n
         predicted = output(p, skipv1_optimal(d, n, sigma, d), SKIPV1)
         if (predicted != -scale(n) * step * gradient(np.zeros((d, d), dtype=object), p.x, p.y) @ p.query).any():
             return False

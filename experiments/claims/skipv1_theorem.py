@@ -7,7 +7,7 @@ from fractions import Fraction
 from experiments.claims import skipv1_proof_checks as proof
 from experiments.claims import skipv1_theorem_checks as check
 from experiments.claims.ledger import Claim, Evidence
-from theory.toy import ORDINARY, SKIP
+from theory.plans.heads import ORDINARY, SKIP
 
 PAPER = "SkipV1Former (003)"
 OURS = "this project, on the setting of SkipV1Former (003)"
@@ -167,7 +167,7 @@ CLAIMS = (
     Claim(
         id="skipv1.limit",
         paper=OURS,
-        place="theory.skipv1, between the optima",
+        place="theory.skipv1.gap, between the optima",
         statement="As the context grows MHA explains at most a quarter of the signal, and SkipV1Former all of it.",
         assumes=W0_ZERO,
         verdict="verified",

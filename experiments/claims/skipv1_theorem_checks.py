@@ -9,28 +9,16 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import (
-    RATIONAL_TASKS,
-    closed_form,
-    exact_loss,
-    odd_map,
-    prompt_map,
-    random_weights,
-    rational,
-)
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import skipv1
-from theory.isserlis import PromptEngine
-from theory.minimise import minimise
-from theory.moments import PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.skipv1_weights import (
-    mha_approaching,
-    mha_excess,
-    skipv1_optimal,
-    unattained_witness,
-)
-from theory.toy import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import mha_approaching, mha_excess, skipv1_optimal, unattained_witness
+from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss, odd_map, prompt_map, random_weights, rational
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
 
 TASK = (4, 10, 0.4)
 Rank = Callable[[Any, Any], Any]
@@ -150,7 +138,7 @@ def explained_at_minimum(heads: Heads, d: int, n: int, sigma: float, a: int, w0:
 
 def _minimiser_finds(heads: tuple[Heads, ...], closed: Callable[..., float], factor: float) -> bool:
     d = TASK[0]
-    zero = skipv1.zero_loss(*TASK)
+    zero = setting.zero_loss(*TASK)
     return all(
         -EXACT_SLACK * closed(*TASK, a)
         <= explained_at_minimum(h, *TASK, a) - factor * closed(*TASK, a)
@@ -181,7 +169,7 @@ def gap_identity(gap: Rank) -> bool:
 def gap_of_optima(numbers: Callable[[int], int]) -> bool:
     d, n, sigma = 3, 8, 0.3
     best = [max(explained_at_minimum(heads, d, n, sigma, a) for a in range(d + 1)) for heads in (MHA, SKIPV1)]
-    stated = skipv1.signal_share(d, n, sigma) * numbers(d)
+    stated = setting.signal_share(d, n, sigma) * numbers(d)
     return abs(best[1] - best[0] - stated) <= EXACT_SLACK * stated
 
 
@@ -218,7 +206,7 @@ def limit_shares(quarter: Fraction) -> bool:
     and 1 - rho = (d + 1 + sigma^2) / (n + d + 1 + sigma^2), which falls to zero as n grows."""
     n, sigma = 5, Fraction(1, 3)
     for d in range(1, 13):
-        rho = skipv1.signal_share(d, n, sigma)
+        rho = setting.signal_share(d, n, sigma)
         best = max(skipv1.mha_explained(d, n, sigma, a) for a in range(d + 1)) / (rho * d**2)
         if best != quarter * (1 if d % 2 == 0 else 1 - Fraction(1, d**2)):
             return False

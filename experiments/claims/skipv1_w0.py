@@ -21,7 +21,7 @@ CLAIMS = (
         correction="True for d <= 2 (skipv1.w0-d2), false for every d >= 3: around W0 = c I, at all n > (d - 1) kappa "
         "(kappa <= (d - 1)/3; for d = 3 and 4 at any n) and for every large c, MHA reaches a loss below SkipV1Former's "
         "minimum, by as much as one likes.  At d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least "
-        "144.81, best found 145.05, over all ranks.  Proof: theory.skipv1_w0_heads, Theorem 4.",
+        "144.81, best found 145.05, over all ranks.  Proof: theory.skipv1.w0_heads, Theorem 4.",
         evidence=(
             Evidence(
                 "numeric",
@@ -61,7 +61,7 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-heads",
         paper=OURS,
-        place="theory.skipv1_w0_heads, Theorem 4 (c)",
+        place="theory.skipv1.w0_heads, Theorem 4 (c)",
         statement="A large d does not mend it: with H heads, half of them skip heads, the "
         "printed claim is false around W0 = c I for every d >= 6 H - 4, every n > (d^2 - 1)/(2 H) and every large c.",
         assumes=SETTING,
@@ -97,7 +97,7 @@ CLAIMS = (
     Claim(
         id="skipv1.few-products",
         paper=OURS,
-        place="theory.few_terms, Lemma 1",
+        place="theory.toy.few_terms, Lemma 1",
         statement="No sum of R products L S N is nearer to W0 than ||W0||^2 theta/(n + theta) in mean square, "
         "theta = (1 + 2/d) ||W0||^2 / (sum of its R largest squared singular values) - 1.",
         assumes="S a Wishart matrix of n N(0, I_d) vectors",
@@ -125,7 +125,7 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-enough-heads",
         paper=OURS,
-        place="theory.skipv1_w0, Theorem 1: what is true of Theorem 2 of appendix A.1 for every W0",
+        place="theory.skipv1.w0, Theorem 1: what is true of Theorem 2 of appendix A.1 for every W0",
         statement="With d a ordinary and d a skip heads (2 d^2 heads for all ranks) SkipV1Former beats MHA with any "
         "number of heads by at least rho a^2 at equal rank, and by at least rho between the optima, whatever W0.",
         assumes=SETTING,
@@ -154,7 +154,7 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-floors",
         paper=OURS,
-        place="theory.skipv1_w0, Theorem 2",
+        place="theory.skipv1.w0, Theorem 2",
         statement="The loss is at least d sigma^2 + d^2 - rho a (d - a), in SkipV1Former - rho a d, plus "
         "sum_{j>a} s_j^2 + tau_{d-a} sum_{j<=a} s_j^2; SkipV1Former with enough heads attains it if sigma = 0, a = 0 "
         "or rank W0 <= 2a, and else does not; where W0 is diagonal MHA with enough heads then approaches its own, so "
@@ -185,7 +185,7 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-small",
         paper=OURS,
-        place="theory.skipv1_w0, Theorem 3",
+        place="theory.skipv1.w0, Theorem 3",
         statement="Two heads suffice where ||W0||^2 < n (d^2 - floor(d^2/4))/(d + 1 + sigma^2): for small W0, and for "
         "every fixed W0 once n is large.",
         assumes=SETTING,
@@ -213,7 +213,7 @@ CLAIMS = (
     Claim(
         id="skipv1.w0-d2",
         paper=OURS,
-        place="theory.skipv1_w0_heads, Theorem 5, and theory.skipv1_w0_d2, Theorem 6",
+        place="theory.skipv1.w0_heads, Theorem 5, and theory.skipv1.w0_d2, Theorem 6",
         statement="At d = 2 the printed inequality is true: around every W0 that the hypothesis allows two heads are "
         "strictly better than MHA with any number of heads, by at least rho unless W0 is lopsided.",
         assumes=SETTING,

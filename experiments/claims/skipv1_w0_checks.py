@@ -11,18 +11,21 @@ import numpy as np
 from scipy.optimize import minimize
 from sympy import expand, symbols
 
-from experiments.claims.exact import exact_loss, prompt_map, random_weights
-from experiments.claims.tokens import whole
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import skipv1, skipv1_w0, skipv1_w0_d2, skipv1_w0_heads
-from theory.enough_heads import EnoughHeads
-from theory.few_terms import cyclic, quaternions, spreads, term_floor, terms_loss
-from theory.isserlis import gaussian_trace
-from theory.minimise import minimise
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.sizes import BadInput
-from theory.toy import MHA, ORDINARY, SKIP, SKIPV1
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.errors import BadInput
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.prompts import setting
+from theory.prompts.isserlis import gaussian_trace
+from theory.prompts.moments import Array, PromptMoments
+from theory.skipv1 import w0 as skipv1_w0
+from theory.skipv1 import w0_d2 as skipv1_w0_d2
+from theory.skipv1 import w0_heads as skipv1_w0_heads
+from theory.toy.enough_heads import EnoughHeads
+from theory.toy.exact import exact_loss, prompt_map, random_weights
+from theory.toy.few_terms import cyclic, quaternions, spreads, term_floor, terms_loss
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
+from theory.toy.tokens import whole
 
 SIGMA = Fraction(1, 10)
 
@@ -135,7 +138,7 @@ def skipv1_above_mha(products: int) -> bool:
     d, n, sigma, c = 4, 2, 0.1, 10.0
     loss = PopulationLoss(PromptMoments(d, n, sigma, c * np.eye(d)), SKIPV1)
     found = [minimise(loss, a, starts=8 if a == d else 1, max_iterations=400).value for a in range(d + 1)]
-    floor = d**2 * (1 - skipv1.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)
+    floor = d**2 * (1 - setting.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)
     mha = float(skipv1_w0_heads.mha_reached(d, n, sigma, c))
     return min(found) > mha and floor <= found[d] <= 1.01 * floor
 
@@ -200,7 +203,7 @@ def gap_with_enough_heads(least: Callable[[int, int], float]) -> bool:
     rng = np.random.default_rng(4)
     for d, n, sigma, size in ((2, 3, 0.5, 4.0), (3, 2, 0.1, 3.0), (3, 4, 1.5, 1.0)):
         moments = PromptMoments(d, n, sigma, size * rng.standard_normal((d, d)))
-        rho = skipv1.signal_share(d, n, sigma)
+        rho = setting.signal_share(d, n, sigma)
         for rank in range(1, d + 1):
             mha, skip = (EnoughHeads(moments, kinds).minimise(rank)[0] for kinds in ((ORDINARY,), (ORDINARY, SKIP)))
             if mha - skip < rho * least(rank, d) - EXACT_SLACK * rho:
@@ -228,8 +231,8 @@ def floor_is_met(seen_rows: Callable[[int, int], int]) -> bool:
         squares = sorted((np.linalg.svd(w0, compute_uv=False) ** 2)[:of_w0].tolist() + [0.0] * (d - of_w0))[::-1]
         found = EnoughHeads(PromptMoments(d, n, sigma, w0), (ORDINARY, SKIP)).minimise(rank, starts=6)[0]
         tau = skipv1_w0.constant_share(d, n, sigma, seen_rows(d, rank))
-        explained = skipv1.signal_share(d, n, sigma) * rank * d + (1 - tau) * sum(squares[:rank])
-        shown = skipv1.zero_loss(d, n, sigma) + sum(squares) - found
+        explained = setting.signal_share(d, n, sigma) * rank * d + (1 - tau) * sum(squares[:rank])
+        shown = setting.zero_loss(d, n, sigma) + sum(squares) - found
         slack = 1e-6 * explained  # tau_k differs from tau_0 by a hundredth and more
         if not explained - slack <= shown <= explained + ROUNDING * (shown + found):
             return False
@@ -295,7 +298,7 @@ def d2_gap(least: float) -> bool:
         squares = (np.linalg.svd(w0, compute_uv=False) ** 2).tolist()
         found = minimise(PopulationLoss(PromptMoments(2, n, sigma, w0), SKIPV1), 2, starts=8).value
         floor = min(skipv1_w0.mha_floor(2, n, sigma, squares, a) for a in range(3))
-        if found > floor - least * skipv1.signal_share(2, n, sigma):
+        if found > floor - least * setting.signal_share(2, n, sigma):
             return False
     return True
 

@@ -94,6 +94,4 @@ class Outcome:
 
 def outcomes(claim: Claim) -> tuple[Outcome, ...]:
     """Run every check of an entry on its statement and on its control."""
-    return tuple(
-        Outcome(e.what, e.kind, bool(e.holds(e.states)), not bool(e.holds(e.control))) for e in claim.evidence
-    )
+    return tuple(Outcome(e.what, e.kind, bool(e.holds(e.states)), not bool(e.holds(e.control))) for e in claim.evidence)

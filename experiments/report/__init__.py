@@ -6,9 +6,11 @@ import base64
 import os
 from pathlib import Path
 
-from experiments.protocol import by_group, judgement
-from experiments.registry import MODULES
-from experiments.runs import UserError, latest_runs, provenance, write_atomically
+from experiments import catalogue
+from experiments.experiment.execution import latest_runs
+from experiments.store.folders import UserError, write_atomically
+from experiments.store.provenance import provenance
+from experiments.verdicts.checks import by_group, judgement
 
 
 def write_report(out: Path) -> Path:
@@ -21,7 +23,7 @@ def write_report(out: Path) -> Path:
     from experiments.claims import LEDGER
     from experiments.claims.ledger import verify_all
 
-    runs = latest_runs(out, MODULES)
+    runs = latest_runs(out, catalogue.names())
     if not runs:
         raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
     path = out / "report.html"

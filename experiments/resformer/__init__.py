@@ -1,0 +1,1 @@
+"""ResFormer and SVFormer: claims and experiments."""

@@ -1,0 +1,1 @@
+"""SkipV1Former: its claims and experiments."""

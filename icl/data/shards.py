@@ -22,7 +22,7 @@ import numpy as np
 
 from icl.data.sources import describe, documents
 from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, TokenizerInfo, from_ranks, load_tokenizer, train_bpe
-from theory.sizes import BadInput, at_least
+from theory.errors import BadInput, at_least
 
 FORMAT = 1
 SPLITS = ("train", "held_out")

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from theory.sizes import BadInput
+from theory.errors import BadInput
 
 NO_PART_OF_STDLIB = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
 HEAD = 4096  # bytes of a file in which a NUL says that it is no text

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from icl.data.sources import package
-from theory.sizes import BadInput, at_least
+from theory.errors import BadInput, at_least
 
 END = "<|end|>"
 LEAST_VOCAB = 257  # the bytes and the end

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from theory.sizes import BadInput, at_least
+from theory.errors import BadInput, at_least
 
 
 class TokenArray(Protocol):

@@ -8,8 +8,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from icl.models.frame import Frame, norm
 from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, head_sizes, merged, spread
-from theory.architecture import Architecture
-from theory.plan import Plan, built
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan, built
 
 
 class Attention(nn.Module):

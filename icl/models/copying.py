@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from icl.models.frame import Frame, norm
 from icl.models.projections import Bank, Projections, head_sizes
-from icl.models.toy import assumed_copy
-from theory.architecture import Architecture
-from theory.plan import Plan
+from icl.toys.literal import assumed_copy
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan
 
 
 class AssumedCopy(nn.Module):

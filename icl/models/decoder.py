@@ -5,7 +5,7 @@
     state = depth.write(i, state, out)
 
 State and bank go in and out explicitly; no module remembers anything.  The linear-attention toy is the same loop with
-linear scores, no norms and no feed-forward (`theory.presets.toy`).
+linear scores, no norms and no feed-forward (`theory.plans.presets.toy`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from icl.models.latent import LatentAttention
 from icl.models.projections import Bank, learned_name
 from icl.models.rotary import Rotation
 from icl.models.stems import stem_of
-from theory.architecture import Architecture, misfits
-from theory.plan import Plan, learned
+from theory.plans.architecture import Architecture, misfits
+from theory.plans.plan import Plan, learned
 
 
 class Decoder(nn.Module):

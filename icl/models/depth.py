@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
-from theory.accounting import depth_sources
-from theory.architecture import Architecture
-from theory.plan import Chain, DepthAttention, DepthAverage, Plan
+from theory.plans.accounting import depth_sources
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan
 
 State = tuple[Tensor, ...]
 

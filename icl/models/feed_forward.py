@@ -7,7 +7,7 @@ from torch.nn.functional import gelu, silu
 
 from icl.models.frame import Frame, norm
 from icl.models.projections import Bank
-from theory.architecture import Architecture
+from theory.plans.architecture import Architecture
 
 
 class FeedForward(nn.Module):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
-from theory.architecture import Architecture
+from theory.plans.architecture import Architecture
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
-from theory.plan import learned
+from theory.plans.plan import learned
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder

@@ -15,9 +15,9 @@ from icl.models.attention import attend
 from icl.models.frame import Frame, norm
 from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, merged
 from icl.models.rotary import Rotation
-from theory.architecture import Architecture
-from theory.mix import Kind, Mix
-from theory.plan import Plan, built
+from theory.plans.architecture import Architecture
+from theory.plans.mix import Kind, Mix
+from theory.plans.plan import Plan, built
 
 
 class LatentProjections(Projections):

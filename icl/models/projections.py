@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
-from theory.architecture import Architecture
-from theory.mix import Kind, Learned, Mix
-from theory.plan import Plan, built, lifetimes, runs
+from theory.plans.architecture import Architecture
+from theory.plans.mix import Kind, Learned, Mix
+from theory.plans.plan import Plan, built, lifetimes, runs
 
 Bank = dict[str, Tensor]
 NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from theory.architecture import Architecture, Patches, Tokens, Vectors
+from theory.plans.architecture import Architecture, Patches, Tokens, Vectors
 
 
 class TokenStem(nn.Module):

@@ -1,7 +1,7 @@
 """How large hidden states, sublayer outputs and gradients are, by depth (Attention Residuals, training dynamics).
 
 Output 0 is the embedding, positions included, and output i that of sublayer i; read i is what sublayer i + 1 gets, and
-the last read what the last norm gets.  `theory.accounting.depth_reads` counts alike.
+the last read what the last norm gets.  `theory.plans.accounting.depth_reads` counts alike.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from icl.models.attention import Attention
 from icl.models.decoder import Decoder
 from icl.models.feed_forward import FeedForward
-from theory.accounting import depth_reads
-from theory.mix import v
-from theory.plan import DepthAttention
+from theory.plans.accounting import depth_reads
+from theory.plans.mix import v
+from theory.plans.plan import DepthAttention
 
 if TYPE_CHECKING:
     from numpy import float64

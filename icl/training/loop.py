@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from icl.models.decoder import Decoder
 from icl.training.checkpoint import Checkpoints
 from icl.training.devices import peak_flops
+from icl.training.objectives import Task
 from icl.training.optimiser import adamw
 from icl.training.recipe import Recipe
-from icl.training.tasks import Task
-from theory.accounting import flops
+from theory.plans.accounting import flops
 
 ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
 DIVERGED = 3.0  # times the first logged loss

@@ -9,7 +9,7 @@ from itertools import chain
 from numbers import Real
 from typing import Any, Literal
 
-from theory.sizes import BadInput, field_problems
+from theory.errors import BadInput, field_problems
 
 
 @dataclass(frozen=True)

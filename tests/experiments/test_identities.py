@@ -9,21 +9,21 @@ from dataclasses import replace
 import pytest
 import torch
 
-from experiments import runs
-from experiments.arms import Arm, PromptSource, TextSource
-from experiments.registry import MODULES, load
-from experiments.runs import prepare
+from experiments import catalogue
+from experiments.experiment.execution import prepare
+from experiments.store import folders as runs
+from experiments.training.arms import Arm, PromptSource, TextSource
 from icl.models.decoder import Decoder
-from icl.models.end_to_end import Copying, EndToEndSpec, EndToEndToys
-from icl.models.stacked import Gaussian, StackedToys, ToySpec
-from icl.tasks import RegressionTask
+from icl.prompts import RegressionTask
+from icl.toys.end_to_end import Copying, EndToEndSpec, EndToEndToys
+from icl.toys.stacked import Gaussian, StackedToys, ToySpec
+from icl.toys.training import TrainConfig, _recipe
 from icl.training import loop
+from icl.training.objectives import PromptTask
 from icl.training.recipe import Recipe
-from icl.training.stacked import TrainConfig, _recipe
-from icl.training.tasks import PromptTask
-from theory.architecture import Architecture, Latent, Tokens, Vectors
-from theory.names import model, resolve
-from theory.toy import MHA, SKIPV1
+from theory.plans.architecture import Architecture, Latent, Tokens, Vectors
+from theory.plans.heads import MHA, SKIPV1
+from theory.plans.names import model, resolve
 
 RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
 PROMPTS = Arm(Architecture(8, 2, 2, 16, 7, Vectors(2)), "vanilla", PromptSource(2, 3, 0.1, 64), RECIPE, seed=0)
@@ -116,11 +116,11 @@ def test_identities_of_toys():
     assert found[:16] == KEYS["end-to-end toys"]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", catalogue.names())
 def test_names_of_run_folders(name, monkeypatch, tmp_path):
     monkeypatch.setattr(runs, "source_digest", lambda: "frozen")
     monkeypatch.setattr(runs, "versions", lambda: {"python": "3"})
-    experiment = load(name)
+    experiment = catalogue.experiment(name)
     for profile in experiment.profiles:
         job = prepare(experiment, profile, None, tmp_path)
         assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[f"{name} {profile}"]

@@ -1,0 +1,1 @@
+"""Entries of the claims ledger, one file a family."""

@@ -1,0 +1,1 @@
+"""In-context regression at full size over the embedding width."""

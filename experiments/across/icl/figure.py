@@ -1,0 +1,83 @@
+"""The figure of `scale-icl`: the loss by position under theory's curves, and shares and gaps over the width."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.across.icl.verdicts import explained_shares
+from experiments.drawing import curves as icl_curves
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.verdicts.intervals import Interval, t_interval
+
+SPREAD = 0.04  # between the markers of variants at one width, in powers of two times their number
+
+
+def draw(prediction: Json, measurement: Json, gaps: Mapping[str, Mapping[str, Interval]]) -> Figure:
+    fig, (by_position, shares, differences) = style.figure(3, width=3.9)
+    variants = (BASELINE, *prediction["gap"])
+    _by_position(by_position, prediction, measurement, variants)
+    _shares(shares, prediction, measurement, variants)
+    _gaps(differences, prediction, gaps, variants[1:])
+    style.finish([by_position, shares, differences])
+    return fig
+
+
+def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
+    pairs = range(prediction["n"] + 1)
+    icl_curves.draw(axis, prediction["curves"])
+    width = prediction["widths"][-1]
+    for i, variant in enumerate(variants):
+        losses = [loss for loss in measurement["losses"][f"{variant}/{width}"] if loss]
+        if len(losses) > 1:
+            found = [t_interval(at) for at in zip(*losses, strict=True)]
+            _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], found, variant)
+    axis.set_title(f"Trained, width {width}, against theory")
+
+
+def _shares(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
+    widths = prediction["widths"]
+    for variant, look, name in ((BASELINE, style.MHA, "toy: MHA"), (variants[1], style.SKIPV1, f"toy: {variants[1]}")):
+        axis.plot(widths, [prediction["share"][variant][str(m)] for m in widths], label=name, **look)
+    for i, variant in enumerate(variants):
+        found = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
+        _markers(axis, _beside(widths, i, len(variants)), found, variant)
+    _over_width(axis, widths)
+    axis.set_ylabel("share of the signal explained")
+    axis.set_title("What is explained, with all pairs")
+
+
+def _gaps(axis: Axes, prediction: Json, gaps: Mapping[str, Mapping[str, Interval]], variants: Sequence[str]) -> None:
+    widths = prediction["widths"]
+    axis.plot(
+        widths, [prediction["gap"][variants[0]][str(m)] for m in widths], label=f"toy: {variants[0]}", **style.SKIPV1
+    )
+    axis.axhline(0, color="#1a1a1a", linestyle="--", linewidth=1, label="toy: skipv0")
+    for i, variant in enumerate((*variants, TWIN)):
+        found = [gaps[str(m)][variant] for m in widths]
+        _markers(axis, _beside(widths, i, len(variants) + 1), found, variant)
+    _over_width(axis, widths)
+    axis.set_ylabel("share of the signal won")
+    axis.set_title("Won against vanilla, paired seeds")
+
+
+def _markers(axis: Axes, x: Sequence[float], found: Sequence[Interval], variant: str) -> None:
+    look = {k: v for k, v in style.VARIANTS[variant].items() if k != "linestyle"}
+    name = "vanilla, other initial weights" if variant == TWIN else variant
+    style.bars(axis, x, found, label=f"{name}, 95 %", **look)
+
+
+def _beside(widths: Sequence[int], i: int, count: int) -> list[float]:
+    """Side by side on a logarithmic axis, so that markers do not hide one another."""
+    return [m * 2 ** (SPREAD * (2 * i - count + 1)) for m in widths]
+
+
+def _over_width(axis: Axes, widths: Sequence[int]) -> None:
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(widths, [str(m) for m in widths])
+    axis.minorticks_off()
+    axis.set_xlabel("embedding width $m$ (numbers a token)")

@@ -1,0 +1,141 @@
+"""The verdicts of `scale-icl`: what variants explain against vanilla, held against the toy, and Bayes against all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.verdicts.checks import Check, Expectation, Judgement
+from experiments.verdicts.intervals import Interval, against_baseline, t_interval
+
+CLAIM = "toy.width"
+NEGLIGIBLE = 0.05  # of the signal: a gap that is none, and the slack of one that has the toy's size
+
+
+def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
+    """By width and variant, then how gaps close from the narrowest to the widest, then that nothing beats Bayes."""
+    gaps, won = prediction["gap"], intervals(prediction, measurement)
+    widths = [str(m) for m in prediction["widths"]]
+    found: list[Judgement] = []
+    for width in widths:
+        shares = {v: t_interval(explained_shares(prediction, measurement, v, width)) for v in (BASELINE, *gaps)}
+        against = Compared(width, None, None)
+        if max(share.mean for share in shares.values()) > NEGLIGIBLE:
+            against = Compared(width, won[width][TWIN], shares[BASELINE])
+        for variant, by_width in gaps.items():
+            found += _expected(against, variant, by_width[width], won[width][variant])
+    narrow, wide = widths[0], widths[-1]
+    closing = _closing(prediction, measurement, narrow, wide)
+    for variant, by_width in gaps.items():
+        if by_width[narrow] > by_width[wide]:
+            found.append(
+                expected(
+                    f"closing/{variant}",
+                    f"gap at width {narrow} less gap at width {wide}",
+                    CLAIM,
+                    "what is won shrinks once nothing needs compression",
+                    "sign",
+                    by_width[narrow] - by_width[wide],
+                    closing[variant],
+                    closing[TWIN],
+                )
+            )
+    found += _never_below_bayes(prediction, measurement)
+    return found
+
+
+def explained_shares(prediction: Json, measurement: Json, variant: str, width: str) -> list[float]:
+    """Of every seed, the share of E ||W*||^2 that the model explains with all n pairs in its context."""
+    signal = prediction["d"] ** 2
+    losses = measurement["losses"][f"{variant}/{width}"]
+    return [(prediction["zero_loss"] - loss[-1]) / signal if loss else float("nan") for loss in losses]
+
+
+def intervals(prediction: Json, measurement: Json) -> dict[str, dict[str, Interval]]:
+    """By width and variant: the paired difference to vanilla, family-wise over the variants."""
+    arms = (*prediction["gap"], TWIN)
+    return {
+        str(m): against_baseline(
+            explained_shares(prediction, measurement, BASELINE, str(m)),
+            {v: explained_shares(prediction, measurement, v, str(m)) for v in arms},
+        )
+        for m in prediction["widths"]
+    }
+
+
+def _closing(prediction: Json, measurement: Json, narrow: str, wide: str) -> dict[str, Interval]:
+    """How much a variant's paired difference to vanilla shrinks from the narrow to the wide embedding."""
+
+    def change(variant: str) -> list[float]:
+        both = (explained_shares(prediction, measurement, variant, width) for width in (narrow, wide))
+        return [a - b for a, b in zip(*both, strict=True)]
+
+    return against_baseline(change(BASELINE), {v: change(v) for v in (*prediction["gap"], TWIN)})
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What an effect at one width is held against: vanilla's twin, and vanilla; None where no model has learned."""
+
+    width: str
+    twin: Interval | None
+    vanilla: Interval | None
+
+
+def _expected(against: Compared, variant: str, gap: float, measured: Interval) -> list[Judgement]:
+    width = against.width
+    name, where = f"{variant}/{width}", f"{variant} against vanilla, width {width}"
+    if gap == 0:
+        # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
+        control = (_pair(against.vanilla),) if against.vanilla else ()
+        statement = f"at width {width} {variant} explains what vanilla explains"
+        same = Expectation(
+            f"none/{name}", where, CLAIM, statement, "none", 0.0, *_numbers(measured), control, NEGLIGIBLE
+        )
+        return [same]
+    statement = f"at width {width} {variant} explains more than vanilla"
+    effect = expected(f"sign/{name}", where, CLAIM, statement, "sign", gap, measured, against.twin)
+    statement = f"at width {width} {variant} explains {gap:.2f} of the signal more than vanilla"
+    size = replace(
+        effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
+    )
+    return [effect, size]
+
+
+def _pair(interval: Interval) -> tuple[float, float]:
+    return interval.mean, interval.half_width
+
+
+def _numbers(interval: Interval) -> tuple[float, float, float]:
+    return interval.mean, interval.stderr, interval.half_width
+
+
+def _never_below_bayes(prediction: Json, measurement: Json) -> list[Judgement]:
+    """No model may predict better than the posterior mean does: that would be a leak.
+
+    A mean over seeds, on prompts they share, so the error is that of the prompts.
+    """
+    last, most = prediction["curves"]["Bayes ridge"][-1], prediction["zero_loss"]
+    found: list[Judgement] = []
+    for key, losses in measurement["losses"].items():
+        trained = [loss[-1] for loss in losses if loss]
+        if not trained:
+            continue
+        stderr = max(errors[-1] for errors in measurement["stderr"][key] if errors)
+        found.append(
+            Check(
+                id=f"bayes/{key}",
+                group="no model is better than Bayes",
+                claim=CLAIM,
+                statement="the loss with all pairs is not below the posterior mean's",
+                predicted=last,
+                measured=sum(trained) / len(trained),
+                stderr=stderr,
+                tolerance=4 * stderr,
+                controls=(2 * most,),
+                above=1e6 * most,
+            )
+        )
+    return found

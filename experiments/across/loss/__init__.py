@@ -1,0 +1,1 @@
+"""Language-model losses of many variants on paired seeds."""

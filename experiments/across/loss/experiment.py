@@ -1,0 +1,262 @@
+"""Language modelling: the variants' losses against vanilla's on paired seeds, beside what the papers and the toy say.
+
+The papers train for billions of tokens, and the toy knows no text.  What carries over to the size of a profile is a
+sign, and sometimes a size; both are written down before anything is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from experiments.across.printed import report
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.training.arms import Arm
+from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds, tuned
+from experiments.verdicts.checks import Judgement
+from experiments.verdicts.intervals import Interval, against_baseline
+from icl.training.recipe import Recipe
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.presets import PRESETS, llama
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+CLAIM = "toy.value-maps"
+TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is the same at all others
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a paper says of the final loss against vanilla's: better (-1), worse (1) or nothing beyond chance; in nats,
+    where it gives numbers, at the size that it gives them for."""
+
+    sign: int | None
+    nats: float | None
+    place: str
+
+
+def _said(variant: str, place: str, size: str) -> Said:
+    """From the one comparison with vanilla in `paper_losses` whose place and size begin so."""
+    r = report(variant, place, size)
+    where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size)))
+    return Said(r.sign if r.differs else None, r.nats, where)
+
+
+PAPERS = {
+    "resformer": _said("resformer", "appendix A.6", "82M"),
+    "skipv1": _said("skipv1", "section 6.2", "LLaMA-60M"),
+    "svformer": _said("svformer", "section 4.6", ""),
+    "skipv0": _said("skipv0", "section 6.5", ""),
+    "attnres": _said("attnres", "paper, ablation", "436M"),
+    "attnres-block": _said("attnres-block", "paper, ablation", "436M"),
+    "denseformer": _said("denseformer", "paper, ablation", "436M"),
+    "cla-v": _said("cla-v", "section 3.5", ""),
+    "yoco-v": Said(None, None, "SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """variants: by the name of the paper's variant, the plan that stands for it at this depth."""
+
+    architecture: Architecture
+    variants: Mapping[str, str]
+    data: str
+    vocab: int
+    recipe: Recipe
+    tuning: Tuning
+    held_out_windows: int
+
+
+def _variants(*names: str, block: str = "attnres-block") -> dict[str, str]:
+    return {name: block if name == "attnres-block" else name for name in names}
+
+
+_ALL = ("vanilla", *PAPERS)
+_TINY = llama(16, 2, 2, 32, 512, 32)
+_SMALL = llama(64, 4, 4, 176, 2048, 128)
+_BLOCKS = "attnres-block:blocks=4"  # of two sublayers, at four layers
+_CPU = Recipe(steps=400, batch=16, learning_rate=4e-3, log_every=20)
+_GPU = Recipe(
+    steps=600,
+    batch=64,
+    learning_rate=2e-3,
+    clip=0.0,
+    precision="bf16",
+    compile=True,
+    log_every=20,
+    evaluate_every=200,
+)
+PROFILES = {
+    "smoke": Profile(
+        Config(
+            _TINY,
+            _variants("vanilla", "resformer"),
+            "stdlib",
+            512,
+            replace(_CPU, steps=20, batch=8, log_every=10),
+            Tuning(),
+            16,
+        ),
+        2,
+        40,
+        "nothing: it only shows that everything runs",
+    ),
+    "cpu": Profile(
+        Config(_SMALL, _variants(*_ALL, block=_BLOCKS), "stdlib", 2048, _CPU, Tuning((2e-3, 4e-3, 8e-3)), 128),
+        3,
+        900,
+        "about 0.03 nats a token, in small and briefly trained models",
+    ),
+    "gpu": Profile(
+        Config(
+            PRESETS["llama-60m"].architecture,
+            _variants(*_ALL),
+            "stdlib",
+            16_384,
+            _GPU,
+            Tuning((1e-3, 2e-3, 4e-3), 0.2),
+            256,
+        ),
+        3,
+        5400,
+        "about 0.01 nats a token",
+        grows=True,
+        device="cuda",
+    ),
+    "gpu-tiny": Profile(
+        Config(
+            _TINY,
+            _variants("vanilla", "attnres"),
+            "stdlib",
+            512,
+            replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10, evaluate_every=10),
+            Tuning((1e-3, 4e-3), 0.5),
+            16,
+        ),
+        2,
+        150,
+        "nothing: it takes the gpu profile's path with tiny models",
+        grows=True,
+    ),
+}
+
+
+class ScaleLoss:
+    name = "scale-loss"
+    title = "Language modelling: losses against vanilla on paired seeds, beside the papers' and the toy's order"
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = (CLAIM,)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        compared = [name for name in config.variants if name != BASELINE]
+        return {
+            "assumes": "of the papers: that a sign found at 60M to 436M parameters and over 1B tokens holds here; of "
+            "the toy: all that it assumes, and that a better in-context learner is a better language model",
+            "source": "the papers, as named; theory.toy.value_maps at two layers",
+            "statistic": "held-out loss in nats a token at the last step; its mean paired difference to vanilla",
+            "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
+            "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
+            "tuning": f"per variant from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed"
+            if config.tuning.grid
+            else "not tuned: one learning rate for all variants",
+            "papers": {name: asdict(PAPERS[name]) for name in compared},
+            "toy": {name: _toy_sign(name) for name in compared},
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        from experiments.training.text import text
+
+        read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
+        architecture = replace(config.architecture, stem=Tokens(read.vocab))
+
+        def arm(name: str, seed: int) -> Arm:
+            plan = config.variants[BASELINE if name == TWIN else name]
+            return Arm(architecture, plan, read.source, config.recipe, seed, twin=name == TWIN)
+
+        rates, tuning = tuned({name: arm(name, 0) for name in config.variants}, config.tuning, run, self.name)
+
+        def round_(seed: int) -> dict[str, Arm]:
+            arms = {name: arm(name, seed) for name in (*config.variants, TWIN)}
+            rate = {**rates, TWIN: rates[BASELINE]}
+            return {n: replace(a, recipe=replace(a.recipe, learning_rate=rate[n])) for n, a in arms.items()}
+
+        found = rounds(round_, seeds, run, self.name)
+        names = (*config.variants, TWIN)
+        records = [record for r in found for record in r.values()]
+        return {
+            "seeds": len(found),
+            "tuning": tuning,
+            "parameters": {name: found[0][name]["parameters"] for name in names},
+            "loss": {name: [r[name]["loss"] for r in found] for name in names},
+            "curves": {name: [r[name]["curve"] for r in found] for name in names},
+            "speed": {name: [r[name]["tokens_per_second"] for r in found] for name in names},
+            "diverged": [record["diverged"] for record in records if record["diverged"]],
+            "text": read.name,
+            "provenance": of_runs(records),
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        intervals = differences(prediction, measurement)
+        found: list[Judgement] = []
+
+        def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
+            words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
+            rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
+            group = f"{name}: {words}"
+            found.append(
+                expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
+            )
+
+        for name, said in prediction["papers"].items():
+            sign, nats = said["sign"], said["nats"]
+            if sign is not None:
+                better = "better" if sign < 0 else "worse"
+                expect("paper", name, f"{name} ends {better} than vanilla ({said['place']})", nats or float(sign))
+            if sign is not None and nats is not None:
+                expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({said['place']})", nats)
+            if toy := prediction["toy"][name]:
+                expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
+        return found
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.across.loss.figure import draw
+
+        return draw(prediction, measurement, differences(prediction, measurement))
+
+
+def _toy_sign(name: str) -> int | None:
+    """-1 where the toy at two layers has a lower loss than MHA's, 0: the same, 1: a higher one; None: not covered."""
+    from theory.errors import BadInput
+    from theory.plans.names import resolve
+    from theory.plans.plan import Shape
+    from theory.toy.width import explained
+
+    d, n, sigma = TOY
+    baseline = explained(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
+    try:
+        found = explained(resolve(name, Shape(2, 2)), d, n, sigma, d)
+    except BadInput:
+        return None
+    if found is None or baseline is None:
+        return None
+    return (found < baseline) - (found > baseline)
+
+
+def differences(prediction: Json, measurement: Json) -> dict[str, Interval]:
+    """Every variant's paired difference to vanilla in held-out loss, family-wise over the variants and the twin."""
+    losses = {
+        name: [float("nan") if loss is None else loss for loss in by_seed]
+        for name, by_seed in measurement["loss"].items()
+    }
+    arms = (*prediction["papers"], TWIN)
+    return against_baseline(losses[BASELINE], {name: losses[name] for name in arms})
+
+
+EXPERIMENT: Experiment = ScaleLoss()

@@ -1,0 +1,78 @@
+"""The figure of `scale-loss`: loss curves relative to vanilla's, and final differences beside what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.verdicts.intervals import Interval
+
+WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}
+
+
+def draw(prediction: Json, measurement: Json, differences: Mapping[str, Interval]) -> Figure:
+    fig, (curves, final) = style.figure(2, width=5.2, height=4.6)
+    _curves(curves, measurement)
+    _final(final, prediction, differences)
+    for name, axis in zip("ab", (curves, final), strict=True):
+        axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
+    curves.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+    final.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    return fig
+
+
+def _curves(axis: Axes, measurement: Json) -> None:
+    """Means over seeds of training losses on equal batches, less vanilla's."""
+    baseline = _mean_curve(measurement["curves"][BASELINE])
+    axis.axhline(0, color="#1a1a1a", linewidth=1, linestyle="--", label=BASELINE)
+    for name, by_seed in measurement["curves"].items():
+        if name == BASELINE:
+            continue
+        curve = _mean_curve(by_seed)
+        steps = [step for step in curve if step in baseline]
+        look = {**style.VARIANTS[name], "markevery": max(1, len(steps) // 6), "markerfacecolor": "white"}
+        label = "vanilla, other initial weights" if name == TWIN else name
+        axis.plot(steps, [curve[s] - baseline[s] for s in steps], label=label, linewidth=1.2, **look)
+    axis.set_xlabel("optimiser steps")
+    axis.set_ylabel("training loss less vanilla's (nats a token)")
+    axis.set_title("Relative loss curves, mean over paired seeds")
+
+
+def _mean_curve(by_seed: list[list[list[float]]]) -> dict[int, float]:
+    """Over the steps that all seeds have reached."""
+    curves = [{int(step): loss for step, loss in curve} for curve in by_seed]
+    return {step: sum(c[step] for c in curves) / len(curves) for step in curves[0] if all(step in c for c in curves)}
+
+
+def _final(axis: Axes, prediction: Json, differences: Mapping[str, Interval]) -> None:
+    names = [*prediction["papers"], TWIN]
+    places = list(range(len(names), 0, -1))
+    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
+    axis.errorbar(
+        [differences[name].mean for name in names],
+        places,
+        xerr=[differences[name].half_width for name in names],
+        fmt="o",
+        color="#2f7fb8",
+        markerfacecolor="white",
+        label="measured, 95 % for all at once",
+    )
+    papers = zip(prediction["papers"].values(), places[:-1], strict=True)
+    said = [(paper["nats"], place) for paper, place in papers if paper["nats"] is not None]
+    if said:
+        axis.plot(*zip(*said, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at its size")
+    axis.set_yticks(places, [_label(prediction, name) for name in names])
+    axis.set_xlabel("held-out loss less vanilla's (nats a token)")
+    axis.set_title("At the end, beside what was predicted")
+
+
+def _label(prediction: Json, name: str) -> str:
+    if name == TWIN:
+        return "vanilla, other\ninitial weights"
+    paper, toy = prediction["papers"][name]["sign"], prediction["toy"][name]
+    return f"{name}\npaper: {WORDS[paper]}, toy: {WORDS[toy]}"

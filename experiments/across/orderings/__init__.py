@@ -1,0 +1,1 @@
+"""The papers' orders of variants against the toy's."""

@@ -1,0 +1,219 @@
+"""The two-layer toy's optimum for every value map, against exact minimisation, and its order beside the papers'.
+
+Seed claims: the orderings of variants in ResFormer, sections 3.5 and 4.2 to 4.8, and SkipV1Former, section 6 and
+appendices B and C.  The toy is that of SkipV1Former's appendix A, which explains the gain of SkipV1Former; here it is
+asked for every other variant that it can speak of (`theory.toy.value_maps`, `theory.toy.raw_keys`), before it is held
+against what the papers print of full-size models (`experiments.across.printed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from experiments.across.printed import ACCURACIES, reported
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.toys.checks import ALTERED
+from experiments.toys.runs import Point, Size, minimise_all
+from experiments.verdicts.checks import Judgement
+from theory.errors import BadInput
+from theory.plans.heads import ORDINARY, SKIP, Heads, shares, toy_heads
+from theory.plans.names import resolve
+from theory.plans.plan import Plan, Shape
+from theory.plans.variants import VARIANTS
+from theory.prompts.setting import signal_share, zero_loss
+from theory.toy.value_maps import closed_form, explained_bounds, needs_free_weights
+from theory.toy.width import most_explained
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS = "toy.value-maps", "toy.raw-keys", "toy.head-ratio", "toy.orderings"
+PAPERS_WIDTH, PAPERS_HEADS = 768, 12  # LLaMA-130M and GPT2-125M; the order is the same at every width of the papers
+TIE = 0.01  # of the signal: a smaller difference between two toys is none
+NAMES = tuple(dict.fromkeys([*VARIANTS, *(name for r in reported() for name in (r.variant, r.against))]))
+
+
+@dataclass(frozen=True)
+class Config:
+    """every_rank: sizes at which every toy is minimised at every rank; shown: the figure's, at d/2 and d only.
+
+    heads: of every plan; mixed: of the mixtures of ordinary and skip heads, minimised at `mixed_size`.  A seed stands
+    for one block of `starts` descents, of which the lowest counts.
+    """
+
+    every_rank: tuple[Size, ...]
+    shown: Size
+    mixed_size: Size
+    starts: int
+    shown_starts: int
+    heads: int = 2
+    mixed: int = 4
+
+
+_DETECTS = f"{ALTERED:.0%} of the explained signal; of a paper's loss, what three paired seeds tell from chance"
+_SHORT, _LONG, _NOISY = Size(3, 4, 0.3), Size(3, 24, 0.0), Size(3, 8, 1.0)
+PROFILES = {
+    "smoke": Profile(Config((Size(2, 6, 0.3),), Size(2, 6, 0.3), Size(2, 6, 0.3), 4, 4), 2, 20, _DETECTS),
+    "cpu": Profile(Config((_SHORT, _LONG, _NOISY), Size(4, 16, 0.3), _SHORT, 6, 20), 2, 160, _DETECTS),
+    "full": Profile(
+        Config((Size(2, 6, 0.3), _SHORT, _LONG, _NOISY), Size(4, 16, 0.3), Size(4, 16, 0.3), 12, 60), 4, 1500, _DETECTS
+    ),
+}
+
+
+def plans(heads: int) -> dict[str, Plan]:
+    """The named variants that the toy covers, at two layers of so many heads."""
+    found = {}
+    for name in NAMES:
+        try:
+            plan = resolve(name, Shape(2, heads))
+            toy_heads(plan)
+        except BadInput:
+            continue
+        found[name] = plan
+    return found
+
+
+def toys(heads: int) -> tuple[dict[str, Heads], dict[str, str]]:
+    """The toys that differ, each by the first variant that it stands for, and the toy of every variant."""
+    distinct: dict[tuple[object, ...], str] = {}
+    made: dict[str, Heads] = {}
+    toy_of: dict[str, str] = {}
+    for name, plan in plans(heads).items():
+        reduced = tuple(sorted(toy_heads(plan), key=lambda h: (str(h.key), h.raw, h.key_raw)))
+        signature = (
+            tuple((h.copied, h.raw, h.key_copied, h.key_raw) for h in reduced),
+            *(tuple(shares(reduced, label)[1]) for label in ("readout", "key")),
+        )
+        toy_of[name] = distinct.setdefault(signature, name)
+        made.setdefault(toy_of[name], reduced)
+    return made, toy_of
+
+
+def mixtures(heads: int) -> dict[str, Heads]:
+    """From ordinary heads alone to skip heads alone."""
+    return {f"{h} of {heads} skip": (ORDINARY,) * (heads - h) + (SKIP,) * h for h in range(heads + 1)}
+
+
+class ToyOrderings:
+    name = "toy-orderings"
+    title = "The toy's optimum for every value map, and its order beside the papers'"
+    kind: Kind = "theory"
+    claims: tuple[str, ...] = (VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        made, toy_of = toys(config.heads)
+        shown = config.shown
+        return {
+            "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K and W; that whoever explains "
+            "more in context is the better language model",
+            "source": "theory.toy.value_maps, theory.toy.raw_keys, theory.toy.width",
+            "rule": "the papers' loss of the variant less that of the other lies, with its interval, on the side of "
+            "zero on which the toy's does; toys that differ by less than a hundredth of the signal are a tie, which "
+            "decides nothing",
+            "shown": asdict(shown) | {"key": shown.key, "heads": config.heads},
+            "toy_of": toy_of,
+            "variants": {name: _of_variant(plan, config) for name, plan in plans(config.heads).items()},
+            "exact": {p.key: _of_point(p, made[p.toy]) for p in _points(config, made)},
+            "mixtures": {p.key: _of_point(p, m, HEAD_RATIO) for p, m in _mixed_points(config)},
+            "order": {
+                "width": PAPERS_WIDTH,
+                "heads": PAPERS_HEADS,
+                "tie": TIE,
+                "shares": {name: _share(toy_heads(plan)) for name, plan in plans(PAPERS_HEADS).items()},
+            },
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        made = toys(config.heads)[0]
+        every, shown = _points(config, made), _shown_points(config, made)
+        rest = [p for p in every if p not in shown]
+        mixed = mixtures(config.mixed)
+        return {
+            "exact": minimise_all(shown, config.shown_starts * seeds, run, made)
+            | minimise_all(rest, config.starts * seeds, run, made),
+            "mixtures": minimise_all([p for p, _ in _mixed_points(config)], config.starts * seeds, run, mixed),
+            "papers": [asdict(r) for r in reported()],
+            "accuracies": {name: list(values) for name, values in ACCURACIES.items()},
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        from experiments.across.orderings.verdicts import exact_checks, expectations, order_expectations
+
+        return [
+            *exact_checks(prediction, measurement),
+            *expectations(prediction, measurement),
+            *order_expectations(prediction, measurement),
+        ]
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.across.orderings.figure import draw
+
+        return draw(prediction, measurement)
+
+
+def _points(config: Config, made: Iterable[str]) -> list[Point]:
+    every = [Point(size, toy, rank) for size in config.every_rank for toy in made for rank in range(size.d + 1)]
+    return list(dict.fromkeys([*_shown_points(config, made), *every]))
+
+
+def _shown_points(config: Config, made: Iterable[str]) -> list[Point]:
+    """At d/2 and d, where the closed forms of all but large numbers of raw keys are largest."""
+    d = config.shown.d
+    return [Point(config.shown, toy, rank) for toy in made for rank in sorted({d // 2, d})]
+
+
+def _mixed_points(config: Config) -> list[tuple[Point, Heads]]:
+    size = config.mixed_size
+    mixed = mixtures(config.mixed).items()
+    return [(Point(size, name, rank), heads) for name, heads in mixed for rank in range(1, size.d + 1)]
+
+
+def _of_point(point: Point, heads: Heads, claim: str | None = None) -> Json:
+    """What the theorems leave possible, in entries of W*, with what one is worth."""
+    least, most = explained_bounds(heads, point.size.d, point.rank)
+    task = (point.size.d, point.size.n, point.size.sigma)
+    return {
+        "toy": point.toy,
+        "size": point.size.key,
+        "rank": point.rank,
+        "least": least,
+        "most": most,
+        "rho": signal_share(*task),
+        "zero_loss": zero_loss(*task),
+        "claim": claim or (RAW_KEYS if needs_free_weights(heads) else VALUE_MAPS),
+    }
+
+
+def _of_variant(plan: Plan, config: Config) -> Json:
+    """Entries of W* at the figure's size: at every rank (least, most), and at the best one, at three widths.
+
+    beside: whether there are terms beside the attention, which are proved to change nothing and are not minimised over.
+    """
+    size, heads = config.shown, toy_heads(plan)
+    ranks = [explained_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
+    best = max(range(size.d + 1), key=lambda rank: ranks[rank])
+    found = closed_form(plan, size.d, size.n, size.sigma, best)
+    widths = {"d": size.d, "3d/2": size.d + size.d // 2, "2d": 2 * size.d}
+    return {
+        "ranks": ranks,
+        "best_rank": best,
+        "best": ranks[best][1],
+        "attained": None if found is None else found.attained,
+        "widths": {name: most_explained(heads, size.d, width) for name, width in widths.items()},
+        "beside": any(head.beside.terms for head in plan.table[1]),
+    }
+
+
+def _share(heads: Heads) -> float | None:
+    entries = most_explained(heads, PAPERS_WIDTH, PAPERS_WIDTH)
+    return None if entries is None else entries / PAPERS_WIDTH**2
+
+
+EXPERIMENT: Experiment = ToyOrderings()

@@ -1,0 +1,1 @@
+"""Magnitudes and gradients by depth of trained decoders."""

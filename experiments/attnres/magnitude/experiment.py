@@ -1,0 +1,262 @@
+"""How large hidden states and gradients get with depth: PreNorm against Attention Residuals, Full and Block.
+
+Theory (`theory.attnres.bounds`): what a sublayer puts out is bounded by its weights, so what Full AttnRes reads is
+bounded whatever the depth, what Block reads by its blocks' length, and what PreNorm reads by the sum over all
+sublayers.  These are bounds; that trained networks behave so, and that gradients get more uniform, is the paper's
+observation, tested here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.training.arms import Arm
+from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
+from experiments.verdicts.checks import Check, Judgement
+from experiments.verdicts.intervals import Interval, against_baseline
+from icl.training.recipe import Recipe
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.presets import llama
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+CLAIM = "attnres.bounded"
+RULES = (BASELINE, "attnres", "attnres-block")
+STAGES = ("start", "end")
+EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth of the mean square of what they divide
+ROUNDING = 1e-5  # float32 sums of some hundred terms
+
+
+@dataclass(frozen=True)
+class Config:
+    """depths: layers, each two sublayers; the architecture's own number is replaced."""
+
+    architecture: Architecture
+    depths: tuple[int, ...]
+    data: str
+    vocab: int
+    recipe: Recipe
+    held_out_windows: int = 8
+
+
+_SMALL = llama(32, 2, 12, 64, 512, 32)
+_TINY = llama(16, 2, 2, 32, 512, 16)
+_CPU = Recipe(steps=100, batch=8, learning_rate=4e-3, log_every=10)
+# Not compiled: unrolled, Full AttnRes at 48 layers has thousands of terms.  In fp32: uncompiled, bf16 sources would be
+# copied to fp32 for each of them.
+_GPU = Recipe(steps=400, batch=16, learning_rate=1e-3, log_every=10)
+PROFILES = {
+    "smoke": Profile(
+        Config(_TINY, (2, 4), "stdlib", 512, replace(_CPU, steps=10)),
+        2,
+        40,
+        "a violated bound; nothing about trained networks",
+    ),
+    "cpu": Profile(
+        Config(_SMALL, (12, 24, 48), "stdlib", 512, _CPU),
+        3,
+        300,
+        "a violated bound, and a tenth of the growth, in narrow and briefly trained networks",
+    ),
+    "gpu": Profile(
+        Config(llama(512, 8, 12, 1376, 16_384, 512), (12, 24, 48), "stdlib", 16_384, _GPU),
+        3,
+        5400,
+        "a violated bound, and a tenth of the growth",
+        grows=True,
+        device="cuda",
+        on_gpu=2,
+    ),
+    "gpu-tiny": Profile(
+        Config(
+            _TINY, (1,), "stdlib", 512, replace(_GPU, steps=20, batch=8, accumulate=2, precision="bf16", compile=True)
+        ),
+        2,
+        150,
+        "nothing: it takes the gpu profile's path with tiny models",
+        grows=True,
+    ),
+}
+
+
+class ScaleMagnitude:
+    name = "scale-magnitude"
+    title = "Hidden states and gradients by depth: PreNorm against Attention Residuals"
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = (CLAIM,)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        from theory.attnres.bounds import start_scale
+        from theory.plans.names import resolve
+
+        def scale(rule: str, depth: int) -> list[float]:
+            architecture = _deep(config.architecture, depth)
+            return start_scale(architecture, resolve(rule, architecture.shape))
+
+        return {
+            "assumes": "norms before every sublayer, softmax attention over a layer's own values, no biases",
+            "source": "theory.attnres.bounds; Attention Residuals, summary: bounded magnitudes, more uniform gradients",
+            "statistic": "growth: log of the last read's rms norm over the first's; unevenness: standard deviation of "
+            "the log gradient norm of layers; both after training, as paired differences to PreNorm",
+            "rule": "bounds and identities must hold; an effect: the family-wise 95 % interval excludes zero on the "
+            "predicted side, and that of PreNorm against a twin with other initial weights does not",
+            "tuning": "not tuned: one learning rate for all arms",
+            "depths": list(config.depths),
+            "start_scale": {rule: {str(n): scale(rule, n) for n in config.depths} for rule in RULES},
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        from experiments.training.text import text
+
+        read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
+        stem = Tokens(read.vocab)
+        # The longest first, so that none is left to run alone at the end.
+        arms = [(rule, depth) for depth in reversed(config.depths) for rule in (*reversed(RULES), TWIN)]
+
+        def arm(rule: str, depth: int, seed: int) -> Arm:
+            architecture = replace(_deep(config.architecture, depth), stem=stem)
+            plan = BASELINE if rule == TWIN else rule
+            return Arm(architecture, plan, read.source, config.recipe, seed, twin=rule == TWIN, probe=True)
+
+        found = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
+        records = [record for r in found for record in r.values()]
+        return {
+            "seeds": len(found),
+            "magnitudes": {f"{rule}/{n}": [r[rule, n]["magnitudes"] for r in found] for rule, n in arms},
+            "loss": {f"{rule}/{n}": [r[rule, n]["loss"] for r in found] for rule, n in arms},
+            "d_model": config.architecture.d_model,
+            "diverged": [record["diverged"] for record in records if record["diverged"]],
+            "text": read.name,
+            "provenance": of_runs(records),
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        found: list[Judgement] = []
+        for depth in prediction["depths"]:
+            trained = [rule for rule in RULES if of_seeds(measurement, rule, depth, "end")]
+            for rule in trained:
+                found += _bounded(measurement, rule, depth)
+            for rule in trained[1:] if BASELINE in trained else ():
+                found.append(_convex(measurement, rule, depth))
+                found.append(_same_at_start(prediction, measurement, rule, depth))
+            for what, of, words in (
+                ("growth", growth, "grows less from the first read to the last"),
+                ("gradients", unevenness, "has more even gradients over layers"),
+            ):
+                intervals = _differences(measurement, depth, of)
+                for rule in RULES[1:]:
+                    group = f"{what}: {rule} less PreNorm, trained"
+                    statement = f"at {depth} layers {rule} {words} than PreNorm"
+                    name = f"{what}/{rule}/{depth}"
+                    found.append(
+                        expected(name, group, CLAIM, statement, "sign", -1.0, intervals[rule], intervals[TWIN])
+                    )
+        return found
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.attnres.magnitude.figure import draw
+
+        return draw(prediction, measurement)
+
+
+def _deep(architecture: Architecture, depth: int) -> Architecture:
+    return replace(architecture, n_layers=depth)
+
+
+def of_seeds(measurement: Json, rule: str, depth: int, stage: str) -> list[Json]:
+    """What was probed, of the seeds whose training did not diverge."""
+    return [both[stage] for both in measurement["magnitudes"][f"{rule}/{depth}"] if both["end"]]
+
+
+def growth(probed: Json) -> float:
+    return math.log(probed["read_rms"][-1] / probed["read_rms"][0])
+
+
+def unevenness(probed: Json) -> float:
+    logs = [math.log(norm) for norm in probed["layer_gradient"]]
+    mean = sum(logs) / len(logs)
+    return math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
+
+
+def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> dict[str, Interval]:
+    probed = {rule: [both["end"] for both in measurement["magnitudes"][f"{rule}/{depth}"]] for rule in (*RULES, TWIN)}
+    values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
+    return against_baseline(values.pop(BASELINE), values)
+
+
+def _bounded(measurement: Json, rule: str, depth: int) -> list[Judgement]:
+    """No token's norm at any read but the first, which is the embedding, exceeds the bound of its weights."""
+    found: list[Judgement] = []
+    for stage in STAGES:
+        shares = [
+            max(norm / bound for norm, bound in zip(p["read_max"][1:], p["bounds"][1:], strict=True))
+            for p in of_seeds(measurement, rule, depth, stage)
+        ]
+        found.append(
+            Check(
+                id=f"bound/{rule}/{depth}/{stage}",
+                group=f"{rule}: largest norm over its bound, {'at the start' if stage == 'start' else 'trained'}",
+                claim=CLAIM,
+                statement=f"at {depth} layers no hidden state of {rule} is larger than its weights allow",
+                predicted=1.0,
+                measured=max(shares),
+                stderr=0.0,
+                tolerance=1.0,
+                # A bound that takes a normed vector's length for 1 and not sqrt(d) is too low.
+                controls=(measurement["d_model"] ** -0.5,),
+                above=ROUNDING,
+            )
+        )
+    return found
+
+
+def _convex(measurement: Json, rule: str, depth: int) -> Check:
+    """What depth attention reads is never larger than its largest source; what PreNorm reads is."""
+
+    def largest(which: str) -> float:
+        return max(max(p["ratio"]) for p in of_seeds(measurement, which, depth, "end"))
+
+    return Check(
+        id=f"convex/{rule}/{depth}",
+        group=f"{rule}: what is read over its largest source, trained",
+        claim=CLAIM,
+        statement=f"at {depth} layers no read of {rule} is larger than its largest source",
+        predicted=1.0,
+        measured=largest(rule),
+        stderr=0.0,
+        tolerance=1.0,
+        controls=(largest(BASELINE),),
+        above=ROUNDING,
+    )
+
+
+def _same_at_start(prediction: Json, measurement: Json, rule: str, depth: int) -> Check:
+    """With zero queries every read is PreNorm's over a count, up to eps."""
+    scale = prediction["start_scale"][rule][str(depth)]
+    both = (measurement["magnitudes"][f"{which}/{depth}"] for which in (rule, BASELINE))
+    pairs = ((p["start"], q["start"]) for p, q in zip(*both, strict=True))
+    ratios = [[a / (s * b) for a, b, s in zip(p["read_rms"], q["read_rms"], scale, strict=True)] for p, q in pairs]
+    farthest = max((r for by_read in ratios for r in by_read), key=lambda r: abs(math.log(r)))
+    return Check(
+        id=f"start/{rule}/{depth}",
+        group=f"{rule}: what is read at the start over PreNorm's by the count of sources",
+        claim=CLAIM,
+        statement=f"at {depth} layers {rule} starts as PreNorm, divided by the number of its sources",
+        predicted=1.0,
+        measured=farthest,
+        stderr=0.0,
+        tolerance=EPS_SLACK,
+        controls=(farthest / scale[-1],),
+    )
+
+
+EXPERIMENT: Experiment = ScaleMagnitude()

@@ -1,0 +1,113 @@
+"""The figure of `scale-magnitude`: norms by depth at the start and trained, under their bounds; growth; gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.attnres.magnitude.experiment import RULES, of_seeds
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from experiments.verdicts.intervals import Interval, t_interval
+
+NAMES = {"vanilla": "PreNorm", "attnres": "AttnRes Full", "attnres-block": "AttnRes Block"}
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(2, 2, width=4.4, height=4.0)
+    depths = prediction["depths"]
+    for axis, stage, title in ((axes[0], "start", "At the start"), (axes[1], "end", "Trained")):
+        _norms(axis, measurement, depths[-1], stage)
+        axis.set_title(f"{title}, {depths[-1]} layers")
+    _at_start(axes[0], prediction, measurement, depths[-1])
+    _over_depths(axes[2], measurement, depths)
+    _gradients(axes[3], measurement, depths[-1])
+    style.finish(axes)
+    return fig
+
+
+def _trained(measurement: Json, depth: int) -> list[str]:
+    """The rules of which enough seeds did not diverge for an interval."""
+    return [rule for rule in RULES if len(of_seeds(measurement, rule, depth, "end")) > 1]
+
+
+def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
+    for rule in _trained(measurement, depth):
+        probed = of_seeds(measurement, rule, depth, stage)
+        found = _band([p["read_rms"] for p in probed])
+        _line(axis, range(1, len(found) + 1), found, rule, NAMES[rule])
+        if stage == "end":
+            bounds = [max(at) for at in zip(*(p["bounds"] for p in probed), strict=True)]
+            look = style.VARIANTS[rule]
+            axis.plot(
+                range(1, len(bounds) + 1), bounds, color=look["color"], linestyle=look["linestyle"], linewidth=0.7
+            )
+    axis.set_yscale("log")
+    axis.set_xlabel("read (a sublayer's input; the last one feeds the head)")
+    axis.set_ylabel("rms norm" + ("; thin: bounds from the weights" if stage == "end" else " over tokens"))
+
+
+def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> None:
+    """PreNorm's norms over the number of sources, which is what depth attention starts from."""
+    if BASELINE not in _trained(measurement, depth):
+        return
+    prenorm = _band([p["read_rms"] for p in of_seeds(measurement, BASELINE, depth, "start")])
+    for rule in RULES[1:]:
+        scale = prediction["start_scale"][rule][str(depth)]
+        said = [i.mean * s for i, s in zip(prenorm, scale, strict=True)]
+        label = "PreNorm over the number of sources" if rule == RULES[1] else None
+        axis.plot(range(1, len(said) + 1), said, color="black", linestyle=":", linewidth=1, label=label)
+
+
+def _over_depths(axis: Axes, measurement: Json, depths: Sequence[int]) -> None:
+    for rule in [rule for rule in RULES if all(rule in _trained(measurement, n) for n in depths)]:
+        largest = [[max(p["read_rms"]) for p in of_seeds(measurement, rule, n, "end")] for n in depths]
+        style.bars(axis, depths, [t_interval(x) for x in largest], label=f"{NAMES[rule]}, 95 %", **_markers(rule))
+        bounds = [max(max(p["bounds"]) for p in of_seeds(measurement, rule, n, "end")) for n in depths]
+        _bound(axis, depths, bounds, rule)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.set_xticks(depths, [str(n) for n in depths])
+    axis.minorticks_off()
+    axis.set_xlabel("layers")
+    axis.set_ylabel("largest rms norm; thin: its bound")
+    axis.set_title("Trained, over the number of layers")
+
+
+def _gradients(axis: Axes, measurement: Json, depth: int) -> None:
+    for rule in _trained(measurement, depth):
+        gradients = [p["layer_gradient"] for p in of_seeds(measurement, rule, depth, "end")]
+        # Relative to each network's geometric mean: uniformity is about the shape.
+        shapes = [[g / math.exp(sum(map(math.log, by)) / len(by)) for g in by] for by in gradients]
+        found = _band(shapes)
+        _line(axis, range(1, len(found) + 1), found, rule, NAMES[rule])
+    axis.set_yscale("log")
+    axis.set_xlabel("layer")
+    axis.set_ylabel("gradient norm over its mean over layers")
+    axis.set_title(f"Gradients of layers, trained, {depth} layers")
+
+
+def _band(by_seed: Sequence[Sequence[float]]) -> list[Interval]:
+    return [t_interval(at) for at in zip(*by_seed, strict=True)]
+
+
+def _line(axis: Axes, x: Sequence[int], found: Sequence[Interval], rule: str, label: str) -> None:
+    """A mean over seeds with its 95 % band, which a logarithmic axis cuts at a tenth of the mean."""
+    look = style.VARIANTS[rule]
+    axis.plot(x, [i.mean for i in found], color=look["color"], linestyle=look["linestyle"], label=label)
+    low = [max(i.mean - i.half_width, i.mean / 10) for i in found]
+    axis.fill_between(x, low, [i.mean + i.half_width for i in found], color=look["color"], alpha=0.18, linewidth=0)
+
+
+def _bound(axis: Axes, x: Sequence[int], bounds: Sequence[float], rule: str) -> None:
+    look = style.VARIANTS[rule]
+    axis.plot(x, bounds, color=look["color"], linestyle=look["linestyle"], linewidth=0.7)
+
+
+def _markers(rule: str) -> dict[str, Any]:
+    return {k: v for k, v in style.VARIANTS[rule].items() if k != "linestyle"}

@@ -1,0 +1,187 @@
+"""Training steps at full size: tokens a second and MFU, and each variant's step time as a ratio to vanilla's.
+
+Every variant is timed beside vanilla, in turns, so that a machine that gets slower slows both.  Before it is timed, a
+variant's loss and gradients under the fast path (bf16, compiled, where they are used) are held against the plain path
+in fp32: a path that computes something else is not reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.store.folders import Json, UserError, write_atomically
+from experiments.store.progress import progress
+from experiments.store.provenance import provenance
+from theory.plans.architecture import Architecture, Tokens
+
+if TYPE_CHECKING:
+    import torch
+
+    from icl.models.decoder import Decoder
+    from icl.training.recipe import Recipe
+
+BASELINE = "vanilla"
+VARIANTS = (
+    "vanilla,resformer,skipv1,svformer,skipv0,cla-v,yoco-v,neutreno,denseformer,attnres-block,attnres,dva-attention"
+)
+TOKENS_A_STEP = 32_768
+WARM_UP, TIMED, TURNS = 3, 5, 3
+MODELS = 100
+AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16 keeps 8 bits
+
+
+def bench_step(options: argparse.Namespace) -> int:
+    """Run, print, write; 1 if a fast path gives another answer.  What --out already holds of the same is kept."""
+    from experiments.training.device import chosen_device
+    from icl.training.recipe import Recipe
+    from theory.plans.names import model
+
+    device = chosen_device(options.device)
+    names = (options.variants or VARIANTS).split(",")
+    config, _ = model(options.preset)
+    if not isinstance(config.stem, Tokens):
+        raise UserError(f"{options.preset} does not read tokens; name a preset that does")
+    for name in names:
+        model(options.preset, name)  # refuses what does not fit
+    config = replace(config, context=config.context if options.context is None else options.context)
+    batch = max(1, TOKENS_A_STEP // config.context) if options.batch is None else options.batch
+    fast = device == "cuda"
+    recipe = Recipe(1000, batch, 1e-4, precision="bf16" if fast else "fp32", compile=fast)
+    result = {
+        "benchmark": "step",
+        "preset": options.preset,
+        "batch": batch,
+        "context": config.context,
+        "precision": recipe.precision,
+        "compiled": recipe.compile,
+        **provenance(device),
+    }
+    done = _written(options.out, result)
+    if todo := [name for name in names if name not in done]:
+        baseline = _Side(config, BASELINE, recipe, device)
+        with progress("training steps", len(todo)) as at:
+            for i, name in enumerate(todo):
+                at(i, name)
+                done[name] = _against(baseline, name)
+                if options.out is not None:
+                    options.out.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomically(options.out, json.dumps({**result, "variants": done}, indent=1) + "\n")
+            at(len(todo))
+    result["variants"] = {name: done[name] for name in names}
+    print(json.dumps(result, indent=1) if options.json else _text(result))
+    return int(not all(v["same_answer"] for v in result["variants"].values()))
+
+
+def _written(path: Path | None, result: Json) -> Json:
+    """Of an earlier, perhaps interrupted, run of the same benchmark: the variants that were timed."""
+    if path is None or not path.exists():
+        return {}
+    try:
+        before = json.loads(path.read_text())
+        same = all(before[key] == value for key, value in result.items() if key not in ("commit", "source"))
+        return dict(before["variants"]) if same else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is no result of this benchmark; delete it or name another file") from None
+
+
+def _text(result: Json) -> str:
+    size = f"{result['batch']} x {result['context']} tokens"
+    path = f"{result['precision']}{', compiled' if result['compiled'] else ''}"
+    lines = [f"{result['preset']}, a training step of {size}, {path}; times as ratios to {BASELINE}, in turns:"]
+    for name, v in result["variants"].items():
+        wrong = "" if v["same_answer"] else "   NOT COMPARABLE: the fast path gives another answer"
+        mfu = "" if v["mfu"] is None else f", {v['mfu']:.1%} MFU"
+        ratio = f"{v['ratio']:.3f} ({v['low']:.3f} to {v['high']:.3f})"
+        lines.append(f"  {name:16} {ratio}  {v['tokens_per_second']:,.0f} tokens/s{mfu}{wrong}")
+    return "\n".join([*lines, f"{result['device']}, commit {result['commit']}"])
+
+
+def _against(baseline: _Side, name: str) -> Json:
+    """A variant and vanilla in turns: the median of the turns' ratios, the lowest and the highest."""
+    from icl.training.devices import peak_flops
+    from theory.plans.accounting import flops
+
+    config, recipe, device = baseline.config, baseline.recipe, baseline.device
+    side = _Side(config, name, recipe, str(device))
+    same = side.same_answer()
+    for each in (baseline, side):
+        each.seconds(WARM_UP)
+    turns = [(baseline.seconds(TIMED), side.seconds(TIMED)) for _ in range(TURNS)]
+    ratios = sorted(variant / vanilla for vanilla, variant in turns)
+    seconds = sorted(variant for _, variant in turns)[TURNS // 2]
+    speed = recipe.batch * config.context / seconds
+    own, vanilla = (3 * flops(config, x.model.plan, (config.context + 1) // 2) for x in (side, baseline))
+    peak = peak_flops(device, recipe.precision)
+    return {
+        "ratio": ratios[TURNS // 2],
+        "low": ratios[0],
+        "high": ratios[-1],
+        "seconds": seconds,
+        "tokens_per_second": speed,
+        "mfu": speed * own / peak if peak else None,
+        "flops_ratio": own / vanilla,
+        "same_answer": same,
+    }
+
+
+class _Side:
+    """A model, its optimiser, and a batch."""
+
+    def __init__(self, config: Architecture, variant: str, recipe: Recipe, device: str) -> None:
+        import torch
+
+        from icl.models.decoder import Decoder
+        from icl.training.optimiser import adamw
+        from theory.plans.names import resolve
+
+        self.config, self.recipe, self.device = config, recipe, torch.device(device)
+        self.model: Decoder = Decoder(config, resolve(variant, config.shape), device=device)
+        self.optimiser = adamw(self.model, recipe)
+        vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
+        self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
+        self.plain = self._gradients(fast=False)
+        if recipe.compile:
+            torch._dynamo.config.recompile_limit = MODELS  # all models share the decoder's code
+            self.model.compile(dynamic=False)
+
+    def _loss(self, *, fast: bool) -> torch.Tensor:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=fast and self.recipe.precision == "bf16"):
+            scores = self.model(self.tokens[:, :-1])
+            return cross_entropy(scores.flatten(0, 1).float(), self.tokens[:, 1:].flatten())
+
+    def _gradients(self, *, fast: bool) -> torch.Tensor:
+        import torch
+
+        loss = self._loss(fast=fast)
+        found = torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
+        return torch.cat([g.flatten().float() for g in found if g is not None])
+
+    def same_answer(self) -> bool:
+        """Whether the fast path's gradients are the plain path's, as far as the precision goes."""
+        fast = self._gradients(fast=True)
+        return bool((fast - self.plain).norm() <= AGREES[self.recipe.precision] * self.plain.norm())
+
+    def seconds(self, steps: int) -> float:
+        """Of one step, mean over `steps`."""
+        self._wait()
+        began = time.perf_counter()
+        for _ in range(steps):
+            self._loss(fast=True).backward()
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+        self._wait()
+        return (time.perf_counter() - began) / steps
+
+    def _wait(self) -> None:
+        import torch
+
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)

@@ -1,0 +1,89 @@
+"""What there is: papers, claims and experiments, found by looking.
+
+A paper's room in `experiments`, or the package that an entry point of the group `crosslayer.papers` names
+(`theory.plans.papers`), holds its claims in modules of `claims/` and its experiments in packages with a module
+`experiment` that exports EXPERIMENT.  `across` is a room too.  Adding to either is adding a file.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
+
+import experiments
+from experiments.experiment.protocol import Experiment
+from experiments.ledger.claim import Claim
+from experiments.store.folders import UserError
+from theory.plans.papers import rooms
+
+ACROSS = "experiments.across"
+
+
+@cache
+def packages() -> tuple[str, ...]:
+    """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
+    rest = {f"experiments.{module.name}" for module in iter_modules(experiments.__path__) if module.ispkg}
+    ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rest]
+    return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
+
+
+def _beside(package: str) -> str:
+    """experiments.skipv1 for theory.skipv1."""
+    return package.replace("theory.", "experiments.", 1)
+
+
+@cache
+def claims() -> dict[str, Claim]:
+    """The ledger, by id.  Raises UserError if two entries have one id or a paper's claims cannot be loaded."""
+    found: dict[str, Claim] = {}
+    for package in packages():
+        for module in _modules(f"{package}.claims"):
+            for claim in vars(_loaded(module)).values():
+                if isinstance(claim, Claim) and found.setdefault(claim.id, claim) is not claim:
+                    raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
+    return found
+
+
+@cache
+def all_experiments() -> dict[str, Experiment]:
+    """By name: toys first, then full size.  Raises UserError if two have one name or one cannot be loaded."""
+    found: dict[str, Experiment] = {}
+    for package in packages():
+        for module in _modules(package):
+            if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
+                experiment: Experiment = _loaded(f"{module}.experiment").EXPERIMENT
+                if found.setdefault(experiment.name, experiment) is not experiment:
+                    raise UserError(f"two experiments are called {experiment.name!r}; one stands in {module}")
+    return dict(sorted(found.items(), key=lambda pair: pair[1].kind != "theory"))
+
+
+def names(kind: str | None = None) -> list[str]:
+    """Of the experiments on toys (`theory`), on full-size models (`scale`), or of all (None)."""
+    return [name for name, experiment in all_experiments().items() if kind in (None, experiment.kind)]
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of that name.  Raises UserError for an unknown one."""
+    known = all_experiments()
+    if name not in known:
+        raise UserError(f"unknown experiment {name!r}; there are {', '.join(known)}")
+    return known[name]
+
+
+def _modules(package: str) -> list[str]:
+    """The modules and packages in a package, in alphabetical order; none if it is not there."""
+    spec = find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    return [f"{package}.{module.name}" for module in iter_modules(places)] if places else []
+
+
+def _loaded(module: str) -> ModuleType:
+    if module.startswith("experiments."):
+        return import_module(module)
+    try:
+        return import_module(module)
+    except Exception as error:
+        raise UserError(f"{module} cannot be loaded: {type(error).__name__}: {error}") from error

@@ -1,0 +1,109 @@
+"""What the commands do that speak of one plan or model.  Each takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from experiments.store.folders import UserError
+
+FIGURES = (".svg", ".png", ".pdf")
+
+
+def predict(options: argparse.Namespace) -> int:
+    from experiments.store.progress import progress
+    from theory.errors import check_sizes
+    from theory.plans.names import resolve
+    from theory.plans.plan import Shape
+    from theory.skipv1 import gap as skipv1
+    from theory.toy.value_maps import STARTS, closed_form, minimised
+
+    check_sizes(options.d, options.n, options.sigma)
+    rank = skipv1.best_mha_rank(options.d) if options.rank is None else options.rank
+    task = (options.d, options.n, options.sigma, rank)
+    reference = asdict(skipv1.loss_gap(*task))
+    chosen = resolve(options.plan, Shape(2, options.heads))
+    found = closed_form(chosen, *task)
+    if found is None:
+        with progress("minimising", STARTS) as at:
+            at(0)
+            found = minimised(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
+    result: dict[str, Any] = {"plan": options.plan, **asdict(found), **reference, "paper_bound": None}
+    if options.paper_bound:
+        result["paper_bound"] = asdict(skipv1.paper_bound(*task))
+    if options.json:
+        print(json.dumps(result))
+    else:
+        _print_prediction(result, f"d = {task[0]}, n = {task[1]}, sigma = {task[2]:g}, rank a = {rank}")
+    return 0
+
+
+def _print_prediction(result: dict[str, Any], task: str) -> None:
+    reached = {True: "attained", False: "an infimum, not attained", None: "attained or not: not known"}
+    how = result["method"]
+    if result["starts"]:
+        how += f", {result['agreeing']} of {result['starts']} descents ended here"
+    print(f"The assumed-copy toy at {task}, W0 = 0:")
+    print(f"  {result['loss']:12.6g}  lowest loss of {result['plan']} ({how}; {reached[result['attained']]})")
+    words = {
+        "mha": "loss of the best MHA at rank a (an infimum)",
+        "skipv1": "loss of the best SkipV1Former at rank a",
+        "gap": "gap between these two",
+        "gap_to_optimum": "gap from this MHA to SkipV1Former's optimum (a = d)",
+        "gap_of_optima": "gap between the optima over the rank",
+        "rho": "share of each entry of W* that S_yx explains",
+    }
+    for key, text in words.items():
+        print(f"  {result[key]:12.6g}  {text}")
+    if bound := result["paper_bound"]:
+        error = f" +- {bound['stderr']:.2g} (standard error)" if bound["stderr"] else ""
+        print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")
+
+
+def describe(options: argparse.Namespace) -> int:
+    from experiments.cli.describe import BYTES, description, print_description
+    from theory.plans.names import model
+    from theory.plans.presets import PRESETS
+
+    if options.dtype not in BYTES:
+        raise UserError(f"unknown dtype {options.dtype!r}; there are {', '.join(BYTES)}")
+    if options.context is not None and options.context < 1:
+        raise UserError(f"--context must be at least 1, got {options.context}")
+    if options.figure is not None and options.figure.suffix not in FIGURES:
+        raise UserError(f"--figure must end in {', '.join(FIGURES)}, got {str(options.figure)!r}")
+    if options.figure is not None and (options.figure.is_dir() or not options.figure.parent.is_dir()):
+        where = f"{options.figure.parent}: no such" if not options.figure.is_dir() else f"{options.figure}: is a"
+        raise UserError(f"{where} folder")
+    config, plan = model(options.preset, options.variant)
+    variant = PRESETS[options.preset].variant if options.variant is None else options.variant
+    about = description(options.preset, variant, config, plan, options.dtype, options.context)
+    if options.json:
+        print(json.dumps(about, indent=1))
+    else:
+        print_description(about, plan)
+    if options.figure is not None:
+        from experiments.drawing import style
+        from experiments.drawing.plans import draw
+
+        with style.drawing():
+            style.save_as(draw(config, plan, f"{options.preset} under {variant}"), options.figure)
+        if not options.json:
+            print(f"figure: {options.figure}")
+    return 0
+
+
+def variants(options: argparse.Namespace) -> int:
+    from experiments.cli.describe import markdown, print_variants, variant_rows
+
+    if options.json and options.markdown:
+        raise UserError("choose --json or --markdown")
+    rows = variant_rows(options.preset)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    elif options.markdown:
+        print(markdown(rows))
+    else:
+        print_variants(rows)
+    return 0

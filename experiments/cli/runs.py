@@ -1,0 +1,226 @@
+"""What the commands do that run, check and report.  Each takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments import catalogue
+from experiments.store.folders import UserError
+
+if TYPE_CHECKING:
+    from experiments.claims.ledger import Verification
+    from experiments.experiment.protocol import Experiment
+    from experiments.store.folders import Slot
+    from experiments.verdicts.checks import Judgement
+
+
+def list_experiments(options: argparse.Namespace) -> int:
+    experiments = [catalogue.experiment(name) for name in catalogue.names()]
+    if options.json:
+        print(json.dumps([_describe(e) for e in experiments], indent=1))
+        return 0
+    for experiment in experiments:
+        print(f"{experiment.name}: {experiment.title}")
+        print(f"  claims: {', '.join(experiment.claims)}")
+        for name, profile in experiment.profiles.items():
+            print(f"  {name:6} {profile.seeds:3} seeds  about {_time(profile.seconds):7}  detects {profile.detects}")
+    return 0
+
+
+def _describe(experiment: Any) -> dict[str, Any]:
+    profiles = {
+        name: {"seeds": p.seeds, "seconds": p.seconds, "detects": p.detects} for name, p in experiment.profiles.items()
+    }
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "claims": list(experiment.claims),
+        "profiles": profiles,
+    }
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 90 else f"{math.ceil(seconds / 60)} min"
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.all == bool(options.names):
+        raise UserError("name experiments, or give --all, but not both")
+    if options.only and not options.all:
+        raise UserError("--only chooses from --all")
+    from experiments.experiment.execution import execute, prepare
+    from experiments.store.folders import Unfinished
+    from experiments.verdicts.checks import worst
+
+    names = catalogue.names(options.only) if options.all else options.names
+    experiments = [catalogue.experiment(name) for name in dict.fromkeys(names)]
+    if options.all:  # of all experiments, those that have the profile
+        experiments = [e for e in experiments if options.profile in e.profiles]
+        if not experiments:
+            raise UserError(f"no experiment has a profile {options.profile!r}")
+    slot = _slot(options, experiments)
+    results, failed = [], False
+    for job in [prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]:
+        try:
+            checks = execute(job)
+        except Unfinished as stop:
+            print(f"crosslayer: time is up: {stop}; the same command goes on from here", file=sys.stderr)
+            continue
+        failed |= worst(checks) == "fail"
+        results.append(
+            {"experiment": job.experiment.name, "folder": str(job.run.path), "checks": [c.to_json() for c in checks]}
+        )
+        if not options.json:
+            _print_checks(job.experiment.title, checks)
+            print(f"figure and numbers: {job.run.path}\n")
+    if options.json:
+        print(json.dumps(results, indent=1))
+    return int(failed)
+
+
+def _slot(options: argparse.Namespace, experiments: Sequence[Experiment]) -> Slot:
+    """The device, jobs and time that were asked for.  torch is asked for a GPU only where one may be used."""
+    from experiments.store.folders import Slot
+
+    if options.jobs < 0:
+        raise UserError(f"--jobs must not be negative, got {options.jobs}")
+    if options.minutes is not None and not 0 < options.minutes < math.inf:
+        raise UserError(f"--minutes must be positive, got {options.minutes}")
+    if options.data is not None and not (Path(options.data) / "manifest.json").is_file():
+        raise UserError(f"{options.data} holds no prepared data; see `crosslayer data prepare --help`")
+    device = "cpu"
+    if options.device != "auto" or any(
+        e.profiles[options.profile].device == "cuda" for e in experiments if options.profile in e.profiles
+    ):
+        from experiments.training.device import chosen_device
+
+        device = chosen_device("cuda" if options.device == "auto" else options.device)
+    deadline = None if options.minutes is None else time.time() + 60 * options.minutes
+    return Slot(device, options.jobs, deadline, options.data)
+
+
+def compare(options: argparse.Namespace) -> int:
+    from experiments.experiment.execution import latest_runs
+    from experiments.verdicts.checks import judgement
+
+    known = catalogue.names("scale")
+    if unknown := [name for name in options.names if name not in known]:
+        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
+    runs = latest_runs(options.out, options.names or known)
+    if not runs:
+        raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
+    found = []
+    for run in runs:
+        summary, prediction = run.read("summary.json"), run.read("prediction.json")
+        found.append({**summary, "prediction": prediction, "folder": str(run.path)})
+        if not options.json:
+            print(f"{summary['experiment']}, profile {summary['profile']}, seeds {len(summary['seeds'])}")
+            for key in ("assumes", "statistic", "rule", "tuning"):
+                print(f"  {key}: {prediction[key]}")
+            _print_checks(summary["title"], [judgement(c) for c in summary["checks"]])
+            print(f"figure and numbers: {run.path}\n")
+    if options.json:
+        print(json.dumps(found, indent=1))
+    return 0
+
+
+def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
+    """One line a group, with the numbers of its tightest check."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from experiments.verdicts.checks import by_group
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("check")
+    for name in ("points", "predicted", "measured", "tolerance"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for name, members in by_group(checks).items():
+        tightest = members[0]
+        numbers = (f"{x:.4g}" for x in (tightest.predicted, tightest.measured, tightest.tolerance))
+        table.add_row(name, str(len(members)), *numbers, tightest.verdict)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a log file has no edge to wrap at
+    console.print(table)
+    console.print(
+        "Each line shows the point that uses most of its tolerance; summary.json holds them all.", style="dim"
+    )
+
+
+def verify(options: argparse.Namespace) -> int:
+    from experiments.claims import LEDGER, appendix
+    from experiments.claims.ledger import verify_all
+
+    if unknown := [i for i in options.ids if i not in LEDGER]:
+        near = get_close_matches(unknown[0], LEDGER, n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "`crosslayer verify --json` lists all"
+        raise UserError(f"unknown ledger entry {unknown[0]!r}; {hint}")
+    done = verify_all([LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)])
+    if options.json:
+        print(json.dumps([_verification_json(v) for v in done], indent=1))
+    else:
+        for v in done:
+            print(f"{'ok  ' if v.stands else 'FAIL'} {v.claim.verdict:12} {v.claim.id}  ({v.claim.place})")
+            for o in v.outcomes:
+                if not o.ok:
+                    reason = "does not hold" if not o.holds else "its negative control is not rejected"
+                    print(f"     {o.kind}: {o.what}: {reason}")
+        print(f"{sum(v.stands for v in done)} of {len(done)} verdicts hold")
+        if not options.ids:
+            print(appendix.summary(LEDGER))
+    return int(not all(v.stands for v in done))
+
+
+def _verification_json(v: Verification) -> dict[str, Any]:
+    claim = v.claim
+    fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
+    checks = [
+        {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
+        for outcome, evidence in zip(v.outcomes, claim.evidence, strict=True)
+    ]
+    return {
+        **{f: getattr(claim, f) for f in fields},
+        "experiments": list(claim.experiments),
+        "stands": v.stands,
+        "seconds": round(v.seconds, 2),
+        "checks": checks,
+    }
+
+
+def report(options: argparse.Namespace) -> int:
+    from experiments.report import write_report
+
+    print(f"report: {write_report(options.out)}")
+    return 0
+
+
+def bench(options: argparse.Namespace) -> int:
+    cores = os.cpu_count() or 1
+    if not 1 <= options.threads <= cores:
+        raise UserError(f"--threads must be from 1 to {cores}, the number of cores, got {options.threads}")
+    if options.suite == "step":
+        from experiments.bench.step import bench_step
+
+        return bench_step(options)
+    from experiments.bench.toy import run_benchmarks
+
+    results = run_benchmarks(options.threads)
+    if options.json:
+        print(json.dumps(results, indent=1))
+    else:
+        from experiments.bench.toy import print_results
+
+        print_results(results)
+    return int(not all(result["same_answer"] for result in results["benchmarks"]))

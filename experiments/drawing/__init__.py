@@ -1,0 +1,1 @@
+"""Figures: one style, plans, curves."""

@@ -1,0 +1,169 @@
+"""A plan as a picture: which layer's values every head attends over, and which outputs every sublayer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from theory.plans.accounting import depth_reads
+from theory.plans.architecture import Architecture
+from theory.plans.mix import Learned, Mix, Term
+from theory.plans.plan import DepthAttention, DepthAverage, Plan
+from theory.plans.words import MAPS, TITLES, depth_words, layer_words, shown_maps
+
+OWN = "#ffffff"
+FIRST = "#1f5f93"  # layer 1's; later layers' are paler
+LATER = "#c9dcea"
+EDGE = "#555555"
+INSET = 0.06
+
+
+def draw(config: Architecture, plan: Plan, title: str) -> Figure:
+    """A panel for each map that the plan changes, the value map always, and one for the depth map."""
+    maps = shown_maps(plan)
+    layers, heads = plan.shape.layers, plan.shape.heads
+    height = min(9.0, 2.2 + 0.24 * layers)
+    widths = [*(min(6.0, max(2.8, 1.6 + 0.22 * heads)) for _ in maps), max(3.4, min(6.0, height))]
+    fig = Figure(figsize=(sum(widths) + 0.6, height + 0.9), layout="constrained")
+    fig.suptitle(f"{title}: {layer_words(config, plan)}", fontsize=10, x=0.01, ha="left")
+    axes = list(fig.subplots(1, len(widths), width_ratios=widths, squeeze=False).flat)
+    for axis, name in zip(axes, maps, strict=False):
+        _heads(axis, config, plan, name)
+    _depth(axes[-1], config, plan)
+    fig.legend(handles=_legend(plan), loc="outside lower left", ncols=3, frameon=False, fontsize=8)
+    return fig
+
+
+def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
+    layers, heads = plan.shape.layers, plan.shape.heads
+    said = layers * heads <= 400
+    for n, h in plan.shape.cells():
+        mixes = MAPS[name](plan.head(n, h))
+        if not mixes:
+            axis.add_patch(Rectangle((h - 0.5, n - 0.5), 1, 1, fill=False, edgecolor="#cccccc", linestyle=":"))
+        for i, mix in enumerate(mixes):
+            for x, width, term in _shares(mix):
+                low = n - 0.5 + INSET + i * (1 - 2 * INSET) / len(mixes)
+                size = (width * (1 - 2 * INSET), (1 - 2 * INSET) / len(mixes))
+                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, (n, h), plan, said)
+    axis.set(xlim=(0.4, heads + 0.6), ylim=(0.4, layers + 0.6), ylabel="layer")
+    axis.set_xlabel("head" if config.group == 1 else f"key/value head, of {config.group} queries each")
+    axis.set_title(TITLES[name], fontsize=9, loc="left")
+    _whole_ticks(axis)
+
+
+def _shares(mix: Mix) -> Iterator[tuple[float, float, Term]]:
+    """Where each term of a sum begins in its cell and how wide it is: its weight's share, a learned one being 1."""
+    sizes = [1.0 if isinstance(t.weight, Learned) else abs(t.weight) for t in mix.terms]
+    begin = 0.0
+    for size, term in zip(sizes, mix.terms, strict=True):
+        yield begin, size / sum(sizes), term
+        begin += size / sum(sizes)
+
+
+def _cell(
+    axis: Axes,
+    corner: tuple[float, float],
+    size: tuple[float, float],
+    term: Term,
+    cell: tuple[int, int],
+    plan: Plan,
+    said: bool,
+) -> None:
+    source, (layer, head) = term.source, cell
+    color = OWN if source.layer == layer else _shade(source.layer, plan.shape.layers)
+    hatch = "////" if isinstance(term.weight, Learned) else None
+    # Edges of cells that are hardly wider than a line would hide them.
+    line = 0.4 if min(size) * 240 / plan.shape.layers > 1.5 else 0.0
+    axis.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=EDGE, linewidth=line, hatch=hatch))
+    words = "-" if not isinstance(term.weight, Learned) and term.weight < 0 else ""
+    if source.layer != layer:
+        words += str(source.layer)
+    if source.head != head:
+        words += f":{source.head}"
+    if words and said and size[0] * max(1.2, 0.22 * plan.shape.heads) / plan.shape.heads > 0.035 * len(words):
+        ink = "white" if sum(to_rgb(color)) < 1.8 else "black"
+        middle = (corner[0] + size[0] / 2, corner[1] + size[1] / 2)
+        axis.text(*middle, words, color=ink, fontsize=6, ha="center", va="center")
+
+
+def _shade(source: int, layers: int) -> tuple[float, float, float]:
+    """From layer 1's dark to the last layer's pale."""
+    step = (source - 1) / max(1, layers - 1)
+    dark, pale = to_rgb(FIRST), to_rgb(LATER)
+    red, green, blue = (a + (b - a) * step**0.5 for a, b in zip(dark, pale, strict=True))
+    return red, green, blue
+
+
+def _depth(axis: Axes, config: Architecture, plan: Plan) -> None:
+    reads = depth_reads(config, plan)
+    per_layer = config.sublayers(plan) // config.n_layers
+    for row, sources in enumerate(reads, 1):
+        for source in sources:
+            # DenseFormer sums once a layer; what a layer has put out since then is added as it is.
+            within = row <= per_layer or ((row - 1) % per_layer and source is sources[-1])
+            new = isinstance(plan.depth, DepthAverage) and within
+            look = SUMMED if new else _look(plan, len(sources))
+            corner = (source.start - 0.5 + INSET, row - 0.5 + INSET)
+            size = (len(source) - 2 * INSET, 1 - 2 * INSET)
+            axis.add_patch(Rectangle(corner, *size, edgecolor=EDGE, linewidth=0.4, **look))
+    axis.set(xlim=(-0.6, len(reads) - 0.4), ylim=(0.4, len(reads) + 0.6))
+    axis.set(xlabel="output of sublayer (0: the embedding)", ylabel="read by sublayer (last: the head)")
+    axis.set_title(f"depth: {depth_words(plan.depth)}", fontsize=9, loc="left")
+    _whole_ticks(axis)
+
+
+SUMMED: dict[str, Any] = {"facecolor": "#b8b8b8"}
+LEARNED: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "////"}
+BY_CONTENT: dict[str, Any] = {"facecolor": "#f3f3f3", "hatch": "....."}
+
+
+def _look(plan: Plan, sources: int) -> dict[str, Any]:
+    if isinstance(plan.depth, DepthAttention):
+        return LEARNED if plan.depth.query == "static" else BY_CONTENT
+    return LEARNED if isinstance(plan.depth, DepthAverage) and sources > 1 else SUMMED
+
+
+def _legend(plan: Plan) -> list[Patch]:
+    """What the picture holds, and nothing else."""
+    heads = [(n, h, plan.head(n, h)) for n, h in plan.shape.cells()]
+    reads = [MAPS[name] for name in shown_maps(plan)]
+    shown = [(n, h, mix) for n, h, head in heads for read in reads for mix in read(head)]
+    terms = [(n, h, term) for n, h, mix in shown for term in mix.terms]
+    several = isinstance(plan.depth, DepthAttention)
+    content = "a learned share" if several and plan.depth.query == "static" else "a share that depends on the contents"  # type: ignore[union-attr]
+    clear = {"facecolor": "none", "edgecolor": "none"}
+    dotted = {"facecolor": "none", "edgecolor": "#999999", "linestyle": ":"}
+    entries: list[tuple[bool, str, dict[str, Any]]] = [
+        (True, "the layer's own", {"facecolor": OWN}),
+        (any(t.source.layer != n for n, _, t in terms), "an earlier layer's (layer 1 darkest)", {"facecolor": FIRST}),
+        (any(t.source.head != h for _, h, t in terms), "after a colon: the head", clear),
+        (
+            any(len(mix.terms) > 1 for *_, mix in shown),
+            "side by side: a sum, as wide as its weights (learned: 1)",
+            clear,
+        ),
+        (any(len(head.values) > 1 for *_, head in heads), "one above the other: both attended over", clear),
+        (any(not read(head) for *_, head in heads for read in reads), "no head, or nothing", dotted),
+        (_learns(plan, terms), "a learned weight", LEARNED),
+        (several, content, _look(plan, 2)),
+        (not several, "outputs, summed", SUMMED),
+    ]
+    return [Patch(**{"edgecolor": EDGE, **look}, label=label) for present, label, look in entries if present]
+
+
+def _learns(plan: Plan, terms: list[tuple[int, int, Term]]) -> bool:
+    return isinstance(plan.depth, DepthAverage) or any(isinstance(t.weight, Learned) for *_, t in terms)
+
+
+def _whole_ticks(axis: Axes) -> None:
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axis.grid(False)
+    axis.tick_params(labelsize=8)

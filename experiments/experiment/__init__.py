@@ -1,0 +1,1 @@
+"""The shape of an experiment, and how it is carried through."""

@@ -1,0 +1,125 @@
+"""Carrying an experiment through: predict, measure, compare, draw; what is done is not redone.
+
+DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
+figure.png.  The run id names the profile and a digest of its configuration, of the source code and of library
+versions, so a run is resumed only by what began it.  training-*.safetensors and metrics.jsonl are what it resumes from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from experiments.experiment.protocol import Experiment, Profile
+from experiments.store.folders import Json, RunFolder, Slot, UserError
+from experiments.store.provenance import provenance, source_digest, versions
+from experiments.verdicts.checks import Judgement, worst
+
+FIGURES = ("figure.svg", "figure.png")
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One experiment at one profile, checked and ready to run."""
+
+    experiment: Experiment
+    profile: Profile
+    config: Json
+    run: RunFolder
+
+
+def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path, slot: Slot | None = None) -> Job:
+    """Check what was asked for.  Raises UserError for an unknown profile or an impossible number of seeds."""
+    profile = experiment.profiles.get(profile_name)
+    if profile is None:
+        known = ", ".join(experiment.profiles)
+        raise UserError(f"{experiment.name} has no profile {profile_name!r}; it has {known}")
+    seeds = seeds if seeds is not None and profile.seeds else profile.seeds
+    if profile.seeds and not 2 <= seeds <= MOST_SEEDS:
+        raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")
+    config = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds, "config": asdict(profile.config)}
+    name = profile_name if profile.grows else f"{profile_name}-{_digest(config)}"
+    slot = slot or Slot()
+    if slot.device.startswith("cuda"):
+        slot = replace(slot, jobs=slot.jobs or profile.on_gpu)
+    return Job(experiment, profile, config, RunFolder(out / experiment.name / name, slot))
+
+
+def execute(job: Job) -> Sequence[Judgement]:
+    """Carry one experiment through.  A finished run is read back, an unfinished one goes on where it stopped.
+
+    Where the profile grows, what was made from its trainings is made anew.  Raises Unfinished if time is up.
+    """
+    with job.run.locked():
+        if job.profile.grows:
+            for name in ("config.json", "prediction.json", "measurement.json", "summary.json", *FIGURES):
+                (job.run / name).unlink(missing_ok=True)
+        return _carry_through(job)
+
+
+def _carry_through(job: Job) -> Sequence[Judgement]:
+    experiment, profile, run, seeds = job.experiment, job.profile, job.run, job.config["seeds"]
+    started, resumed = time.monotonic(), run.has("config.json")
+    if not resumed:
+        run.write("config.json", job.config)
+    if not run.has("prediction.json"):
+        run.write("prediction.json", experiment.predict(profile.config))
+    prediction = run.read("prediction.json")
+    if not run.has("measurement.json"):
+        run.write("measurement.json", experiment.measure(profile.config, seeds, run))
+    measurement = run.read("measurement.json")
+    checks = experiment.compare(prediction, measurement)
+    if not all(run.has(name) for name in FIGURES):
+        _draw(experiment, prediction, measurement, run)
+    if not run.has("summary.json"):
+        seeds = measurement.get("seeds", seeds)  # fewer, where time was up
+        summary = {
+            **job.config,
+            "title": experiment.title,
+            "verdict": worst(checks),
+            "detects": profile.detects,
+            "seeds": list(range(seeds)),
+            **provenance(run.slot.device),
+            **measurement.get("provenance", {}),
+            "seconds": round(time.monotonic() - started, 1),
+            "resumed": resumed,
+            "checks": [check.to_json() for check in checks],
+        }
+        run.write("summary.json", summary)
+    return checks
+
+
+def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:
+    from experiments.drawing.style import drawing, save
+
+    with drawing():
+        save(experiment.draw(prediction, measurement), run.path)
+
+
+def _digest(config: Json) -> str:
+    about = {**config, "source": source_digest(), "versions": versions()}
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def latest_runs(
+    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "full", "cpu", "smoke", "gpu-tiny")
+) -> list[RunFolder]:
+    """Of each named experiment below `out`, the newest finished run of the largest profile that has one."""
+    found = []
+    for name in names:
+        summaries = [path for profile in profiles for path in _finished(out / name, profile)]
+        summaries += (out / name).glob("summary.json")  # a result that was put by, without its run's name
+        if summaries:
+            found.append(RunFolder(summaries[0].parent))
+    return found
+
+
+def _finished(folder: Path, profile: str) -> list[Path]:
+    """Newest first."""
+    found = [*folder.glob(f"{profile}-*/summary.json"), *folder.glob(f"{profile}/summary.json")]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,0 +1,71 @@
+"""The one shape of an experiment: predict, measure, compare, draw.
+
+    predict   a number or curve from `theory`, with its assumptions; stored before anything is measured
+    measure   what happens, from `icl` or by exact minimisation; never sees the prediction; resumes where it was killed
+    compare   checks, each of which must also reject its negative controls, else it is `inconclusive`; and, of full-size
+              runs, expectations, which may be contradicted without anything being broken
+    draw      the figure
+
+Predictions and measurements are plain JSON, so comparing and drawing can be repeated from a run's folder alone.
+`execution.execute` carries an experiment through, and `catalogue` finds them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from experiments.store.folders import Json, RunFolder
+from experiments.verdicts.checks import Judgement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Kind = Literal["theory", "scale"]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much of an experiment to run.
+
+    config       a frozen dataclass, saved with the result
+    seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds says nothing to it
+    seconds      expected time on two cores
+    detects      the smallest effect that the profile can tell from none, in words
+    grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and
+                 by later versions of the source too; figure and verdicts are made anew each time
+    device       where its trainings run unless told otherwise: cpu or cuda
+    on_gpu       trainings at a time on a GPU: several where one cannot fill it
+    """
+
+    config: Any
+    seeds: int
+    seconds: int
+    detects: str
+    grows: bool = False
+    device: str = "cpu"
+    on_gpu: int = 1
+
+
+class Experiment(Protocol):
+    """What `experiment.py` in an experiment's package exports as EXPERIMENT.  Heavy imports belong inside the methods.
+
+    kind    theory: on toys; scale: on full-size models
+    claims  ids of the ledger entries that it bears on
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    claims: tuple[str, ...]
+    profiles: Mapping[str, Profile]
+
+    def predict(self, config: Any) -> Json: ...
+
+    def measure(self, config: Any, seeds: int, run: RunFolder) -> Json: ...
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]: ...
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure: ...

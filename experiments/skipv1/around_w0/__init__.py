@@ -1,0 +1,1 @@
+"""Around W0 != 0: where the printed theorem holds."""

@@ -1,0 +1,231 @@
+"""The figure of `skipv1-w0`, from its prediction and measurement alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.drawing import style
+from experiments.skipv1.around_w0.experiment import C_HEADS, D_HEADS, ENOUGH, N_HEADS, SIGMA, Point, Prior, best, scale
+from experiments.store.folders import Json
+
+LOSS = r"loss less noise / $E\,\|W^*\|^2$"
+DIFFERENCE = r"SkipV1Former less MHA / $E\,\|W^*\|^2$"
+ENOUGH_LOOK: dict[str, Any] = {"color": "#7a4fa3", "linestyle": "-."}
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    """Eight panels, each a question of `skipv1_w0.Config`."""
+    fig, axes = style.figure(4, rows=2, width=3.7, height=4.3)
+    exact = measurement["exact"]
+    _over_c(axes[0], prediction, exact)
+    _map(axes[1], prediction, exact)
+    _over_d(axes[2], prediction, exact)
+    _over_heads(axes[3], prediction, exact)
+    _over_spectra(axes[4], prediction, exact)
+    _by_rank(axes[5], prediction, exact)
+    _over_skips(axes[6], prediction, exact)
+    _gaps(axes[7], prediction, exact)
+    style.finish(axes)
+    return fig
+
+
+def _place(spectrum: Any, c: float, d: int, n: int, heads: int) -> str:
+    return Point(Prior(spectrum, c), d, n, "mha", heads, d, 1).place
+
+
+def _share(loss: float, d: int, c: float) -> float:
+    return (loss - d * SIGMA**2) / scale(d, c)
+
+
+def _ranks(exact: Json, place: str, toy: str) -> dict[int, float]:
+    """Loss by rank."""
+    start = f"{place}/{toy}/a"
+    return {int(key.removeprefix(start)): x["loss"] for key, x in exact.items() if key.startswith(start)}
+
+
+def _difference(exact: Json, place: str, d: int, c: float) -> float:
+    return (best(exact, place, "skipv1") - best(exact, place, "mha")) / scale(d, c)
+
+
+def _shown(prediction: Json) -> tuple[int, int]:
+    return prediction["curve"][0]["d"], prediction["curve"][0]["n"]
+
+
+def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
+    curve, (d, n) = prediction["curve"], _shown(prediction)
+    c = [said["c"] for said in curve]
+    lines = {
+        "mha_reached": ("MHA, two heads, explicit weights", style.MHA),
+        "skipv1_floor": ("SkipV1Former, two heads, floor at a = d", style.SKIPV1),
+        "skipv1_reached": ("SkipV1Former, two heads, Theorem 3", {**style.BOUND}),
+        "enough_heads": ("SkipV1Former, enough heads", ENOUGH_LOOK),
+    }
+    for name, (label, look) in lines.items():
+        axis.plot(c, [_share(said[name], d, said["c"]) for said in curve], label=label, **look)
+    scales = _scales(prediction, d, n)
+    for toy, (name, look, marker) in style.TOYS.items():
+        axis.plot(
+            scales,
+            [_share(best(exact, _place("identity", x, d, n, 2), toy), d, x) for x in scales],
+            linestyle="none",
+            marker=marker,
+            markerfacecolor="white",
+            color=look["color"],
+            zorder=4,
+            label=f"{name}, exact minimum",
+        )
+    axis.set_xscale("symlog", linthresh=0.5, base=2)
+    axis.set_xlabel(r"$c$, for $W_0=c\,I$")
+    axis.set_ylabel(LOSS)
+    axis.set_ylim(0, 1.05)
+    axis.set_title(f"Two heads each, $d={d}$, $n={n}$")
+
+
+def _scales(prediction: Json, d: int, n: int) -> list[float]:
+    few = prediction["few"]
+    return sorted({said["c"] for said in few if (said["d"], said["n"], said["heads"]) == (d, n, 2)})
+
+
+def _map(axis: Axes, prediction: Json, exact: Json) -> None:
+    d, _ = _shown(prediction)
+    region = prediction["thresholds"]
+    n = [said["n"] for said in region]
+    few = [said for said in prediction["few"] if said["d"] == d and said["heads"] == 2 and said["c"] > 0]
+    low, high = 0.6, 1.7 * max(said["c"] for said in few)
+    wins = [said["wins_below"] for said in region]
+    axis.fill_between(n, low, wins, color=style.SKIPV1["color"], alpha=0.25, linewidth=0, label="proved: SkipV1 wins")
+    lost = [(m, said["loses_above"]) for m, said in zip(n, region, strict=True) if said["loses_above"] is not None]
+    axis.fill_between(
+        [m for m, _ in lost], [x for _, x in lost], high, color="#1a1a1a", alpha=0.18, linewidth=0, hatch="//",
+        label="proved: SkipV1 loses",
+    )  # fmt: skip
+    found = [(said["n"], said["c"], _difference(exact, said["place"], d, said["c"])) for said in few]
+    for wins_here, marker, label in ((True, "o", "SkipV1Former lower"), (False, "s", "MHA lower")):
+        dots = [(m, c) for m, c, gap in found if (gap < 0) == wins_here]
+        look = style.SKIPV1 if wins_here else style.MHA
+        if dots:
+            x, y = zip(*dots, strict=True)
+            axis.plot(x, y, linestyle="none", marker=marker, color=look["color"], label=f"exact: {label}")
+    for m, c, gap in found:
+        axis.annotate(f"{100 * gap:+.0f}", (m, c), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=6)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    axis.set_xlim(0.75, 1.35 * max(said["n"] for said in few))
+    axis.set_ylim(low, high)
+    axis.set_xlabel("context length $n$ (pairs)")
+    axis.set_ylabel(r"$c$, for $W_0=c\,I$")
+    axis.set_title(f"Who wins, two heads, $d={d}$ (difference, %)")
+
+
+def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
+    few = [said for said in prediction["few"] if said["heads"] == 2]
+    large = max(said["c"] for said in few if said["d"] != _shown(prediction)[0])
+    lines, shades = prediction["widths"], ("#1a1a1a", "#2f7fb8", "#d98a2b", "#7a4fa3")
+    for line, color in zip(lines, shades, strict=False):
+        n = line[0]["n"]
+        pairs = [(said["d"], said["skipv1"] / said["mha"]) for said in line]
+        axis.plot(*zip(*pairs, strict=True), color=color, linestyle="-" if n else "--", marker="." if n else None,
+                  markersize=3, label=f"proved at least, $a=d$, n = {n or 'd²'}")  # fmt: skip
+        for d in sorted({said["d"] for said in few if said["n"] == n and said["c"] == large}):
+            place = _place("identity", large, d, n, 2)
+            ratio = [(_share(best(exact, place, toy), d, large) * scale(d, large) - d**2) for toy in ("skipv1", "mha")]
+            if min(ratio) > 0:
+                axis.plot([d], [ratio[0] / ratio[1]], "x", color=color, markersize=8, zorder=4)
+    style.crosses(axis, [], [], "exact minima, all ranks")
+    axis.axhline(1, color="#999999", linewidth=0.8)
+    axis.set_xlabel("width $d$")
+    axis.set_ylabel("what is lost of $W_0$: SkipV1Former / MHA")
+    axis.set_title(r"Two heads, $W_0=c\,I$, large $c$")
+
+
+def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
+    d, n, c = D_HEADS, N_HEADS, C_HEADS
+    heads = sorted({said["heads"] for said in prediction["few"] if (said["d"], said["n"], said["c"]) == (d, n, c)})
+    places = [*heads, ENOUGH]
+    for toy, (name, look, marker) in style.TOYS.items():
+        y = [_share(best(exact, _place("identity", c, d, n, h), toy), d, c) for h in places]
+        axis.plot(range(len(places)), y, marker=marker, markerfacecolor="white", label=f"{name}, exact", **look)
+    axis.set_xticks(range(len(places)), [*map(str, heads), "enough"])
+    axis.set_ylim(0, None)
+    axis.set_xlabel("heads (of SkipV1Former's, half are skip heads)")
+    axis.set_ylabel(LOSS)
+    axis.set_title(f"More heads, $d={d}$, $n={n}$, $W_0={c:g}\\,I$")
+
+
+def _over_spectra(axis: Axes, prediction: Json, exact: Json) -> None:
+    d, n = _shown(prediction)
+    many = [said for said in prediction["many"] if (said["d"], said["n"], said["c"]) == (d, n, C_HEADS)]
+    names = list(dict.fromkeys(said["spectrum"] for said in many))
+    for shift, heads, color, hatch in ((-0.19, 2, "#8a8a8a", ""), (0.19, ENOUGH, "#ffffff", "//")):
+        gaps = [100 * _difference(exact, _place(name, C_HEADS, d, n, heads), d, C_HEADS) for name in names]
+        bars = axis.bar(
+            [i + shift for i in range(len(names))], gaps, width=0.36, color=color, edgecolor="black", hatch=hatch,
+            linewidth=0.8, label="two heads" if heads else "enough heads",
+        )  # fmt: skip
+        axis.bar_label(bars, [f"{g:+.1f}" for g in gaps], fontsize=6.5, padding=2)
+    axis.axhline(0, color="black", linewidth=0.8)
+    axis.margins(y=0.15)
+    axis.set_xticks(range(len(names)), [name.replace("identity", "$c\\,I$") for name in names])
+    axis.set_xlabel(r"$W_0$, always of norm $c\sqrt{d}$")
+    axis.set_ylabel(f"{DIFFERENCE} (%)")
+    axis.set_title(f"Other spectra, $d={d}$, $n={n}$, $c={C_HEADS:g}$")
+
+
+def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
+    d, n = _shown(prediction)
+    chosen = [c for c in _scales(prediction, d, n) if c]
+    for c, marker, color in zip(chosen[:: max(1, len(chosen) // 4)], style.MARKERS, _greys(), strict=False):
+        place = _place("identity", c, d, n, 2)
+        skip, mha = _ranks(exact, place, "skipv1"), _ranks(exact, place, "mha")
+        gaps = {a: (skip[a] - mha[a]) / scale(d, c) for a in sorted(skip)}
+        axis.plot(list(gaps), [100 * g for g in gaps.values()], marker=marker, color=color, label=f"$c={c:g}$")
+    axis.axhline(0, color="black", linewidth=0.8)
+    axis.set_xticks(range(1, d + 1))
+    axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
+    axis.set_ylabel(f"{DIFFERENCE} (%)")
+    axis.set_title(f"At equal rank, two heads, $d={d}$, $n={n}$")
+
+
+def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
+    mixed = prediction["mixed"]
+    d, n, heads = mixed[0]["d"], mixed[0]["n"], len(mixed) - 1
+    skips = [said["skips"] for said in mixed]
+    axis.plot(skips, [_share(said["floor"], d, C_HEADS) for said in mixed], label="floor (Lemma 1)", **style.SKIPV1)
+    found = [_share(best(exact, said["place"], "skipv1"), d, C_HEADS) for said in mixed]
+    style.crosses(axis, skips, found, "exact minimum")
+    axis.set_xticks(skips)
+    axis.set_ylim(0, None)
+    axis.set_xlabel(f"skip heads, of {heads}")
+    axis.set_ylabel(LOSS)
+    axis.set_title(f"How many skip heads, $d={d}$, $n={n}$, $W_0={C_HEADS:g}\\,I$")
+
+
+def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
+    d, n = _shown(prediction)
+    many = [said for said in prediction["many"] if (said["d"], said["n"]) == (d, n)]
+    ranks = sorted({said["rank"] for said in many})
+    axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least, $a^2$")
+    names = list(dict.fromkeys(said["place"] for said in many if said["c"] == C_HEADS))
+    for i, (place, marker) in enumerate(zip(names, style.MARKERS, strict=False)):
+        rho = next(said["gap"] for said in many if said["place"] == place and said["rank"] == 1)
+        mha, skip = _ranks(exact, place, "mha"), _ranks(exact, place, "skipv1")
+        axis.plot(
+            [a + 0.08 * (i - 1.5) for a in ranks],
+            [(mha[a] - skip[a]) / rho for a in ranks],
+            linestyle="none",
+            marker=marker,
+            markerfacecolor="white",
+            color=_greys()[i + 1],
+            label=place.split(f" {C_HEADS:g},")[0].replace("identity", "$c\\,I$"),
+        )
+    axis.set_xticks(ranks)
+    axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
+    axis.set_ylabel(r"MHA less SkipV1Former / $\rho$")
+    axis.set_title(f"Enough heads, $d={d}$, $n={n}$, $c={C_HEADS:g}$")
+
+
+def _greys() -> list[str]:
+    return ["#bdbdbd", "#8f8f8f", "#5f5f5f", "#303030", "#000000", "#000000"]

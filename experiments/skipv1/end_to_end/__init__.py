@@ -1,0 +1,1 @@
+"""The toy with nothing assumed of its first layer."""

@@ -1,0 +1,118 @@
+"""Weights that theory writes down, put into the end-to-end toy, token by token: do they explain what theory says?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.store.folders import Json
+from experiments.store.progress import progress
+from experiments.store.work import one_thread
+from experiments.toys.runs import Size
+from theory.plans.heads import TOYS
+
+if TYPE_CHECKING:
+    from theory.prompts.moments import Array
+    from theory.toy.positions import TwoLayers
+
+BETA = 4  # of the MHA weights under Assumption 1
+STREAMS = 8  # of prompts
+
+
+@dataclass(frozen=True, eq=False)
+class Construction:
+    """Weights that theory writes down, of a toy of some width, and what theory says that they explain, exactly."""
+
+    name: str
+    toy: str
+    width: int
+    predicted: float
+    weights: dict[str, Array]  # in the layout of `EndToEndToys.load`
+
+
+def constructions(size: Size, widths: Sequence[int]) -> Iterator[Construction]:
+    """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d."""
+    from theory.prompts import setting
+    from theory.prompts.moments import PromptMoments
+    from theory.skipv1.gap_weights import mha_approaching, skipv1_optimal
+    from theory.toy import positions
+    from theory.toy.population import PopulationLoss
+
+    task = (size.d, size.n, size.sigma)
+    for toy, heads in TOYS.items():
+        for rank in range(1, size.d + (toy == "skipv1")):
+            best = skipv1_optimal(*task, rank) if toy == "skipv1" else mha_approaching(*task, rank, BETA)
+            loss = PopulationLoss(PromptMoments(*task), heads)
+            explained = loss.constant - loss.value(best)
+            second = {"key_query": _beside_zeros(best.k, size.d), "readout": best.w * size.n}
+            beta = 0 if toy == "skipv1" else BETA
+            weights = {**_assumption_1(size, rank, beta), **second}
+            yield Construction(f"assumption 1, {toy}, rank {rank}", toy, size.d, explained, weights)
+    for width in (m for m in widths if m <= 2 * size.d):
+        explained = setting.signal_share(*task) * (width // 2) * (width - width // 2)
+        weights = _plain(positions.copying(*task, width), size.n)
+        yield Construction(f"copying, no x kept, mha, m = {width}", "mha", width, explained, weights)
+    if size.d % 2 == 0:
+        weights = _plain(positions.rotating(*task), size.n)
+        explained = positions.rotating_explained(*task)
+        yield Construction(f"rotating, mha, m = {size.d}", "mha", size.d, explained, weights)
+
+
+def _assumption_1(size: Size, rank: int, beta: float) -> dict[str, Array]:
+    from icl.prompts import RegressionTask
+    from icl.toys.end_to_end import copying_layer
+
+    layer = copying_layer(RegressionTask(size.d, size.n, size.sigma), size.d, rank, beta)
+    return {name: x.numpy() for name, x in layer.items()}
+
+
+def _beside_zeros(k: Array, width: int) -> Array:
+    import numpy as np
+
+    return np.pad(k, ((0, 0), (0, 0), (0, width - k.shape[-1])))
+
+
+def _plain(weights: TwoLayers, n: int) -> dict[str, Array]:
+    """`theory.toy.positions.TwoLayers` as the toy has it, whose second layer divides its sums by n."""
+    return {**vars(weights), "readout": weights.readout * n}
+
+
+def constructions_measured(size: Size, widths: Sequence[int], prompts: int) -> Json:
+    """Of every construction, what it explains on sampled prompts, with its standard error, and what it explains if its
+    first layer looks one token too far back."""
+    import torch
+
+    from icl.probes.copying import EVAL_BATCH, explained_signal
+    from icl.prompts import RegressionTask
+    from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
+
+    task = RegressionTask(size.d, size.n, size.sigma)
+    built = list(constructions(size, widths))
+    specs = [
+        EndToEndSpec(task, TOYS[c.toy], c.width, seed, scores="positions")
+        for c in built
+        for _ in ("honest", "shifted")
+        for seed in range(STREAMS)
+    ]
+    toys = EndToEndToys(specs, dtype=torch.float64)
+    for i in range(len(specs)):
+        weights = {name: torch.as_tensor(x) for name, x in built[i // (2 * STREAMS)].weights.items()}
+        if i // STREAMS % 2:
+            context = weights["bias"][:, :-1].roll(1, dims=1)
+            weights["bias"] = torch.cat([context, weights["bias"][:, -1:]], dim=1)
+        toys.load(i, weights)
+    batches = max(2, prompts // (STREAMS * EVAL_BATCH))
+    with one_thread(), progress(f"constructions, {size.key}", batches) as at:
+        at(0)
+        values = []
+        for batch in range(batches):
+            values.append(explained_signal(toys, EVAL_BATCH, start=batch) / size.d**2)
+            at(batch + 1)
+    by_toy = torch.stack([torch.stack([v[toys.locate[i]] for v in values]) for i in range(len(specs))])
+    by_kind = by_toy.view(len(built), 2, -1)
+    mean, stderr = by_kind.mean(-1), by_kind.std(-1) / by_kind.shape[-1] ** 0.5
+    return {
+        c.name: {"explained": float(mean[i, 0]), "stderr": float(stderr[i, 0]), "shifted": float(mean[i, 1])}
+        for i, c in enumerate(built)
+    }

@@ -1,0 +1,295 @@
+"""SkipV1Former's toy with nothing assumed: does training find the copying, the gap, and what is it worth in width?
+
+Seed claims: SkipV1Former, Theorem 2, whose first layer is Assumption 1 instead of attention; and section 4, by which it
+is worth an MHA whose embedding is wide enough for both x and y.  Here both layers are trained, the first
+one sees positions (`icl.toys.end_to_end`), and the embedding's width m goes from d to beyond 2d.
+
+What is predicted.  Under Assumption 1 (`theory.toy.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and
+SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
+from `theory.positions`, which also bounds it where the first layer's scores are of positions alone.
+
+Learning rates were looked for on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
+d = 3: those at which the fewest toys of both architectures stopped on plateaus, as a gain of 0.5 left fewer there than
+one of 1.  Some still do from a random start; so with nothing assumed each toy is trained at two rates, and the one
+counts whose mean training loss over the last LAST_STEPS steps is lower.  The rule is one for both architectures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal
+
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1.end_to_end.constructions import constructions, constructions_measured
+from experiments.store.folders import Json
+from experiments.store.progress import progress
+from experiments.store.work import one_thread
+from experiments.toys.runs import Size, train_stack
+from experiments.verdicts.checks import Judgement
+from theory.plans.heads import TOYS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+    from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
+
+StartName = Literal["random", "copying"]
+LAST_STEPS = 500
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Both architectures at some widths: what layer 1's scores see (`icl.toys.end_to_end.Scores`), and the start."""
+
+    widths: tuple[int, ...]
+    scores: Literal["both", "positions", "printed"] = "both"
+    start: StartName = "random"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
+    assumed, else at the first of them."""
+
+    size: Size
+    arms: tuple[Arms, ...]
+    steps: int
+    learning_rates: tuple[float, ...]
+
+    @property
+    def widths(self) -> list[int]:
+        return sorted({width for arms in self.arms for width in arms.widths})
+
+
+@dataclass(frozen=True)
+class Config:
+    """held_out, copying_prompts: of every seed, for the explained share and for the copying; construction_prompts: of
+    all streams together, for the weights that theory writes down."""
+
+    sweeps: tuple[Sweep, ...]
+    held_out: int = 65_536
+    copying_prompts: int = 2_048
+    construction_prompts: int = 131_072
+
+
+def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
+    """Every kind of arm: nothing assumed, from both starts; positions alone; the mask as printed."""
+    squeezed = tuple(m for m in widths if m <= 2 * d)
+    return Arms(widths), Arms(squeezed, start="copying"), Arms(squeezed, "positions"), Arms((d,), "printed")
+
+
+_TWO, _THREE = Size(2, 8, 0.1), Size(3, 12, 0.1)
+_DETECTS = "a gap of 3% of the signal where none is expected; explained shares 2% above a bound"
+_SMOKE = Arms((2, 4)), Arms((2, 4), start="copying"), Arms((2, 4), "positions", "copying")
+PROFILES = {
+    "smoke": Profile(
+        Config((Sweep(_TWO, _SMOKE, 1500, (0.03,)),), held_out=16_384, construction_prompts=65_536), 4, 40, _DETECTS
+    ),
+    "cpu": Profile(
+        Config(
+            (
+                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 3500, (0.03, 0.1)),
+                Sweep(_THREE, (Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")), 3500, (0.02, 0.01)),
+            )
+        ),
+        6,
+        290,
+        _DETECTS,
+    ),
+    "full": Profile(
+        Config(
+            (
+                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 10_000, (0.03, 0.1)),
+                Sweep(_THREE, _arms((3, 4, 5, 6, 9), 3), 10_000, (0.02, 0.01)),
+            ),
+            held_out=131_072,
+            copying_prompts=8_192,
+            construction_prompts=1_048_576,
+        ),
+        8,
+        3000,
+        _DETECTS,
+    ),
+}
+
+
+def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:
+    return f"{size}/{scores}/{start}/{toy}/m{width}"
+
+
+class SkipV1EndToEnd:
+    name = "skipv1-end-to-end"
+    title = "The toy end to end: copying, gap and worth in width with nothing assumed"
+    kind: Kind = "theory"
+    claims: tuple[str, ...] = ("toy.width", "skipv1.assumption1")
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        return {
+            "assumes": "W0 = 0; x and noise Gaussian. assumed_copy: Assumption 1 at width m. bound: layer 1's scores "
+            "are of positions alone. ridge: nothing",
+            "source": "theory.toy.width, theory.toy.positions, theory.prompts.regression; units of E ||W*||^2 = d^2",
+            "worth": "MHA reaches what SkipV1Former explains at width d at width 2d (section 4; theory.toy.width)",
+            "sizes": {sweep.size.key: _predicted(sweep) for sweep in config.sweeps},
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        trained = ("explained", "learning_rates", "copying", "copying_at_start")
+        measured: Json = {name: {} for name in (*trained, "constructions")}
+        for sweep in config.sweeps:
+            for name, found in _trained(sweep, config, seeds, run).items():
+                measured[name] |= found
+            measured["constructions"][sweep.size.key] = constructions_measured(
+                sweep.size, sweep.widths, config.construction_prompts
+            )
+        return measured
+
+    def compare(self, prediction: Json, measurement: Json) -> list[Judgement]:
+        from experiments.skipv1.end_to_end.verdicts import verdicts
+
+        return verdicts(prediction, measurement)
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.skipv1.end_to_end.figure import draw
+
+        return draw(prediction, measurement)
+
+
+def _predicted(sweep: Sweep) -> Json:
+    from theory.prompts import regression, setting
+    from theory.toy.positions import most_explained
+    from theory.toy.width import most_explained as under_assumption_1
+
+    size = sweep.size
+    task, entries = (size.d, size.n, size.sigma), size.d**2
+    rho = float(setting.signal_share(*task))
+    ridge = regression.ridge(*task)
+    zero = setting.zero_loss(*task)
+    widths = {}
+    for width in sweep.widths:
+        copied = {toy: under_assumption_1(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
+        bound = {toy: most_explained(heads, size.d, width) for toy, heads in TOYS.items()}
+        widths[str(width)] = {
+            "assumed_copy": {toy: rho * count / entries for toy, count in copied.items()},
+            "bound": {toy: rho * count / entries for toy, count in bound.items()},
+        }
+    return {
+        "d": size.d,
+        "n": size.n,
+        "sigma": size.sigma,
+        "rho": rho,
+        "ridge": (zero - ridge.value) / entries,
+        "ridge_stderr": ridge.stderr / entries,
+        "widths": widths,
+        "worth": 2 * size.d,
+        "constructions": {c.name: c.predicted / entries for c in constructions(size, sweep.widths)},
+    }
+
+
+@dataclass(frozen=True)
+class _Trainee:
+    arm: str
+    learning_rate: float
+    spec: EndToEndSpec
+
+
+def _trained(sweep: Sweep, config: Config, seeds: int, run: RunFolder) -> Json:
+    """By arm: explained share, learning rate and copying of every seed, after training and, of copying, before it."""
+    import torch
+
+    from icl.toys.end_to_end import EndToEndToys
+    from icl.toys.training import TrainConfig
+
+    trainees = list(_trainees(sweep, seeds))
+    toys = EndToEndToys([trainee.spec for trainee in trainees])
+    before = _copying(toys, config.copying_prompts)
+    rates = torch.zeros(toys.shape, dtype=toys.dtype)
+    for i, trainee in enumerate(trainees):
+        rates[toys.locate[i]] = trainee.learning_rate
+    training, name = TrainConfig(steps=sweep.steps), f"end-to-end-{sweep.size.key}"
+    train_stack(toys, training, name, run, rates)
+    last = [line["losses"] for line in run.metrics() if line["kind"] == f"train {name}"]
+    chosen = _lowest(
+        trainees, [fmean(losses) for losses in zip(*last[-LAST_STEPS // training.log_every :], strict=True)]
+    )
+    shares = [x / sweep.size.d**2 for x in _explained(toys, config.held_out)]
+    after = _copying(toys, config.copying_prompts)
+    return {
+        "explained": _by_arm(chosen, shares),
+        "learning_rates": _by_arm(chosen, [trainee.learning_rate for trainee in trainees]),
+        "copying": _by_arm(chosen, after),
+        "copying_at_start": _by_arm(chosen, before),
+    }
+
+
+def _trainees(sweep: Sweep, seeds: int) -> Iterator[_Trainee]:
+    """Every toy to be trained; what differs in its learning rate alone stands together, and the seeds of an arm do."""
+    from icl.prompts import RegressionTask
+    from icl.toys.end_to_end import Copying, EndToEndSpec, Random
+    from theory.plans.heads import MHA
+
+    size = sweep.size
+    task = RegressionTask(size.d, size.n, size.sigma)
+    for arms in sweep.arms:
+        several = arms.scores == "both" and arms.start == "random"
+        for width in arms.widths:
+            for toy, heads in TOYS.items():
+                rank = min(width // 2, size.d) if heads == MHA else size.d
+                start = Random() if arms.start == "random" else Copying(rank)
+                key = arm_key(size.key, arms.scores, arms.start, toy, width)
+                for seed in range(seeds):
+                    spec = EndToEndSpec(task, heads, width, seed, start, arms.scores)
+                    for rate in sweep.learning_rates if several else sweep.learning_rates[:1]:
+                        yield _Trainee(key, rate, spec)
+
+
+Chosen = dict[str, list[int]]  # of every arm, the trainee that counts for each seed
+
+
+def _lowest(trainees: Sequence[_Trainee], losses: Sequence[float]) -> Chosen:
+    """Of those that differ in their learning rate alone, the one with the lowest loss; NaN is the highest."""
+    best: dict[EndToEndSpec, int] = {}
+    for i, trainee in enumerate(trainees):
+        here = best.setdefault(trainee.spec, i)
+        if losses[i] < losses[here] or math.isnan(losses[here]):
+            best[trainee.spec] = i
+    chosen: Chosen = {}
+    for i in best.values():
+        chosen.setdefault(trainees[i].arm, []).append(i)
+    return chosen
+
+
+def _by_arm(chosen: Chosen, values: Sequence[float] | Sequence[Json]) -> Json:
+    return {arm: [values[i] for i in members] for arm, members in chosen.items()}
+
+
+def _explained(toys: EndToEndToys, prompts: int) -> list[float]:
+    import torch
+
+    from icl.probes.copying import EVAL_BATCH, explained_signal
+
+    chunk = min(prompts, 16 * EVAL_BATCH)
+    chunks = -(-prompts // chunk)
+    total = torch.zeros((), dtype=torch.float64)
+    with one_thread(), progress("held-out prompts", chunks) as at:
+        at(0)
+        for i in range(chunks):
+            total = total + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
+            at(i + 1)
+    return [float(total[toys.locate[i]]) for i in range(len(toys.specs))]
+
+
+def _copying(toys: EndToEndToys, prompts: int) -> list[Json]:
+    from icl.probes.copying import copying
+
+    with one_thread():
+        shares = copying(toys, prompts)
+    parts = {name: getattr(shares, name) for name in ("x_kept", "x_in_y", "y_in_y", "gram")}
+    return [{name: float(x[toys.locate[i]]) for name, x in parts.items()} for i in range(len(toys.specs))]
+
+
+EXPERIMENT: Experiment = SkipV1EndToEnd()

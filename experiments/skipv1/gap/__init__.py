@@ -1,0 +1,1 @@
+"""The loss gap against rank-a compression."""

@@ -1,0 +1,1 @@
+"""The share of the signal that is explained as the context grows."""

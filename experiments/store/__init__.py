@@ -1,0 +1,1 @@
+"""Run folders, resumed work, provenance and progress."""

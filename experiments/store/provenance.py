@@ -1,0 +1,74 @@
+"""Where a result came from: device, library versions, commit, and a digest of the source that made it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from experiments.store.folders import Json
+
+PACKAGES = ("theory", "icl", "experiments")
+VERSIONS_OF = ("torch", "numpy", "scipy", "sympy", "matplotlib")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def provenance(device: str = "cpu") -> Json:
+    """device, library versions, commit: what a result has to say of where it came from."""
+    return {
+        "device": device_name(device),
+        "versions": versions(),
+        "commit": commit(),
+        "source": source_digest(),
+    }
+
+
+def device_name(device: str) -> str:
+    """The device as a result calls it."""
+    if device.startswith("cuda"):
+        import torch
+
+        return f"{device}: {torch.cuda.get_device_name(device)}"
+    return f"cpu: {platform.machine()}, {os.cpu_count()} cores"
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and the libraries that numbers may depend on."""
+    return {"python": platform.python_version(), **{p: _version(p) for p in VERSIONS_OF}}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def commit() -> str | None:
+    """The checked-out commit, with `+changes` if the tree differs from it; None outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT:
+            return None
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+@cache
+def source_digest() -> str:
+    """A digest of the Python source of the three packages."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]

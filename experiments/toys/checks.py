@@ -1,0 +1,66 @@
+"""How the signal that toys explain is held against a closed form: one rule for all toy experiments."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from experiments.verdicts.checks import Check
+from experiments.verdicts.intervals import Interval
+
+EXACT_SLACK = 0.005  # of the explained signal
+TRAINED_SLACK = 0.01
+ALTERED = 0.02  # the negative controls: the explained signal 2 % lower and 2 % higher
+ROUNDING = 1e-9  # of the zero loss: what solving and summing in float64 may gain over the infimum
+
+
+@dataclass(frozen=True)
+class ClosedForm:
+    """What theory says a toy explains.  `one_number` is what a single number of W* explains, in the same units."""
+
+    claim: str
+    signal: float
+    one_number: float
+
+    @property
+    def unit(self) -> float:
+        """The signal, but at least that of one number, so that no signal has a scale too."""
+        return max(self.signal, self.one_number)
+
+    @property
+    def altered(self) -> tuple[float, float]:
+        return self.signal - ALTERED * self.unit, self.signal + ALTERED * self.unit
+
+
+def exact_check(name: str, group: str, statement: str, said: ClosedForm, explained: float, zero_loss: float) -> Check:
+    """An exact minimum: short of the closed form by its slack at most, above it by rounding only."""
+    return Check(
+        id=name,
+        group=group,
+        claim=said.claim,
+        statement=statement,
+        predicted=said.signal,
+        measured=explained,
+        stderr=0.0,
+        tolerance=EXACT_SLACK * said.unit,
+        controls=said.altered,
+        above=ROUNDING * zero_loss,
+    )
+
+
+def trained_check(
+    name: str, group: str, statement: str, said: ClosedForm, interval: Interval, most_slack: float = math.inf
+) -> Check:
+    """Trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
+    return Check(
+        id=name,
+        group=group,
+        claim=said.claim,
+        statement=statement,
+        predicted=said.signal,
+        measured=interval.mean,
+        stderr=interval.stderr,
+        tolerance=interval.half_width + min(TRAINED_SLACK * said.unit, most_slack),
+        controls=said.altered,
+        above=interval.half_width,
+    )

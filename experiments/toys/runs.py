@@ -1,0 +1,205 @@
+"""What the toy experiments share: exact minimisation and stacked training of a list of toys, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.progress import progress
+from experiments.store.work import one_thread
+from theory.plans.heads import TOYS, Heads
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icl.toys.stacked import StackedToys, ToySpec
+    from icl.toys.training import Stack, TrainConfig
+    from theory.toy.population import Weights
+
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """A task of the sweep: width of x and y, context pairs, standard deviation of the noise."""
+
+    d: int
+    n: int
+    sigma: float
+
+    @property
+    def key(self) -> str:
+        return f"d{self.d}-n{self.n}-s{self.sigma!r}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One toy: a task, an architecture by name (of `theory.plans.heads.TOYS`, unless others are given) and a rank."""
+
+    size: Size
+    toy: str
+    rank: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.size.key}/{self.toy}/a{self.rank}"
+
+
+Start = Literal["orthogonal", "gaussian"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How toys are trained and tested; the rest stands in `icl.toys.training.TrainConfig`.
+
+    start  "orthogonal": near the theorem's own construction; "gaussian": the usual start (`icl.toys.stacked.Init`)
+    """
+
+    steps: int
+    held_out: int
+    batch: int = 64
+    learning_rate: float = 0.003
+    start: Start = "orthogonal"
+
+
+def every_rank(sizes: Sequence[Size]) -> list[Point]:
+    """Every architecture at every rank of every size."""
+    return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
+
+
+def minimise_all(points: Sequence[Point], starts: int, run: RunFolder, toys: Mapping[str, Heads] = TOYS) -> Json:
+    """For every point: the signal explained at the exact minimum, and the certificate's other numbers."""
+    from theory.prompts.moments import PromptMoments
+    from theory.toy.minimise import minimise
+    from theory.toy.population import PopulationLoss
+
+    lines = run.metrics()
+    run.keep_metrics(lines)
+    found = {line["point"]: line for line in lines if line["kind"] == "exact"}
+    with progress("exact minimisation", len(points)) as at:
+        for i, point in enumerate(points):
+            at(i, point.key)
+            if point.key in found:
+                continue
+            size = point.size
+            loss = PopulationLoss(PromptMoments(size.d, size.n, size.sigma), toys[point.toy])
+            result = minimise(loss, point.rank, starts=starts)
+            found[point.key] = {
+                "kind": "exact",
+                "point": point.key,
+                "loss": result.value,
+                "explained": loss.constant - result.value,
+                "gradient_norm": result.gradient_norm,
+                "scale": result.scale,
+                "starts": result.starts,
+                "agreeing": result.agreeing,
+            }
+            run.log(found[point.key])
+        at(len(points))
+    return {point.key: found[point.key] for point in points}
+
+
+def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
+    """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
+    from icl.toys.stacked import StackedToys
+    from icl.toys.training import TrainConfig
+
+    toys = StackedToys(_specs(points, seeds, training.start))
+    config = TrainConfig(steps=training.steps, batch=training.batch, learning_rate=training.learning_rate)
+    train_stack(toys, config, training.start, run)
+    return _by_point(points, seeds, _held_out(toys, training.held_out))
+
+
+def train_stack(
+    toys: Stack, config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+) -> None:
+    """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
+
+    learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
+    something else.
+    """
+    from icl.toys.training import BadCheckpoint, train
+
+    kind = f"train {name}"
+    saved = time.monotonic()
+
+    def due(_: int) -> bool:
+        nonlocal saved
+        if time.monotonic() - saved < SECONDS_BETWEEN_CHECKPOINTS:
+            return False
+        saved = time.monotonic()
+        return True
+
+    lines = run.metrics()
+    first = True
+    path = run / f"training-{name}.safetensors"
+    try:
+        with one_thread(), progress(f"training {len(toys.specs)} toys, {name}", config.steps) as at:
+            for report in train(toys, config, learning_rates=learning_rates, checkpoint=path, save_when=due):
+                if first:  # what was logged after the last checkpoint happens again
+                    run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
+                    first = False
+                losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
+                run.log({"kind": kind, "step": report.step, "losses": losses})
+                at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
+    except BadCheckpoint as error:
+        raise UserError(str(error)) from error
+
+
+def _held_out(toys: StackedToys, prompts: int) -> list[float]:
+    """The signal explained by every toy, in the order of its spec."""
+    import torch
+
+    from icl.toys.training import EVAL_BATCH, explained_signal
+
+    chunk = 16 * 1024
+    chunks = -(-prompts // chunk)
+    explained = torch.zeros((), dtype=torch.float64)
+    with one_thread(), progress("held-out prompts", chunks) as at:
+        at(0)
+        for i in range(chunks):
+            explained = explained + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
+            at(i + 1)
+    return [float(explained[toys.locate[i]]) for i in range(len(toys.specs))]
+
+
+def population_weights(toys: StackedToys, i: int) -> Weights:
+    """Toy i of a stack in the terms of `theory.toy.population`, in float64."""
+    from theory.toy.population import Weights
+
+    return Weights(**{name: x.double().numpy() for name, x in toys.weights(i).items()})
+
+
+def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
+    """For every point: what the initial A, B and K explain, exactly, if only the readouts W are fitted."""
+    from icl.toys.stacked import StackedToys
+    from theory.prompts.moments import PromptMoments
+    from theory.toy.population import PopulationLoss
+
+    specs = _specs(points, seeds, start)
+    toys = StackedToys(specs)
+    explained = []
+    for i, spec in enumerate(specs):
+        loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
+        explained.append(loss.constant - loss.value(loss.best_readout(population_weights(toys, i))))
+    return _by_point(points, seeds, explained)
+
+
+def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
+    from icl.prompts import RegressionTask
+    from icl.toys.stacked import Gaussian, Orthogonal, ToySpec
+
+    init = Orthogonal() if start == "orthogonal" else Gaussian()
+    return [
+        ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed, init)
+        for p in points
+        for seed in range(seeds)
+    ]
+
+
+def _by_point(points: Sequence[Point], seeds: int, values: Sequence[float]) -> Json:
+    """Values in the order of `_specs`, as one list of seeds a point."""
+    return {point.key: list(values[i * seeds : (i + 1) * seeds]) for i, point in enumerate(points)}

@@ -1,0 +1,1 @@
+"""Full-size trainings as data: one, many, and what a comparison needs of them."""

@@ -1,0 +1,115 @@
+"""What the scale experiments share: complete rounds of seeds, tuned learning rates, what a result says of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from experiments.store.folders import Json, RunFolder, Unfinished
+from experiments.training.arms import Arm
+from experiments.training.pool import train_all
+from experiments.verdicts.checks import Expectation
+from experiments.verdicts.intervals import Interval
+from icl.training.recipe import Recipe
+
+Name = TypeVar("Name")
+BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
+TUNING_SEED = 500_000  # apart from the seeds that are compared
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Learning rates to try for each arm, on `share` of its steps and one seed that is not compared.
+
+    An empty grid: the rate of the recipe is used for all arms, untuned.
+    """
+
+    grid: tuple[float, ...] = ()
+    share: float = 0.25
+
+
+def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str) -> list[dict[Name, Json]]:
+    """For every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.
+
+    Raises Unfinished for fewer.
+    """
+    wanted = [arms(seed) for seed in range(seeds)]
+    every = [arm for round_ in wanted for arm in round_.values()]
+    records = train_all(every, run, label)
+    complete: list[dict[Name, Json]] = []
+    for round_ in wanted:
+        if not all(arm in records for arm in round_.values()):
+            break
+        complete.append({name: records[arm] for name, arm in round_.items()})
+    if len(complete) < 2:
+        done = sum(arm in records for arm in every)
+        raise Unfinished(f"{label}: {done} of {len(every)} trainings are finished; a comparison needs two seeds of all")
+    return complete
+
+
+def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -> tuple[dict[str, float], Json]:
+    """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
+
+    Raises Unfinished if time is up before.
+    """
+    if not tuning.grid:
+        return {name: arm.recipe.learning_rate for name, arm in arms.items()}, {"tuned": False}
+    trials = {
+        (name, rate): replace(arm, seed=TUNING_SEED, recipe=_shorter(arm, rate, tuning.share))
+        for name, arm in arms.items()
+        for rate in tuning.grid
+    }
+    records = train_all(list(trials.values()), run, f"{label}, learning rates")
+    if len(records) < len(set(trials.values())):
+        raise Unfinished(f"{label}: {len(records)} of {len(trials)} learning-rate trials are finished")
+    losses = {name: {rate: records[trials[name, rate]]["loss"] for rate in tuning.grid} for name in arms}
+    best = {
+        name: min(tuning.grid, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
+        for name, by_rate in losses.items()
+    }
+    found = {name: {str(rate): loss for rate, loss in by_rate.items()} for name, by_rate in losses.items()}
+    return best, {
+        "tuned": True,
+        "grid": list(tuning.grid),
+        "share_of_steps": tuning.share,
+        "losses": found,
+        "best": best,
+    }
+
+
+def _shorter(arm: Arm, rate: float, share: float) -> Recipe:
+    steps = max(arm.recipe.log_every, round(share * arm.recipe.steps))
+    return replace(arm.recipe, steps=steps, learning_rate=rate, evaluate_every=0)
+
+
+def expected(
+    name: str,
+    group: str,
+    claim: str,
+    statement: str,
+    rule: Literal["sign", "size"],
+    predicted: float,
+    measured: Interval,
+    twin: Interval | None,
+    slack: float = 0.0,
+) -> Expectation:
+    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare."""
+    controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
+    numbers = measured.mean, measured.stderr, measured.half_width
+    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack)
+
+
+def of_runs(records: Sequence[Json]) -> Json:
+    """Device, versions, commit and source of the trainings, each once where they differ, and the text they read."""
+    told = ("device", "versions", "commit", "source", "data", "unique_tokens", "epochs")
+    return {
+        **{key: _together([record[key] for record in records]) for key in told if key in records[0]},
+        "training_seconds": round(sum(record["seconds"] for record in records), 1),
+        "trainings": len(records),
+    }
+
+
+def _together(values: Sequence[object]) -> object:
+    different = [value for i, value in enumerate(values) if value not in values[:i]]
+    return different[0] if len(different) == 1 else different

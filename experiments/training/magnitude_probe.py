@@ -1,0 +1,54 @@
+"""Magnitudes and gradients by depth of a model, with the bounds that theory puts on them, for its present weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.store.folders import Json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icl.models.decoder import Decoder
+    from icl.training.objectives import Task
+
+
+def probe(model: Decoder, task: Task, device: str) -> Json:
+    """On the task's first held-out batch, in fp32 and without dropout; see `icl.probes.magnitude` for the fields.
+
+    bounds: what no token's norm at a read can exceed, from the weights and the embedding's largest norm alone.
+    """
+    import torch
+
+    from icl.probes.magnitude import magnitudes
+
+    batch = next(task.held_out()).to(torch.device(device))
+
+    def loss(answer: Tensor) -> Tensor:
+        return task.losses(answer, batch.targets).mean()
+
+    model.eval()
+    with torch.compiler.set_stance("force_eager"):  # compiled code may not see the probe's hooks
+        found = magnitudes(model, batch.inputs, loss)
+    model.train()
+    return {
+        "read_rms": found.read_rms,
+        "read_max": found.read_max,
+        "ratio": found.ratio,
+        "layer_gradient": found.layer_gradient,
+        "bounds": bounds(model, found.output_max[0]),
+    }
+
+
+def bounds(model: Decoder, embedding: float) -> list[float]:
+    """`theory.attnres.bounds.read_bounds` for a model's weights."""
+    from icl.probes.magnitude import AttentionWeights, sublayer_weights
+    from theory.attnres.bounds import attention_bound, feed_forward_bound, read_bounds
+
+    outputs = [
+        attention_bound(w.value, w.output, w.gain)
+        if isinstance(w, AttentionWeights)
+        else feed_forward_bound(w.gate, w.up, w.down, w.gain)
+        for w in sublayer_weights(model)
+    ]
+    return read_bounds(model.config, model.plan, embedding, outputs)

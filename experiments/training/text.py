@@ -1,0 +1,77 @@
+"""Text for trainings: a prepared folder that a user names, or the standard library's source, prepared on first use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.store.folders import Json, UserError
+from experiments.store.progress import progress
+from experiments.training.arms import TextSource
+
+if TYPE_CHECKING:
+    from icl.data.shards import Manifest
+
+DATA = Path("data")
+STDLIB = "stdlib"
+VOCAB = 4096
+VOCAB_MULTIPLE = 64
+
+
+def prepared(name: str, vocab: int = VOCAB) -> Path:
+    """The folder of prepared text that `name` is, or, for `stdlib`, data/stdlib-VOCAB, prepared if it is not there."""
+    if (Path(name) / "manifest.json").is_file():
+        return Path(name)
+    if name != STDLIB:
+        raise UserError(f"{name} holds no prepared data; make some with `crosslayer data prepare {name} --out FOLDER`")
+    folder = DATA / f"{STDLIB}-{vocab}"
+    if not folder.exists():
+        prepare(STDLIB, folder, vocab=vocab)
+    return folder
+
+
+@dataclass(frozen=True)
+class Text:
+    """Prepared text as experiments need it.  vocab: of a model, a multiple of 64, in which matrix products are fast."""
+
+    source: TextSource
+    name: str
+    vocab: int
+
+
+def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64) -> Text:
+    """The text that `prepared` finds.  Raises BadInput if it is damaged."""
+    from icl.data.shards import open_data
+
+    folder = prepared(name, vocab)
+    manifest = open_data(folder).manifest
+    source = TextSource(str(folder), manifest.digest, held_out_windows)
+    return Text(source, manifest.name, -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE)
+
+
+def prepare(source: str, folder: Path, **options: Any) -> Manifest:
+    """`icl.data.shards.prepare` with its progress on standard error."""
+    from icl.data import shards
+
+    with progress(f"preparing {source}", 1) as at:
+        at(0)
+        manifest = shards.prepare(source, folder, on_progress=lambda tokens, note: at(0.5, note), **options)
+        at(1)
+    return manifest
+
+
+def about(folder: Path, manifest: Manifest) -> Json:
+    """What a user wants to know of prepared text."""
+    splits = {name: {"documents": s.documents, "tokens": s.tokens} for name, s in manifest.splits.items()}
+    return {
+        "folder": str(folder),
+        "name": manifest.name,
+        "digest": manifest.digest,
+        "source": manifest.request.source,
+        "about": manifest.about,
+        "tokenizer": manifest.tokenizer.name,
+        "vocab": manifest.tokenizer.vocab,
+        **splits,
+        "megabytes": round(sum(shard.bytes for shard in manifest.shards) / 1e6, 1),
+    }

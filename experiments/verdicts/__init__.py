@@ -1,0 +1,1 @@
+"""Checks, intervals and orders: what turns numbers into a verdict."""

@@ -1,0 +1,1 @@
+"""Toys in PyTorch: as the paper writes them, and hundreds of them as one model."""

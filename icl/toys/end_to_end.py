@@ -1,0 +1,318 @@
+"""The end-to-end toy: two layers of linear attention of which the first one sees positions and nothing is assumed.
+
+SkipV1Former, appendix A.1, replaces its first layer by Assumption 1, since Eqn. (2) has no positions and cannot copy.
+Here the tokens E = (x_1, y_1, ..., x_n, y_n, x_{n+1}) are read into width m by one matrix for x and y alike, and both
+layers are Eqns. (2) and (3), whose first one adds a learned bias R_h to its scores, one number a pair of positions:
+
+    F   = sum_h V_h E' [ E'^T M_h E' / n + R_h ]                    E' = (read-in) E, over the pairs allowed below
+    out = sum_h W_h [values_h] P [ F^T K_h F ] / n,  at the last token;   values_h = copied F + raw E'.
+
+M_h and K_h stand for W_K^T W_Q, W_h for the readout times W_V, as in `models.toy`; sums over scores of contents are
+divided by n, as in linear attention with a normaliser.  There are no residuals and no norms, as in the paper.
+
+Who attends to whom.  The paper's P hides the last token from all, itself included.  Then the last token of F is a sum
+over the context, E' (E'^T M_h x_{n+1} + r_h), and can not hold A x_{n+1} as Assumption 1 has it, positions or not
+(`theory.toy.positions`).  So in layer 1 the last token attends to itself here as well, as in any decoder; `Scores`
+"printed" keeps P as it is printed.  Layer 2 has P in any case.
+
+Many such toys are one model, as in `models.stacked`: toys that see the same prompts are the slots of one stream, and
+parameters are (streams, slots, ...) tensors, padded to the largest width, with a mask for what is not there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from icl.prompts import Generator, RegressionTask
+from icl.toys.stacked import INIT_STREAM
+from theory.errors import BadInput, InvalidSize, at_least
+from theory.plans.heads import Heads
+
+HEADS = 2  # in each layer, as in the paper
+Scores = Literal["both", "positions", "printed"]
+PARAMETERS = ("read_in", "bias", "match", "value", "key_query", "readout")
+
+
+@dataclass(frozen=True)
+class Random:
+    """Independent Gaussian entries: the usual start.  Outputs are of order one for `gain` 1, but cubic twice over.
+
+    Variances are gain^2 over the width for matrices, gain^2 over the number of tokens for biases, 1/d for the read-in.
+    """
+
+    gain: float = 0.5
+
+
+@dataclass(frozen=True)
+class Copying:
+    """`copying_layer` at `rank`, and K_h = I, with `noise` times the numbers of `Random(1)` added to everything."""
+
+    rank: int
+    noise: float = 0.1
+
+
+Start = Random | Copying
+
+
+@dataclass(frozen=True)
+class EndToEndSpec:
+    """One toy of a sweep.  The readout starts at zero, so that every toy starts by predicting zero.
+
+    width   m, of tokens after the read-in; at least d
+    scores  of layer 1: contents and positions ("both"), "positions" alone, or both with the mask P as "printed"
+    """
+
+    task: RegressionTask
+    heads: Heads
+    width: int
+    seed: int
+    start: Start = Random()
+    scores: Scores = "both"
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBatch:
+    """Prompts of all streams.  tokens: (S, B, d, T), T = 2n+1; label and clean, W* x_{n+1}: (S, B, d)."""
+
+    tokens: Tensor
+    label: Tensor
+    clean: Tensor
+
+
+class EndToEndToys(nn.Module):
+    """The toys of `specs`, in their order, as one module.  All have one task's d, n and sigma.
+
+    Parameters, with S streams, M slots, width m: read_in (S, M, m, d); bias (2, S, M, T, T), from key position to query
+    position; match, value and key_query (2, S, M, m, m) for M_h, V_h and K_h; readout (2, S, M, d, m).
+    `locate[i]` is the (stream, slot) of specs[i].  Raises BadInput for an empty or mixed stack, InvalidSize for a width
+    below d or a rank beyond d or m.
+    """
+
+    read_in: nn.Parameter
+    bias: nn.Parameter
+    match: nn.Parameter
+    value: nn.Parameter
+    key_query: nn.Parameter
+    readout: nn.Parameter
+    copied: Tensor
+    raw: Tensor
+    sees_itself: Tensor
+
+    def __init__(self, specs: Sequence[EndToEndSpec], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        _check(specs)
+        self.specs, self.task = tuple(specs), specs[0].task
+        slots: dict[tuple[RegressionTask, int], list[int]] = defaultdict(list)
+        for i, spec in enumerate(self.specs):
+            slots[spec.task, spec.seed].append(i)
+        self.streams = tuple(slots)
+        self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
+        self.shape = len(self.streams), max(map(len, slots.values()))
+        self.widest = max(spec.width for spec in self.specs)
+        shapes = _shapes(self.task, self.widest)
+        masks, start = (
+            {name: torch.zeros(*lead, *self.shape, *size, dtype=dtype) for name, (lead, size) in shapes.items()}
+            for _ in range(2)
+        )
+        copied, raw = (torch.zeros(HEADS, *self.shape, 1, 1, dtype=dtype) for _ in range(2))
+        sees_itself = torch.zeros(*self.shape, 1, dtype=dtype)
+        for i, spec in enumerate(self.specs):
+            at = self.locate[i]
+            for name, initial in _initial(spec).items():
+                place = _place(initial, at)
+                masks[name][place] = _allowed(spec) if name == "bias" else float(name != "match" or _contents(spec))
+                start[name][place] = initial.to(dtype)
+            for h, head in enumerate(spec.heads):
+                copied[h, *at], raw[h, *at] = head.copied, head.raw
+            sees_itself[at] = float(_contents(spec) and spec.scores != "printed")
+        for name in PARAMETERS:
+            self.register_buffer(f"mask_{name}", masks[name])
+            self.register_parameter(name, nn.Parameter(start[name] * masks[name]))
+        for name, buffer in (("copied", copied), ("raw", raw), ("sees_itself", sees_itself)):
+            self.register_buffer(name, buffer)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.copied.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.copied.device
+
+    def batch(self, size: int, purpose: int, step: int) -> TokenBatch:
+        """`size` fresh prompts for every stream, which depend on its own task and seed, the purpose and the step."""
+        drawn = [
+            task.sample(size, Generator(purpose, seed, step, device=self.device), self.dtype)
+            for task, seed in self.streams
+        ]
+        return TokenBatch(
+            torch.stack([p.tokens() for p in drawn]),
+            torch.stack([p.label for p in drawn]),
+            torch.stack([(p.w @ p.query[..., None])[..., 0] for p in drawn]),
+        )
+
+    def first_layer(self, tokens: Tensor) -> Tensor:
+        """F of every toy: tokens (S, B, d, T) -> (S, M, m, B, T).
+
+        In the terms of raw tokens, with V = V_h read_in and M = read_in^T M_h read_in, which are m x d and d x d:
+        what a token e reads by contents is V S M e / n, S the context's second moment, and this is linear in the
+        products S_ij e_k, which all toys of a stream share.
+        """
+        streams, batch, d, length = tokens.shape
+        slots = self.shape[1]
+        read_in = self._masked("read_in")
+        values, match = self._masked("value") @ read_in, read_in.mT @ self._masked("match") @ read_in
+        flat = tokens.transpose(1, 2)  # (S, d, B, T)
+        mixed = flat.reshape(streams, 1, d * batch, length) @ self._masked("bias")  # (H, S, M, d B, T)
+        by_position = (values @ mixed.view(HEADS, streams, slots, d, batch * length)).sum(0)
+        contents = torch.einsum("hsmwi,hsmjk->smwijk", values, match).reshape(streams, -1, d**3)
+        context, last = tokens[..., :-1], tokens[..., -1]
+        moment = context @ context.mT / self.task.n
+        products = torch.einsum("sbij,skbt->sijkbt", moment, flat).reshape(streams, d**3, batch * length)
+        first = (by_position + (contents @ products).view_as(by_position)).view(streams, slots, -1, batch, length)
+        own = torch.einsum("sbi,sbj,sbk->sijkb", last, last, last).reshape(streams, d**3, batch) / self.task.n
+        own = (contents @ own).view(streams, slots, -1, batch) * self.sees_itself[..., None]
+        return first + nn.functional.pad(own[..., None], (length - 1, 0))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
+        first = self.first_layer(tokens)
+        query = self._masked("key_query") @ first[..., -1]  # (H, S, M, m, B)
+        context = first[..., :-1].transpose(2, 3)  # (S, M, B, m, T-1)
+        scores = torch.einsum("smbwt,hsmwb->smbth", context, query) / self.task.n
+        copied = (context @ scores).permute(4, 0, 1, 3, 2)  # (H, S, M, m, B)
+        raw = (tokens[:, None, :, :, :-1] @ scores).permute(4, 0, 1, 3, 2)  # (H, S, M, d, B)
+        read = self.copied * copied + self.raw * (self._masked("read_in") @ raw)
+        out: Tensor = (self._masked("readout") @ read).sum(0).mT
+        return out
+
+    def losses(self, batch: TokenBatch) -> Tensor:
+        """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M)."""
+        return (self(batch.tokens) - batch.label[:, None]).square().sum(-1).mean(-1)
+
+    def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
+        """The losses on `batch(size, purpose, step)`."""
+        return self.losses(self.batch(size, purpose, step))
+
+    @torch.no_grad()
+    def weights(self, i: int) -> dict[str, Tensor]:
+        """All parameters of specs[i], by name, without streams, slots and padding."""
+        at, width, d = self.locate[i], self.specs[i].width, self.task.d
+        sizes = {"read_in": (width, d), "bias": None, "readout": (d, width)}
+        found = {}
+        for name in PARAMETERS:
+            whole = self.get_parameter(name)
+            own = whole[at] if name == "read_in" else whole[:, *at]
+            rows, columns = sizes.get(name, (width, width)) or own.shape[-2:]
+            found[name] = own[..., :rows, :columns].clone()
+        return found
+
+    @torch.no_grad()
+    def load(self, i: int, weights: Mapping[str, Tensor]) -> None:
+        """Give specs[i] other weights, in the layout of `weights(i)`; those that are left out stay.
+
+        Raises InvalidSize for a wrong shape, BadInput where a mask forbids them.
+        """
+        own = self.weights(i)
+        for name, new in weights.items():
+            if name not in own or new.shape != own[name].shape:
+                raise InvalidSize(f"{name} must be one of {', '.join(f'{k} {tuple(v.shape)}' for k, v in own.items())}")
+            place = _place(new, self.locate[i])
+            if (new * (1 - self.get_buffer(f"mask_{name}")[place])).any():
+                raise BadInput(f"{name} has entries where scores of this kind have none")
+            self.get_parameter(name)[place] = new.to(self.dtype)
+
+    def _masked(self, name: str) -> Tensor:
+        return self.get_parameter(name) * self.get_buffer(f"mask_{name}")
+
+
+def copying_layer(task: RegressionTask, width: int, rank: int, beta: float = 1.0) -> dict[str, Tensor]:
+    """A first layer that copies x_t into y_t's token, squeezed to `rank` numbers: read_in, bias and value, in float64.
+
+    The read-in is (I ; 0).  Head 1's values are the first `rank` numbers of a token, head 2's the last
+    b = min(m - rank, d), moved below them.  x tokens attend to themselves with both heads, y_t's to x_t with head 1 and
+    to itself, times `beta`, with head 2, the query to itself with head 1.  So y_t's token holds (A x_t ; B y_t) with
+    A = (I_rank 0) and B = beta (0 I_b), and the query (A x_{n+1} ; 0); at m = d the x tokens stay as they are, which is
+    Assumption 1 of SkipV1Former (appendix A.1) to the letter.
+    """
+    d, tokens = task.d, 2 * task.n + 1
+    if not 0 <= rank <= min(d, width):
+        raise InvalidSize(f"rank must be from 0 to the smaller of d = {d} and the width {width}, got {rank}")
+    rows = min(width - rank, d)
+    eye = torch.eye(width, d, dtype=torch.float64)
+    value = torch.zeros(HEADS, width, width, dtype=torch.float64)
+    value[0, :rank, :rank] = torch.eye(rank)
+    value[1, rank : rank + rows, d - rows : d] = torch.eye(rows)
+    x, y = torch.arange(0, tokens - 1, 2), torch.arange(1, tokens, 2)
+    bias = torch.zeros(HEADS, tokens, tokens, dtype=torch.float64)
+    bias[:, x, x] = 1
+    bias[0, x, y] = 1
+    bias[1, y, y] = beta
+    bias[0, -1, -1] = 1
+    return {"read_in": eye, "bias": bias, "value": value}
+
+
+def _check(specs: Sequence[EndToEndSpec]) -> None:
+    if len({spec.task for spec in specs}) != 1:
+        raise BadInput("a stack of end-to-end toys needs toys, and one task for all of them")
+    for spec in specs:
+        if len(spec.heads) != HEADS or any(h.key_raw or h.key_copied != 1 for h in spec.heads):
+            raise BadInput(f"an end-to-end toy has {HEADS} heads in its second layer, which attend by copied keys")
+        at_least("width", spec.width, spec.task.d)
+
+
+def _shapes(task: RegressionTask, width: int) -> dict[str, tuple[tuple[int, ...], tuple[int, int]]]:
+    """Of every parameter, what stands before and after (streams, slots)."""
+    tokens = 2 * task.n + 1
+    square = ((HEADS,), (width, width))
+    return {
+        "read_in": ((), (width, task.d)),
+        "bias": ((HEADS,), (tokens, tokens)),
+        "match": square,
+        "value": square,
+        "key_query": square,
+        "readout": ((HEADS,), (task.d, width)),
+    }
+
+
+def _place(weights: Tensor, at: tuple[int, int]) -> Any:
+    """Where one toy's weights, (..., rows, columns), stand in the stack's, (..., S, M, most rows, most columns)."""
+    return (*((slice(None),) * (weights.dim() - 2)), *at, *map(slice, weights.shape[-2:]))
+
+
+def _contents(spec: EndToEndSpec) -> bool:
+    return spec.scores != "positions"
+
+
+def _allowed(spec: EndToEndSpec) -> Tensor:
+    """Which position attends to which, (T, T) from key to query: all to the context, and the last one to itself."""
+    tokens = 2 * spec.task.n + 1
+    allowed = torch.ones(tokens, tokens)
+    allowed[-1] = 0
+    allowed[-1, -1] = float(spec.scores != "printed")
+    return allowed
+
+
+def _initial(spec: EndToEndSpec) -> dict[str, Tensor]:
+    """The start of every parameter, from (seed, d, width): the same for all heads, scores and kinds of start."""
+    task, start = spec.task, spec.start
+    spread = {"read_in": task.d, "bias": 2 * task.n + 1}
+    shapes = {name: (*lead, *size) for name, (lead, size) in _shapes(task, spec.width).items()}
+    numbers = Generator(INIT_STREAM, spec.seed, task.d, spec.width)
+    noise = {
+        name: numbers.normal(shape, torch.float64) / spread.get(name, spec.width) ** 0.5
+        for name, shape in shapes.items()
+    }
+    noise["readout"] = torch.zeros(shapes["readout"], dtype=torch.float64)
+    if isinstance(start, Random):
+        return {name: x if name == "read_in" else start.gain * x for name, x in noise.items()}
+    near = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
+    near |= copying_layer(task, spec.width, start.rank)
+    near["key_query"] += torch.eye(spec.width)
+    return {name: near[name] + start.noise * x for name, x in noise.items()}

@@ -1,0 +1,140 @@
+"""What full-size models are trained on: text from shards, and in-context regression.
+
+A task names its batches by step, so nothing of it has to be saved, and every model sees the same ones.  Its losses come
+apart by position, of which the training loss is the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from icl.data.shards import TokenData
+from icl.data.windows import Windows
+from icl.prompts import Generator, Prompts, RegressionTask
+from theory.errors import BadInput, at_least
+
+TRAIN_STREAM, HELD_OUT_STREAM = 1, 2
+HELD_OUT_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Inputs of a stem, and what is to be predicted: (batch, T) tokens, or (batch, positions, d) vectors."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        if device.type == "cuda":
+            return Batch(*(x.pin_memory().to(device, non_blocking=True) for x in (self.inputs, self.targets)))
+        return Batch(self.inputs.to(device), self.targets.to(device))
+
+    def parts(self, count: int) -> list[Batch]:
+        pairs = zip(self.inputs.chunk(count), self.targets.chunk(count), strict=True)
+        return [Batch(inputs, targets) for inputs, targets in pairs]
+
+
+class Task(Protocol):
+    """identity: names the task and its data.  tokens: in a sequence."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    def batch(self, seed: int, step: int, size: int) -> Batch: ...
+
+    def held_out(self) -> Iterator[Batch]:
+        """The same for all seeds."""
+        ...
+
+    def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        """(batch, positions), from what the model answers."""
+        ...
+
+
+class TextTask:
+    """The next token, in nats: windows of `context` tokens in an order drawn anew every epoch."""
+
+    def __init__(self, data: TokenData, context: int, held_out_windows: int = 64, held_out_batch: int = 8) -> None:
+        at_least("context", context, 1)
+        at_least("held_out_windows", held_out_windows, 1)
+        self.data, self.context, self._held_out_batch = data, context, held_out_batch
+        self._train = data.tokens("train")
+        held_out = Windows(data.tokens("held_out"), context, HELD_OUT_SEED)
+        self.held_out_windows = min(held_out_windows, held_out.count)
+        self._held_out = held_out
+        self._windows: Windows | None = None
+
+    @property
+    def identity(self) -> str:
+        return f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}"
+
+    @property
+    def tokens(self) -> int:
+        return self.context
+
+    def windows(self, seed: int) -> Windows:
+        """Those of the seed asked for last are kept, as an epoch's order is drawn but once."""
+        if self._windows is None or self._windows.seed != seed:
+            self._windows = Windows(self._train, self.context, seed)
+        return self._windows
+
+    def batch(self, seed: int, step: int, size: int) -> Batch:
+        return _next_token(self.windows(seed).batch(step, size))
+
+    def held_out(self) -> Iterator[Batch]:
+        windows = self._held_out.in_order(self.held_out_windows)
+        for start in range(0, len(windows), self._held_out_batch):
+            yield _next_token(windows[start : start + self._held_out_batch])
+
+    def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(answer.flatten(0, 1).float(), targets.flatten(), reduction="none").view_as(
+            targets
+        )
+
+
+def _next_token(windows: object) -> Batch:
+    tokens = torch.as_tensor(windows)
+    return Batch(tokens[:, :-1], tokens[:, 1:])
+
+
+class PromptTask:
+    """In-context regression read in through a linear map: at every x_{k+1}, y_{k+1} from the k pairs before it.
+
+    The losses are ||y - prediction||^2, summed over the d outputs: (batch, n + 1), after 0, 1, ..., n pairs.
+    """
+
+    def __init__(self, task: RegressionTask, held_out_prompts: int = 4096, held_out_batch: int = 512) -> None:
+        at_least("held_out_prompts", held_out_prompts, 1)
+        if held_out_prompts % held_out_batch:
+            raise BadInput(f"held_out_prompts must be a multiple of {held_out_batch}, got {held_out_prompts}")
+        self.task, self._prompts, self._held_out_batch = task, held_out_prompts, held_out_batch
+
+    @property
+    def identity(self) -> str:
+        return f"{self.task} held out {self._prompts} in {self._held_out_batch}"
+
+    @property
+    def tokens(self) -> int:
+        return 2 * self.task.n + 1
+
+    def batch(self, seed: int, step: int, size: int) -> Batch:
+        return _prompts(self.task.sample(size, Generator(TRAIN_STREAM, seed, step)))
+
+    def held_out(self) -> Iterator[Batch]:
+        for index in range(self._prompts // self._held_out_batch):
+            yield _prompts(self.task.sample(self._held_out_batch, Generator(HELD_OUT_STREAM, HELD_OUT_SEED, index)))
+
+    def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        return (answer[:, ::2].float() - targets).square().sum(-1)
+
+
+def _prompts(prompts: Prompts) -> Batch:
+    return Batch(prompts.tokens().mT.contiguous(), prompts.y.mT.contiguous())

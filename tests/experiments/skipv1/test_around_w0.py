@@ -1,0 +1,107 @@
+"""`skipv1-w0`: what theory says of every point is held against exact minima, and altered theory is rejected."""
+
+import json
+import math
+
+import pytest
+
+from experiments import catalogue
+from experiments.cli import main
+from experiments.skipv1.around_w0.experiment import ENOUGH, Config, Point, Prior, best, minimised, points
+from experiments.store import work as side_by_side
+from experiments.store.folders import RunFolder
+from experiments.verdicts.checks import worst
+from theory.skipv1 import w0 as skipv1_w0
+from theory.skipv1 import w0_heads as skipv1_w0_heads
+from theory.toy import few_terms
+
+# d = 4 twice: with W0 small and large; nothing that takes more than a second.
+TINY = Config(4, 1, (0.5, 8.0), (1,), (2, 4), (1,), (2,), ("rank one",), (2, 2, 1), 2)
+EXPERIMENT = catalogue.experiment("skipv1-w0")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    run = RunFolder(tmp_path_factory.mktemp("w0"))
+    return run, EXPERIMENT.measure(TINY, 0, run)
+
+
+def test_all_checks_pass_and_every_group_is_there(measured):
+    checks = EXPERIMENT.compare(EXPERIMENT.predict(TINY), measured[1])
+    assert worst(checks) == "pass", [c.id for c in checks if c.verdict != "pass"]
+    assert len({c.group for c in checks}) == 6
+    assert {c.claim for c in checks} <= set(EXPERIMENT.claims)
+
+
+def _scaled(function, factor):
+    return lambda *a, **k: factor * function(*a, **k)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "factor", "group"),
+    [
+        (few_terms, "term_floor", 1.2, "SkipV1Former's floor"),
+        (skipv1_w0, "constant_share", 0.8, "SkipV1Former with enough heads"),
+        (skipv1_w0, "constant_share", 1.2, "SkipV1Former with enough heads"),
+        (skipv1_w0_heads, "mha_reached", 0.5, "SkipV1Former loses"),
+    ],
+)
+def test_altered_theory_fails(measured, monkeypatch, module, name, factor, group):
+    monkeypatch.setattr(module, name, _scaled(getattr(module, name), factor))
+    failed = {c.group for c in EXPERIMENT.compare(EXPERIMENT.predict(TINY), measured[1]) if c.verdict == "fail"}
+    assert any(g.startswith(group) for g in failed)
+
+
+def test_what_is_found_beats_what_is_printed(measured):
+    """At d = 4, W0 = 8 I, two heads each, SkipV1Former's optimum lies above MHA's; around W0 = I / 2 below."""
+    exact = measured[1]["exact"]
+    for c, sign in ((0.5, -1), (8.0, 1)):
+        place = Point(Prior("identity", c), 4, 1, "mha", 2, 4, 1).place
+        assert math.copysign(1, best(exact, place, "skipv1") - best(exact, place, "mha")) == sign
+
+
+def test_what_is_finished_is_not_done_again(measured, monkeypatch):
+    run, before = measured
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == len({p.key for p in points(TINY)})
+    (run / "metrics.jsonl").write_text("\n".join(lines[: len(lines) // 2]) + "\n")
+    asked = []
+    monkeypatch.setattr(side_by_side.os, "cpu_count", lambda: 1)
+
+    def counted(point):
+        asked.append(point.key)
+        return minimised(point)
+
+    todo = {p.key: p for p in points(TINY)}
+    again = side_by_side.computed("exact minimum", todo, counted, run)
+    assert len(asked) == len(lines) - len(lines) // 2
+    assert again == before["exact"]
+
+
+def test_spectra_have_the_norm_they_say():
+    import numpy as np
+
+    for spectrum in ("identity", "turned", "decaying", "rank one"):
+        for d in (1, 2, 5):
+            w0 = Prior(spectrum, 3.0).matrix(d)
+            assert np.linalg.norm(w0) == pytest.approx(3 * d**0.5, rel=1e-12)
+            assert np.linalg.matrix_rank(w0) == (1 if spectrum == "rank one" else d)
+
+
+def test_keys_tell_points_apart():
+    for profile in EXPERIMENT.profiles.values():
+        todo = list(points(profile.config))
+        assert len({p.key for p in todo}) == len({(*p.key.split("/"), p.skips) for p in todo})
+        assert any(p.heads == ENOUGH for p in todo)
+
+
+def test_seeds_say_nothing_where_nothing_is_random(monkeypatch, tmp_path):
+    from dataclasses import replace
+
+    tiny = Config(2, 1, (8.0,), (1,), (2,), (1,), (2,), ("rank one",), (2, 2, 1), 3)
+    monkeypatch.setitem(EXPERIMENT.profiles, "smoke", replace(EXPERIMENT.profiles["smoke"], config=tiny))
+    assert main(["run", "skipv1-w0", "--profile", "smoke", "--seeds", "3", "--out", str(tmp_path)]) == 0
+    (folder,) = (tmp_path / "skipv1-w0").iterdir()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["seeds"] == []
+    assert (folder / "figure.svg").stat().st_size > 10_000

@@ -1,0 +1,175 @@
+"""`skipv1-end-to-end`: its smoke run ends, its checks reject what is wrong, and a killed run goes on."""
+
+import copy
+import json
+import math
+
+import pytest
+
+from experiments.cli import main
+from experiments.drawing.style import drawing
+from experiments.skipv1.end_to_end.experiment import (
+    EXPERIMENT,
+    PROFILES,
+    Arms,
+    Config,
+    Sweep,
+    _lowest,
+    _trainees,
+    arm_key,
+)
+from experiments.skipv1.end_to_end.verdicts import gaps, verdicts, worths
+from experiments.store.folders import RunFolder
+from experiments.toys import runs as toy_runs
+from experiments.toys.runs import Size
+from experiments.verdicts.checks import Check, Expectation
+from theory.plans.heads import TOYS
+from theory.toy.positions import most_explained
+
+SIZE = "d2-n8-s0.1"
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """(exit status, run folder)"""
+    out = tmp_path_factory.mktemp("runs")
+    status = main(["run", "skipv1-end-to-end", "--profile", "smoke", "--out", str(out)])
+    (folder,) = (out / "skipv1-end-to-end").iterdir()
+    return status, folder
+
+
+def stored(folder):
+    return (json.loads((folder / name).read_text()) for name in ("prediction.json", "measurement.json"))
+
+
+def test_smoke_run_ends_and_its_checks_pass(smoke):
+    status, folder = smoke
+    assert status == 0
+    checks = json.loads((folder / "summary.json").read_text())["checks"]
+    judged = {c["id"].split("/")[0] for c in checks}
+    assert judged == {"construction", "bound", "bayes", "gap", "gap size", "no gap", "worth", "copying", "starts"}
+    assert {c["verdict"] for c in checks if "rule" not in c} == {"pass"}
+    files = {path.name for path in folder.iterdir()}
+    assert {"prediction.json", "metrics.jsonl", "measurement.json", "figure.svg", "figure.png"} <= files
+
+
+def test_checks_reject_what_theory_forbids(smoke):
+    """A first layer shifted by one, a toy above its bound, a toy above Bayes: each fails, and nothing else."""
+    prediction, measurement = stored(smoke[1])
+
+    def failed(altered):
+        return {v.id for v in verdicts(prediction, altered) if v.verdict == "fail"}
+
+    assert not failed(measurement)
+    shifted = copy.deepcopy(measurement)
+    for found in shifted["constructions"][SIZE].values():
+        found["explained"] = found["shifted"]
+    assert failed(shifted) == {f"construction/{SIZE}/{name}" for name in shifted["constructions"][SIZE]}
+    for scores, check in (("positions", f"bound/{SIZE}/positions/copying/mha/m2"), ("both", f"bayes/{SIZE}")):
+        altered = copy.deepcopy(measurement)
+        start = "copying" if scores == "positions" else "random"
+        share = prediction["sizes"][SIZE]["widths"]["2"]["bound"]["mha"] if scores == "positions" else 1.0
+        altered["explained"][arm_key(SIZE, scores, start, "mha", 2)] = [share + 0.01 * (1 + i / 100) for i in range(4)]
+        assert failed(altered) == {check}
+
+
+def test_a_gap_as_predicted_agrees_and_none_contradicts(smoke):
+    prediction, measurement = stored(smoke[1])
+    name = f"{SIZE}/both/copying/m2"
+
+    def judged(skip):
+        altered = copy.deepcopy(measurement)
+        altered["explained"][arm_key(SIZE, "both", "copying", "mha", 2)] = [0.18, 0.182, 0.181, 0.183]
+        altered["explained"][arm_key(SIZE, "both", "copying", "skipv1", 2)] = [
+            skip + 0.18 + 0.001 * i for i in range(4)
+        ]
+        return {v.id: v.verdict for v in verdicts(prediction, altered)}
+
+    said = prediction["sizes"][SIZE]["widths"]["2"]["assumed_copy"]
+    as_predicted, none = judged(said["skipv1"] - said["mha"]), judged(-0.1)
+    assert as_predicted[f"gap/{name}"] == as_predicted[f"gap size/{name}"] == "agrees"
+    assert none[f"gap/{name}"] == none[f"gap size/{name}"] == "contradicts"
+
+
+def test_worth_is_read_off_the_curve_of_mha():
+    said, variant = {"d": 2}, ("both", "random")
+    shares = {("skipv1", 2): [1.0, 0.2, 0.9], ("mha", 2): [0.495, 0.3, 0.1]}
+    shares |= {("mha", 3): [0.6, 0.9, 0.2], ("mha", 6): [0.99, 0.9, 0.3], ("skipv1", 3): [1.0] * 3}
+    shares |= {("skipv1", 6): [1.0] * 3}
+    arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
+    arms = dict(sorted(arms.items()))
+    first, second, never = worths(said, arms, SIZE, variant)
+    assert first == pytest.approx(6)
+    assert second == 2
+    assert math.isnan(never)
+    arms[arm_key(SIZE, *variant, "mha", 6)][0] = 1.38  # 0.99 lies halfway between 0.6 at width 3 and this at 6
+    assert worths(said, arms, SIZE, variant)[0] == pytest.approx(4.5)
+    assert gaps(arms, SIZE, variant, 2) == pytest.approx([0.505, -0.1, 0.8])
+
+
+def test_predictions_hold_the_theory_they_name():
+    for name, profile in PROFILES.items():
+        if name == "full":
+            continue
+        prediction = EXPERIMENT.predict(profile.config)
+        for said in prediction["sizes"].values():
+            for width, shares in said["widths"].items():
+                for toy, heads in TOYS.items():
+                    entries = most_explained(heads, said["d"], int(width))
+                    assert shares["bound"][toy] == pytest.approx(said["rho"] * entries / said["d"] ** 2)
+                    assert shares["assumed_copy"][toy] <= shares["bound"][toy] <= said["rho"] < said["ridge"]
+            assert said["worth"] == 2 * said["d"]
+
+
+def test_of_two_learning_rates_the_lower_training_loss_counts():
+    sweep = Sweep(Size(2, 3, 0.1), (Arms((2,)), Arms((2,), start="copying")), 10, (0.02, 0.05))
+    trainees = list(_trainees(sweep, 2))
+    assert [t.learning_rate for t in trainees] == [0.02, 0.05] * 4 + [0.02] * 4
+    chosen = _lowest(trainees, [2.0, 1.0, 1.0, 2.0, math.nan, 3.0, 3.0, math.nan, *[math.nan] * 4])
+    assert list(chosen.values()) == [[1, 2], [5, 6], [8, 9], [10, 11]]
+    assert all(trainees[i].arm == arm for arm, members in chosen.items() for i in members)
+
+
+TINY = Config(
+    (
+        Sweep(
+            Size(2, 3, 0.1),
+            (Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
+            300,
+            (0.02, 0.05),
+        ),
+    ),
+    held_out=1024,
+    copying_prompts=256,
+    construction_prompts=1024,
+)
+
+
+def test_a_killed_run_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
+    """Killed at its second report, after a checkpoint; and two seeds suffice for verdicts and a figure."""
+    monkeypatch.setattr(toy_runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    whole, killed = (RunFolder(tmp_path / name) for name in ("whole", "killed"))
+    for run in (whole, killed):
+        run.path.mkdir()
+    log = RunFolder.log
+    lines = []
+
+    def die(run, line):
+        lines.append(line)
+        if len(lines) == 2:
+            raise KeyboardInterrupt
+        log(run, line)
+
+    expected = EXPERIMENT.measure(TINY, 2, whole)
+    monkeypatch.setattr(RunFolder, "log", die)
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.measure(TINY, 2, killed)
+    monkeypatch.setattr(RunFolder, "log", log)
+    assert EXPERIMENT.measure(TINY, 2, killed) == expected
+    assert killed.metrics() == whole.metrics()
+    prediction = EXPERIMENT.predict(TINY)
+    judged = verdicts(prediction, expected)
+    assert all(type(v).from_json(json.loads(json.dumps(v.to_json()))).verdict == v.verdict for v in judged)
+    assert {Check, Expectation} == {type(v) for v in judged}
+    with drawing():
+        assert EXPERIMENT.draw(prediction, expected).axes

@@ -1,0 +1,473 @@
+"""Trainings as data: records, keys, what a kill or the end of a slot leaves, and what is made of many."""
+
+import json
+import math
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
+from experiments.training import campaign as scale
+from experiments.training import pool
+from experiments.training import text as text_data
+from experiments.training.arms import Arm, OutOfTime, PromptSource, TextSource, train_arm
+from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, tuned
+from experiments.training.pool import train_all
+from icl.data import shards
+from icl.training import loop
+from icl.training.recipe import Recipe
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Tokens, Vectors
+
+RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
+PROMPTS = Arm(Architecture(8, 2, 2, 16, 7, Vectors(2)), "vanilla", PromptSource(2, 3, 0.1, 64), RECIPE, seed=0)
+CLOCK = ("tokens_per_second", "mfu", "seconds")  # what of a record depends on it
+EDITED = ("commit", "source")  # what changes if somebody edits the code while a test runs
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder of prepared text."""
+    folder = tmp_path_factory.mktemp("text")
+    for i in range(30):
+        (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + 3)))
+    shards.prepare(str(folder), folder / "data", vocab=280, held_out=0.3)
+    return folder / "data"
+
+
+@pytest.fixture
+def reader(data):
+    """An arm that reads it."""
+    manifest = shards.open_data(data).manifest
+    architecture = Architecture(8, 1, 2, 16, 10, Tokens(manifest.tokenizer.vocab))
+    return Arm(architecture, "skipv1", TextSource(str(data), manifest.digest, 8), RECIPE, seed=1)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(tmp_path, Slot(jobs=1))
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The arms that `pool` has trained in this process."""
+    arms = []
+
+    def counting(arm, *others):
+        arms.append(arm)
+        return train_arm(arm, *others)
+
+    monkeypatch.setattr(pool, "train_arm", counting)
+    return arms
+
+
+def timeless(record):
+    return {k: v for k, v in record.items() if k not in (*CLOCK, *EDITED)}
+
+
+def finite(record):
+    """The record, as it is read back from a file that may hold no NaN."""
+    return json.loads(json.dumps(record, allow_nan=False))
+
+
+def with_rate(arm, rate, **options):
+    return replace(arm, recipe=replace(arm.recipe, learning_rate=rate, **options))
+
+
+# Records.
+
+
+def test_the_record_of_a_training_on_prompts(tmp_path):
+    said = []
+    record = train_arm(PROMPTS, tmp_path / "new", "cpu", said.append)
+    assert [logged.step for logged in said] == [2, 4, 6]
+    assert record["curve"] == [[logged.step, logged.loss] for logged in said]
+    held_out = record["held_out"]["loss"]
+    assert len(held_out) == len(record["held_out"]["stderr"]) == 4  # after 0, 1, 2, 3 pairs
+    assert record["loss"] == pytest.approx(sum(held_out) / 4)
+    assert [step for step, _ in record["evaluations"]] == [4, 6]
+    assert record["evaluations"][-1][1] == record["loss"]
+    assert (record["kind"], record["name"], record["seed"]) == ("run", "vanilla", 0)
+    assert record["key"] == PROMPTS.key("cpu")
+    assert record["arm"] == asdict(PROMPTS)
+    assert record["parameters"] == sum(p.numel() for p in PROMPTS.model("cpu").parameters())
+    assert record["tokens"] == 6 * 4 * 7
+    assert (record["diverged"], record["magnitudes"], record["mfu"]) == (None, None, None)
+    assert record["device"].startswith("cpu")
+    assert {"versions", "commit", "source"} < set(record)
+    assert not {"data", "unique_tokens", "epochs"} & set(record)
+    assert timeless(finite(record))["curve"] == record["curve"]
+
+
+def test_the_record_of_a_training_on_text(reader, tmp_path):
+    record = train_arm(reader, tmp_path, "cpu")
+    count = (len(shards.open_data(Path(reader.source.folder)).tokens("train")) - 1) // 10
+    assert record["data"] == reader.source.digest
+    assert record["unique_tokens"] == 10 * count
+    assert record["epochs"] == pytest.approx(6 * 4 / count)
+    assert record["tokens"] == 6 * 4 * 10
+    assert record["held_out"] is None
+    assert 0 < record["loss"] < 2 * math.log(280)
+
+
+def test_the_trained_weights_are_kept_where_they_are_asked_for(tmp_path):
+    train_arm(PROMPTS, tmp_path, "cpu", weights=tmp_path / "model.safetensors")
+    found = load_file(tmp_path / "model.safetensors")
+    start = dict(PROMPTS.model("cpu").named_parameters())
+    assert {name: x.shape for name, x in found.items()} == {name: x.shape for name, x in start.items()}
+    assert not any(torch.equal(x, start[name]) for name, x in found.items())
+
+
+def test_magnitudes_are_those_before_and_after(tmp_path):
+    arm = replace(PROMPTS, probe=True)
+    with pytest.raises(OutOfTime):
+        train_arm(arm, tmp_path, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    resumed = train_arm(arm, tmp_path, "cpu")["magnitudes"]
+    whole = train_arm(arm, tmp_path / "whole", "cpu")["magnitudes"]
+    assert resumed == whole
+    assert whole["start"] != whole["end"]
+
+
+@pytest.mark.parametrize("probe", [False, True])
+def test_a_training_that_diverged_has_a_record_too(probe, tmp_path):
+    arm = replace(with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), probe=probe)
+    record = finite(train_arm(arm, tmp_path, "cpu", weights=tmp_path / "model.safetensors"))
+    assert "diverged by step" in record["diverged"]
+    assert str(tmp_path) not in record["diverged"]  # a result is carried to other machines
+    assert (record["loss"], record["held_out"]) == (None, None)
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_training_that_its_last_update_ruined_has_diverged(tmp_path):
+    """The held-out loss is no number, which no file of results can hold."""
+    arm = with_rate(PROMPTS, 1e10, steps=1, log_every=1, evaluate_every=0, warmup=0.0, floor=1.0)
+    record = finite(train_arm(arm, tmp_path, "cpu"))
+    assert record["diverged"]
+    assert (record["loss"], record["held_out"]) == (None, None)
+
+
+# Going on.
+
+
+def out_of_time(after):
+    """An `on_log` that stops at the given number of reports."""
+    seen = []
+
+    def log(logged):
+        seen.append(logged.step)
+        if len(seen) == after:
+            raise OutOfTime
+
+    return log
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_training_that_ran_out_of_time_ends_with_the_same_record(reader, after, seconds, tmp_path):
+    whole = train_arm(reader, tmp_path / "whole", "cpu")
+    folder = tmp_path / "stopped"
+    with pytest.raises(OutOfTime):
+        train_arm(reader, folder, "cpu", out_of_time(after), seconds_between_saves=seconds)
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "step", "st')  # a kill tears the last line
+    record = train_arm(reader, folder, "cpu")
+    assert timeless(record) == timeless(whole)
+    assert [line["step"] for line in RunFolder(folder).metrics()] == [2, 4, 6]
+    assert timeless(train_arm(reader, folder, "cpu")) == timeless(whole)
+
+
+def test_what_was_done_when_time_was_up_is_in_the_checkpoint(tmp_path):
+    """Else a slot that is shorter than the time between checkpoints gets nowhere, however often it comes."""
+    with pytest.raises(OutOfTime):
+        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(2))
+    said = []
+    train_arm(PROMPTS, tmp_path, "cpu", said.append)
+    assert [logged.step for logged in said] == [6]
+
+
+OTHERS = {
+    "rate": with_rate(PROMPTS, 0.02),
+    "seed": replace(PROMPTS, seed=1),
+    "variant": replace(PROMPTS, variant="resformer"),
+    "source": replace(PROMPTS, source=PromptSource(2, 3, 0.2, 64)),
+    "held out": replace(PROMPTS, source=PromptSource(2, 3, 0.1, 128)),
+    "twin": replace(PROMPTS, twin=True),
+    "std": replace(PROMPTS, std=0.1),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_folder_of_another_training_is_refused(other, tmp_path):
+    train_arm(PROMPTS, tmp_path, "cpu")
+    with pytest.raises(UserError, match="belongs to another run") as stop:
+        train_arm(OTHERS[other], tmp_path, "cpu")
+    assert "\n" not in str(stop.value)
+
+
+@pytest.mark.parametrize("lost", [[0], [1], [0, 1], [0, 1, 2]])
+def test_a_training_whose_log_has_a_hole_has_no_record(lost, tmp_path):
+    with pytest.raises(OutOfTime):
+        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(3), seconds_between_saves=0.0)
+    run = RunFolder(tmp_path)
+    run.keep_metrics([line for i, line in enumerate(run.metrics()) if i not in lost])
+    with pytest.raises(UserError, match=r"metrics.jsonl is incomplete; delete"):
+        train_arm(PROMPTS, tmp_path, "cpu")
+
+
+def test_text_that_is_not_the_arm_s_is_refused(reader, tmp_path):
+    """Its key says what it was trained on, so it must have been."""
+    other = replace(reader, source=replace(reader.source, digest="0" * 64))
+    with pytest.raises((UserError, BadInput)) as stop:
+        train_arm(other, tmp_path, "cpu")
+    assert "\n" not in str(stop.value)
+
+
+# Keys.
+
+
+def test_a_key_changes_with_all_that_matters(reader, monkeypatch):
+    arms = [
+        PROMPTS,
+        *OTHERS.values(),
+        replace(PROMPTS, architecture=replace(PROMPTS.architecture, d_ff=8)),
+        replace(PROMPTS, probe=True),
+        *(with_rate(PROMPTS, 0.01, **change) for change in ({"steps": 8}, {"clip": 0.5}, {"betas": (0, 0)})),
+        with_rate(PROMPTS, 0.01, precision="bf16"),
+        with_rate(PROMPTS, 0.01, compile=True),
+        reader,
+        replace(reader, source=replace(reader.source, digest="0" * 64)),
+        replace(reader, source=replace(reader.source, held_out_windows=9)),
+    ]
+    keys = {arm.key(device) for arm in arms for device in ("cpu", "cuda")}
+    monkeypatch.setattr(loop, "ROUTINE", loop.ROUTINE + 1)
+    keys |= {arm.key("cpu") for arm in arms}
+    assert len(keys) == 3 * len(arms)
+
+
+def test_a_key_does_not_depend_on_where_things_are(reader):
+    elsewhere = replace(reader, source=replace(reader.source, folder="/elsewhere"))
+    assert elsewhere.key("cpu") == reader.key("cpu")
+    assert PROMPTS.key("cuda:1") == PROMPTS.key("cuda")
+
+
+def test_a_key_follows_a_plan_of_one_s_own(tmp_path):
+    """Not its name: the file may change."""
+    path = tmp_path / "mine.py"
+    arm = replace(PROMPTS, variant=f"{path}:mine")
+    keys = []
+    for weight in (0.5, 2.0):
+        path.write_text(
+            "from theory.plans.plan import plan, v\ndef mine(s):\n"
+            f"    return plan(s, values=lambda n, h: {weight} * v(n, h) if n > 1 else v(n, h))\n"
+        )
+        keys.append(arm.key("cpu"))
+    assert keys[0] != keys[1]
+
+
+def test_a_twin_differs_in_its_initial_weights_alone():
+    twin = replace(PROMPTS, twin=True)
+    assert (PROMPTS.name, twin.name) == ("vanilla", "vanilla-twin")
+    ours, theirs = (arm.model("cpu").stem.read_in.weight.detach() for arm in (PROMPTS, twin))
+    assert not torch.equal(ours, theirs)
+    batches = [arm.task().batch(arm.seed, 0, 4) for arm in (PROMPTS, twin)]
+    assert torch.equal(batches[0].inputs, batches[1].inputs)
+    assert float(replace(PROMPTS, std=0.2).model("cpu").stem.read_in.weight.detach().std()) > 5 * float(ours.std())
+
+
+# Many.
+
+
+ARMS = [PROMPTS, replace(PROMPTS, variant="resformer"), replace(PROMPTS, seed=1)]
+
+
+def test_finished_trainings_are_not_redone(run, trained):
+    first = train_all(ARMS[:2], run, "some")
+    assert trained == ARMS[:2]
+    assert list(first) == ARMS[:2]
+    again = train_all(ARMS, RunFolder(run.path, run.slot), "all")
+    assert trained == ARMS
+    assert list(again) == ARMS
+    assert {arm: again[arm] for arm in ARMS[:2]} == finite_each(first)
+    assert [path.name for path in run.path.iterdir()] == ["metrics.jsonl"]
+
+
+def finite_each(records):
+    return {arm: finite(record) for arm, record in records.items()}
+
+
+def test_one_training_that_is_asked_for_twice_is_done_once(reader, run, trained):
+    copy = replace(reader, source=replace(reader.source, folder=f"{reader.source.folder}/"))
+    found = train_all([PROMPTS, reader, PROMPTS, copy], run, "twice")
+    assert trained in ([PROMPTS, reader], [PROMPTS, copy])
+    assert found[copy]["key"] == found[reader]["key"]
+
+
+def test_a_torn_last_line_is_trained_again(run, trained):
+    train_all(ARMS[:2], run, "some")
+    path = run / "metrics.jsonl"
+    path.write_text(path.read_text()[:-20])
+    found = train_all(ARMS, run, "all")
+    assert trained == [*ARMS[:2], *ARMS[1:]]
+    assert list(found) == ARMS
+    assert [line["key"] for line in run.metrics()] == [arm.key("cpu") for arm in ARMS]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_when_time_is_up_nothing_is_begun(jobs, tmp_path, trained):
+    run = RunFolder(tmp_path, Slot(jobs=jobs, deadline=0.0))
+    assert train_all(ARMS, run, "late") == {}
+    assert trained == []
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_slot_that_ends_in_a_training_is_gone_on_with(run, trained, monkeypatch, tmp_path):
+    whole = train_all(ARMS[:1], RunFolder(tmp_path, Slot(jobs=1)), "whole")
+    (tmp_path / "metrics.jsonl").unlink()
+    left = iter([9.0, 9.0, -1.0])  # asked before the training, and at every report
+    with monkeypatch.context() as patch:
+        patch.setattr(Slot, "seconds_left", property(lambda slot: next(left)))
+        assert train_all(ARMS, run, "stopped") == {}
+    assert next(left, None) is None
+    assert trained == [ARMS[0], ARMS[0]]
+    assert timeless(train_all(ARMS[:1], run, "on")[ARMS[0]]) == timeless(whole[ARMS[0]])
+    assert [path.name for path in run.path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_training_that_will_not_fit_is_not_begun(run, monkeypatch):
+    """The longest so far took 10 seconds; the next needs eleven."""
+    clock = iter(range(0, 1000, 10))
+    left = iter([math.inf, 11.5, 10.5])
+    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(Slot, "seconds_left", property(lambda slot: next(left)))
+    monkeypatch.setattr(pool, "train_arm", lambda arm, *_: {"kind": "run", "key": arm.key("cpu")})
+    assert list(train_all(ARMS, run, "tight")) == ARMS[:2]
+
+
+def test_side_by_side_they_end_as_one_by_one(reader, run, tmp_path):
+    """Two processes for three trainings, of which one diverges."""
+    arms = [with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), reader, replace(PROMPTS, seed=1)]
+    alone = train_all(arms, run, "one by one")
+    (tmp_path / "both").mkdir()
+    together = RunFolder(tmp_path / "both", Slot(jobs=2))
+    found = train_all(arms, together, "side by side")
+    assert list(found) == arms
+    assert {arm: timeless(record) for arm, record in finite_each(found).items()} == {
+        arm: timeless(record) for arm, record in finite_each(alone).items()
+    }
+    assert [path.name for path in together.path.iterdir()] == ["metrics.jsonl"]
+    assert sorted(line["key"] for line in together.metrics()) == sorted(arm.key("cpu") for arm in arms)
+
+
+# What is made of them.
+
+
+def fake(arm, **fields):
+    return {"loss": 1.0, "seconds": 1.25, "arm": arm.name, **fields}
+
+
+def answering(monkeypatch, missing=(), loss_of=lambda arm: 1.0):
+    """Let `scale` have the records of all arms but `missing`; returns what it asks for."""
+    asked = []
+
+    def answer(arms, *_):
+        asked.extend(arms)
+        return {arm: fake(arm, seed=arm.seed, loss=loss_of(arm)) for arm in arms if arm not in missing}
+
+    monkeypatch.setattr(scale, "train_all", answer)
+    return asked
+
+
+def pair(seed):
+    return {"ours": replace(PROMPTS, seed=seed), "theirs": replace(PROMPTS, seed=seed, variant="resformer")}
+
+
+def test_rounds_are_complete_or_left_out(run, monkeypatch):
+    asked = answering(monkeypatch)
+    assert [[r["seed"] for r in round_.values()] for round_ in rounds(pair, 3, run, "x")] == [[0, 0], [1, 1], [2, 2]]
+    assert asked == [arm for seed in range(3) for arm in pair(seed).values()]
+    answering(monkeypatch, missing=[pair(2)["theirs"]])
+    assert [round_["ours"]["seed"] for round_ in rounds(pair, 4, run, "x")] == [0, 1]
+    answering(monkeypatch, missing=[pair(1)["ours"]])
+    with pytest.raises(Unfinished, match="x: 7 of 8 trainings are finished; a comparison needs two seeds of all"):
+        rounds(pair, 4, run, "x")
+
+
+def test_tuning_picks_the_lowest_held_out_loss_that_there_is(run, monkeypatch):
+    losses = {("vanilla", 0.1): 2.0, ("vanilla", 0.2): 1.0, ("resformer", 0.1): 3.0, ("resformer", 0.2): None}
+    asked = answering(monkeypatch, loss_of=lambda arm: losses.get((arm.variant, arm.recipe.learning_rate)))
+    best, about = tuned(pair(0), Tuning((0.3, 0.1, 0.2), share=0.5), run, "x")
+    assert best == {"ours": 0.2, "theirs": 0.1}
+    assert about["losses"]["theirs"] == {"0.3": None, "0.1": 3.0, "0.2": None}
+    assert (about["tuned"], about["best"], about["share_of_steps"]) == (True, best, 0.5)
+    assert {(arm.seed, arm.recipe.steps, arm.recipe.evaluate_every) for arm in asked} == {(TUNING_SEED, 3, 0)}
+    assert {(arm.variant, arm.recipe.learning_rate) for arm in asked} > set(losses)
+    json.dumps(about, allow_nan=False)
+
+
+def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
+    asked = answering(monkeypatch)
+    assert tuned(pair(0), Tuning(), run, "x") == ({"ours": 0.01, "theirs": 0.01}, {"tuned": False})
+    assert asked == []
+    tuned(pair(0), Tuning((0.1,)), run, "x")
+    answering(monkeypatch, missing=asked[1:])
+    with pytest.raises(Unfinished, match="x: 1 of 2 learning-rate trials are finished"):
+        tuned(pair(0), Tuning((0.1,)), run, "x")
+
+
+def test_tuning_for_real_never_picks_what_diverged(run):
+    best, about = tuned({"ours": PROMPTS}, Tuning((1e30, 0.01), share=1.0), run, "x")
+    assert best == {"ours": 0.01}
+    assert about["losses"]["ours"]["1e+30"] is None
+
+
+def test_a_result_says_what_its_runs_have_in_common():
+    one = {"device": "cpu", "versions": {"torch": "2"}, "commit": "a", "source": "s", "seconds": 1.25, "loss": 1.0}
+    other = {**one, "commit": "b", "versions": {"torch": "2"}}
+    found = of_runs([one, other, one])
+    assert found == {
+        "device": "cpu",
+        "versions": {"torch": "2"},
+        "commit": ["a", "b"],
+        "source": "s",
+        "training_seconds": 3.8,
+        "trainings": 3,
+    }
+    text = {**one, "data": "d", "unique_tokens": 7, "epochs": 0.5}
+    assert of_runs([text, {**text, "epochs": 0.25}])["epochs"] == [0.5, 0.25]
+
+
+# Text.
+
+
+def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert text_data.prepared(str(data)) == data
+    with pytest.raises(UserError, match=r"nowhere holds no prepared data; make some with `crosslayer data prepare"):
+        text_data.prepared("nowhere")
+    made = []
+    monkeypatch.setattr(text_data, "prepare", lambda source, folder, vocab: made.append((source, str(folder), vocab)))
+    assert str(text_data.prepared("stdlib", 512)) == "data/stdlib-512"
+    assert made == [("stdlib", "data/stdlib-512", 512)]
+    shutil.copytree(data, tmp_path / "data" / "stdlib-512")
+    text_data.prepared("stdlib", 512)
+    assert len(made) == 1
+
+
+def test_what_a_user_is_told_of_text(data):
+    about = text_data.about(data, shards.open_data(data).manifest)
+    assert about["train"]["documents"] + about["held_out"]["documents"] == 30
+    assert about["vocab"] == 280
+    assert json.dumps(about)

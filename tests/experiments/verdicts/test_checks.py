@@ -1,0 +1,137 @@
+"""A check passes only if it agrees and would have noticed; intervals cover what they say."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from experiments.verdicts.checks import Check, Expectation, by_group, judgement, worst
+from experiments.verdicts.intervals import against_baseline, t_interval
+
+
+def check(measured, *, tolerance=0.1, controls=(0.8, 1.2)):
+    return Check("i", "g", "c", "s", 1.0, measured, 0.0, tolerance, controls)
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict"),
+    [
+        (check(1.05), "pass"),
+        (check(1.11), "fail"),
+        (check(0.95), "pass"),
+        (check(math.nan), "fail"),
+        (check(1.0, tolerance=math.nan), "fail"),
+        (check(1.0, tolerance=0.3), "inconclusive"),
+        (check(1.05, tolerance=0.2, controls=(1.2,)), "inconclusive"),
+        (check(1.0, controls=()), "inconclusive"),
+        (check(1.0, tolerance=0.0), "pass"),
+    ],
+)
+def test_verdicts(case, verdict):
+    assert case.verdict == verdict
+
+
+@pytest.mark.parametrize(("measured", "verdict"), [(0.95, "pass"), (1.0, "pass"), (1.005, "pass"), (1.05, "fail")])
+def test_theory_s_side_of_a_tolerance_is_narrower(measured, verdict):
+    """Within 0.1 below the prediction, but only 0.01 above it."""
+    assert Check("i", "g", "c", "s", 1.0, measured, 0.0, 0.1, (0.8, 1.2), above=0.01).verdict == verdict
+
+
+def test_worst_verdict():
+    assert worst([check(1.0)]) == "pass"
+    assert worst([check(1.0), check(1.0, controls=())]) == "inconclusive"
+    assert worst([check(1.0, controls=()), check(2.0)]) == "fail"
+
+
+def test_groups_show_their_tightest_check_first():
+    loose, tight, failed = check(1.01), check(1.09), check(1.3)
+    assert by_group([loose, tight])["g"] == [tight, loose]
+    assert by_group([tight, failed, loose])["g"][0] == failed
+    assert worst([]) == "pass"
+
+
+@pytest.mark.parametrize("above", [None, 0.5])
+def test_checks_survive_json(above):
+    one = Check("i", "g", "c", "s", 1.0, 1.05, 0.01, 0.1, (0.8, 1.2), above)
+    assert Check.from_json(json.loads(json.dumps(one.to_json()))) == one
+
+
+def test_intervals_cover_at_the_stated_rate():
+    """Family-wise: all ten of ten means are covered in 95 % of families."""
+    rng = np.random.default_rng(0)
+    families, size, seeds = 1000, 10, 6
+    samples = rng.standard_normal((families, size, seeds))
+    covered = 0
+    for family in samples:
+        intervals = [t_interval(list(values), size) for values in family]
+        covered += all(abs(i.mean) <= i.half_width for i in intervals)
+    error = 5 * (0.95 * 0.05 / families) ** 0.5
+    assert covered / families >= 0.95 - error
+    assert covered / families <= 0.99, "a correction this loose would hide effects"
+
+
+def test_one_seed_has_no_interval():
+    with pytest.raises(ValueError, match="two seeds"):
+        t_interval([1.0])
+
+
+def expectation(mean, half_width=0.1, *, rule="sign", predicted=-1.0, controls=((0.0, 0.1),), slack=0.0):
+    return Expectation("i", "g", "c", "s", rule, predicted, mean, half_width / 3, half_width, controls, slack)
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict"),
+    [
+        (expectation(-0.2), "agrees"),
+        (expectation(0.2), "contradicts"),
+        (expectation(-0.05), "inconclusive"),
+        (expectation(math.nan), "inconclusive"),
+        (expectation(-0.2, controls=((-0.3, 0.1),)), "inconclusive"),  # the rule sees an effect where there is none
+        (expectation(-0.2, controls=()), "inconclusive"),
+        (expectation(0.52, rule="size", predicted=0.5), "agrees"),
+        (expectation(0.7, rule="size", predicted=0.5), "contradicts"),
+        (expectation(0.7, rule="size", predicted=0.5, slack=0.15), "agrees"),
+        (expectation(0.4, 0.6, rule="size", predicted=0.5), "inconclusive"),  # wider than what it should tell from none
+        (expectation(0.01, 0.02, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)), "agrees"),
+        (expectation(0.2, 0.02, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)), "contradicts"),
+        (expectation(0.01, 0.2, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)), "inconclusive"),
+        (expectation(0.01, 0.02, rule="none", predicted=0.0, slack=0.05, controls=((0.0, 0.02),)), "inconclusive"),
+    ],
+)
+def test_expectations(case, verdict):
+    assert case.verdict == verdict
+    assert judgement(json.loads(json.dumps(case.to_json(), allow_nan=False))).verdict == verdict
+
+
+def test_a_contradicted_expectation_is_no_failure():
+    assert worst([expectation(0.2), check(1.0)]) == "contradicts"
+    assert worst([expectation(0.2), check(2.0)]) == "fail"
+
+
+def test_intervals_against_a_baseline_hold_for_all_arms_at_once():
+    """At the stated rate, over many made-up experiments, and they are not much too wide."""
+    rng, arms, seeds, runs = np.random.default_rng(0), 5, 3, 2000
+    missed, single = 0, 0
+    for _ in range(runs):
+        blocks = 10 * rng.standard_normal(seeds)
+        values = {f"{i}": list(blocks + i + rng.standard_normal(seeds)) for i in range(arms)}
+        found = against_baseline(list(blocks + rng.standard_normal(seeds)), values)
+        out = [abs(interval.mean - int(name)) > interval.half_width for name, interval in found.items()]
+        missed += any(out)
+        single += sum(out)
+    rate, error = missed / runs, (0.05 * 0.95 / runs) ** 0.5
+    assert rate < 0.05 + 3 * error
+    assert rate > 0.025
+    assert single / runs / arms > 0.005
+
+
+def test_one_arm_is_the_plain_paired_interval():
+    baseline, arm = [1.0, 2.0, 4.0], [1.5, 2.2, 4.9]
+    plain = t_interval([a - b for a, b in zip(arm, baseline, strict=True)])
+    found = against_baseline(baseline, {"arm": arm})["arm"]
+    assert found.mean == pytest.approx(plain.mean)
+    assert found.stderr == pytest.approx(plain.stderr)
+    assert found.half_width == pytest.approx(plain.half_width)
+    with pytest.raises(ValueError, match="two seeds"):
+        against_baseline([1.0], {"arm": [1.0]})

@@ -1,0 +1,434 @@
+"""The decoder beside its plan: counts, initial weights, precision, compilation, stems, and what does not fit."""
+
+import inspect
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
+
+from icl.models.decoder import Decoder
+from icl.models.initial import initialise
+from icl.testing import check_identity
+from theory.plans.accounting import depth_sources, flops, parameters, total_parameters
+from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors, misfits
+from theory.plans.names import resolve
+from theory.plans.plan import DepthAttention, Learned, Shape, k, plan, v
+from theory.plans.presets import PRESETS
+from theory.plans.variants import VARIANTS
+
+LLAMA = Architecture(24, 3, 4, 20, 12, Tokens(11), head_dim=6)
+GPT2 = replace(
+    LLAMA, norm="layer", gated=False, positions="learned", bias=True, qkv_bias=True, stem=Tokens(11, tied=True)
+)
+ARCHITECTURES = {
+    "llama": LLAMA,
+    "gpt2": GPT2,
+    "grouped": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=4),
+    "latent": replace(LLAMA, latent=Latent(12, 4)),
+    "patches": replace(GPT2, stem=Patches(8, 4, 3, 5), context=5, mask="none"),
+    "linear": replace(LLAMA, score="linear", stem=Vectors(5), norm="none", positions="none", d_ff=0),
+    "copying": replace(LLAMA, stem=Vectors(24, read_in=False), score="linear", mask="context", copy_rank=9),
+}
+OPTIONS = {"attnres-heads": ":heads=3"}
+PARTS = {
+    "embedding": ("stem.embedding", "stem.read_in", "stem.class_token"),
+    "positions": ("positions",),
+    "queries": (".query.weight", ".query.bias"),
+    "keys": (".key.weight", ".key.bias"),
+    "values": (".value.weight", ".value.bias"),
+    "latent": ("latent_norm", "key_up", "value_up"),
+    "dynamic": ("_gate.",),
+    "output": (".output.",),
+    "copy": (".attention.a", ".attention.b"),
+    "mixing": ("learned.",),
+    "feed_forward": (".up.", ".gate.", ".down."),
+    "depth": ("depth.",),
+    "head": ("stem.head",),
+}
+
+
+def models():
+    """Every variant on every architecture where it has a meaning."""
+    for kind, config in ARCHITECTURES.items():
+        for name in VARIANTS:
+            chosen = resolve(name + OPTIONS.get(name, ""), config.shape)
+            if not misfits(config, chosen):
+                yield pytest.param(config, chosen, id=f"{kind}-{name}")
+
+
+def fitting(kinds, names):
+    """The (kind, name) of those variants that have a meaning on an architecture."""
+    return [
+        (kind, name)
+        for kind in kinds
+        for name in names
+        if not misfits(ARCHITECTURES[kind], resolve(name, ARCHITECTURES[kind].shape))
+    ]
+
+
+def some_input(config: Architecture, batch: int = 2, length: int = 5):
+    generator = torch.Generator().manual_seed(0)
+    match config.stem:
+        case Tokens(vocab):
+            return torch.randint(vocab, (batch, length), generator=generator)
+        case Patches(image=size, channels=channels):
+            return torch.randn(batch, channels, size, size, generator=generator)
+    return torch.randn(batch, length, config.stem.width, generator=generator)
+
+
+def part_of(name: str) -> str:
+    return next((part for part, marks in PARTS.items() if any(mark in name for mark in marks)), "norms")
+
+
+@pytest.mark.parametrize(("config", "chosen"), list(models()))
+def test_accounting_equals_the_built_model(config, chosen):
+    """Each part to the parameter, and every parameter gets a gradient: nothing is built that nobody reads."""
+    model = Decoder(config, chosen, std=0.3)
+    counts = dict.fromkeys(parameters(config, chosen), 0)
+    for name, parameter in model.named_parameters():
+        counts["positions" if name == "positions" else part_of(name)] += parameter.numel()
+    assert counts == parameters(config, chosen)
+    out = model(some_input(config))
+    assert out.isfinite().all()
+    out.square().mean().backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+
+
+COUNTED = ["vanilla", "skipv1", "skipv0", "svformer", "cross-layer", "cla", "dva-attention", "attnres-input-query"]
+
+
+@pytest.mark.parametrize(("kind", "name"), fitting(["linear", "copying", "latent", "grouped", "gpt2"], COUNTED))
+def test_flops_equal_what_the_products_cost(kind, name):
+    """Every matrix product of a forward pass, counted by torch; the sums over depth are no matrix products."""
+    config = replace(ARCHITECTURES[kind], stem=Vectors(24), score="linear")
+    config = config if kind == "copying" else replace(config, mask="none")
+    chosen = resolve(name, config.shape)
+    length = 5
+    with FlopCounterMode(display=False) as counter:
+        Decoder(config, chosen)(some_input(config, batch=1, length=length))
+    over_depth = (4 if name.startswith("attnres") else 2) * config.d_model * sum(depth_sources(config, chosen))
+    # The copy is two products: A with n + 1 tokens, B with n.
+    copies = 0 if config.copy_rank is None else 2 * 24 * (9 * 3 + 15 * 2)
+    assert counter.get_total_flops() == length * (flops(config, chosen, length) - over_depth) + copies
+
+
+def test_a_layer_that_projects_nothing_has_no_norm():
+    """Queries, keys and values all shared: later layers build none, and no parameter is left without a gradient."""
+    chosen = resolve("shared-queries+shared-keys+svformer", LLAMA.shape)
+    model = Decoder(LLAMA, chosen, std=0.3)
+    model(some_input(LLAMA)).square().mean().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert sum(p.numel() for p in model.parameters()) == total_parameters(LLAMA, chosen)
+
+
+def test_attention_over_depth_is_as_exact_in_bf16_as_over_time():
+    """Large queries, so that the softmax over depth matters: its logits are computed in float32."""
+    chosen = resolve("attnres", LLAMA.shape)
+    model, tokens = Decoder(LLAMA, chosen, std=0.1), some_input(LLAMA)
+    with torch.no_grad():
+        model.depth.query += torch.randn(model.depth.query.shape, generator=torch.Generator().manual_seed(0))
+        exact = model(tokens)
+        rough = model.to(torch.bfloat16)(tokens).float()
+    assert float((rough - exact).norm() / exact.norm()) < 16 * torch.finfo(torch.bfloat16).eps
+
+
+@pytest.mark.parametrize(
+    "name", ["attnres", "attnres-block:size=3", "attnres-window:window=2", "denseformer", "vanilla"]
+)
+def test_depth_sources_are_what_a_read_sees(name):
+    config = LLAMA
+    chosen = resolve(name, config.shape)
+    depth = Decoder(config, chosen).depth
+    state = depth.start(torch.zeros(1, 1, config.d_model))
+    seen = []
+    for step in range(config.sublayers(chosen) + 1):
+        seen.append(len(state) if isinstance(chosen.depth, DepthAttention) else 1)
+        depth.read(step, state)
+        state = (
+            depth.write(step, state, torch.zeros(1, 1, config.d_model)) if step < config.sublayers(chosen) else state
+        )
+    if name == "denseformer":  # its sums are config when a layer is written: n + 1 terms after layer n
+        assert depth_sources(config, chosen) == (1, 1, 2, 1, 3, 1, 4)
+        assert [len(weights) for weights in depth.weights] == [2, 3, 4]
+    else:
+        assert depth_sources(config, chosen) == tuple(seen)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "vanilla"])
+def test_variants_start_from_the_same_weights(name):
+    """Where a parameter exists in vanilla too, it is equal, or the slice that belongs to the heads that are left."""
+    chosen = resolve(name + OPTIONS.get(name, ""), LLAMA.shape)
+    base = Decoder(LLAMA, resolve("vanilla", LLAMA.shape), seed=3).state_dict()
+    compared = 0
+    for key, value in Decoder(LLAMA, chosen, seed=3).state_dict().items():
+        if key not in base:
+            continue
+        full = base[key]
+        if full.shape != value.shape:
+            heads = torch.tensor([h - 1 for h in range(1, 5) if h <= 2])  # the variants here leave out the last heads
+            dim = 1 if ".output." in key else 0
+            rows = (heads[:, None] * 6 + torch.arange(6)).flatten()
+            full = full.index_select(dim, rows)
+        assert torch.equal(full, value), key
+        compared += 1
+    assert compared >= 10
+
+
+def test_deviations_of_the_initial_weights():
+    """`std`, and std / sqrt(2 layers) for what writes to the residual stream."""
+    config = replace(LLAMA, d_model=96, head_dim=24, d_ff=200, n_layers=8)
+    weights = Decoder(config, resolve("vanilla", config.shape), std=0.02).state_dict()
+    for name, std in (("attention.projections.key", 0.02), ("attention.output", 0.005), ("feed_forward.down", 0.005)):
+        found = weights[f"layers.0.{name}.weight"].std()
+        assert found == pytest.approx(std, rel=0.05)
+
+
+def test_learned_weights_start_where_the_plan_says_whatever_their_names():
+    def mine(n, h):
+        return v(n, h) if n == 1 else Learned("values", 1) * v(n, h) + Learned("forward", 0.25) * v(1, h)
+
+    model = Decoder(LLAMA, plan(LLAMA.shape, values=mine))
+    assert {name: w.detach().item() for name, w in model.learned.items()} == {"w_values": 1.0, "w_forward": 0.25}
+    assert model(some_input(LLAMA)).isfinite().all()
+
+
+def test_weights_can_be_made_after_the_model():
+    """On the meta device first, as sharding wants: the same weights as at once."""
+    chosen = resolve("resformer-learned", LLAMA.shape)
+    late = Decoder(LLAMA, chosen, seed=2, device="meta")
+    assert all(p.is_meta for p in late.parameters())
+    late.to_empty(device="cpu")
+    initialise(late, seed=2)
+    at_once = Decoder(LLAMA, chosen, seed=2).state_dict()
+    assert all(torch.equal(value, at_once[name]) for name, value in late.state_dict().items())
+
+
+def test_seeds_and_names_decide_the_weights():
+    chosen = resolve("vanilla", LLAMA.shape)
+    one, same, other = (Decoder(LLAMA, chosen, seed=seed).state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(one[key], same[key]) for key in one)
+    moved = [key for key in one if not torch.equal(one[key], other[key])]
+    assert {part_of(key) for key in moved} == {
+        "embedding",
+        "queries",
+        "keys",
+        "values",
+        "output",
+        "feed_forward",
+        "head",
+    }
+    first, second = (f"layers.{i}.attention.projections.query.weight" for i in (0, 1))
+    assert not torch.equal(one[first], one[second])
+
+
+PRECISE = ["vanilla", "skipv1", "resformer-learned", "neutreno", "attnres-block:size=2", "denseformer", "cross-layer"]
+
+
+@pytest.mark.parametrize(("kind", "name"), fitting(["llama", "gpt2", "latent"], PRECISE))
+def test_bf16_is_fp32_to_its_precision(kind, name):
+    config = ARCHITECTURES[kind]
+    chosen = resolve(name, config.shape)
+    model, tokens = Decoder(config, chosen, std=0.1), some_input(config)
+    with torch.no_grad():
+        exact = model(tokens)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            mixed = model(tokens)
+        whole = model.to(torch.bfloat16)(tokens)
+    assert whole.dtype == torch.bfloat16
+    for rough in (mixed.float(), whole.float()):
+        error = float((rough - exact).norm() / exact.norm())
+        assert 0 < error < 16 * torch.finfo(torch.bfloat16).eps  # some ten roundings in a row
+
+
+@pytest.mark.parametrize("name", ["skipv1", "resformer-learned+attnres-block:size=2", "cross-layer+denseformer"])
+@torch._dynamo.config.patch(error_on_recompile=True)
+def test_compiles_whole_and_once(name):
+    """No graph breaks, no recompilation from step to step, the same gradients."""
+    torch._dynamo.reset()
+    chosen = resolve(name, LLAMA.shape)
+    model, twin = Decoder(LLAMA, chosen), Decoder(LLAMA, chosen)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    optimiser = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(3):
+        tokens = torch.randint(11, (2, 7), generator=torch.Generator().manual_seed(step))
+        losses = [cross_entropy(m(tokens).flatten(0, 1), tokens.flatten()) for m in (compiled, twin)]
+        for loss in losses:
+            loss.backward()
+        torch.testing.assert_close(losses[0], losses[1])
+        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
+        optimiser.step()
+        twin.load_state_dict(model.state_dict())
+        model.zero_grad()
+        twin.zero_grad()
+
+
+def test_dropout_acts_in_training_only():
+    config = replace(GPT2, dropout=0.5)
+    model, tokens = Decoder(config, resolve("skipv1", config.shape)), some_input(config)
+    torch.manual_seed(0)
+    assert not torch.equal(model(tokens), model(tokens))
+    model.eval()
+    assert torch.equal(model(tokens), model(tokens))
+    torch.testing.assert_close(model(tokens), Decoder(GPT2, resolve("skipv1", config.shape))(tokens))
+
+
+# --- a user's own plans: a few lines each, and no file of the package is touched ----------------------------------
+
+
+def three_layers_at_once(shape: Shape):
+    """Heads drawn from three different layers at once."""
+    return plan(shape, values=lambda n, h: v((n, 1, 2)[h % 3], h) if n > 2 else v(n, h))
+
+
+def learned_mix_per_head(shape: Shape):
+    """Every head learns how much of layer 1 it takes."""
+    return plan(
+        shape,
+        values=lambda n, h: v(n, h) if n == 1 else v(n, h) + Learned(f"first_{n}_{h}", 0.1) * v(1, h),
+    )
+
+
+def keys_from_alternating_layers(shape: Shape):
+    """Odd heads use the keys of the layer before."""
+    return plan(shape, keys=lambda n, h: k(n - 1 if n > 1 and h % 2 else n, h))
+
+
+def attnres_over_skipv1(shape: Shape):
+    """Attention over depth, and half of the value heads from layer 1."""
+    return plan(
+        shape,
+        values=lambda n, h: v(1, h) if h > shape.heads // 2 else v(n, h),
+        depth=DepthAttention(),
+    )
+
+
+OWN = [three_layers_at_once, learned_mix_per_head, keys_from_alternating_layers, attnres_over_skipv1]
+
+
+def by_hand(own, kind: str, n: int, config: dict[int, torch.Tensor], learned):
+    """What should stand for layer n's keys or values; config[i] is what layer i projects: (batch, heads, T, width)."""
+    heads = range(1, config[n].shape[1] + 1)
+    source = dict.fromkeys(heads, n)
+    if own is three_layers_at_once and kind == "value" and n > 2:
+        source = {h: (n, 1, 2)[h % 3] for h in heads}
+    if own is keys_from_alternating_layers and kind == "key" and n > 1:
+        source = {h: n - 1 if h % 2 else n for h in heads}
+    if own is attnres_over_skipv1 and kind == "value":
+        source = {h: 1 if h > len(heads) // 2 else n for h in heads}
+    out = torch.stack([config[source[h]][:, h - 1] for h in heads], dim=1)
+    if own is learned_mix_per_head and kind == "value" and n > 1:
+        out = out + torch.stack([learned[f"w_first_{n}_{h}"] * config[1][:, h - 1] for h in heads], dim=1)
+    return out
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "grouped", "linear"])
+@pytest.mark.parametrize("own", OWN, ids=lambda own: own.__name__)
+def test_a_plan_of_one_s_own_does_what_it_says(own, kind):
+    """It equals the network with all projections, when their outputs are exchanged by hand."""
+    config = ARCHITECTURES[kind]
+    model = Decoder(config, own(config.shape), std=0.3).double()
+    base = resolve("attnres" if own is attnres_over_skipv1 else "vanilla", config.shape)
+    full = Decoder(config, base, std=0.3).double()
+    if own is attnres_over_skipv1:
+        for m in (model, full):
+            torch.manual_seed(1)
+            torch.nn.init.normal_(m.depth.query)
+    seen = {"key": {}, "value": {}}
+    for n, layer in enumerate(full.layers, 1):
+        for name in seen:
+
+            def exchange(_, __, out, n=n, name=name):
+                seen[name][n] = out
+                return by_hand(own, name, n, seen[name], model.learned)
+
+            layer["attention"].projections.get_submodule(name).register_forward_hook(exchange)
+    x = some_input(config)
+    x = x.double() if x.is_floating_point() else x
+    with torch.no_grad():
+        out, expected = model(x), full(x)
+    check_identity(out, expected, terms=config.d_model * config.n_layers, scale=float(expected.norm()) + 1)
+    ordinary = Decoder(config, base, std=0.3).double()
+    if own is attnres_over_skipv1:
+        ordinary.depth.load_state_dict(model.depth.state_dict())
+    assert float((ordinary(x).detach() - out).norm()) > 1e-3 * float(out.norm())
+    assert sum(p.numel() for p in model.parameters()) == total_parameters(config, own(config.shape))
+
+
+def test_own_plans_need_no_more_than_fifteen_lines():
+    assert all(len(inspect.getsource(own).splitlines()) < 15 for own in OWN)
+
+
+def test_attnres_over_skipv1_is_the_combination():
+    assert attnres_over_skipv1(Shape(4, 4)) == resolve("attnres+skipv1", Shape(4, 4))
+
+
+# --- what does not fit ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        ("latent", "neutreno", "a term beside the attention is one head's, and a latent serves all heads"),
+        ("latent", "skipv0", "no head can be left out of a latent"),
+        ("latent", "skipkv1", "keys must be its own or follow all its values"),
+        ("latent", "dva-attention", "no meaning with a latent"),
+        ("linear", "dva-initial", "defined for softmax attention"),
+        ("grouped", "dva", "the heads together must be as wide as the model"),
+        ("llama", "attnres-heads:heads=5", "5 parts of the depth attention do not divide the width 24"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_in_words(kind, name, says):
+    config = ARCHITECTURES[kind]
+    with pytest.raises(ValueError, match=says):
+        Decoder(config, resolve(name, config.shape))
+
+
+def test_other_shapes_and_longer_inputs_are_refused():
+    with pytest.raises(ValueError, match="does not fit"):
+        Decoder(LLAMA, resolve("vanilla", Shape(3, 2)))
+    with pytest.raises(ValueError, match="13 tokens are more than the context of 12"):
+        Decoder(LLAMA, resolve("vanilla", LLAMA.shape))(torch.zeros(1, 13, dtype=torch.long))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"d_model": 0}, "d_model must be at least 1"),
+        ({"d_ff": -1}, "d_ff must not be negative"),
+        ({"head_dim": 0, "n_heads": 5}, "5 heads do not divide the width 24"),
+        ({"d_model": 24.0}, "d_model must be a whole number, got 24.0"),
+        ({"mask": "causl"}, "mask must be one of causal, none, context, got causl"),
+        ({"norm": "rmsnorm"}, "norm must be one of rms, layer, none, got rmsnorm"),
+        ({"gated": 1}, "gated must be true or false"),
+        ({"rope_theta": -1.0}, "rope_theta must not be negative"),
+        ({"latent": Latent(12.0, 4)}, "width must be a whole number, got 12.0"),
+        ({"n_kv_heads": 3}, "3 key/value heads do not divide 4 heads"),
+        ({"dropout": 1.0}, "dropout must lie in"),
+        ({"head_dim": 5}, "rotary positions need an even width, got 5"),
+        ({"latent": Latent(10, 4)}, "4 heads do not divide the latent width 10"),
+        ({"latent": Latent(12, 4), "n_kv_heads": 2}, "grouped queries have no meaning"),
+        ({"latent": Latent(12, 4), "positions": "learned"}, "positions must be rope"),
+        ({"latent": Latent(12, 3)}, "rotary positions need an even width, got 3"),
+        ({"latent": Latent(12, 4), "qkv_bias": True}, "have no bias"),
+        ({"latent": Latent(12, 4), "copy_rank": 3}, "the toy's, which has no latent"),
+        ({"stem": Tokens(0)}, "a stem's sizes must be at least 1"),
+        ({"stem": Vectors(5, read_in=False)}, "need a read-in"),
+        ({"stem": Patches(8, 3, 3, 5)}, "does not make a context of 12"),
+        ({"copy_rank": 25}, "copy_rank must be from 0 to d_model = 24"),
+    ],
+)
+def test_sizes_that_no_model_can_have(changes, says):
+    with pytest.raises(ValueError, match=says):
+        replace(LLAMA, **changes)
+
+
+@pytest.mark.parametrize("name", ["vit-tiny", "llama-2m"])
+def test_presets_run(name):
+    config = PRESETS[name].architecture
+    model = Decoder(config, resolve("skipv1", config.shape))
+    images = isinstance(config.stem, Patches)
+    out = model(torch.randn(2, 3, 32, 32) if images else torch.randint(config.stem.vocab, (2, 5)))
+    assert out.shape == ((2, 10) if images else (2, 5, 50_277))

@@ -1,0 +1,248 @@
+"""The decoder under every named plan is what the variant's paper writes, function and gradients, in float64."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from tests.icl.models.reference_cases import agree, cases
+from tests.icl.models.reference_depths import no_residual
+from tests.icl.models.reference_latents import LATENTS
+from tests.icl.models.reference_variants import REFERENCES, initial, revised, skips
+from tests.icl.models.references import Reference, residual
+from theory.plans.combine import combine
+from theory.plans.plan import Chain, plan
+from theory.plans.variants import VARIANTS
+
+# What a variant asks of the sizes: heads to split, a layer to read from, a width to cut.
+SPLIT = dict.fromkeys(["skipv1", "skipv0", "skipkv1", "skipv1-yoco", "skipv1-dynamic", "skipv1-resformer"], 2)
+NEEDS = {name: {"least_heads": least} for name, least in SPLIT.items()} | {
+    "skipv1-pooling": {"least_heads": 2, "even": True},
+    "skipv1-odd-even": {"least_heads": 2, "even": True},
+    "skipv2": {"least_heads": 2, "least_layers": 2},
+    "dva": {"square": True},
+    "dva-initial": {"square": True},
+    "attnres-heads": {"parts": 16},
+}
+
+DEEP = {"least_layers": 3}
+OPTIONS = [
+    ("skipv1", {"ratio": 0.25}, {"least_heads": 4}),
+    ("skipv1", {"ratio": 0.5}, {"least_heads": 3}),
+    ("skipv1", {"ratio": 0.75}, {"least_heads": 4}),
+    ("skipv1", {"source": 2}, {"least_heads": 2, **DEEP}),
+    ("skipv1", {"ratio": 0.25, "source": 3}, {"least_heads": 4, **DEEP}),
+    ("skipv2", {"ratio": 0.75}, {"least_heads": 4, **DEEP}),
+    ("skipv0", {"ratio": 0.25}, {"least_heads": 4}),
+    ("skipkv1", {"ratio": 0.75}, {"least_heads": 4}),
+    ("skipv1-yoco", {"ratio": 0.25}, {"least_heads": 4, **DEEP}),
+    ("resformer", {"own": 0.7, "first": -0.4}, DEEP),
+    ("resformer-constant", {"weight": 0.5}, DEEP),
+    ("resformer-sparse", {"last": 2, "own": 0.3, "first": 0.9}, DEEP),
+    ("neutreno", {"weight": 0.6}, DEEP),
+    ("resformer-neutreno", {"weight": 0.6}, DEEP),
+    ("svformer", {"anchors": (1, 3)}, DEEP),
+    ("svformer", {"anchors": (1, 2)}, DEEP),
+    ("cla", {"every": 3}, DEEP),
+    ("cla-k", {"every": 3}, DEEP),
+    ("cla-v", {"every": 1}, DEEP),
+    ("cross-layer", {"source": 1}, DEEP),
+    ("cross-layer", {"source": 2}, DEEP),
+    ("attnres-window", {"window": 1}, DEEP),
+    ("attnres-window", {"window": 3}, DEEP),
+    ("attnres-heads", {"heads": 2}, {"parts": 2}),
+    ("attnres-heads", {"heads": 4, "blocks": 3}, {"parts": 4}),
+    ("attnres-block", {"blocks": 2}, DEEP),
+    ("attnres-block", {"blocks": 3}, DEEP),
+    *(("attnres-block", {"size": size}, DEEP) for size in range(1, 6)),
+]
+LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
+
+
+def hold(name, options, examples=12, **needs):
+    @settings(max_examples=examples)
+    @given(cases(**needs))
+    def held(case):
+        agree(case, VARIANTS[name].make(case.made.shape, **options), REFERENCES[name](**options))
+
+    held()
+
+
+def label(value):
+    return ",".join(f"{key}={v}" for key, v in value.items()) if isinstance(value, dict) else str(value)
+
+
+def test_every_variant_has_a_reference():
+    assert VARIANTS.keys() == REFERENCES.keys()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variant(name):
+    hold(name, {}, **NEEDS.get(name, {}))
+
+
+@pytest.mark.parametrize(("name", "options", "needs"), OPTIONS, ids=label)
+def test_options(name, options, needs):
+    hold(name, options, **needs)
+
+
+@settings(max_examples=25)
+@given(cases(stems=("tokens", "tied", "vectors", "patches")))
+def test_families(case):
+    """Tied and untied, biased, every norm, position and feed-forward, grouped queries, patches without a mask."""
+    agree(case, VARIANTS["vanilla"].make(case.made.shape), REFERENCES["vanilla"]())
+
+
+@settings(max_examples=10)
+@given(cases(d_ff=0, norm="none", most_layers=2, stems=("vectors",)))
+def test_attention_alone(case):
+    agree(case, VARIANTS["vanilla"].make(case.made.shape), REFERENCES["vanilla"]())
+
+
+@settings(max_examples=10)
+@given(cases(most_layers=3))
+def test_chain(case):
+    vanilla = REFERENCES["vanilla"]()
+    agree(case, plan(case.made.shape, depth=Chain()), replace(vanilla, depth=no_residual))
+
+
+@pytest.mark.parametrize("name", ["skipv1", "resformer", "dva-attention", "dva-initial-attention", "cross-layer"])
+def test_grouped_queries(name):
+    @settings(max_examples=6)
+    @given(cases(**NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6))
+    def held(case):
+        agree(case, VARIANTS[name].make(case.made.shape), REFERENCES[name]())
+
+    held()
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in LATENTS), *LATENT_OPTIONS], ids=label)
+def test_latent(name, options):
+    name = name.replace("_", "-")
+    hold(name, options, latent=True, least_layers=3, least_heads=4 if name == "skipv1" else 1)
+
+
+@pytest.mark.parametrize("mask", ["causal", "none", "context"])
+@pytest.mark.parametrize("name", ["vanilla", "skipv1", "resformer", "cross-layer", "dva-attention"])
+def test_linear_attention(name, mask):
+    hold(name, {}, examples=4, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
+
+
+DYNAMIC = {
+    "resformer": lambda x, h: (x.v(x.n, h) + x.v(1, h)) / 2,
+    "svformer": lambda x, h: x.v(1, h),
+    "skipv1": lambda x, h: x.v(1 if skips(x, h) else x.n, h),
+}
+
+
+@pytest.mark.parametrize(("form", "rule"), [("dva-attention", revised), ("dva-initial-attention", initial)])
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic_values_of_mixed_values(name, form, rule):
+    """Where another variant says what v_j is, Dynamic Value Attention's formulas go on from there."""
+
+    @settings(max_examples=8)
+    @given(cases(**NEEDS.get(name, {}), least_layers=2))
+    def held(case):
+        both = combine(*(VARIANTS[variant].make(case.made.shape) for variant in (name, form)))
+        agree(case, both, Reference(lambda x, h: rule(x, h, DYNAMIC[name](x, h))))
+
+    held()
+
+
+@settings(max_examples=10)
+@given(cases())
+def test_blocks_of_one_sublayer_are_full_attention_residuals(case):
+    agree(case, VARIANTS["attnres-block"].make(case.made.shape, size=1), REFERENCES["attnres"]())
+
+
+# --- controls: a wrong formula is rejected --------------------------------------------------------------------------
+
+
+def wrong_heads(x, h):
+    """Layer 1's first heads in the place of its last ones."""
+    return x.A(h) @ (x.v(1, h - x.heads // 2) if x.n > 1 and h > x.heads // 2 else x.v(x.n, h))
+
+
+def literal_neutreno(x, h):
+    """Eqn. 8 of ResFormer with J as printed, all ones."""
+    A = x.A(h)
+    return (A - 0.4) @ x.v(x.n, h) + 0.4 * x.v(1, h)
+
+
+def unscaled_concatenation(x, h):
+    """Eqn. 2 of ResFormer with a softmax for each list."""
+    if x.n == 1:
+        return x.A(h) @ x.v(1, h)
+    return (x.A(h) @ x.v(x.n, h) + x.score(x.q(x.n, h), x.k(x.n - 1, h)) @ x.v(x.n - 1, h)) / 2
+
+
+def off_by_one(x, h):
+    """The rotating heads of SkipV1Former, appendix C.4, one layer late."""
+    return x.A(h) @ (x.v(1, (x.n + h - 2) % x.heads + 1) if x.n > 1 and h > x.heads // 2 else x.v(x.n, h))
+
+
+WRONG = {
+    "skipv1": Reference(wrong_heads),
+    "skipv1-dynamic": Reference(off_by_one),
+    "resformer": REFERENCES["resformer"](own=0.5001, first=0.4999),
+    "neutreno": Reference(literal_neutreno),
+    "cross-layer": Reference(unscaled_concatenation),
+    "dva-attention": REFERENCES["dva-initial-attention"](),
+    "attnres-block": REFERENCES["attnres-block"](size=2),
+    "attnres": REFERENCES["attnres-window"](window=3),
+    "svformer": REFERENCES["svformer"](anchors=(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_formula_is_rejected(name):
+    options = {"attnres-block": {"size": 3}, "svformer": {"anchors": (1, 2)}}.get(name, {})
+    fixed = {"n_heads": 4, "n_kv_heads": 4, "d_model": 8, "least_layers": 3}
+
+    @settings(max_examples=3)
+    @given(cases(**fixed).filter(lambda case: case.length > 1))
+    def held(case):
+        with pytest.raises((AssertionError, KeyError), match=r"differ by|weights that the paper|projections"):
+            agree(case, VARIANTS[name].make(case.made.shape, **options), WRONG[name])
+
+    held()
+
+
+# --- the product ----------------------------------------------------------------------------------------------------
+
+DEPTH_OPTIONS = [("denseformer", {}), ("attnres", {}), *(("attnres-block", {"size": size}) for size in (2, 3))]
+HEADS = [name for name in VARIANTS if REFERENCES[name]().depth is residual and not name.startswith("dva")]
+KINDS = {
+    "heads": {},
+    "latent": {"latent": True},
+    "linear": {"score": "linear"},
+    "patches": {"stems": ("patches",)},
+}
+PRODUCT = [
+    (name, depth, options, kind)
+    for name in HEADS
+    for depth, options in DEPTH_OPTIONS
+    for kind in KINDS
+    if kind != "latent" or name.replace("-", "_") in LATENTS
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "depth", "options", "kind"), PRODUCT, ids=label)
+def test_product(name, depth, options, kind):
+    values, rule = REFERENCES[name](), REFERENCES[depth](**options).depth
+
+    @settings(max_examples=4)
+    @given(cases(**{"least_layers": 2, **NEEDS.get(name, {}), **KINDS[kind]}))
+    def held(case):
+        shape = case.made.shape
+        both = combine(VARIANTS[name].make(shape), VARIANTS[depth].make(shape, **options))
+        agree(case, both, replace(values, depth=rule))
+
+    held()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variant_at_length(name):
+    hold(name, {}, examples=60, **NEEDS.get(name, {}))

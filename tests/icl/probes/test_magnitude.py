@@ -1,0 +1,247 @@
+"""Magnitudes measured in real decoders against bounds from their weights, and against plain recomputation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icl.models.decoder import Decoder
+from icl.probes.magnitude import AttentionWeights, magnitudes, sublayer_weights
+from icl.testing import plans
+from theory.attnres.bounds import attention_bound, feed_forward_bound, read_bounds, start_scale
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import resolve
+from theory.plans.plan import DepthAttention, plan
+from theory.plans.presets import toy
+
+SLACK = 1 + 1e-9  # float64 through a few dozen products
+VOCAB = 7
+
+
+def config_of(layers=2, heads=2, group=1, **changes):
+    made = Architecture(
+        10, layers, heads * group, 6, 6, Tokens(VOCAB), n_kv_heads=heads, head_dim=5, positions="none", norm_eps=1e-5
+    )
+    return replace(made, **changes)
+
+
+def model_of(config, variant, seed=0, scale=1.0):
+    """In float64, every parameter moved by normal numbers of size `scale`, the depth queries among them."""
+    chosen = resolve(variant, config.shape) if isinstance(variant, str) else variant
+    model = Decoder(config, chosen, seed=seed).double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += scale * torch.randn(parameter.shape, generator=generator).double()
+    return model.eval()
+
+
+def tokens(seed=0):
+    return torch.randint(VOCAB, (3, 6), generator=torch.Generator().manual_seed(seed))
+
+
+def square(answer):
+    return answer.square().mean()
+
+
+def bounds_of(model):
+    """Of every sublayer's output."""
+    return [
+        (attention_bound if isinstance(weights, AttentionWeights) else feed_forward_bound)(**vars(weights))
+        for weights in sublayer_weights(model)
+    ]
+
+
+VARIANTS = ["vanilla", "attnres", "attnres-block:size=3", "attnres-heads:heads=5", "attnres-sigmoid"]
+
+
+@given(
+    st.sampled_from([*VARIANTS, "attnres-window:window=2", "residual-queries"]),
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.sampled_from(
+        [{}, {"gated": False, "norm": "layer"}, {"norm_eps": 1e-12}, {"mask": "none", "positions": "learned"}]
+    ),
+    st.sampled_from([0.1, 1.0, 10.0]),
+    st.integers(0, 99),
+)
+def test_nothing_passes_its_bound(variant, layers, group, changes, scale, seed):
+    model = model_of(config_of(layers, group=group, **changes), variant, seed, scale)
+    found, outputs = magnitudes(model, tokens(seed), square), bounds_of(model)
+    reads = read_bounds(model.config, model.plan, found.output_max[0], outputs)
+    assert len(outputs) == len(found.output_max) - 1 == len(found.read_max) - 1
+    assert all(size <= bound * SLACK for size, bound in zip(found.output_max[1:], outputs, strict=True))
+    assert all(size <= bound * SLACK for size, bound in zip(found.read_max, reads, strict=True))
+    assert all(a <= b * SLACK for a, b in zip(found.read_rms, found.read_max, strict=True))
+
+
+def aligned(variant, layers=4):
+    """A decoder all of whose matrices are ones, so that all that sublayers put out has one direction."""
+    model = Decoder(config_of(layers, norm_eps=0.0), resolve(variant, config_of(layers).shape)).double()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("weight"):
+                parameter.fill_(1)
+    return model
+
+
+@pytest.mark.parametrize("variant", ["vanilla", "attnres-block:size=4", "attnres-sigmoid"])
+def test_the_bound_of_full_fails_for_other_rules(variant):
+    """With aligned outputs; the rule's own bound holds.  Full keeps to its own on the same weights."""
+    for name in (variant, "attnres"):
+        model = aligned(name)
+        found = magnitudes(model, tokens(), square)
+        full = read_bounds(
+            model.config, resolve("attnres", model.config.shape), found.output_max[0], found.output_max[1:]
+        )
+        own = read_bounds(model.config, model.plan, found.output_max[0], found.output_max[1:])
+        assert all(size <= bound * SLACK for size, bound in zip(found.read_max, own, strict=True))
+        assert (found.read_max[-1] > full[-1] * SLACK) == (name != "attnres")
+
+
+@given(
+    st.sampled_from(["attnres", "attnres-block:size=3", "attnres-no-key-norm", "attnres-static"]), st.integers(0, 99)
+)
+def test_depth_attention_is_convex(variant, seed):
+    model = model_of(config_of(3), variant, seed)
+    assert max(magnitudes(model, tokens(), square).ratio) <= SLACK
+
+
+@pytest.mark.parametrize("variant", ["vanilla", "attnres-sigmoid"])
+def test_sums_over_depth_are_not_convex(variant):
+    """The control: the same measurement finds it."""
+    assert max(magnitudes(aligned(variant), tokens(), square).ratio) > 1.5
+
+
+def test_depth_attention_with_heads_is_not_convex():
+    config = config_of(3)
+    model = model_of(config, plan(config.shape, depth=DepthAttention(heads=10)), seed=1, scale=0.3)
+    with torch.no_grad():
+        model.depth.query.mul_(20)
+    assert max(magnitudes(model, tokens(), square).ratio) > 1.01
+
+
+@pytest.mark.parametrize("variant", ["vanilla", "attnres", "attnres-block:size=3"])
+def test_start_is_prenorm_scaled(variant):
+    config = config_of(3, norm_eps=0.0)
+    model, stream = (Decoder(config, resolve(name, config.shape)).double() for name in (variant, "vanilla"))
+    found, expected = (magnitudes(m, tokens(), square) for m in (model, stream))
+    scale = start_scale(config, model.plan)
+    assert found.read_rms == pytest.approx([s * x for s, x in zip(scale, expected.read_rms, strict=True)], rel=1e-9)
+    assert found.output_max == pytest.approx(expected.output_max, rel=1e-9)
+    assert found.layer_gradient == pytest.approx(expected.layer_gradient, rel=1e-9)
+    assert (variant == "vanilla") == (found.read_rms == pytest.approx(expected.read_rms, rel=1e-9))
+
+
+def plainly(model, inputs):
+    """Reads, outputs and the loss by the decoder's own loop, nothing hooked."""
+    x = model.stem.embed(inputs)
+    frame, _ = model._frame(x, None)
+    state, reads, outputs, bank = model.depth.start(x), [], [x], {}
+    for step, sublayer in enumerate(model.sublayers):
+        reads.append(model.depth.read(step, state))
+        out, bank = sublayer(reads[-1], bank, frame)
+        outputs.append(out)
+        state = model.depth.write(step, state, out)
+    reads.append(model.depth.read(len(model.sublayers), state))
+    return reads, outputs, square(model.stem.answer(model.norm(reads[-1])))
+
+
+@given(plans(max_layers=2, max_heads=2), st.integers(0, 99))
+def test_equals_a_plain_recomputation(drawn, seed):
+    """For every kind of plan; gradients by a backward pass."""
+    model = model_of(config_of(drawn.shape.layers, drawn.shape.heads), drawn, seed, 0.3)
+    found = magnitudes(model, tokens(seed), square)
+    assert all(p.grad is None for p in model.parameters())
+    reads, outputs, loss = plainly(model, tokens(seed))
+    for x in (*reads, *outputs):
+        x.retain_grad()
+    loss.backward()
+
+    def gradients(tensors):
+        return [0.0 if x.grad is None else float(x.grad.norm()) for x in tensors]
+
+    norms = [x.detach().norm(dim=-1) for x in reads]
+    assert found.read_max == pytest.approx([float(x.max()) for x in norms], rel=1e-9)
+    assert found.read_rms == pytest.approx([float(x.square().mean().sqrt()) for x in norms], rel=1e-9)
+    assert found.output_max == pytest.approx([float(x.detach().norm(dim=-1).max()) for x in outputs], rel=1e-9)
+    assert found.read_gradient == pytest.approx(gradients(reads), rel=1e-6, abs=1e-12)
+    assert found.output_gradient == pytest.approx(gradients(outputs), rel=1e-6, abs=1e-12)
+    by_layer = [float(np.linalg.norm(gradients(list(layer.parameters())))) for layer in model.layers]
+    assert found.layer_gradient == pytest.approx(by_layer, rel=1e-6, abs=1e-12)
+
+
+def test_leaves_the_model_as_it_was():
+    model = model_of(config_of(), "attnres")
+    square(model(tokens())).backward()
+    before = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    with torch.no_grad():
+        magnitudes(model, tokens(), square)
+    assert all(
+        torch.equal(a, p.grad)
+        for a, p in zip(before, (p for p in model.parameters() if p.grad is not None), strict=True)
+    )
+    modules = list(model.modules())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in modules)
+    with pytest.raises(ZeroDivisionError):
+        magnitudes(model, tokens(), lambda answer: 1 / 0)
+    with pytest.raises(IndexError):
+        magnitudes(model, tokens() + VOCAB, square)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in modules)
+
+
+def test_an_embedding_that_is_not_trained():
+    """The toy takes its tokens as they are; gradients with respect to them are there all the same."""
+    config = toy(3, 4)
+    model = Decoder(config, plan(config.shape), seed=0, std=0.5).double()
+    inputs = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    found = magnitudes(model, inputs, square)
+    leaf = inputs.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(square(model(leaf)), leaf)
+    assert found.output_gradient[0] == found.read_gradient[0] == pytest.approx(float(gradient.norm()), rel=1e-9)
+    assert not inputs.requires_grad
+
+
+def test_dropout_counts_in_training():
+    """What later reads see of an output is what dropout leaves of it."""
+    model = model_of(config_of(dropout=0.5), "vanilla").train()
+    torch.manual_seed(0)
+    trained = magnitudes(model, tokens(), square)
+    assert max(trained.read_max) <= sum(trained.output_max) * SLACK
+    assert trained.output_rms != magnitudes(model.eval(), tokens(), square).output_rms
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes"),
+    [
+        ("resformer", {}),
+        ("skipv1", {}),
+        ("neutreno", {}),
+        ("dva-attention", {}),
+        ("vanilla", {"bias": True}),
+        ("vanilla", {"qkv_bias": True}),
+        ("vanilla", {"norm": "none"}),
+        ("vanilla", {"score": "linear"}),
+    ],
+)
+def test_weights_without_a_bound_are_refused(variant, changes):
+    config = config_of(**changes)
+    with pytest.raises(ValueError, match="no bound on what sublayers put out"):
+        sublayer_weights(Decoder(config, resolve(variant, config.shape)))
+
+
+def test_weights_of_grouped_queries_are_repeated():
+    model = model_of(config_of(heads=2, group=2), "vanilla")
+    first, second = sublayer_weights(model)[:2]
+    assert first.value.shape == (4, 5, 10)
+    assert first.output.shape == (4, 10, 5)
+    assert np.array_equal(first.value[0], first.value[1])
+    assert not np.array_equal(first.value[1], first.value[2])
+    assert second.gate.shape == second.up.shape == second.down.T.shape == (6, 10)
+    attention = model.sublayers[0]
+    heads = torch.randn(1, 4, 1, 5, dtype=torch.float64)
+    joined = sum(o @ h for o, h in zip(first.output, heads[0, :, 0].numpy(), strict=True))
+    assert np.allclose(joined, attention.output(heads)[0, 0].detach().numpy(), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,220 @@
+"""The stack of toys: equal to its plain twin, toy by toy, in function, gradient and training."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.toys.runs import population_weights
+from icl.prompts import Generator, RegressionTask
+from icl.testing import check_identity
+from icl.toys.literal import Toy
+from icl.toys.stacked import EVAL_STREAM, TRAIN_STREAM, Gaussian, Orthogonal, StackedToys, ToySpec
+from icl.toys.training import BadCheckpoint, TrainConfig, explained_signal, train
+from theory.errors import InvalidSize
+from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head
+from theory.prompts.moments import PromptMoments
+from theory.toy.population import PopulationLoss
+
+CHAINED = 8  # matrix products in a row, at most, in a prediction and its gradient
+MIXED = (Head(0.5, 0.5), Head(0.0, 2.0))
+
+
+def mixed_specs():
+    """Sizes, ranks, seeds and architectures that share no shape, including rank 0, rank d and d = 1."""
+    tasks = RegressionTask(1, 2, 0.3), RegressionTask(3, 5, 0.0), RegressionTask(4, 2, 1.0)
+    return [
+        ToySpec(task, heads, rank, seed)
+        for task in tasks
+        for heads, rank, seed in ((MHA, 0, 0), (SKIPV1, task.d, 0), (MIXED, task.d // 2, 1), (MHA, task.d // 2, 0))
+    ]
+
+
+def randomised(specs):
+    toys = StackedToys(specs, dtype=torch.float64)
+    with torch.no_grad():
+        for name, p in toys.named_parameters():
+            p.copy_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1), dtype=p.dtype))
+            p.mul_(toys.get_buffer(f"mask_{name}"))
+    return toys
+
+
+def twin(toys, i):
+    spec = toys.specs[i]
+    return Toy(**toys.parameters_of(i), heads=spec.heads, scale=1 / spec.task.n)
+
+
+def test_every_toy_predicts_what_its_plain_twin_predicts():
+    toys = randomised(mixed_specs())
+    batch = toys.batch(6, TRAIN_STREAM, 0)
+    stacked = toys(batch.moments, batch.query[..., None, :])[..., 0, :]
+    for i, spec in enumerate(toys.specs):
+        s, m = toys.locate[i]
+        sample = spec.task.sample(6, Generator(TRAIN_STREAM, spec.seed, 0), torch.float64)
+        expected = twin(toys, i)(sample.tokens()).detach()
+        check_identity(
+            stacked[s, m, :, : spec.task.d].detach(),
+            expected,
+            terms=CHAINED * (2 * spec.task.n + 1),
+            scale=1 + float(expected.norm()),
+        )
+        assert not stacked[s, m, :, spec.task.d :].any()
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 11), st.integers(0, 50))
+def test_gradients_are_the_plain_twin_s(i, step):
+    toys = randomised(mixed_specs())
+    u, w, k = torch.autograd.grad(toys.losses(toys.batch(4, TRAIN_STREAM, step)).sum(), [toys.u, toys.w, toys.k])
+    spec, (s, m), plain = toys.specs[i], toys.locate[i], twin(toys, i)
+    sample = spec.task.sample(4, Generator(TRAIN_STREAM, spec.seed, step), torch.float64)
+    loss = (plain(sample.tokens()) - sample.label).square().sum(-1).mean()
+    size = 1 + float(loss.detach())
+    expected = torch.autograd.grad(loss, [plain.a, plain.b, plain.w, plain.k])
+    d, rank, wide = spec.task.d, spec.rank, toys.d_max
+    got = (u[s, m, :rank, :d], u[s, m, rank:d, wide : wide + d], w[:, s, m, :d, :d], k[:, s, m, :d, :rank])
+    for ours, theirs in zip(got, expected, strict=True):
+        check_identity(ours, theirs, terms=CHAINED * 4 * (2 * spec.task.n + 1), scale=size + float(theirs.norm()))
+
+
+def test_masked_entries_never_move():
+    toys = StackedToys(mixed_specs(), dtype=torch.float64)
+    for _ in train(toys, TrainConfig(steps=5, batch=4, log_every=5)):
+        pass
+    for name, p in toys.named_parameters():
+        assert not (p * (1 - toys.get_buffer(f"mask_{name}"))).any()
+        assert (p != 0).any()
+
+
+def test_training_a_stack_is_training_each_toy_in_a_loop():
+    """Thirty steps with per-toy learning rates and clips, against torch.optim.Adam and clip_grad_norm_."""
+    specs = mixed_specs()
+    config = TrainConfig(steps=30, batch=4, clip=0.05, log_every=10)
+    toys = StackedToys(specs, dtype=torch.float64)
+    plains = [twin(toys, i) for i in range(len(specs))]
+    rates = torch.zeros(toys.copied.shape[1:3], dtype=torch.float64)
+    for i in range(len(specs)):
+        rates[toys.locate[i]] = 0.01 / (1 + i)
+    logged = [p.losses for p in train(toys, config, learning_rates=rates)]
+    clipped = 0
+    for i, (spec, plain) in enumerate(zip(specs, plains, strict=True)):
+        base = 0.01 / (1 + i)
+        adam = torch.optim.Adam(plain.parameters(), base, config.betas, config.eps)
+        window = 0.0
+        for step in range(config.steps):
+            sample = spec.task.sample(4, Generator(TRAIN_STREAM, spec.seed, step), torch.float64)
+            loss = (plain(sample.tokens()) - sample.label).square().sum(-1).mean()
+            adam.zero_grad()
+            loss.backward()
+            limit = config.clip * spec.task.zero_loss
+            clipped += bool(torch.nn.utils.clip_grad_norm_(plain.parameters(), limit) > limit)
+            adam.param_groups[0]["lr"] = base * config.rate(step)
+            adam.step()
+            window += loss.item() if step >= 20 else 0.0
+        assert float(logged[-1][toys.locate[i]]) == pytest.approx(window / 10, rel=1e-8)
+        for name, x in toys.parameters_of(i).items():
+            torch.testing.assert_close(x, getattr(plain, name).detach(), rtol=1e-7, atol=1e-9)
+    assert 0 < clipped < config.steps * len(specs), "the clip must bind for some toys and steps, and not for others"
+
+
+def test_a_toy_trains_the_same_whatever_else_is_in_the_stack():
+    spec = ToySpec(RegressionTask(3, 5, 0.2), SKIPV1, 2, seed=1)
+    config = TrainConfig(steps=20, batch=8, log_every=20)
+    others = [ToySpec(RegressionTask(3, 5, 0.2), MHA, 1, seed=1), ToySpec(RegressionTask(2, 9, 2.0), MHA, 1, seed=0)]
+    alone, together = StackedToys([spec], dtype=torch.float64), StackedToys([*others, spec], dtype=torch.float64)
+    for toys in (alone, together):
+        for _ in train(toys, config):
+            pass
+    for name, x in alone.parameters_of(0).items():
+        torch.testing.assert_close(x, together.parameters_of(2)[name], rtol=1e-9, atol=1e-12)
+
+
+def test_initial_weights_are_shared_wherever_shapes_agree():
+    """Paired seeds: the same seed gives MHA and SkipV1Former the same weights, and rank a's A is part of rank d's."""
+    task = RegressionTask(4, 5, 0.2)
+    toys = StackedToys([ToySpec(task, MHA, 2, 3), ToySpec(task, SKIPV1, 2, 3), ToySpec(task, SKIPV1, 4, 3)])
+    mha, skip, full = (toys.parameters_of(i) for i in range(3))
+    for name in "abwk":
+        assert torch.equal(mha[name], skip[name])
+    assert torch.equal(full["a"][:2], skip["a"])
+    scales = Orthogonal()
+    torch.testing.assert_close(full["a"] @ full["a"].mT, scales.embedding**2 * torch.eye(4), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
+    """Killed after its kill_at-th report, before or after the checkpoint that follows; no report is lost."""
+    config = TrainConfig(steps=50, batch=4, log_every=10)
+    whole = StackedToys(mixed_specs())
+    unbroken = list(train(whole, config))
+    path = tmp_path / "training.safetensors"
+    steps = train(StackedToys(mixed_specs()), config, checkpoint=path, save_when=lambda step: step % 20 == 0)
+    reports = [next(steps) for _ in range(kill_at)]
+    if saved:
+        with contextlib.suppress(StopIteration):
+            next(steps)
+    steps.close()
+    resumed = StackedToys(mixed_specs())
+    rest = list(train(resumed, config, checkpoint=path))
+    for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(p, q)
+    kept = reports[: 5 - len(rest)]
+    assert [r.step for r in kept + rest] == [10, 20, 30, 40, 50]
+    for ours, theirs in zip(kept + rest, unbroken, strict=True):
+        assert torch.equal(ours.losses, theirs.losses)
+    assert list(train(StackedToys(mixed_specs()), config, checkpoint=path)) == []
+    assert [p.name for p in tmp_path.iterdir()] == ["training.safetensors"]
+
+
+def test_a_checkpoint_is_used_only_for_what_it_belongs_to(tmp_path):
+    path = tmp_path / "training.safetensors"
+    spec, config = ToySpec(RegressionTask(2, 3, 0.1), MHA, 1, 0), TrainConfig(steps=4, batch=2, log_every=2)
+    list(train(StackedToys([spec]), config, checkpoint=path))
+    others = [
+        (StackedToys([replace(spec, seed=1)]), config),
+        (StackedToys([spec]), replace(config, steps=8)),
+        (StackedToys([replace(spec, init=Gaussian())]), config),
+        (StackedToys([spec], dtype=torch.float64), config),
+    ]
+    for toys, other in others:
+        with pytest.raises(BadCheckpoint, match="belongs to other toys"):
+            next(train(toys, other, checkpoint=path))
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(BadCheckpoint, match="is damaged"):
+        next(train(StackedToys([spec]), config, checkpoint=path))
+
+
+def test_held_out_signal_agrees_with_the_exact_loss():
+    """icl's sampled estimate against theory's exact number, for random weights, within five standard errors."""
+    specs = [ToySpec(RegressionTask(d, 4, 0.5), h, d // 2, s) for d in (1, 3) for h in (MHA, SKIPV1) for s in range(2)]
+    toys = randomised(specs)
+    with torch.no_grad():
+        toys.w.mul_(0.1)
+    chunks = torch.stack([explained_signal(toys, 4096, start=64 * i) for i in range(16)])
+    assert torch.equal(chunks[0], explained_signal(toys, 4096))
+    mean, error = chunks.mean(0), chunks.std(0) / 4
+    for i, spec in enumerate(specs):
+        weights = population_weights(toys, i)
+        loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
+        at = toys.locate[i]
+        assert abs(float(mean[at]) - (loss.constant - loss.value(weights))) <= 5 * float(error[at]) + 1e-9
+    purposes = [toys.batch(1, purpose, 0).moments for purpose in (TRAIN_STREAM, EVAL_STREAM)]
+    assert not torch.equal(*purposes)
+
+
+def test_impossible_stacks_are_refused():
+    task = RegressionTask(2, 3, 0.1)
+    with pytest.raises(ValueError, match="same number of heads"):
+        StackedToys([ToySpec(task, MHA, 1, 0), ToySpec(task, (ORDINARY,), 1, 0)])
+    for bad in ([], [ToySpec(task, (), 1, 0)]):
+        with pytest.raises(ValueError, match="at least one"):
+            StackedToys(bad)
+    for rank in (3, -1):
+        with pytest.raises(InvalidSize, match="rank must be"):
+            StackedToys([ToySpec(task, MHA, rank, 0)])
+    with pytest.raises(ValueError, match="multiple of the batch"):
+        explained_signal(StackedToys([ToySpec(task, MHA, 1, 0)]), 100)

@@ -1,0 +1,307 @@
+"""Bounds under depth rules against sublayers written out in numpy, and against inputs that make wrong bounds fail."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.attnres.bounds import bounds as attnres
+from theory.errors import BadInput, InvalidSize
+from theory.plans.architecture import Architecture, Vectors
+from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual
+from theory.plans.plan import Shape, plan
+
+SLACK = 1 + 1e-12
+seeds = st.integers(0, 2**16)
+scales = st.sampled_from([0.1, 1.0, 30.0])
+
+
+def unit(x, eps=0.0, centred=False):
+    """RMSNorm or LayerNorm of the last dimension, without gain."""
+    x = x - x.mean(-1, keepdims=True) if centred else x
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+
+
+def softmax(x):
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def attention(value, output, normed, logits):
+    """normed (T, d), logits (H, T, T) -> (T, d)."""
+    return sum(softmax(row) @ normed @ v.T @ o.T for v, o, row in zip(value, output, logits, strict=True))
+
+
+def sigma(a):
+    return np.exp(-np.logaddexp(0, -a))
+
+
+def feed_forward(gate, up, down, normed):
+    if gate is None:
+        cdf = np.vectorize(lambda a: math.erfc(-a / math.sqrt(2)) / 2)
+        inner = normed @ up.T * cdf(normed @ up.T)
+    else:
+        a = normed @ gate.T
+        inner = a * sigma(a) * (normed @ up.T)
+    return inner @ down.T
+
+
+def largest(x):
+    return float(np.linalg.norm(x, axis=-1).max())
+
+
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), scales, seeds, st.booleans())
+def test_attention_is_bounded(d, heads, width, scale, seed, centred):
+    rng = np.random.default_rng(seed)
+    value = scale * rng.standard_normal((heads, width, d))
+    output, gain = rng.standard_normal((heads, d, width)), rng.standard_normal(d)
+    x, logits = rng.standard_normal((7, d)) * 10.0 ** rng.integers(-3, 4), 5 * rng.standard_normal((heads, 7, 7))
+    normed = gain * unit(x, 1e-5, centred)
+    assert largest(attention(value, output, normed, logits)) <= attnres.attention_bound(value, output, gain) * SLACK
+
+
+@given(st.integers(1, 6), st.integers(1, 4), seeds)
+def test_attention_bound_is_attained_by_one_head(d, width, seed):
+    """And so the bound without sqrt d is false."""
+    rng = np.random.default_rng(seed)
+    value, output, gain = (rng.standard_normal(shape) for shape in ((1, width, d), (1, d, width), d))
+    aligned = np.linalg.svd(output[0] @ value[0] * gain)[2][0]
+    reached = largest(attention(value, output, gain * unit(aligned[None]), np.zeros((1, 1, 1))))
+    bound = attnres.attention_bound(value, output, gain)
+    assert reached == pytest.approx(bound, rel=1e-9)
+    assert d == 1 or reached > bound / math.sqrt(d) * SLACK
+
+
+def test_the_smaller_of_the_two_attention_bounds_is_taken():
+    """Heads with orthogonal outputs favour the second, silent products of large matrices the first."""
+    eye = np.eye(4)
+    apart = attnres.attention_bound(eye.reshape(4, 1, 4), eye.reshape(4, 4, 1), np.ones(4))
+    assert apart == pytest.approx(2 * 2)
+    value, output = np.array([[[1.0, 0], [0, 0]]]), np.array([[[0.0, 1], [0, 0]]])
+    assert attnres.attention_bound(value, output, np.ones(2)) == 0
+
+
+@given(st.integers(1, 5), st.integers(1, 6), scales, seeds, st.booleans(), st.booleans())
+def test_feed_forward_is_bounded(d, inner, scale, seed, gated, centred):
+    rng = np.random.default_rng(seed)
+    gate = scale * rng.standard_normal((inner, d)) if gated else None
+    up, down, gain = rng.standard_normal((inner, d)), rng.standard_normal((d, inner)), rng.standard_normal(d)
+    out = feed_forward(gate, up, down, gain * unit(rng.standard_normal((50, d)), 1e-5, centred))
+    assert largest(out) <= attnres.feed_forward_bound(gate, up, down, gain) * SLACK
+
+
+@given(st.integers(2, 5), st.integers(1, 6), seeds)
+def test_feed_forward_bound_is_at_most_the_simple_ones(d, inner, seed):
+    rng = np.random.default_rng(seed)
+    gate, up, down = (rng.standard_normal(shape) for shape in ((inner, d), (inner, d), (d, inner)))
+    rows = [np.linalg.norm(m, axis=1).max() * np.linalg.norm(n, 2) for m, n in ((gate, up), (up, gate))]
+    simple = d * np.linalg.norm(down, 2) * min(rows)
+    assert attnres.feed_forward_bound(gate, up, down, np.ones(d)) <= simple * SLACK
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_feed_forward_bound_is_approached(gated):
+    """By large positive gates; the bound with sqrt d for d, or 1 for sqrt d, is then false."""
+    d, row = 4, 50 * np.ones((1, 4))
+    down = np.zeros((4, 1))
+    down[0] = 1
+    gate = row if gated else None
+    reached = largest(feed_forward(gate, row, down, np.ones((1, 4))))
+    bound = attnres.feed_forward_bound(gate, row, down, np.ones(4))
+    assert reached == pytest.approx(bound, rel=1e-9)
+    assert reached > bound / math.sqrt(d) * SLACK
+
+
+def config_of(layers, **changes):
+    made = Architecture(4, layers, 1, 4, 8, Vectors(4), positions="none")
+    return replace(made, **changes)
+
+
+def plan_of(layers, depth):
+    return plan(Shape(layers, 1), depth=depth)
+
+
+RULES = [
+    Residual(),
+    Chain(),
+    DepthAttention(),
+    DepthAttention(block=3),
+    DepthAttention(block=2, window=2),
+    DepthAttention(score="sigmoid"),
+    DepthAttention(heads=2),
+    DepthAttention(heads=4, block=3),
+]
+
+
+def read(depth, outputs, rng, zero=False):
+    """What `depth` reads from outputs (sublayers so far + 1, T, d), under random logits or none; written afresh."""
+    first, rest = outputs[:1], outputs[1:]
+    match depth:
+        case Residual():
+            return outputs.sum(0)
+        case Chain():
+            return outputs[-1]
+        case DepthAttention(block=block, window=window, heads=heads, score=score):
+            blocks = [rest[i : i + block].sum(0) for i in range(0, len(rest), block)]
+            sources = np.stack([*first, *(blocks if window is None else blocks[-window:])])
+            logits = 4 * rng.standard_normal((heads, len(sources))) * (not zero)
+            weights = softmax(logits) if score == "softmax" else sigma(logits)
+            parts = np.split(sources, heads, axis=-1)
+            return np.concatenate([np.tensordot(w, part, 1) for w, part in zip(weights, parts, strict=True)], -1)
+
+
+@given(st.sampled_from(RULES), st.integers(1, 4), seeds)
+def test_reads_are_bounded(depth, layers, seed):
+    rng = np.random.default_rng(seed)
+    outputs = rng.standard_normal((2 * layers + 1, 5, 4)) * rng.exponential(1, (2 * layers + 1, 1, 1))
+    sizes = [largest(x) for x in outputs]
+    bounds = attnres.read_bounds(config_of(layers), plan_of(layers, depth), sizes[0], sizes[1:])
+    assert len(bounds) == len(outputs)
+    for i, bound in enumerate(bounds):
+        assert largest(read(depth, outputs[: i + 1], rng)) <= bound * SLACK
+
+
+def test_growth_with_depth():
+    """With C for all: Full C, Block S C, PreNorm its sum, a fixed number of blocks linear in depth."""
+    for layers in (1, 3, 8):
+        config, ones = config_of(layers), [1.0] * 2 * layers
+
+        def last(depth, config=config, ones=ones):
+            return attnres.read_bounds(config, plan_of(config.n_layers, depth), 1.0, ones)[-1]
+
+        assert last(DepthAttention()) == 1
+        assert last(DepthAttention(block=3)) == min(3, len(ones))
+        assert last(DepthAttention(block=layers)) == layers
+        assert last(Residual()) == 1 + len(ones)
+        assert last(DepthAttention(heads=4)) == pytest.approx(math.sqrt(min(4, 1 + len(ones))))
+
+
+@pytest.mark.parametrize("depth", [Residual(), DepthAttention(block=3), DepthAttention(score="sigmoid")])
+def test_the_bound_of_full_is_false_for_others(depth):
+    """Aligned outputs exceed it under every other rule, and keep to the rule's own bound."""
+    outputs, layers = np.broadcast_to(np.eye(4)[0], (7, 1, 4)), 3
+    full, own = (
+        attnres.read_bounds(config_of(layers), plan_of(layers, rule), 1.0, [1.0] * 6)[-1]
+        for rule in (DepthAttention(), depth)
+    )
+    # Zero logits for sigmoid; for Block one block takes all the weight in the limit.
+    block = depth.block if isinstance(depth, DepthAttention) else 1
+    reached = outputs[1 : 1 + block].sum(0) if block > 1 else read(depth, outputs, np.random.default_rng(0), zero=True)
+    assert full == 1
+    assert full * SLACK < largest(reached) <= own * SLACK
+
+
+def test_several_heads_are_no_convex_combination():
+    """Each part of the width takes another source: the norm passes the largest source's by sqrt(heads)."""
+    sources = np.eye(4)
+    reached = np.linalg.norm([sources[i, i] for i in range(4)])
+    assert reached == 2 > np.linalg.norm(sources, axis=1).max()
+    bounds = attnres.read_bounds(config_of(2), plan_of(2, DepthAttention(heads=4)), 1.0, [1.0] * 4)
+    assert bounds == pytest.approx([1, math.sqrt(2), math.sqrt(3), 2, 2])
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.floats(0, 3), st.sampled_from([0.0, 1e-5, 1.0]), seeds)
+def test_no_weight_falls_below_the_floor(sources, d, size, eps, seed):
+    rng = np.random.default_rng(seed)
+    query = rng.standard_normal(d)
+    query *= size / np.linalg.norm(query)
+    weights = softmax(unit(rng.standard_normal((sources, d)), eps) @ query)
+    assert weights.min() >= attnres.weight_floor(sources, size, d) / SLACK
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.floats(0.1, 3), seeds)
+def test_the_floor_is_attained(sources, d, size, seed):
+    """So the floor with exp(z) for exp(2 z), or without sqrt d, is false."""
+    query = np.random.default_rng(seed).standard_normal(d)
+    query *= size / np.linalg.norm(query)
+    v = np.concatenate([-query[None], np.tile(query, (sources - 1, 1))])
+    reached, floor = softmax(unit(v) @ query)[0], attnres.weight_floor(sources, size, d)
+    assert reached == pytest.approx(floor, rel=1e-12)
+    if sources > 1:
+        assert reached < attnres.weight_floor(sources, size / 2, d) * (1 - 1e-6)
+        assert d == 1 or reached < attnres.weight_floor(sources, size / math.sqrt(d), d) * (1 - 1e-6)
+
+
+def test_the_floor_of_huge_queries_is_zero_and_of_one_source_one():
+    assert attnres.weight_floor(5, 1e6, 100) == 0
+    assert attnres.weight_floor(1, 1e6, 100) == 1
+    assert attnres.weight_floor(5, 0.0, 100) == pytest.approx(0.2)
+
+
+def run(depth, layers, seed, eps):
+    """All reads of a network of random GELU sublayers behind norms, with zero queries."""
+    rng = np.random.default_rng(seed)
+    outputs, reads = [rng.standard_normal((5, 4))], []
+    for _ in range(2 * layers):
+        reads.append(read(depth, np.stack(outputs), rng, zero=True))
+        up, down = (np.random.default_rng([seed, len(outputs), i]).standard_normal((4, 4)) for i in range(2))
+        outputs.append(feed_forward(None, up, down, unit(reads[-1], eps)))
+    return [*reads, read(depth, np.stack(outputs), rng, zero=True)]
+
+
+STARTS = [rule for rule in RULES if isinstance(rule, DepthAttention) and rule.window is None]
+
+
+@given(st.sampled_from([Residual(), *STARTS]), st.integers(1, 3), seeds)
+def test_attnres_starts_as_prenorm_scaled(depth, layers, seed):
+    scale = attnres.start_scale(config_of(layers), plan_of(layers, depth))
+    for factor, h, stream in zip(scale, run(depth, layers, seed, 0.0), run(Residual(), layers, seed, 0.0), strict=True):
+        assert np.linalg.norm(h - factor * stream) <= 1e-9 * (1 + np.linalg.norm(stream))
+
+
+def test_the_start_is_not_prenorm_with_eps():
+    """The control: with eps = 1 the same comparison fails."""
+    scale = attnres.start_scale(config_of(2), plan_of(2, DepthAttention()))
+    h, stream = (run(rule, 2, 0, 1.0)[-1] for rule in (DepthAttention(), Residual()))
+    assert np.linalg.norm(h - scale[-1] * stream) > 1e-3 * np.linalg.norm(stream)
+
+
+def test_start_scales():
+    config = config_of(3)
+
+    def scale(depth):
+        return attnres.start_scale(config, plan_of(3, depth))
+
+    assert scale(DepthAttention()) == pytest.approx([1 / (i + 1) for i in range(7)])
+    assert scale(DepthAttention(block=4)) == pytest.approx([1, 1 / 2, 1 / 2, 1 / 2, 1 / 2, 1 / 3, 1 / 3])
+    assert scale(DepthAttention(score="sigmoid")) == [0.5] * 7
+    assert scale(Residual()) == scale(DepthAverage()) == [1.0] * 7
+    assert scale(DepthAttention(window=6)) == scale(DepthAttention())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: attnres.read_bounds(config_of(2), plan_of(2, Residual()), 1.0, [1.0] * 3),
+        lambda: attnres.read_bounds(config_of(2), plan_of(2, Residual()), 1.0, [1.0, -1.0, 1.0, 1.0]),
+        lambda: attnres.read_bounds(config_of(2), plan_of(2, Residual()), math.inf, [1.0] * 4),
+        lambda: attnres.read_bounds(config_of(2), plan_of(2, DepthAverage()), 1.0, [1.0] * 4),
+        lambda: attnres.read_bounds(config_of(2), plan_of(3, Residual()), 1.0, [1.0] * 4),
+        lambda: attnres.start_scale(config_of(2), plan_of(2, Chain())),
+        lambda: attnres.start_scale(config_of(2), plan_of(2, DepthAttention(window=2))),
+        lambda: attnres.start_scale(config_of(2, norm="none"), plan_of(2, DepthAttention())),
+        lambda: attnres.attention_bound(np.full((1, 1, 1), math.nan), np.ones((1, 1, 1)), np.ones(1)),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(BadInput):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: attnres.attention_bound(np.ones((2, 3, 4)), np.ones((2, 3, 4)), np.ones(4)),
+        lambda: attnres.attention_bound(np.ones((2, 3, 4)), np.ones((2, 4, 3)), np.ones(5)),
+        lambda: attnres.feed_forward_bound(np.ones((3, 4)), np.ones((3, 4)), np.ones((3, 4)), np.ones(4)),
+        lambda: attnres.feed_forward_bound(np.ones((1, 4)), np.ones((3, 4)), np.ones((4, 3)), np.ones(4)),
+        lambda: attnres.weight_floor(0, 1.0, 4),
+        lambda: attnres.weight_floor(2, -1.0, 4),
+    ],
+)
+def test_bad_sizes(call):
+    with pytest.raises(InvalidSize):
+        call()

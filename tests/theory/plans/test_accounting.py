@@ -1,0 +1,234 @@
+"""Counts from plans against formulas and against what the papers say; models by name."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.plans.accounting import cache, depth_memory, depth_reads, flops, parameters, total_parameters
+from theory.plans.architecture import Architecture, Latent, Tokens
+from theory.plans.names import BadName, model, resolve
+from theory.plans.plan import Shape, plan, v
+from theory.plans.presets import PRESETS, toy
+from theory.plans.variants import VARIANTS
+
+LLAMA_350M = PRESETS["llama-350m"].architecture
+
+
+def bytes_cached(made: Architecture, name: str, size: int) -> int:
+    return cache(made, resolve(name, made.shape)).total * size
+
+
+@pytest.mark.parametrize(("preset", "count"), [("dva-a", 162_419_712), ("dva-b", 112_800_768)])
+def test_dynamic_value_attention_s_table_1(preset, count):
+    assert total_parameters(*model(preset)) == count
+    assert PRESETS[preset].stated == f"{count:,}"
+
+
+@pytest.mark.parametrize(
+    ("preset", "millions"),
+    [
+        ("llama-2m", 1.62),
+        ("llama-82m", 81.9),
+        ("llama-180m", 179.9),
+        ("llama-468m", 467.9),
+        ("llama-60m", 58.1),
+        ("llama-130m", 134.1),
+        ("llama-350m", 368.0),
+        ("llama-1b", 1339.1),
+        ("llama-3b", 2685.8),
+        ("llama-7b", 6738.4),
+        ("gpt2-125m", 123.6),
+        ("gpt2-200m", 202.5),
+        ("gpt2-355m", 353.6),
+        ("gpt2-550m", 544.3),
+        ("tinyllama-125m", 123.5),
+        ("tinyllama-315m", 330.2),
+        ("tinyllama-1.1b", 1123.1),
+        ("vit-tiny", 5.36),
+    ],
+)
+def test_presets_have_the_size_of_their_dimensions(preset, millions):
+    assert total_parameters(*model(preset)) / 1e6 == pytest.approx(millions, abs=0.05 if millions > 10 else 0.005)
+
+
+def test_presets_far_from_their_name_say_why():
+    """Within 6 % of the stated size, or a note that names the size or the reason."""
+    units = {"M": 1e6, "B": 1e9}
+    for name, preset in PRESETS.items():
+        stated = preset.stated.replace(",", "")
+        said = float(stated[:-1]) * units[stated[-1]] if stated[-1] in units else float(stated)
+        assert abs(total_parameters(*model(name)) / said - 1) < 0.06 or " make" in preset.note, name
+
+
+@given(st.integers(2, 8), st.sampled_from([2, 4, 6]))
+def test_caches_against_the_papers_formulas(layers, heads):
+    """Shares of vanilla's cache of 2 L numbers a head width (ResFormer 3.5, SkipV1Former 3.2, B.1, C.5)."""
+    made = Architecture(heads * 4, layers, heads, 8, 16, Tokens(5))
+    full = cache(made, resolve("vanilla", made.shape))
+    assert full.total == 2 * layers * made.d_model
+
+    def saved(name: str) -> float:
+        return 1 - cache(made, resolve(name, made.shape)).total / full.total
+
+    rest, upper = (layers - 1) / layers, (layers - layers // 2) / layers
+    assert saved("svformer") == pytest.approx(rest / 2)
+    assert saved("skipv1") == pytest.approx(rest / 4)
+    assert saved("skipkv1") == pytest.approx(rest / 2)
+    assert saved("skipv1-yoco") == pytest.approx(rest / 4 + upper / 2)
+    assert saved("yoco") == pytest.approx(upper)
+    assert saved("cla") == pytest.approx((layers // 2) / layers)
+    assert saved("cla-v") == pytest.approx((layers // 2) / layers / 2)
+    for name in ("resformer", "resformer-all", "neutreno", "cross-layer", "attnres", "denseformer", "shared-queries"):
+        assert saved(name) == 0
+    assert saved("dva-attention") == pytest.approx(-0.5)
+
+
+def test_skipv1_saves_the_promised_share_of_the_value_cache():
+    full, half = (cache(*model("llama-350m", name)) for name in ("vanilla", "skipv1"))
+    assert sum(half.keys) == sum(full.keys)
+    layers = 24
+    assert 1 - sum(half.values) / sum(full.values) == pytest.approx((layers - 1) / (2 * layers))
+    assert half.values[0] == full.values[0] == 2 * half.values[1]
+
+
+def test_skipv1former_s_table_2():
+    """GQA is counted there in four bytes, MLA in two, and SkipV1Former-MLA without layer 1's second half."""
+    grouped = replace(LLAMA_350M, n_kv_heads=8)
+    assert (bytes_cached(grouped, "vanilla", 4), bytes_cached(grouped, "skipv1", 4)) == (98_304, 74_752)
+    latent = replace(LLAMA_350M, latent=Latent(256, 32))
+    assert bytes_cached(latent, "vanilla", 2) == 13_824
+    assert bytes_cached(latent, "skipv1", 2) == 7_680 + 128 * 2
+    spared = total_parameters(latent, resolve("vanilla", latent.shape)) - total_parameters(
+        latent, resolve("skipv1", latent.shape)
+    )
+    assert spared == 23 * 1024 * 128  # the 3.0M of appendix B.2
+
+
+def test_queries_beside_the_attention_are_not_cached():
+    made = replace(LLAMA_350M, n_layers=2)
+    beside = plan(made.shape, values=lambda n, h: v(n, 1), beside=lambda n, h: v(n, h))
+    assert cache(made, beside).values == (64, 64)
+
+
+@given(st.integers(1, 6), st.integers(1, 5))
+def test_depth_memory_is_what_attnres_says(layers, block):
+    """O(Ld) Full, O(Nd) Block: the embedding and one vector a sublayer or block."""
+    made = Architecture(8, layers, 2, 8, 16, Tokens(5))
+    full, blocks, stream = (
+        depth_memory(made, resolve(name, made.shape)) // 8
+        for name in ("attnres", f"attnres-block:size={block}", "vanilla")
+    )
+    assert full == 2 * layers + 1
+    assert blocks == -(-2 * layers // block) + 1
+    assert stream == 1
+    assert depth_memory(made, resolve("denseformer", made.shape)) // 8 == layers + 1
+
+
+@pytest.mark.parametrize("name", [n for n in VARIANTS if n != "attnres-heads"])
+def test_every_read_covers_every_output_once(name):
+    """Whatever the depth rule, sources do not overlap, and without a window nothing before a sublayer is lost."""
+    made = Architecture(8, 5, 2, 8, 16, Tokens(5))
+    chosen = resolve(name, made.shape)
+    for after, sources in enumerate(depth_reads(made, chosen)):
+        outputs = [i for source in sources for i in source]
+        assert len(set(outputs)) == len(outputs)
+        if name != "attnres-window":
+            assert sorted(outputs) == list(range(after + 1))
+        else:
+            assert outputs == sorted({0, *range(max(0, after - 7), after + 1)})
+
+
+def test_flops_of_a_llama():
+    """2 FLOPs a parameter outside the embedding and the norms, and 4 L d a token attended over."""
+    made, chosen = model("llama-60m")
+    counted = total_parameters(made, chosen) - parameters(made, chosen)["embedding"] - parameters(made, chosen)["norms"]
+    stream = 2 * made.d_model * 17
+    assert flops(made, chosen, 100) == 2 * counted + 4 * 8 * 512 * 100 + stream
+    doubled = flops(made, resolve("cross-layer", made.shape), 100) - flops(made, chosen, 100)
+    assert doubled == 4 * 7 * 512 * 100
+
+
+def test_a_toy_has_what_the_paper_gives_it():
+    made = toy(5, 3, copy_rank=2)
+    counts = parameters(made, resolve("skipv1", made.shape))
+    assert {name for name, count in counts.items() if count} == {"queries", "keys", "values", "output", "copy"}
+    assert counts["copy"] == 25
+    assert counts["values"] == 2 * 25  # layer 2's first head, and layer 1's second, which layer 2 reads
+
+
+@pytest.mark.parametrize(
+    ("preset", "variant", "says"),
+    [
+        ("llama-350", None, "unknown preset 'llama-350'; did you mean llama-350m?"),
+        ("llama-350m", "skipv9", "unknown variant 'skipv9'; did you mean skipv"),
+        ("llama-350m", "skipv1:ratio=1.5", "skipv1: ratio must lie in [0, 1], got 1.5"),
+        ("llama-350m", "skipv1:ratio=half", "ratio must be a number, got 'half'"),
+        ("llama-350m", "skipv1:share=1", "skipv1 has no option 'share'; it takes ratio, source"),
+        ("llama-350m", "skipv1:source=99", "source must be one of the 24 layers, got 99"),
+        ("llama-350m", "skipv1+resformer", "two of these variants change the value map"),
+        ("llama-350m", "skipv1+", "a variant is missing"),
+        ("llama-350m", "svformer:anchors=2", "anchors must hold layer 1"),
+        ("llama-350m", "cla:every=0", "every must be a whole number from 1, got 0"),
+        ("llama-350m", "attnres-block:size=-1", "size must be a whole number from 0, got -1"),
+        ("llama-350m", "attnres-window:window=0", "window must be a whole number from 1, got 0"),
+        ("llama-350m", "skipv1:source=1.5", "source must be a whole number, got '1.5'"),
+        ("llama-350m", "svformer:anchors=(1,2.5)", "anchors must be whole numbers in brackets, got '(1,2.5)'"),
+        ("llama-350m", "svformer:anchors=()", "anchors must be whole numbers in brackets"),
+        ("llama-350m", "neutreno:weight=(1,2)", "weight must be a number, got '(1,2)'"),
+        ("llama-350m", "skipv1:(", "options are written option=value"),
+        ("llama-350m", "skipv1:ratio=0.5,ratio=0.25", "ratio is given twice"),
+        ("llama-350m", "skipv1:ratio=" + "-" * 100_000 + "1", "ratio must be a number"),
+        ("llama-350m", "mine.py", "mine.py: name a function in it, as in mine.py:mine"),
+        ("llama-350m", "mla:width=128.0", "width must be a whole number"),
+        ("llama-350m", "gqa+mqa", "gqa and mqa both say what the heads are"),
+        ("llama-350m", "gqa:group=3", "groups of 3 do not divide 16 heads"),
+        ("llama-350m", "mla+skipkv1", "keys must be its own or follow all its values"),
+        ("llama-350m", "mla:width=100", "16 heads do not divide the latent width 100"),
+        ("gpt2-125m", "mqa+skipv1", "leaves no head to skip among 1 value heads"),
+        ("llama-350m", "nowhere.py:mine", "nowhere.py: no such file"),
+    ],
+)
+def test_names_without_meaning_say_why(preset, variant, says):
+    with pytest.raises(BadName) as error:
+        model(preset, variant)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_plan_from_a_user_s_file(tmp_path, capsys):
+    path = tmp_path / "my_plans.py"
+    path.write_text(
+        "from theory.plans.plan import plan, v\n"
+        "def mine(shape, layer=1):\n"
+        "    return plan(shape, values=lambda n, h: v(layer if h == 1 and n > layer else n, h))\n"
+        "def number(shape):\n    return 3\n"
+        "def broken(shape):\n    return 1 / 0\n"
+        "def leaves(shape):\n    raise SystemExit(0)\n"
+        "print('hello')\n"
+    )
+    made, chosen = model("llama-60m", f"{path}:mine")
+    assert chosen.head(8, 1).values == (v(1, 1),)
+    _, moved = model("llama-60m", f"{path}:mine:layer=2+neutreno+gqa:group=4")
+    assert moved.shape == Shape(8, 2)
+    assert moved.head(8, 1).values == (v(2, 1),)
+    for name, says in (
+        ("number", "must return a plan"),
+        ("broken", "ZeroDivisionError"),
+        ("leaves", "SystemExit"),
+        ("nothing", "no function"),
+    ):
+        with pytest.raises(BadName, match=says):
+            model("llama-60m", f"{path}:{name}")
+    path.write_text("def mine(:")
+    with pytest.raises(BadName, match="SyntaxError"):
+        model("llama-60m", f"{path}:mine")
+    assert made.kv_heads == 8
+    assert capsys.readouterr().out == ""  # what the file prints must not mix with JSON
+
+
+def test_a_preset_s_own_variant_can_be_replaced():
+    assert model("dva-b")[1].dynamic == "revised"
+    assert model("dva-b", "vanilla")[1].dynamic == "no"
+    assert model("dva-a", "dva")[0].n_heads == 12

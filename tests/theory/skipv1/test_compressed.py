@@ -1,0 +1,77 @@
+"""Deeper toys on compressed tokens: the two-layer theorem at one step, attention token by token at several."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.claims.deep_loss_checks import agree, sampled_on_compressed_tokens
+from theory.errors import InvalidSize
+from theory.prompts import setting
+from theory.prompts.spectral import best_output_loss
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.compressed import any_depth_floor, compressed_losses
+
+d_values, n_values, steps = st.integers(1, 6), st.integers(1, 9), st.integers(1, 5)
+sigmas = st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(2)])
+
+
+@given(d_values, n_values, sigmas)
+def test_one_step_is_the_theorem(d, n, sigma):
+    for rank in range(d + 1):
+        found, said = compressed_losses(d, n, sigma, rank, 1), skipv1.loss_gap(d, n, sigma, rank)
+        assert (found.mha, found.skipv1, found.gap) == (said.mha, said.skipv1, said.gap)
+
+
+@given(d_values, n_values, sigmas, steps)
+def test_the_gap_at_equal_rank_does_not_depend_on_depth(d, n, sigma, count):
+    for rank in range(d + 1):
+        here, deeper = (compressed_losses(d, n, sigma, rank, k) for k in (count, count + 1))
+        assert here.gap == setting.signal_share(d, n, sigma) * rank**2
+        assert deeper.gap == here.gap
+        assert any_depth_floor(d, sigma, rank) == here.floor <= deeper.mha <= here.mha
+
+
+@given(st.integers(2, 5), sigmas)
+def test_long_prompts_come_down_to_the_floor_and_skip_heads_below_it(d, sigma):
+    for rank in range(1, d + 1):
+        found = compressed_losses(d, 10**7, sigma, rank, 2)
+        assert 0 <= found.mha - found.floor <= Fraction(1, 10**3)
+        assert found.skipv1 < found.floor
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "sigma", "rank", "count"), [(2, 4, 0.5, 1, 2), (4, 6, 0.0, 2, 3), (3, 9, 0.5, 2, 2)]
+)
+def test_losses_by_attention_on_compressed_tokens(d, n, sigma, rank, count):
+    said = compressed_losses(d, n, Fraction(sigma), rank, count)
+    mha, skip = sampled_on_compressed_tokens(d, n, sigma, rank, count)
+    seen_as_noise = (d - rank) * (best_output_loss(rank, n, Fraction(sigma) ** 2, count) - said.mha / (d - rank))
+    for losses, expected, other in ((mha, said.mha, said.skipv1), (skip, said.skipv1, said.mha)):
+        assert agree(losses, float(expected))
+        assert not agree(losses, float(other))
+        assert not agree(losses, float(expected + seen_as_noise + rank * (d + Fraction(sigma) ** 2)))
+
+
+@given(d_values, sigmas)
+def test_the_floor_is_what_knowing_all_that_can_be_seen_leaves(d, sigma):
+    """The rows that B keeps and the columns that A keeps are known, the rest of W* is not: exact."""
+    for rank in range(d + 1):
+        unknown = d * d - rank * (d - rank)
+        assert any_depth_floor(d, sigma, rank) == unknown + d * sigma**2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: compressed_losses(0, 3, 0.5, 0, 1),
+        lambda: compressed_losses(2, 3, 0.5, 3, 1),
+        lambda: compressed_losses(2, 3, 0.5, 1, 0),
+        lambda: compressed_losses(2, 3, -0.5, 1, 1),
+        lambda: any_depth_floor(2, 0.5, -1),
+    ],
+)
+def test_bad_sizes(call):
+    with pytest.raises(InvalidSize):
+        call()

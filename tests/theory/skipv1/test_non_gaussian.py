@@ -1,0 +1,269 @@
+"""The theorem for other laws of the inputs: by enumeration of every prompt, in fractions, and by exact minimisation."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.theory.laws import FLAT, LAWS, LIKE_NORMAL, SIGNS, SKEW, SPIKED, excess, grid
+from theory.errors import BadInput, InvalidSize
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1 import non_gaussian
+from theory.skipv1.gap_weights import unattained_witness
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
+
+SIGMA = Fraction(1, 2)
+
+
+def kurtoses(laws):
+    return tuple(excess(law) for law in laws)
+
+
+def losses(heads, weights, laws, n):
+    """The losses of the readouts t W^h, t = 0, 1, 2, from the tokens of every prompt.
+
+    W* and the noise are signs, times 1 and sigma.  The loss is quadratic in t.
+    """
+    d = len(laws)
+    states = [list(zip(*grid(list(law), object), strict=True)) for law in (laws * n, [SIGNS] * d**2, [SIGNS] * (d * n))]
+    totals = [Fraction(0)] * 3
+    for (xi, p), (entries, q), (noise, r) in product(*states):
+        x, w = xi.reshape(n, d).T, entries.reshape(d, d)
+        y = w @ x + SIGMA * noise.reshape(n, d).T
+        u = np.concatenate([weights.a @ x, weights.b @ y])
+        prediction = sum(
+            weights.w[h] @ (x @ x.T + (u if head == ORDINARY else y) @ u.T) @ weights.k[h] @ weights.a
+            for h, head in enumerate(heads)
+        )
+        for t in range(3):
+            off = t * prediction - w
+            totals[t] += p * q * r * (off * off).sum()
+    return [total + d * SIGMA**2 for total in totals]
+
+
+@pytest.mark.parametrize(
+    ("laws", "n"), [((SPIKED,), 3), ((SKEW,), 2), ((SIGNS, SIGNS), 1), ((FLAT, SPIKED), 1), ((SKEW, SKEW), 1)]
+)
+def test_explicit_weights_by_enumeration(laws, n):
+    """They have the stated losses, and no other step would be better."""
+    d, kurtosis = len(laws), kurtoses(laws)
+    for rank in range(1, d + 1):
+        gap = non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, SIGMA, rank)
+        beta = Fraction(2)
+        for heads, weights, stated in (
+            (SKIPV1, non_gaussian.skipv1_optimal(kurtosis, n, SIGMA, rank), gap.skipv1),
+            (
+                (ORDINARY,),
+                non_gaussian.mha_approaching(kurtosis, n, SIGMA, rank, beta),
+                gap.mha + non_gaussian.mha_excess(kurtosis, n, SIGMA, rank, beta),
+            ),
+        ):
+            none, one, two = losses(heads, weights, laws, n)
+            assert one == stated
+            assert none == setting.zero_loss(d, n, SIGMA)
+            if heads == SKIPV1:
+                assert one < none == two  # the vertex is at t = 1
+
+
+@given(st.integers(1, 3), st.integers(1, 9), st.data())
+def test_weights_have_the_stated_losses(d, n, data):
+    """In fractions, by the moments of `PromptMoments`, for unequal kurtoses."""
+    kurtosis = sorted(data.draw(st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=d, max_size=d)))
+    rank, beta = data.draw(st.integers(0, d)), Fraction(3)
+    moments = PromptMoments(d, n, SIGMA, kurtosis=np.array(kurtosis, dtype=object))
+    gap = non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, SIGMA, rank)
+    optimal = non_gaussian.skipv1_optimal(kurtosis, n, SIGMA, rank)
+    assert PopulationLoss(moments, SKIPV1).value(optimal) == gap.skipv1
+    approaching = non_gaussian.mha_approaching(kurtosis, n, SIGMA, rank, beta)
+    excess_loss = non_gaussian.mha_excess(kurtosis, n, SIGMA, rank, beta)
+    assert PopulationLoss(moments, (ORDINARY,)).value(approaching) == gap.mha + excess_loss
+
+
+@given(st.integers(1, 6), st.integers(1, 30), st.sampled_from([0.0, 0.3, 4.0]), st.data())
+def test_normal_inputs_are_those_of_the_theorem(d, n, sigma, data):
+    rank = data.draw(st.integers(0, d))
+    said, gap = skipv1.loss_gap(d, n, sigma, rank), non_gaussian.loss_gap((d + 2,) * d, n, sigma, rank)
+    for name in ("mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima"):
+        assert getattr(gap, name) == pytest.approx(getattr(said, name), rel=1e-12, abs=1e-12 * said.mha), name
+
+
+@pytest.mark.parametrize("kurtosis", [(-2.0, -2.0), (-2.0, 1.5), (4.0, -1.0, -1.0)])
+def test_minimisation_ends_on_the_closed_forms(kurtosis):
+    """From above to 1e-4 of the explained signal, from below to rounding; the entries in any order."""
+    d, n, sigma = len(kurtosis), 3, 0.5
+    moments, fourth = PromptMoments(d, n, sigma, kurtosis=np.array(kurtosis)), non_gaussian.fourth_moments(kurtosis)
+    for rank in range(1, d + 1):
+        for heads, explained in (
+            (MHA, non_gaussian.mha_explained(fourth, n, sigma, rank)),
+            (SKIPV1, non_gaussian.skipv1_explained(fourth, n, sigma, rank)),
+        ):
+            loss = PopulationLoss(moments, heads)
+            found = loss.constant - minimise(loss, rank, starts=4, max_iterations=500).value
+            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.constant, (rank, heads)
+
+
+@given(st.integers(1, 4), st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=1, max_size=4), st.data())
+def test_no_weights_pass_the_bounds(count, kurtosis, data):
+    """Random A, B and K, any number of heads, and the best readouts for them.
+
+    These may be so large that the loss is what is left of terms as large as their squares times those of random ones.
+    """
+    d, n, sigma = len(kurtosis), data.draw(st.integers(1, 9)), 0.5
+    rank = data.draw(st.integers(0, d))
+    gap = non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, sigma, rank)
+    moments = PromptMoments(d, n, sigma, kurtosis=np.array([float(k) for k in kurtosis]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    for heads, least in (((ORDINARY,) * count, gap.mha), ((ORDINARY,) * count + (SKIP,) * count, gap.skipv1)):
+        loss = PopulationLoss(moments, heads)
+        shapes = ((rank, d), (d - rank, d), (len(heads), d, d), (len(heads), d, rank))
+        weights = Weights(*(rng.standard_normal(shape) for shape in shapes))
+        best = loss.best_readout(weights)
+        size = loss.constant + loss.value(weights) * (best.w**2).max()
+        assert loss.value(best) >= float(least) - 8 * len(heads) * d * np.finfo(float).eps * size
+
+
+def test_dependent_entries_on_a_sphere():
+    """x = +-2 e_j at d = 4: |x|^2 = 4 always, so C = 4 I, as for signs; every prompt of two inputs."""
+    d, n, sigma = 4, 2, Fraction(1, 2)
+    inputs = [s * 2 * np.eye(d, dtype=object)[:, j] for s in (1, -1) for j in range(d)]
+    step, second = non_gaussian.signal_shares((d,) * d, n, sigma)[0] / n, 0
+    loss = Fraction(0)
+    for x in product(inputs, repeat=n):
+        s = sum(np.outer(v, v) for v in x)
+        second = second + s @ s
+        off = step * s - np.eye(d, dtype=object)  # given x, W* and the noise have unit and sigma^2 variances
+        loss += d * (off * off).sum() + d * sigma**2 * step**2 * s.trace()
+    count = len(inputs) ** n
+    assert (second == np.eye(d, dtype=object) * count * n * (n + d - 1)).all()
+    assert loss / count + d * sigma**2 == non_gaussian.loss_gap((d,) * d, n, sigma, d).skipv1
+    assert d**2 - loss / count == non_gaussian.most_explained(d, n, sigma)
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.sampled_from([0.0, 0.5]), st.integers(0, 999))
+def test_no_law_explains_more_than_one_on_a_sphere(d, n, sigma, seed):
+    """Random finite laws, whitened; on the sphere, with equality."""
+    rng = np.random.default_rng(seed)
+    for on_sphere in (False, True):
+        x, p = rng.standard_normal((d, 2 * d)), rng.dirichlet(np.ones(2 * d))
+        x = np.sqrt(d) * np.linalg.qr(x)[0] if on_sphere else x
+        p = np.full(d, 1 / d) if on_sphere else p
+        values, vectors = np.linalg.eigh((x * p) @ x.T)
+        x = (vectors / np.sqrt(values)) @ vectors.T @ x
+        fourth = np.linalg.eigvalsh((x * p * (x**2).sum(axis=0)) @ x.T)
+        explained = non_gaussian.skipv1_explained(list(fourth), n, sigma, d)
+        most = non_gaussian.most_explained(d, n, sigma)
+        assert explained <= most * (1 + 1e-9)
+        assert not on_sphere or explained == pytest.approx(most, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [3, 4])
+def test_signs_let_mha_attain_its_infimum_at_rank_d_minus_1(d):
+    n = 2
+    weights, heads = non_gaussian.signs_attaining(d, n, SIGMA), (ORDINARY,) * (d - 1)
+    moments = PromptMoments(d, n, SIGMA, kurtosis=np.array([Fraction(-2)] * d))
+    infimum = non_gaussian.loss_gap((d,) * d, n, SIGMA, d - 1).mha
+    assert PopulationLoss(moments, heads).value(weights) == infimum
+    normal = PromptMoments(d, n, SIGMA, kurtosis=np.array([Fraction(0)] * d))
+    assert PopulationLoss(normal, heads).value(weights) > non_gaussian.loss_gap((d + 2,) * d, n, SIGMA, d - 1).mha
+
+
+def test_signs_attaining_weights_cancel_the_even_part_of_every_prompt():
+    """From tokens: P is odd in the labels for signs, and is not for an input that is none."""
+    d, n = 3, 4
+    weights = non_gaussian.signs_attaining(d, n, 0.5)
+    rng = np.random.default_rng(0)
+
+    def predicted(x, y):
+        u = np.concatenate([weights.a @ x, weights.b @ y])
+        return sum(w @ (x @ x.T + u @ u.T) @ k @ weights.a for w, k in zip(weights.w, weights.k, strict=True))
+
+    y = rng.standard_normal((d, n))
+    for x, odd in ((rng.choice([-1.0, 1.0], (d, n)), True), (rng.standard_normal((d, n)), False)):
+        both = predicted(x, y) + predicted(x, -y)
+        assert (np.abs(both).max() < 1e-12 * np.abs(predicted(x, y)).max()) == odd
+
+
+def test_descents_stay_finite_where_the_infimum_is_attained():
+    """Signs at d = 3: B runs away at rank 1, and at rank 2 with one head, but not with two; for normal x always."""
+    n, sigma = 4, 0.5
+    signs, normal = (PromptMoments(3, n, sigma, kurtosis=np.full(3, k)) for k in (-2.0, 0.0))
+    scales = {
+        name: minimise(PopulationLoss(moments, heads), rank, starts=4).scale
+        for name, moments, heads, rank in (
+            ("rank 1", signs, MHA, 1),
+            ("one head", signs, (ORDINARY,), 2),
+            ("attained", signs, (*MHA, ORDINARY), 2),
+            ("normal", normal, (*MHA, ORDINARY), 2),
+        )
+    }
+    assert scales.pop("attained") < 10
+    assert min(scales.values()) > 100
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_span_of_inputs(d):
+    """The x x^T span all symmetric matrices just if at most one entry is a sign."""
+    for signs in range(d + 1):
+        laws = [SIGNS] * signs + [(SKEW, SPIKED, LIKE_NORMAL)[i % 3] for i in range(d - signs)]
+        xi, _ = grid(laws, object)
+        rank = sympy.Matrix([np.outer(x, x).ravel() for x in np.unique(xi.astype(float), axis=0)]).rank()
+        full = d * (d + 1) // 2
+        assert rank == (full if signs <= 1 else full - signs + 1)
+
+
+@pytest.mark.parametrize(("d", "a"), [(2, 1), (3, 1), (4, 1), (4, 2), (5, 3), (3, 2), (4, 3)])
+def test_where_signs_leave_an_obstruction(d, a):
+    """Exactly, for whole-number A of every kind: is some C != 0 in the span of what (i) and (ii) send to zero?
+
+    Then no map is injective on the C's.  For a = d - 1 >= 2 and the A of the proof there is none.
+    """
+    rng = np.random.default_rng(d)
+    constant = [np.eye(d, dtype=int)] + [unit(d, i, j) for i in range(d) for j in range(i)]
+    matrices = [rng.integers(-3, 4, (a, d)) for _ in range(3)]
+    matrices[1][:, a:] = 0
+    matrices[2][:, a - 1] = 0
+    if a == d - 1 >= 2:
+        matrices = [non_gaussian.signs_attaining(d, 1, 0.0).a.astype(int)]
+    for matrix in matrices:
+        vanishing = []
+        for s in constant:
+            g = s.copy()
+            g[:a, :a] += matrix @ s @ matrix.T
+            vanishing.append(g.ravel())
+        vanishing += [unit(d, i, j).ravel() for i in range(a, d) for j in range(a, i + 1)]
+        corners = [unit(d, i, j).ravel() for i in range(a, d) for j in range(a)]
+        independent = sympy.Matrix(vanishing + corners).rank() == sympy.Matrix(vanishing).rank() + len(corners)
+        assert independent == (a == d - 1 >= 2)
+
+
+def unit(d, i, j):
+    s = np.zeros((d, d), dtype=int)
+    s[i, j] = s[j, i] = 1
+    return s
+
+
+def test_the_witness_needs_more_than_signs():
+    """The general proof's S has no constant diagonal where A_1 is regular and A_2 != 0."""
+    s = unattained_witness(np.array([[1.0, 0.0, 1.0], [0.0, -1.0, 1.0]]))
+    assert s[2, 2] != s[0, 0] == 0
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(BadInput, match="at least -2"):
+        non_gaussian.fourth_moments((-3, 0))
+    with pytest.raises(BadInput, match="at least 4"):
+        non_gaussian.signal_shares((1.0, 2.0), 3, 0.1)
+    with pytest.raises(BadInput, match="first 1 entries must be those of least kurtosis"):
+        non_gaussian.skipv1_optimal((1, 0), 3, 0.1, 1)
+    with pytest.raises(InvalidSize, match="from d = 3 on, got 2"):
+        non_gaussian.signs_attaining(2, 3, 0.1)
+    with pytest.raises(InvalidSize, match="rank must be"):
+        non_gaussian.loss_gap((4, 4), 3, 0.1, 3)

@@ -1,0 +1,341 @@
+"""Theorems 1 to 3 around W0 != 0: the gap with enough heads, the floors and what meets them, two heads for small W0.
+
+The exact tests need no closed form of `theory`: with enough heads the best P is a least-squares problem in fractions
+(`w0_tools.best_loss`), at given A and B.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import (
+    best_loss,
+    decomposed,
+    exact,
+    grams,
+    in_span,
+    loss_of_map,
+    solve,
+    symmetrised,
+    whole_numbers,
+)
+from theory.errors import InvalidSize
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.w0 import (
+    constant_share,
+    mha_approached,
+    mha_compressions,
+    mha_floor,
+    skipv1_floor,
+    skipv1_reached,
+    small_power,
+    two_heads_reach,
+)
+from theory.toy.enough_heads import CUT, EnoughHeads
+from theory.toy.exact import exact_loss, prompt_map, random_weights
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
+
+MHA_ONLY, BOTH = ("ordinary",), ("ordinary", "skip")
+SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3, 2), Fraction(4)])
+
+
+def eye(d):
+    return exact(np.eye(d, dtype=int))
+
+
+@st.composite
+def compressions(draw, d, rank):
+    """Whole-number A of full rank, and B."""
+    a, b = whole_numbers(draw, rank, d), whole_numbers(draw, d - rank, d)
+    assume(rank == np.linalg.matrix_rank(a.astype(float)))
+    return a, b
+
+
+def entries_of_s(d):
+    """S_ij as linear maps of vec M."""
+    return np.array([np.outer(row, col).ravel() for row in np.eye(d, 2 * d) for col in np.eye(d, 2 * d)]).astype(int)
+
+
+def s_is_available(a, b):
+    return in_span(symmetrised(exact(entries_of_s(a.shape[1]))), symmetrised(grams(a, b, BOTH)))
+
+
+# Theorem 1
+
+
+@pytest.mark.parametrize(("d", "rank"), [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)])
+def test_all_of_s_is_available_for_generic_compressions(d, rank):
+    """At the one example of step (4) that makes the polynomial non-zero; and not to MHA, nor for B = (0 I)."""
+    a, b = eye(d)[:rank], 2 * eye(d)[rank:]
+    assert s_is_available(a, b)
+    wanted = symmetrised(exact(entries_of_s(d)))
+    assert in_span(wanted, symmetrised(grams(a, b, MHA_ONLY))) == (rank == d)
+    assert s_is_available(a, b / 2) == (rank == d)
+
+
+@settings(max_examples=12)
+@given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2), (3, 1), (3, 2)]), st.integers(1, 4), SIGMAS)
+def test_skip_heads_gain_at_least_rho_a_squared_at_the_same_compressions(data, size, n, sigma):
+    (d, rank), w0 = size, whole_numbers(data.draw, size[0], size[0], bound=6)
+    a, b = data.draw(compressions(d, rank))
+    assume(s_is_available(a, b))
+    moments = PromptMoments(d, n, sigma, w0)
+    gap = best_loss(moments, a, b, MHA_ONLY) - best_loss(moments, a, b, BOTH)
+    assert gap >= setting.signal_share(d, n, sigma) * rank**2
+
+
+@settings(max_examples=10)
+@given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2)]), st.integers(1, 4), SIGMAS, st.integers(0, 99))
+def test_the_proof_s_map_is_skipv1former_s_and_gains_what_it_says(data, size, n, sigma, seed):
+    """Any weights of two ordinary heads; T_1 is replaced by lambda I, step (3), on the map itself."""
+    (d, rank), w0 = size, whole_numbers(data.draw, size[0], size[0])
+    a, b = data.draw(compressions(d, rank))
+    assume(s_is_available(a, b))
+    drawn = random_weights(np.random.default_rng(seed), 2, rank, d)
+    before = prompt_map(Weights(a, b, drawn.w / 20, drawn.k), MHA)
+    rho = setting.signal_share(d, n, sigma)
+    step, pi = rho / n, a.T @ solve(a @ a.T, a)
+    centred = np.block([[eye(d), 0 * eye(d)], [w0, eye(d)]])  # (x ; y) from (x ; eta)
+    by_eta = np.einsum("rp,ijrs,sq->ijpq", centred, before, centred)
+    t = by_eta[:, :, d:, :d] + by_eta[:, :, :d, d:].swapaxes(2, 3)  # P_odd = T(Z)
+    change = step * np.einsum("ik,jl->ijkl", eye(d), pi) - np.einsum("ijkm,lm->ijkl", t, pi)
+    by_eta[:, :, d:, :d] = by_eta[:, :, d:, :d] + change
+    back = np.block([[eye(d), 0 * eye(d)], [-w0, eye(d)]])
+    after = np.einsum("rp,ijrs,sq->ijpq", back, by_eta, back)
+    moments = PromptMoments(d, n, sigma, w0)
+    gain = loss_of_map(moments, before) - loss_of_map(moments, after)
+    assert gain == n / step * (change**2).sum()
+    assert gain >= rho * rank**2
+    assert (np.einsum("ijpq,jk->ikpq", after, pi) == after).all()
+    assert in_span(symmetrised(after.reshape(d * d, -1)), symmetrised(grams(a, b, BOTH)))
+    assert loss_of_map(moments, before) >= best_loss(moments, a, b, MHA_ONLY)
+    assert loss_of_map(moments, after) >= best_loss(moments, a, b, BOTH)
+
+
+def test_map_and_weights_have_one_loss():
+    """The tools themselves: `loss_of_map` against `PopulationLoss`."""
+    rng = np.random.default_rng(0)
+    for d, rank, heads in ((1, 1, MHA), (2, 1, SKIPV1), (3, 2, SKIPV1)):
+        w0, weights = exact(rng.integers(-3, 4, (d, d))), random_weights(rng, 2, rank, d)
+        loss = exact_loss(heads, d, 3, Fraction(1, 2), w0)
+        assert loss_of_map(loss.moments, prompt_map(weights, heads)) == loss.value(weights)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gap_between_the_optima(seed):
+    rng = np.random.default_rng(seed)
+    n, sigma, w0 = int(rng.integers(1, 6)), float(rng.choice([0.0, 1.0, 3.0])), 3 * rng.standard_normal((2, 2))
+    moments, squares = PromptMoments(2, n, sigma, w0), np.linalg.svd(w0, compute_uv=False) ** 2
+    mha = min(EnoughHeads(moments, [ORDINARY]).minimise(a)[0] for a in range(3))
+    skip = min(skipv1_reached(2, n, sigma, squares, a) for a in range(3))
+    rounding = np.finfo(float).eps / CUT * moments.prior_power
+    assert skip <= mha - setting.signal_share(2, n, sigma) + rounding
+
+
+# Theorem 2
+
+
+@pytest.mark.parametrize(("d", "seen"), [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 2)])
+def test_constant_share_by_pairing(d, seen):
+    """1 - m^T M^-1 m, M the second moments of tr S and of the trace of the first rows of Y, which is S_yy at W0 = 0."""
+    engine = PromptEngine(d)
+    at_zero = [(gen, 0) for row in engine.w0 for gen in row]
+    traces = [[("xx", i, i) for i in range(d)], [("yy", i, i) for i in range(seen)]]
+    means = [sum((engine.expect(e).evaluate(at_zero) for e in trace), start=0) for trace in traces]
+    second = [
+        [sum((engine.expect(e, f).evaluate(at_zero) for e in one for f in two), start=0) for two in traces]
+        for one in traces
+    ]
+    for n, sigma in ((1, Fraction(0)), (1, Fraction(2)), (3, Fraction(1, 2)), (10, Fraction(7))):
+
+        def number(polynomial, n=n, sigma=sigma):
+            return Fraction(str(polynomial.as_expr().subs({"n": n, "sigma": sigma}))) if polynomial else Fraction(0)
+
+        m = [number(x) for x in means]
+        (p, q), (_, r) = ([number(x) for x in row] for row in second)
+        rest = r - q * q / p if p else r
+        explained = m[0] ** 2 / p + ((m[1] - q * m[0] / p) ** 2 / rest if rest else 0)
+        assert constant_share(d, n, sigma, seen) == 1 - explained
+
+
+@settings(max_examples=14)
+@given(st.data(), st.sampled_from([(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 1)]), st.integers(1, 5), SIGMAS)
+def test_no_compressions_undercut_the_floors(data, size, n, sigma):
+    """Whole-number A and B, and such with A on the right singular vectors, whose floors are the lowest."""
+    d, rank = size
+    u, s, v = data.draw(decomposed(d))
+    a, b = data.draw(compressions(d, rank))
+    if data.draw(st.booleans()):
+        a = data.draw(st.sampled_from([1, 5])) * v.T[:rank]
+    moments = PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T)
+    assert best_loss(moments, a, b, MHA_ONLY) >= mha_floor(d, n, sigma, s**2, rank)
+    assert best_loss(moments, a, b, BOTH) >= skipv1_floor(d, n, sigma, s**2, rank)
+
+
+def skip_compressions(u, v, of_w0, rank):
+    """A on the first right singular vectors, B on left ones that W0 (I - Pi) does not reach, at scales that will do."""
+    d = len(u)
+    free = [j for j in range(d) if not rank <= j < of_w0][: d - rank]
+    b = exact(np.zeros((d - rank, d), dtype=int))
+    b[: len(free)] = Fraction(1, 50) * u.T[free]
+    return Fraction(3, 2) * v.T[:rank], b
+
+
+@settings(max_examples=14)
+@given(st.data(), st.sampled_from([(1, 1), (2, 0), (2, 1), (2, 2), (3, 1), (3, 2)]), st.integers(1, 5), SIGMAS)
+def test_skipv1former_attains_what_it_should(data, size, n, sigma):
+    (d, rank), of_w0 = size, data.draw(st.integers(0, size[0]))
+    u, s, v = data.draw(decomposed(d, rank=of_w0))
+    a, b = skip_compressions(u, v, of_w0, rank)
+    assume(s_is_available(a, b))
+    best = best_loss(PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T), a, b, BOTH)
+    floor, reached = skipv1_floor(d, n, sigma, s**2, rank), skipv1_reached(d, n, sigma, s**2, rank)
+    assert floor <= best <= reached
+    assert (floor == reached) == (not sigma or not rank or of_w0 <= 2 * rank)
+    if floor < reached:
+        assert best > floor
+
+
+def test_where_the_floor_is_not_attained():
+    """d = 3, a = 1, W0 = 3 I, sigma = 1.5: all descents end on one loss, strictly between E_2 and E_1."""
+    task, squares = (3, 4, 1.5), [9.0] * 3
+    ends = EnoughHeads(PromptMoments(*task, 3 * np.eye(3)), SKIPV1).minimise(1)
+    assert ends[-1] - ends[0] < 1e-6
+    assert skipv1_floor(*task, squares, 1) + 0.03 < ends[0] < skipv1_reached(*task, squares, 1) - 0.007
+
+
+ALIGNED = [
+    ((2, 1, Fraction(1)), [5, 1], 1),
+    ((2, 3, Fraction(1, 2)), [2, 2], 1),
+    ((3, 2, Fraction(3, 2)), [3, 3, 3], 1),
+    ((3, 2, Fraction(3, 2)), [3, 3, 3], 2),
+    ((3, 4, Fraction(2)), [3, 2, 0], 1),
+    ((3, 4, Fraction(2)), [3, 0, 0], 2),
+    ((3, 1, Fraction(1)), [0, 0, 0], 1),
+    ((3, 2, Fraction(1)), [3, 2, 1], 3),
+]
+
+
+@pytest.mark.parametrize(("task", "singular", "rank"), ALIGNED)
+def test_mha_approaches_its_floor_around_diagonal_matrices(task, singular, rank):
+    """In fractions (A and B rounded to some): the distance falls like alpha^-2."""
+    squares = [Fraction(s) ** 2 for s in singular]
+    moments = PromptMoments(*task, np.diag(exact(np.array(singular))))
+    aim = mha_approached(*task, squares, rank)
+    away = []
+    for alpha in (20, 200):
+        pair = mha_compressions(*task[:2], float(task[2]), singular, rank, alpha)
+        a, b = (np.vectorize(lambda x: Fraction(x).limit_denominator(10**5), otypes=[object])(m) for m in pair)
+        away.append(best_loss(moments, a, b, MHA_ONLY) - aim)
+    assert abs(away[0]) < Fraction(1, 2)
+    assert abs(away[1]) <= abs(away[0]) / 90
+    assert aim + away[1] >= mha_floor(*task, squares, rank)
+    assert (aim == mha_floor(*task, squares, rank)) == (sum(s > 0 for s in singular) <= 2 * rank)
+    assert aim - skipv1_reached(*task, squares, rank) == setting.signal_share(*task) * rank**2
+
+
+@pytest.mark.parametrize(
+    ("d", "singular", "rank"), [(3, [3.0, 3.0, 3.0], 1), (3, [3.0, 2.0, 0.0], 2), (4, [2.0] * 4, 1)]
+)
+def test_mha_approaches_its_floor_without_noise(d, singular, rank):
+    squares = [s**2 for s in singular]
+    enough = EnoughHeads(PromptMoments(d, 2, 0.0, np.diag(singular)), [ORDINARY])
+    aim = mha_approached(d, 2, 0.0, squares, rank)
+    away = [enough.value(*mha_compressions(d, 2, 0.0, singular, rank, alpha)) - aim for alpha in (10.0, 100.0)]
+    assert aim == mha_floor(d, 2, 0.0, squares, rank)
+    assert 0 < away[1] < away[0] / 10 < 0.1
+
+
+@pytest.mark.parametrize(("d", "heads"), [(2, 2), (2, 4), (3, 3)])
+def test_few_heads_never_undercut_the_floors(d, heads):
+    rng = np.random.default_rng(heads)
+    w0, n, sigma = 2 * rng.standard_normal((d, d)), 2, 0.8
+    squares = np.linalg.svd(w0, compute_uv=False) ** 2
+    for a in range(d + 1):
+        for kinds, floor in (((ORDINARY,) * heads, mha_floor), ((ORDINARY,) + (SKIP,) * (heads - 1), skipv1_floor)):
+            loss = PopulationLoss(PromptMoments(d, n, sigma, w0), kinds)
+            found = minimise(loss, a, starts=2, max_iterations=150)
+            assert found.value >= floor(d, n, sigma, squares, a) - 1e-9 * loss.constant
+
+
+# Theorem 3
+
+
+@settings(max_examples=14)
+@given(st.integers(1, 3), st.integers(1, 20), SIGMAS, st.data())
+def test_two_heads_reach_what_theorem_3_says(d, n, sigma, data):
+    """P = mu S_yx by explicit weights; the loss is a parabola in mu, and its least value the one stated."""
+    w0 = whole_numbers(data.draw, d, d)
+    loss, power = exact_loss(SKIPV1, d, n, sigma, w0), (w0 * w0).sum()
+
+    def at(mu):
+        heads = np.stack([-mu / 2 * eye(d), mu * eye(d)])
+        return loss.value(Weights(eye(d), eye(d)[d:], heads, np.stack([eye(d)] * 2)))
+
+    none, once, twice = (at(Fraction(mu)) for mu in (0, 1, 2))
+    curvature = twice - 2 * once + none
+    best = none - (once - none - curvature / 2) ** 2 / (2 * curvature)
+    rho = setting.signal_share(d, n, sigma)
+    assert best == two_heads_reach(d, n, sigma, power)
+    assert best <= d * sigma**2 + (1 - rho) * (d**2 + power)
+    assert best >= skipv1_floor(d, n, sigma, [power] + [0] * (d - 1), d)
+
+
+@given(st.integers(1, 6), st.integers(1, 50), SIGMAS)
+def test_small_power_is_where_two_heads_meet_mha_s_floor(d, n, sigma):
+    """Exactly so without noise, where the bound on two heads is sharp: MHA at W0 = 0 against them at w^2."""
+    least = min(skipv1.loss_gap(d, n, sigma, a).mha for a in range(d + 1))
+    power = small_power(d, n, sigma)
+    rho = setting.signal_share(d, n, sigma)
+    assert d * sigma**2 + (1 - rho) * (d**2 + power) == least
+    if not sigma:
+        assert two_heads_reach(d, n, sigma, power) == least
+    for squares in ([power] + [0] * (d - 1), [power / d] * d):
+        assert (
+            two_heads_reach(d, n, sigma, power) <= least < min(mha_floor(d, n, sigma, squares, a) for a in range(d + 1))
+        )
+
+
+@pytest.mark.parametrize("squares", [[4, 1, 0], [Fraction(1, 4)] * 3, [100, 100, 100]])
+def test_long_contexts(squares):
+    """The limits, from above; MHA's by one ordinary head, K = (K_1 ; 0), on weights that the limit gives."""
+    d, n, sigma = 3, 10**7, Fraction(1)
+    limits = [d**2 - a * (d - a) + sum(squares[a:]) for a in range(d + 1)]
+    mha = [mha_floor(d, n, sigma, squares, a) - d * sigma**2 for a in range(d + 1)]
+    assert all(0 <= x - limit < Fraction(1, 1000) for x, limit in zip(mha, limits, strict=True))
+    assert 0 < two_heads_reach(d, n, sigma, sum(squares)) - d * sigma**2 < Fraction(1, 1000)
+    assert 0 < skipv1_floor(d, n, sigma, squares, d) - d * sigma**2 < Fraction(1, 1000)
+    singular = np.sqrt(np.array(squares, dtype=float))
+    loss = PopulationLoss(PromptMoments(d, n, 1.0, np.diag(singular)), (ORDINARY,))
+    for a in range(1, d + 1):
+        first = np.eye(d)[:a]
+        reader = Weights(first, np.eye(d)[a:], np.zeros((1, d, d)), first.T[None])
+        assert loss.value(loss.best_readout(reader)) - d == pytest.approx(limits[a], abs=1e-3)
+
+
+@pytest.mark.parametrize("floor", [mha_floor, skipv1_floor, skipv1_reached, mha_approached])
+def test_bad_input(floor):
+    with pytest.raises(InvalidSize, match="W0 has d = 2 squared singular values, got 1"):
+        floor(2, 3, 0.1, [1.0], 1)
+    with pytest.raises(InvalidSize, match="rank must be a whole number from 0 to d = 2, got 3"):
+        floor(2, 3, 0.1, [1.0, 1.0], 3)
+    with pytest.raises(InvalidSize, match="n must be"):
+        floor(2, 0, 0.1, [1.0, 1.0], 1)
+    with pytest.raises(InvalidSize, match="sigma must be"):
+        floor(2, 3, -0.1, [1.0, 1.0], 1)
+
+
+def test_bad_input_elsewhere():
+    for call in (two_heads_reach, constant_share, lambda d, n, s, _: small_power(d, n, s)):
+        with pytest.raises(InvalidSize, match="d must be"):
+            call(0, 3, 0.1, 1)
+    with pytest.raises(InvalidSize, match="rank must be"):
+        mha_compressions(2, 3, 0.1, [1.0, 1.0], 3, 10.0)

@@ -1,0 +1,267 @@
+"""Theorems 4 and 5: few heads around W0 != 0.  Losses of explicit weights in fractions, bounds against minimisation."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import exact, whole_numbers
+from theory.errors import InvalidSize
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1.w0 import mha_floor, skipv1_floor
+from theory.skipv1.w0_heads import (
+    d2_best_beta,
+    d2_reached,
+    d2_weights,
+    large_prior,
+    mha_around,
+    mha_reached,
+    skipv1_few_heads_floor,
+    threshold,
+)
+from theory.toy.exact import exact_loss, prompt_map
+from theory.toy.few_terms import cyclic, quaternions, spreads, terms_loss
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss
+
+SIGMAS = [Fraction(0), Fraction(1, 3), Fraction(5)]
+
+
+def eye(d):
+    return exact(np.eye(d, dtype=int))
+
+
+# Theorem 4
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "heads"), [(1, 3, 2), (2, 1, 2), (3, 1, 1), (3, 2, 2), (4, 1, 2), (5, 3, 2), (7, 2, 2)]
+)
+def test_mha_s_weights_have_the_loss_stated(d, n, heads):
+    """In fractions, and at a c that is no more than a number: the loss is that at c = 0 and a multiple of c^2."""
+    sigma, c = Fraction(1, 2), Fraction(7, 3)
+    loss = exact_loss((ORDINARY,) * heads, d, n, sigma, c * eye(d))
+    assert loss.value(mha_around(d, n, c, heads)) == mha_reached(d, n, sigma, c, heads)
+    assert mha_reached(d, n, sigma, Fraction(0), heads) == setting.zero_loss(d, n, sigma)
+    share = (mha_reached(d, n, sigma, c, heads) - setting.zero_loss(d, n, sigma)) / c**2
+    if d > 1:
+        assert share == large_prior(d, n, sigma, heads, 0).mha
+
+
+def test_mha_s_weights_in_float64_and_for_more_heads():
+    for d, heads in ((4, 2), (11, 3)):
+        loss = PopulationLoss(PromptMoments(d, 5, 0.3, 4.0 * np.eye(d)), (ORDINARY,) * heads)
+        assert loss.value(mha_around(d, 5, 4.0, heads)) == pytest.approx(mha_reached(d, 5, 0.3, 4.0, heads), rel=1e-10)
+
+
+@pytest.mark.parametrize(("d", "heads", "skips"), [(4, 2, 1), (5, 2, 1), (6, 3, 1), (3, 2, 2)])
+def test_skipv1former_s_even_part_is_so_many_products(d, heads, skips):
+    """At a = d around c I the rank of Phi(v v^T) is 2 H - h, whatever the weights, and no less."""
+    rng, c = np.random.default_rng(d), 3
+    kinds = (ORDINARY,) * (heads - skips) + (SKIP,) * skips
+    a, w, k = (rng.integers(-4, 5, shape) for shape in ((d, d), (heads, d, d), (heads, d, d)))
+    v = rng.integers(1, 5, d)
+    s, total = np.outer(v, v), 0
+    for kind, w_h, k_h in zip(kinds, w, k, strict=True):
+        gram = s + a @ s @ a.T if kind == ORDINARY else s + c * s @ a.T
+        total = total + w_h @ gram @ k_h @ a
+    assert np.linalg.matrix_rank(total.astype(float)) == min(d, 2 * heads - skips)
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "c", "heads", "skips"), [(3, 2, 10, 2, 1), (4, 2, 10, 2, 1), (4, 1, 3, 3, 1), (5, 4, 8, 2, 1)]
+)
+def test_no_weights_undercut_the_floor(d, n, c, heads, skips):
+    kinds = (ORDINARY,) * (heads - skips) + (SKIP,) * skips
+    loss = PopulationLoss(PromptMoments(d, n, 0.1, c * np.eye(d)), kinds)
+    floor = skipv1_few_heads_floor(d, n, 0.1, float(c), heads, skips)
+    for a in (d, d - 1):
+        found = minimise(loss, a, starts=2, max_iterations=200)
+        assert found.value >= floor * (1 - 1e-12)
+
+
+def test_the_counterexample_in_four_dimensions():
+    """d = 4, n = 2, W0 = 10 I, sigma = 0.1: MHA's weights, SkipV1Former's floor, and what minimisation finds."""
+    task, w0 = (4, 2, 0.1), 10 * np.eye(4)
+    mha = PopulationLoss(PromptMoments(*task, w0), MHA).value(mha_around(4, 2, 10.0))
+    floor = skipv1_few_heads_floor(*task, 10.0)
+    found = minimise(PopulationLoss(PromptMoments(*task, w0), SKIPV1), 4, starts=4).value
+    assert mha == pytest.approx(96.04, abs=1e-9)
+    assert (round(floor, 2), round(found, 2)) == (144.81, 145.05)
+    assert threshold(*task) < 10
+
+
+def test_the_counterexample_in_three_dimensions():
+    """Just beyond the threshold the explicit weights beat every SkipV1Former, in fractions."""
+    for n in (1, 2, 3, 7, 30):
+        sigma = Fraction(1, 10)
+        c = Fraction(threshold(3, n, sigma))
+        near = [c * Fraction(s, 1000) for s in (999, 1001)]
+        mha = [exact_loss(MHA, 3, n, sigma, x * eye(3)).value(mha_around(3, n, x)) for x in near]
+        floors = [skipv1_few_heads_floor(3, n, sigma, x) for x in near]
+        assert mha[1] < floors[1]
+        assert mha[0] > floors[0]
+
+
+def test_the_reader_of_three_dimensions_is_scaled_at_its_best():
+    """And it is better than the quaternion family with its remainder."""
+    for n in (1, 4):
+        weights = mha_around(3, n, Fraction(1))
+        right = weights.k @ weights.a
+        left = np.concatenate([weights.w, weights.w @ weights.a])
+        right = np.concatenate([right, weights.a.T @ right])
+        loss = terms_loss(left, right, n, eye(3))
+        assert loss == large_prior(3, n, Fraction(1)).mha
+        for row in range(3):  # each row's scale is the best one
+            for step in (Fraction(99, 100), Fraction(101, 100)):
+                moved = left.copy()
+                moved[:, row] = moved[:, row] * step
+                assert terms_loss(moved, right, n, eye(3)) > loss
+        family = quaternions(3)
+        assert loss < sum(k / (n + k) for k in spreads(family))
+
+
+@pytest.mark.parametrize("d", range(3, 41))
+def test_two_heads_lose_from_some_context_on(d):
+    """(a) and (b): every n beyond (d - 1) kappa; every n at all for d = 3 and 4, whatever sigma."""
+    kappa = sum(spreads(quaternions(d))) / d
+    assert kappa <= Fraction(d - 1, 3) or d == 3
+    assert kappa == Fraction(d - 2, 4) or d % 4
+    first = int((d - 1) * kappa) + 1 if d > 4 else 1
+    for n in (first, first + 1, 10 * first, 10**6):
+        for sigma in SIGMAS:
+            assert large_prior(d, n, sigma).excess > 0, (n, sigma)
+
+
+@pytest.mark.parametrize(("heads", "skips"), [(2, 1), (4, 1), (4, 2), (4, 3), (6, 3)])
+def test_more_heads_lose_from_some_size_on(heads, skips):
+    """(c), by cyclic shifts alone; at half skip heads from d = 6 H - 4 on."""
+    least = max(4 * heads - 1, -(-2 * heads * (2 * heads - 1 - skips) // skips))
+    if 2 * skips == heads:
+        assert least == 6 * heads - 4
+    for d in (least, least + 1, least + 4):
+        n = (d**2 - 1) // (2 * heads) + 1
+        prior = large_prior(d, n, Fraction(1), heads, skips)
+        assert prior.excess > 0
+        assert prior.mha <= sum(k / (n + k) for k in spreads(cyclic(d, 2 * heads)))
+
+
+def test_threshold_is_where_the_losses_meet():
+    for d, n, sigma in ((4, 1, 0.5), (5, 9, 1.0), (8, 40, 0.0)):
+        c = threshold(d, n, sigma)
+        prior = large_prior(d, n, sigma)
+        lowest = (
+            d * sigma**2 + d**2 - setting.signal_share(d, n, sigma) * d**2 + c**2 * min(prior.skipv1, prior.small_ranks)
+        )
+        assert float(lowest) == pytest.approx(float(mha_reached(d, n, sigma, c)), rel=1e-9)
+        assert skipv1_few_heads_floor(d, n, sigma, 1.001 * c) > mha_reached(d, n, sigma, 1.001 * c)
+    assert threshold(2, 5, 0.1) is None
+    assert threshold(20, 1, 0.1) is None
+
+
+def test_floors_of_few_heads_are_no_lower_than_those_of_many():
+    for d, n, c in ((3, 2, 4), (4, 5, 7), (6, 3, 2)):
+        many = min(skipv1_floor(d, n, Fraction(1), [c**2] * d, a) for a in range(d + 1))
+        assert skipv1_few_heads_floor(d, n, Fraction(1), Fraction(c)) >= many
+        assert skipv1_few_heads_floor(d, n, Fraction(1), Fraction(c), 4 * d, 2 * d) == many
+
+
+@pytest.mark.parametrize(("d", "n", "sigma"), [(10, 1, Fraction(1)), (8, 2, Fraction(5)), (6, 1, Fraction(0))])
+def test_ranks_below_d_set_the_floor_for_short_contexts(d, n, sigma):
+    """There three products are worse than a lower rank with as many heads as one likes: Theorem 2's floors."""
+    for c in (Fraction(9), Fraction(30)):
+        below = [skipv1_floor(d, n, sigma, [c**2] * d, a) for a in range(d)]
+        assert skipv1_few_heads_floor(d, n, sigma, c) == min(below)
+        rho = setting.signal_share(d, n, sigma)
+        shares = [x - d * sigma**2 - d**2 + rho * a * d for a, x in enumerate(below)]
+        assert large_prior(d, n, sigma).small_ranks == min(shares) / c**2 < large_prior(d, n, sigma).skipv1
+
+
+# Theorem 5
+
+
+@settings(max_examples=20)
+@given(
+    st.integers(1, 9),
+    st.sampled_from(SIGMAS),
+    st.sampled_from([Fraction(11, 10), Fraction(3), Fraction(50)]),
+    st.data(),
+)
+def test_two_dimensions_loss_and_map(n, sigma, beta, data):
+    """The weights' loss, and P = nu tr(S) W0 + mu Z + mu S A^{-T}, in fractions."""
+    w0 = whole_numbers(data.draw, 2, 2)
+    weights = d2_weights(n, w0, beta)
+    loss = exact_loss(SKIPV1, 2, n, sigma, w0)
+    assert loss.value(weights) == d2_reached(n, sigma, (w0 * w0).sum(), beta)
+    rng = np.random.default_rng(n)
+    x, eta = exact(rng.integers(-5, 6, (2, 3))), exact(rng.integers(-5, 6, (2, 3)))
+    y = w0 @ x + eta
+    both = np.concatenate([x, y])
+    p = (prompt_map(weights, SKIPV1) * (both @ both.T)).sum(axis=(2, 3))
+    nu = Fraction(1, 2 * n + 2)
+    mu, s = nu * (1 - 1 / beta**2), x @ x.T
+    back = np.array([[0, 1], [-1, 0]]) / beta  # A^{-1}
+    assert (back @ weights.a == eye(2)).all()
+    assert (p == nu * np.trace(s) * w0 + mu * eta @ x.T + mu * s @ back.T).all()
+
+
+@given(st.integers(1, 40), st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(6)]))
+def test_two_dimensions_bound(n, sigma):
+    """The stated choice of beta, rounded, comes to the bound and strictly below it: in fractions."""
+    best = d2_best_beta(n, float(sigma))
+    beta = Fraction(10**4) if best == float("inf") else Fraction(best).limit_denominator(10**4)
+    rho = setting.signal_share(2, n, sigma)
+    for power in (Fraction(0), Fraction(50)):
+        bound = skipv1_floor(2, n, sigma, [power, 0], 2) + 2 * rho  # at a = 2 the floor is 4 rho below tau_0 w^2
+        assert d2_reached(n, sigma, power, beta) < bound
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 9), st.sampled_from([Fraction(0), Fraction(1), Fraction(3)]), st.data())
+def test_two_dimensions_gap(n, sigma, data):
+    """With the singular values' ratio up to the bracket, the gap to MHA's floors is at least rho; beyond, it is not."""
+    small = Fraction(data.draw(st.integers(1, 20)))
+    rho = setting.signal_share(2, n, sigma)
+    bracket = 3 * n + 2 + 4 * (n + 1) * (n + 3 + 2 * sigma**2) / sigma**4 if sigma else Fraction(10**6)
+    for ratio, holds in ((Fraction(1), True), (bracket, True), (bracket + 1, False)):
+        squares = [max(ratio, Fraction(1)) * small, small]
+        bound = skipv1_floor(2, n, sigma, squares, 2) + 2 * rho
+        gap = min(mha_floor(2, n, sigma, squares, a) for a in range(3)) - bound
+        assert gap >= rho or not holds
+        if ratio == bracket and sigma:
+            assert gap == rho
+        if not holds and sigma:
+            assert gap < rho
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_dimensions_against_minimisation(seed):
+    rng = np.random.default_rng(seed)
+    n, sigma = int(rng.integers(1, 5)), float(rng.uniform(0, 2))
+    turns = [np.linalg.qr(rng.standard_normal((2, 2)))[0] for _ in range(2)]
+    w0 = 2 * turns[0] @ np.diag([rng.uniform(1, 3 * n + 2) ** 0.5, 1.0]) @ turns[1]
+    moments, beta = PromptMoments(2, n, sigma, w0), min(d2_best_beta(n, sigma), 1e3)
+    mha = min(minimise(PopulationLoss(moments, MHA), a, starts=4).value for a in range(3))
+    skip = PopulationLoss(moments, SKIPV1).value(d2_weights(n, w0, beta))
+    assert skip <= mha - setting.signal_share(2, n, sigma)
+
+
+def test_bad_input():
+    with pytest.raises(InvalidSize, match="of 2 heads at most 2 are skip heads, got 3"):
+        large_prior(4, 2, 0.1, 2, 3)
+    with pytest.raises(InvalidSize, match="heads must be a whole number from 1"):
+        mha_around(4, 2, 1.0, 0)
+    with pytest.raises(InvalidSize, match="no way to read a trace with 3 heads is known here for d = 10 < 11"):
+        mha_reached(10, 2, 0.1, 1.0, 3)
+    assert skipv1_few_heads_floor(10, 2, 0.1, 1.0, 3, 1) > 0
+    with pytest.raises(InvalidSize, match="d must be"):
+        skipv1_few_heads_floor(0, 2, 0.1, 1.0)
+    with pytest.raises(InvalidSize, match="sigma must be"):
+        threshold(4, 2, -0.1)
+    for call in (d2_reached, lambda n, sigma, *_: d2_best_beta(n, sigma)):
+        with pytest.raises(InvalidSize, match="n must be"):
+            call(0, 0.1, 1, 2)

@@ -1,0 +1,96 @@
+"""The loss with enough heads: against fractions, against actual heads, and where its descents end."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import best_loss, exact, whole_numbers
+from theory.errors import InvalidSize
+from theory.plans.heads import ORDINARY, SKIP, SKIPV1, Head
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.w0 import mha_approached, mha_floor, skipv1_floor
+from theory.toy.enough_heads import CUT, EnoughHeads
+from theory.toy.population import PopulationLoss, Weights
+
+ROUNDING = np.finfo(float).eps / CUT  # relative error of the smallest direction that is kept
+
+
+@settings(max_examples=15)
+@given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2)]), st.integers(1, 5), st.sampled_from(["m", "s", "ms"]))
+def test_value_against_fractions(data, size, n, names):
+    (d, rank), sigma = size, Fraction(1, 2)
+    w0, b = whole_numbers(data.draw, d, d), whole_numbers(data.draw, d - rank, d)
+    a = exact(np.eye(d, dtype=int))[:rank] + whole_numbers(data.draw, rank, d, bound=3) / 7  # of full rank
+    kinds = {"m": (ORDINARY,), "s": (SKIP,), "ms": SKIPV1}[names]
+    words = {"m": ("ordinary",), "s": ("skip",), "ms": ("ordinary", "skip")}[names]
+    best = best_loss(PromptMoments(d, n, sigma, w0), a, b, words)
+    moments = PromptMoments(d, n, float(sigma), w0.astype(float))
+    value = EnoughHeads(moments, kinds).value(a.astype(float), b.astype(float))
+    assert abs(value - best) <= ROUNDING * moments.prior_power
+
+
+@pytest.mark.parametrize("kinds", [(ORDINARY,), (SKIP,), SKIPV1, (Head(0.5, -2.0),)])
+@pytest.mark.parametrize(("d", "rank"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+def test_d_a_heads_of_each_kind_are_enough(kinds, d, rank):
+    """Their keys a basis of the d x a matrices, their readouts at their best."""
+    rng = np.random.default_rng(d + 10 * rank)
+    moments = PromptMoments(d, 3, 0.7, rng.standard_normal((d, d)))
+    a, b = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))
+    keys = np.eye(d * rank).reshape(-1, d, rank)
+    heads = [kind for kind in kinds for _ in keys]
+    loss = PopulationLoss(moments, heads)
+    weights = Weights(a, b, np.zeros((len(heads), d, d)), np.concatenate([keys] * len(kinds)))
+    value = EnoughHeads(moments, kinds).value(a, b)
+    assert loss.value(loss.best_readout(weights)) == pytest.approx(value, rel=1e-9)
+    few = PopulationLoss(moments, kinds)
+    drawn = Weights(a, b, np.zeros((len(kinds), d, d)), rng.standard_normal((len(kinds), d, rank)))
+    assert few.value(few.best_readout(drawn)) >= value - ROUNDING * loss.constant
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_descents_end_on_the_closed_forms_at_zero(rank):
+    moments, gap = PromptMoments(2, 5, 0.5), skipv1.loss_gap(2, 5, 0.5, rank)
+    rounding = ROUNDING * moments.prior_power
+    mha, skip = (EnoughHeads(moments, kinds).minimise(rank) for kinds in ([ORDINARY], SKIPV1))
+    assert -rounding <= mha[0] - gap.mha <= 1e-3 * gap.rho
+    assert -rounding <= skip[0] - gap.skipv1 <= rounding
+    assert mha == sorted(mha)
+
+
+def test_descents_find_infima_at_infinity():
+    """Where Gaussian starts all end 0.24 above: W0 = 3 I, d = 3, a = 1."""
+    task, squares = (3, 2, 0.1), [9.0] * 3
+    heard = []
+    ends = EnoughHeads(PromptMoments(*task, 3 * np.eye(3)), [ORDINARY]).minimise(1, after_start=heard.append)
+    assert mha_floor(*task, squares, 1) - 9 * ROUNDING <= ends[0] <= mha_approached(*task, squares, 1) + 0.01
+    assert heard == [1, 2, 3, 4]
+    assert len(ends) == 4
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 4), st.data(), st.integers(0, 999))
+def test_values_never_undercut_the_floors(d, data, seed):
+    rank, rng = data.draw(st.integers(1, d)), np.random.default_rng(seed)
+    w0, n, sigma = 3 * rng.standard_normal((d, d)), 2, data.draw(st.sampled_from([0.0, 0.3, 2.0]))
+    moments, squares = PromptMoments(d, n, sigma, w0), np.linalg.svd(w0, compute_uv=False) ** 2
+    a, b = 10 ** rng.uniform(-1, 1) * rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))
+    for kinds, floor in (([ORDINARY], mha_floor), (SKIPV1, skipv1_floor)):
+        value = EnoughHeads(moments, kinds).value(a, b)
+        assert value >= floor(d, n, sigma, squares, rank) - ROUNDING * moments.prior_power
+        assert value <= moments.prior_power + d * sigma**2
+
+
+def test_bad_input():
+    moments = PromptMoments(2, 3, 0.1)
+    for kinds in ([], [Head(1, 0, key_raw=1)], [ORDINARY, Head(1, 0, key_copied=0)]):
+        with pytest.raises(ValueError, match="whose keys are the first layer's output"):
+            EnoughHeads(moments, kinds)
+    enough = EnoughHeads(moments, [ORDINARY])
+    with pytest.raises(InvalidSize, match="rank must be a whole number from 0 to d = 2, got 3"):
+        enough.minimise(3)
+    with pytest.raises(InvalidSize, match="starts must be a whole number from 1, got 0"):
+        enough.minimise(1, starts=0)

@@ -1,0 +1,1 @@
+"""Attention Residuals: what is bounded, and by what."""

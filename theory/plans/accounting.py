@@ -1,0 +1,255 @@
+"""What a model costs, from its plan and sizes alone: parameters, cached numbers, FLOPs, memory over depth.
+
+Nothing is built.  Every count follows from `plan.built` (which projections exist) and `plan.lifetimes` (which of their
+outputs a later token attends over).  Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from theory.plans.architecture import Architecture, Patches, Tokens
+from theory.plans.mix import KINDS, Kind
+from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan, built, learned, lifetimes
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Output widths of what one layer's attention projects from its input; 0: not built.
+
+    Under a latent, `key` is the decoupled rotary key and `value` the slices of the latent.
+    `query_gate` and `key_gate` are the two further projections of dynamic values.
+    """
+
+    query: int
+    key: int
+    value: int
+    query_gate: int
+    key_gate: int
+    attended: int  # all heads' outputs side by side, from which the output projection reads
+
+    @property
+    def reads_input(self) -> bool:
+        """Whether the layer projects anything, and so has a norm before it."""
+        return bool(self.query or self.key or self.value or self.query_gate)
+
+
+def projections(config: Architecture, plan: Plan) -> list[Widths]:
+    """Of every layer."""
+    plan, width = config.attending(plan), config.width
+    exist = built(plan)
+    dynamic = plan.dynamic != "no"
+
+    def of_layer(layer: int) -> Widths:
+        heads: dict[Kind, int] = {kind: len(exist.get((kind, layer), ())) for kind in KINDS}
+        query, key, value = heads["q"] * config.group * width, heads["k"] * width, heads["v"] * width
+        if config.latent is not None:
+            query += heads["q"] * config.latent.rope
+            key, value = config.latent.rope * bool(key), heads["v"] * config.latent.width // config.n_heads
+        live = len(plan.live(layer))
+        gates = dynamic * live * width
+        return Widths(query, key, value, gates * config.group, gates, attended=live * config.group * width)
+
+    return [of_layer(layer) for layer in range(1, config.n_layers + 1)]
+
+
+def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
+    """Parameters by part.  Their sum is what the built model has."""
+    d = config.d_model
+    shapes = projections(config, plan)
+    attention = [p for p in shapes if p.attended]
+    feed_forwards = config.n_layers * config.has_feed_forward(plan)
+    copies = () if config.copy_rank is None else (0,)
+    rows = d + config.qkv_bias
+    return {
+        "embedding": _embedding(config),
+        "positions": config.context * d if config.positions == "learned" else 0,
+        "queries": rows * sum(p.query for p in shapes),
+        "keys": rows * sum(p.key for p in shapes),
+        "values": rows * sum(p.value for p in shapes),
+        "latent": _latent(config) * len(attention),
+        "dynamic": rows * sum(p.query_gate + p.key_gate for p in shapes),
+        "output": sum((p.attended + config.bias) * d for p in attention) * plan.output_projection,
+        "copy": 0 if config.copy_rank is None else d * d,
+        "mixing": len(learned(config.attending(plan))),
+        "feed_forward": _feed_forward(config) * feed_forwards,
+        "norms": _norm(config) * (1 + feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes))),
+        "depth": _depth(config, plan),
+        "head": _head(config),
+    }
+
+
+def total_parameters(config: Architecture, plan: Plan) -> int:
+    return sum(parameters(config, plan).values())
+
+
+def _embedding(config: Architecture) -> int:
+    match config.stem:
+        case Tokens(vocab):
+            return vocab * config.d_model
+        case Patches(patch=patch, channels=channels):
+            return (patch * patch * channels + 1 + 1) * config.d_model  # weights, bias, class token
+        case stem:
+            return stem.width * config.d_model if stem.read_in else 0
+
+
+def _head(config: Architecture) -> int:
+    match config.stem:
+        case Tokens(vocab, tied):
+            return 0 if tied else vocab * config.d_model
+        case Patches(classes=classes):
+            return (config.d_model + 1) * classes
+        case stem:
+            return stem.width * config.d_model if stem.read_in else 0
+
+
+def _norm(config: Architecture) -> int:
+    return {"rms": 1, "layer": 1 + config.bias, "none": 0}[config.norm] * config.d_model
+
+
+def _feed_forward(config: Architecture) -> int:
+    d, inner, bias = config.d_model, config.d_ff, config.bias
+    return (1 + config.gated) * (d + bias) * inner + (inner + bias) * d
+
+
+def _latent(config: Architecture) -> int:
+    """The latent's norm, and the two projections from it."""
+    if config.latent is None:
+        return 0
+    norm = config.latent.width if config.norm != "none" else 0
+    return norm + 2 * config.latent.width * config.n_heads * config.width
+
+
+def _depth(config: Architecture, plan: Plan) -> int:
+    d, reads = config.d_model, config.sublayers(plan) + 1
+    match plan.depth:
+        case DepthAverage():
+            return sum(n + 1 for n in range(1, config.n_layers + 1))
+        case DepthAttention(query="static", heads=heads):
+            return heads * sum(depth_sources(config, plan))
+        case DepthAttention(query=query, key_norm=key_norm):
+            return reads * (d + d * key_norm + d * d * (query == "input"))
+    return 0
+
+
+def depth_reads(config: Architecture, plan: Plan) -> list[list[range]]:
+    """What every sublayer, and the last read, weighs against each other: sources, each a sum of neighbouring outputs.
+
+    Output 0 is the embedding, output i that of sublayer i.  DenseFormer's sources are the layers' results; the outputs
+    that a layer adds stand for its result here, and within a layer what is new is the last source.
+    """
+    last = config.sublayers(plan)
+    return [_sources(plan, after, last // config.n_layers) for after in range(last + 1)]
+
+
+def _sources(plan: Plan, after: int, per_layer: int) -> list[range]:
+    match plan.depth:
+        case Chain():
+            return [range(after, after + 1)]
+        case DepthAverage():
+            summed = after - after % per_layer
+            sources = [range(1), *(range(i, i + per_layer) for i in range(1, summed, per_layer))]
+            return sources if summed == after else [*sources, range(summed + 1, after + 1)]
+        case DepthAttention(block=block, window=window):
+            sources = [range(1), *(range(i, min(i + block, after + 1)) for i in range(1, after + 1, block))]
+            return sources if window is None else [sources[0], *sources[1:][-window:]]
+    return [range(after + 1)]
+
+
+def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
+    """How many sources every sublayer's read, and the last read, weigh: 1 where it reads a stream that is there."""
+    counts = [len(sources) for sources in depth_reads(config, plan)]
+    if isinstance(plan.depth, DepthAverage):
+        per_layer = config.sublayers(plan) // config.n_layers
+        counts = [1 if after % per_layer else count for after, count in enumerate(counts)]
+    return tuple(counts)
+
+
+def depth_memory(config: Architecture, plan: Plan) -> int:
+    """Numbers a token that the depth rule keeps alive at most: d for a residual stream, O(Ld) Full, O(Nd) Block."""
+    return max(depth_sources(config, plan)) * config.d_model
+
+
+@dataclass(frozen=True)
+class CachedNumbers:
+    """Numbers cached for a token, by the layer that makes them."""
+
+    keys: tuple[int, ...]
+    values: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.keys) + sum(self.values)
+
+
+def cache(config: Architecture, plan: Plan) -> CachedNumbers:
+    """What decoding keeps of every token.  Bytes are these numbers times the bytes of the dtype.
+
+    Under a latent, its slices count as values and the decoupled rotary keys as keys.  Dynamic values cache their key
+    gates beside the values.
+    """
+    attending = config.attending(plan)
+    attended = [life.source for life in lifetimes(attending) if life.cached]
+
+    def heads(kind: Kind, layer: int) -> int:
+        return sum(source.kind == kind and source.layer == layer for source in attended)
+
+    layers = range(1, config.n_layers + 1)
+    if config.latent is not None:
+        piece, rope = config.latent.width // config.n_heads, config.latent.rope
+        keys = tuple(rope * bool(heads("k", n)) for n in layers)
+        return CachedNumbers(keys, tuple(piece * heads("v", n) for n in layers))
+    gates = [len(attending.live(n)) * (plan.dynamic != "no") for n in layers]
+    keys = tuple(config.width * heads("k", n) for n in layers)
+    return CachedNumbers(keys, tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers))
+
+
+def flops(config: Architecture, plan: Plan, context: int) -> int:
+    """Forward FLOPs of one token that attends over `context` tokens, itself included; a product and a sum are two.
+
+    Counted are the products with weight matrices, attention, and reads over depth.  Left out are norms, activations,
+    rotations, biases, the mixing of values, an image's class scores and the toy's assumed copy.  The mean over a causal
+    sequence of T tokens is the value at (T + 1) / 2; a backward pass costs twice as much again.
+    """
+    attending = config.attending(plan)
+    layers = range(1, config.n_layers + 1)
+    over_time = context * sum(_attention_flops(config, attending, n) for n in layers)
+    return 2 * _products(config, plan) + over_time + _depth_flops(config, plan)
+
+
+def _products(config: Architecture, plan: Plan) -> int:
+    """Multiplications of one token with weight matrices."""
+    d, attending = config.d_model, config.attending(plan)
+    count = 0
+    for n, p in enumerate(projections(config, plan), 1):
+        count += d * (p.query + p.key + p.value + p.query_gate + p.key_gate) + d * p.attended * plan.output_projection
+        if config.latent is not None:
+            lists = len(attending.head(n, 1).values)
+            count += lists * 2 * config.latent.width * config.n_heads * config.width
+    if config.has_feed_forward(plan):
+        count += config.n_layers * (2 + config.gated) * d * config.d_ff
+    match config.stem:
+        case Tokens(vocab):
+            return count + vocab * d
+        case Patches(patch=patch, channels=channels):
+            return count + patch * patch * channels * d
+        case stem:
+            return count + 2 * stem.width * d * stem.read_in
+
+
+def _depth_flops(config: Architecture, plan: Plan) -> int:
+    """A sum over sources; with attention over depth, a product with the query for each of them too."""
+    reads, d = depth_sources(config, plan), config.d_model
+    match plan.depth:
+        case DepthAttention(query="static"):
+            return 2 * d * sum(reads)
+        case DepthAttention(query=query):
+            return 4 * d * sum(reads) + (2 * d * d * len(reads) if query == "input" else 0)
+    return 2 * d * sum(reads)
+
+
+def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:
+    """For each token attended over: a score and a weighted value, in every head and segment."""
+    rope = config.latent.rope if config.latent else 0
+    per_head = 2 * (config.width + rope) + 2 * config.width * (1 if plan.dynamic == "no" else 2)
+    return config.group * per_head * sum(len(plan.head(layer, h).values) for h in plan.live(layer))

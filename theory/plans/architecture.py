@@ -1,0 +1,219 @@
+"""What a plan leaves open: widths, norms, positions, masks, the stem.  Standard library only.
+
+A model is an `Architecture` and a `Plan`.  The same fields give LLaMA (RMSNorm, gated feed-forward, rotary positions,
+no biases), GPT-2 (LayerNorm, GELU, learned positions) and the linear-attention toy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from theory.errors import field_problems
+from theory.plans.depth import DepthAttention
+from theory.plans.mix import Learned, Mix
+from theory.plans.plan import ABSENT, Plan, Shape
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token indices in, a score for each of `vocab` tokens out; `tied` uses one matrix for both."""
+
+    vocab: int
+    tied: bool = False
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of width `width` in and out, as in in-context regression.  Not `read_in`: taken as they are (d_model)."""
+
+    width: int
+    read_in: bool = True
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Square images in patches, and a class token in front, from which `classes` scores are read."""
+
+    image: int
+    patch: int
+    channels: int
+    classes: int
+
+    @property
+    def count(self) -> int:
+        return (self.image // self.patch) ** 2
+
+
+Stem = Tokens | Vectors | Patches
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Multi-head latent attention: keys and values from `width` cached numbers, and `rope` more for a rotary key."""
+
+    width: int
+    rope: int
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """All sizes of a model.  Raises ValueError, in one line, for sizes that no model can have.
+
+    n_kv_heads, head_dim    0 stands for n_heads and d_model / n_heads
+    d_ff                    width of the feed-forward sublayer; 0: there is none
+    context                 the longest sequence, class token included
+    bias                    of the norms, the output projection and the feed-forward; `qkv_bias` of the other three
+    dropout                 of the embeddings, of what sublayers put out, and of a softmax's weights
+    mask                    causal; none; or context: every token sees all but the last one (SkipV1Former, Eqn. 2)
+    score                   softmax, or linear: plain products of queries and keys
+    copy_rank               the first layer's output is replaced by SkipV1Former's Assumption 1, this rank spent on x
+    """
+
+    d_model: int
+    n_layers: int
+    n_heads: int
+    d_ff: int
+    context: int
+    stem: Stem
+    n_kv_heads: int = 0
+    head_dim: int = 0
+    norm: Literal["rms", "layer", "none"] = "rms"
+    norm_eps: float = 1e-5
+    gated: bool = True
+    positions: Literal["rope", "learned", "none"] = "rope"
+    rope_theta: float = 10_000.0
+    qkv_bias: bool = False
+    bias: bool = False
+    dropout: float = 0.0
+    mask: Literal["causal", "none", "context"] = "causal"
+    score: Literal["softmax", "linear"] = "softmax"
+    latent: Latent | None = None
+    copy_rank: int | None = None
+
+    def __post_init__(self) -> None:
+        parts = [self, self.stem, *([self.latent] if self.latent else [])]
+        for problem in (*(p for part in parts for p in field_problems(part)), *self._problems()):
+            raise ValueError(problem)
+
+    @property
+    def kv_heads(self) -> int:
+        return self.n_kv_heads or self.n_heads
+
+    @property
+    def width(self) -> int:
+        """Of a head."""
+        return self.head_dim or self.d_model // self.n_heads
+
+    @property
+    def group(self) -> int:
+        """Query heads a key/value head."""
+        return self.n_heads // self.kv_heads
+
+    @property
+    def shape(self) -> Shape:
+        """What plans for this architecture are made for."""
+        return Shape(self.n_layers, self.kv_heads)
+
+    def has_feed_forward(self, plan: Plan) -> bool:
+        return plan.feed_forward and self.d_ff > 0
+
+    def sublayers(self, plan: Plan) -> int:
+        """In all layers together."""
+        return self.n_layers * (1 + self.has_feed_forward(plan))
+
+    def attending(self, plan: Plan) -> Plan:
+        """The plan without the first layer's heads where the assumed copy stands in for them."""
+        if self.copy_rank is None:
+            return plan
+        return replace(plan, table=(tuple(ABSENT for _ in plan.table[0]), *plan.table[1:]))
+
+    def _problems(self) -> Iterator[str]:
+        for name in ("d_model", "n_layers", "n_heads", "context"):
+            if (value := getattr(self, name)) < 1:
+                yield f"{name} must be at least 1, got {value}"
+        for name in ("d_ff", "n_kv_heads", "head_dim"):
+            if (value := getattr(self, name)) < 0:
+                yield f"{name} must not be negative, got {value}"
+        if not self.head_dim and self.d_model % self.n_heads:
+            yield f"{self.n_heads} heads do not divide the width {self.d_model}"
+        if self.n_heads % self.kv_heads:
+            yield f"{self.kv_heads} key/value heads do not divide {self.n_heads} heads"
+        for name in ("rope_theta", "norm_eps"):
+            if getattr(self, name) < 0 or (name == "rope_theta" and not self.rope_theta):
+                yield f"{name} must not be negative, got {getattr(self, name)}"
+        if not 0 <= self.dropout < 1:
+            yield f"dropout must lie in [0, 1), got {self.dropout}"
+        rotated = self.latent.rope if self.latent else self.width
+        if self.positions == "rope" and rotated % 2:
+            yield f"rotary positions need an even width, got {rotated}"
+        if self.latent is not None:
+            yield from self._problems_of_latent(self.latent)
+        yield from _problems_of_stem(self)
+        if self.copy_rank is not None and not 0 <= self.copy_rank <= self.d_model:
+            yield f"copy_rank must be from 0 to d_model = {self.d_model}, got {self.copy_rank}"
+
+    def _problems_of_latent(self, latent: Latent) -> Iterator[str]:
+        if latent.width < 1 or latent.width % self.n_heads:
+            yield f"{self.n_heads} heads do not divide the latent width {latent.width}"
+        if self.kv_heads != self.n_heads:
+            yield "a latent serves all heads: grouped queries have no meaning beside it"
+        if self.positions != "rope" or latent.rope < 1:
+            yield "a latent's decoupled key carries rotary positions: positions must be rope and its rope width above 0"
+        if self.qkv_bias:
+            yield "projections to and from a latent have no bias"
+        if self.copy_rank is not None:
+            yield "the assumed copy is the toy's, which has no latent"
+
+
+def _problems_of_stem(config: Architecture) -> Iterator[str]:
+    stem = config.stem
+    if any(getattr(stem, f.name) < 1 for f in fields(stem) if f.type == "int"):
+        yield f"a stem's sizes must be at least 1, got {stem}"
+    elif isinstance(stem, Vectors) and not stem.read_in and stem.width != config.d_model:
+        yield f"vectors of width {stem.width} need a read-in for d_model {config.d_model}"
+    elif isinstance(stem, Patches) and (stem.image % stem.patch or config.context != stem.count + 1):
+        yield f"{stem} does not make a context of {config.context}, class token included"
+
+
+def misfits(architecture: Architecture, plan: Plan) -> list[str]:
+    """Why a plan has no meaning on an architecture, a line each; empty if it has one."""
+    if plan.shape != architecture.shape:
+        return [f"a plan for {plan.shape} does not fit {architecture.shape}"]
+    return [*_misfits(architecture, plan), *(_misfits_of_latent(plan) if architecture.latent else ())]
+
+
+def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
+    if config.score == "linear" and plan.dynamic == "initial":
+        yield "dynamic values in the initial form are defined for softmax attention"
+    if isinstance(plan.depth, DepthAttention) and config.d_model % plan.depth.heads:
+        yield f"{plan.depth.heads} parts of the depth attention do not divide the width {config.d_model}"
+    if not plan.output_projection and config.n_heads * config.width != config.d_model:
+        yield "without an output projection the heads together must be as wide as the model"
+
+
+def _misfits_of_latent(plan: Plan) -> Iterator[str]:
+    """A latent's slices stand in the place of values; its decoupled rotary key, one for all heads, in that of keys."""
+    if plan.dynamic != "no":
+        yield "dynamic values are made per head: they have no meaning with a latent, which serves all heads"
+    for n, row in enumerate(plan.table, 1):
+        if any(head.beside.terms for head in row):
+            yield f"layer {n}: a term beside the attention is one head's, and a latent serves all heads"
+        if any(not head.live for head in row):
+            yield f"layer {n}: no head can be left out of a latent, which serves all heads"
+        if any(len({t.source.layer for t in key.terms}) < len(key.terms) for head in row for key in head.keys):
+            yield f"layer {n}: a latent has one rotary key a layer, which a sum of its heads' keys would count twice"
+        for i, key in enumerate(row[0].keys):
+            rules = {_by_layer(head.keys[i]) for head in row if head.live}
+            rules |= {_by_layer(head.values[i]) for head in row if head.live} if _by_layer(key) != _own(n) else set()
+            if len(rules) > 1:
+                yield f"layer {n}: a latent makes keys and values alike: keys must be its own or follow all its values"
+
+
+def _by_layer(mix: Mix) -> tuple[tuple[float | Learned, int], ...]:
+    return tuple((term.weight, term.source.layer) for term in mix.terms)
+
+
+def _own(layer: int) -> tuple[tuple[float, int], ...]:
+    return ((1.0, layer),)

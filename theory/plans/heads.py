@@ -1,0 +1,127 @@
+"""What a plan is in the two-layer assumed-copy toy: heads that mix raw and copied tokens.  Standard library only.
+
+SkipV1Former's appendix A.1, two layers, no residual stream.  Layer 1 has copied: TF_1(E) holds u_t = (A x_t ; B y_t)
+in y_t's token, where the raw input E holds y_t.  So for a head of layer 2 a source is *copied* if layer 2 projects it
+and *raw* if layer 1 does, and a plan says which of the two stand among its values and among its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from theory.errors import BadInput
+from theory.plans.mix import Learned, Source
+from theory.plans.plan import Chain, HeadPlan, Plan, Residual
+
+
+@dataclass(frozen=True)
+class Head:
+    """A second-layer head: values copied * TF_1(E) + raw * E, keys key_copied * TF_1(E) + key_raw * E.
+
+    `readout` and `key` label the matrices W and K: heads with one label have one matrix; None is a matrix of its own.
+    """
+
+    copied: float
+    raw: float
+    key_copied: float = 1
+    key_raw: float = 0
+    readout: Hashable = None
+    key: Hashable = None
+
+
+ORDINARY = Head(copied=1, raw=0)
+SKIP = Head(copied=0, raw=1)
+
+Heads = tuple[Head, ...]
+MHA: Heads = (ORDINARY, ORDINARY)
+SKIPV1: Heads = (ORDINARY, SKIP)
+TOYS: dict[str, Heads] = {"mha": MHA, "skipv1": SKIPV1}
+
+
+def shares(heads: Sequence[Head], label: Literal["readout", "key"]) -> tuple[int, list[int]]:
+    """How many matrices W or K there are, and which of them each head uses."""
+    labels = [i if getattr(head, label) is None else (label, getattr(head, label)) for i, head in enumerate(heads)]
+    places = {name: i for i, name in enumerate(dict.fromkeys(labels))}
+    return len(places), [places[name] for name in labels]
+
+
+class NotCovered(BadInput):
+    """A plan of which the two-layer toy has nothing to say."""
+
+
+def toy_heads(plan: Plan) -> Heads:
+    """What a two-layer plan's second layer sums: a head for each value and key of one head that meet.
+
+    Head h with output O_h, value projections V_s, query projection Q_h and key projections K_t reads, for each value s
+    and key t, c_st O_h V_s G_st (K_t^T Q_h), where c_st collects the weights of the lists in which the two meet, and
+    G_st is S_xx + sum value key^T.  So W = O_h V_s and K = K_t^T Q_h, labelled by (h, s) and (h, t), and the c_st go
+    into them.  Pairs whose weights cancel are not there.
+
+    Raises NotCovered, saying why, if the plan is beyond the toy.
+    """
+    if plan.shape.layers != 2:
+        raise NotCovered(f"the toy has two layers, and this plan has {plan.shape.layers}")
+    if not isinstance(plan.depth, Residual | Chain):
+        raise NotCovered("the toy's second layer reads the first one's output alone: it has no depth rule")
+    if plan.dynamic != "no":
+        raise NotCovered("the toy's values do not depend on the query")
+    if not plan.output_projection:
+        raise NotCovered("the toy's heads are as wide as its tokens and need an output projection")
+    return tuple(
+        Head(*_kind(value), *_kind(key), readout=(h, value), key=(h, key))
+        for h in plan.live(2)
+        for value, key in _pairs(h, plan.head(2, h))
+    )
+
+
+def _pairs(h: int, head: HeadPlan) -> Iterator[tuple[Source, Source]]:
+    meet: dict[tuple[Source, Source], list[tuple[float | Learned, float | Learned]]] = {}
+    for values, keys in zip(head.values, head.keys, strict=True):
+        for value in values.terms:
+            for key in keys.terms:
+                meet.setdefault((value.source, key.source), []).append((value.weight, key.weight))
+    several = {pair: weights for pair, weights in meet.items() if len(weights) > 1}
+    if any(isinstance(w, Learned) for weights in several.values() for pair in weights for w in pair):
+        raise NotCovered(f"head {h} attends over a value and a key in several lists with learned weights")
+    left_out = {
+        pair
+        for pair, weights in several.items()
+        if abs(sum(a * b for a, b in weights)) < 1e-12  # type: ignore[operator, misc]
+    }
+    pairs = [pair for pair in meet if pair not in left_out]
+    # One list: the weights are products.  Several: they can be taken into W and K where no cycle binds them.
+    if len(head.values) > 1 and has_cycle(pairs):
+        raise NotCovered(f"head {h} attends over lists whose weights bind its W and K to each other")
+    yield from pairs
+
+
+def is_bound(plan: Plan) -> bool:
+    """Whether heads share projections so that their W or their K are not free of each other, in any two-layer plan."""
+    live = [(h, plan.head(2, h)) for h in plan.live(2)]
+    values = ((h, t.source) for h, head in live for mix in head.values for t in mix.terms)
+    keys = ((h, t.source) for h, head in live for mix in (*head.keys, head.query) for t in mix.terms)
+    return has_cycle(values) or has_cycle(keys)
+
+
+def _kind(source: Source) -> tuple[int, int]:
+    """Copied (1, 0) or raw (0, 1)."""
+    return (1, 0) if source.layer == 2 else (0, 1)
+
+
+def has_cycle(edges: Iterable[tuple[Hashable, Hashable]]) -> bool:
+    """Whether a bipartite graph, given by (left, right), has one; equal edges count once."""
+    root: dict[Hashable, Hashable] = {}
+
+    def find(node: Hashable) -> Hashable:
+        while root.setdefault(node, node) != node:
+            node = root[node]
+        return node
+
+    for left, right in dict.fromkeys(edges):
+        a, b = find(("left", left)), find(("right", right))
+        if a == b:
+            return True
+        root[a] = b
+    return False

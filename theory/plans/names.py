@@ -1,0 +1,175 @@
+"""Models as a user names them: a preset, and variants joined by `+`.  Standard library only.
+
+skipv1                          a named variant
+skipv1:ratio=0.25,source=2      with options
+resformer+gqa:group=4           several: what they change is put together
+my_plans.py:mine                a function of one's own, from a shape to a plan
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from ast import literal_eval
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Latent, misfits
+from theory.plans.combine import combine
+from theory.plans.plan import Plan, Shape
+from theory.plans.presets import PRESETS
+from theory.plans.variants import VARIANTS
+
+
+class BadName(BadInput):
+    """What a user named is not there, or makes no sense."""
+
+
+def gqa(config: Architecture, group: int = 2) -> Architecture:
+    """Grouped queries: `group` query heads share a key/value head."""
+    if group < 1 or config.n_heads % group:
+        raise ValueError(f"groups of {group} do not divide {config.n_heads} heads")
+    return replace(config, n_kv_heads=config.n_heads // group)
+
+
+def mqa(config: Architecture) -> Architecture:
+    """Multi-query attention: one key/value head."""
+    return replace(config, n_kv_heads=1)
+
+
+def mla(config: Architecture, width: int = 0, rope: int = 32) -> Architecture:
+    """Multi-head latent attention; width 0 stands for a quarter of the model's, SkipV1Former's choice."""
+    return replace(config, latent=Latent(width or config.d_model // 4, rope))
+
+
+HEAD_KINDS: dict[str, Callable[..., Architecture]] = {"gqa": gqa, "mqa": mqa, "mla": mla}
+
+_PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>.*))?$")
+
+
+def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
+    """The architecture and plan of a preset under a variant, by default the one that the paper gives it.
+
+    Raises BadName for anything that is not there or does not fit.
+    """
+    config, rest = sized(preset, variant)
+    return config, fitting(rest, config)
+
+
+def sized(preset: str, variant: str | None = None) -> tuple[Architecture, str]:
+    """A preset's architecture with the head kinds of a variant, and the rest of the variant, for `resolve`."""
+    if preset not in PRESETS:
+        raise BadName(_unknown("preset", preset, PRESETS))
+    known = PRESETS[preset]
+    config, parts = known.architecture, (known.variant if variant is None else variant).split("+")
+    kinds = [part for part in parts if _parse(part)[0] in HEAD_KINDS]
+    if len(kinds) > 1:
+        raise BadName(f"{' and '.join(_parse(kind)[0] for kind in kinds)} both say what the heads are")
+    for name, options in map(_parse, kinds):
+        config = _call(name, HEAD_KINDS[name], options, config)
+    return config, "+".join(part for part in parts if part not in kinds) or "vanilla"
+
+
+def fitting(text: str, config: Architecture) -> Plan:
+    """The plan that `text` names for an architecture.  Raises BadName if the two do not fit."""
+    chosen = resolve(text, config.shape)
+    for misfit in misfits(config, chosen):
+        raise BadName(misfit)
+    return chosen
+
+
+def resolve(text: str, shape: Shape) -> Plan:
+    """The plan that `text` names for a shape.  Raises BadName."""
+    plans = [_plan(part, shape) for part in text.split("+")]
+    try:
+        return combine(*plans)
+    except ValueError as error:
+        raise BadName(str(error)) from None
+
+
+def _plan(part: str, shape: Shape) -> Plan:
+    name, options = _parse(part)
+    if name.endswith(".py"):
+        raise BadName(f"{name}: name a function in it, as in {name}:mine")
+    if name in HEAD_KINDS:
+        raise BadName(f"{name} says what a model's heads are; here there is no model")
+    if ".py:" in name:
+        made = _call(name, _of_user(name), options, shape)
+        if not isinstance(made, Plan):
+            raise BadName(f"{name} must return a plan, as `theory.plans.plan.plan` makes it, not {type(made).__name__}")
+        return made
+    if name not in VARIANTS:
+        raise BadName(_unknown("variant", name, VARIANTS))
+    return _call(name, VARIANTS[name].make, options, shape)
+
+
+def _parse(part: str) -> tuple[str, str]:
+    match = _PART.match(part)
+    if match is None:
+        raise BadName(f"a variant is missing in {part!r}")
+    return (match["file"] or "").strip() + match["name"], match["options"] or ""
+
+
+def _of_user(name: str) -> Callable[..., Plan]:
+    path, _, function = name.rpartition(":")
+    if not Path(path).is_file():
+        raise BadName(f"{path}: no such file")
+    found = _guarded(path, lambda: runpy.run_path(path))
+    if not callable(found.get(function)):
+        raise BadName(f"{path} has no function {function!r}")
+    return found[function]
+
+
+def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
+    """make(first, **options), read from the text; whatever goes wrong in there becomes one line."""
+    parameters = dict(list(signature(make).parameters.items())[1:])
+    options: dict[str, object] = {}
+    found = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
+    if ",".join(found) != text:
+        raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
+    for option in found:
+        key, _, value = option.partition("=")
+        if key.strip() in options:
+            raise BadName(f"{name}: {key.strip()} is given twice")
+        if key.strip() not in parameters:
+            takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
+            raise BadName(f"{name} has no option {key!r}; {takes}")
+        options[key.strip()] = _value(f"{name}: {key.strip()}", value, parameters[key.strip()].default)
+    return _guarded(name, lambda: make(first, **options))
+
+
+def _guarded(name: str, run: Callable[[], Any]) -> Any:
+    """Run what may be the user's own code: what it prints goes to standard error, what it raises is one line."""
+    try:
+        with redirect_stdout(sys.stderr):
+            return run()
+    except ValueError as error:
+        raise BadName(f"{name}: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise BadName(f"{name}: {type(error).__name__} {error}".rstrip()) from None
+
+
+def _value(what: str, text: str, default: object) -> object:
+    """A number of the default's type, or a tuple of numbers where the default is one."""
+    try:
+        value = literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    numbers = value if isinstance(value, tuple) and isinstance(default, tuple) else (value,)
+    kinds, words = (int, "whole numbers") if isinstance(default, int | tuple) else (int | float, "numbers")
+    if not numbers or not all(isinstance(x, kinds) and not isinstance(x, bool) for x in numbers):
+        wanted = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
+        raise BadName(f"{what} must be {wanted}, got {text!r}")
+    return numbers if isinstance(default, tuple) else value
+
+
+def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"unknown {what} {name!r}; " + (f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}")

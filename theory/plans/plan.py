@@ -1,0 +1,284 @@
+"""A variant is a plan: data that says what every head of every layer attends over.  Standard library only.
+
+Layers and heads are counted from 1, as in the papers.  `q(n, h)`, `k(n, h)` and `v(n, h)` stand for what layer n's own
+projections make of its input, for head h.  A plan gives each head, as sums of these with fixed or learned weights,
+
+    queries   its query                                       vanilla: q(n, h)
+    keys      the keys it attends over                        vanilla: k(n, h)
+    values    the values it attends over                      vanilla: v(n, h)
+    beside    values of the same token, added to its output   vanilla: nothing
+
+so that ResFormer is `values = 0.5 * v(n, h) + 0.5 * v(1, h)`.  Keys and values may be lists of equal length: the head
+then attends over their concatenation along time, with one softmax.  A head whose values are `NOTHING` is not built, and
+neither is a projection that nobody reads.  Under grouped queries a head is a key/value head with all of its queries.
+
+The depth rule says how a sublayer's input is made from what the sublayers before it put out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+from theory.errors import at_least, field_problems
+from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual, depth_problems
+from theory.plans.mix import KINDS, NOTHING, Kind, Learned, Mix, Source, Term, k, q, total, v
+
+# A user's plan needs no other import.
+__all__ = [
+    "NOTHING",
+    "Chain",
+    "DepthAttention",
+    "DepthAverage",
+    "Learned",
+    "Mix",
+    "Plan",
+    "Residual",
+    "Shape",
+    "k",
+    "plan",
+    "q",
+    "total",
+    "v",
+]
+
+
+STREAM = Residual()
+Dynamic = Literal["no", "initial", "revised"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a variant is made for: layers, and heads a layer (key/value heads, where queries are grouped)."""
+
+    layers: int
+    heads: int
+
+    def __post_init__(self) -> None:
+        at_least("layers", self.layers, 1)
+        at_least("heads", self.heads, 1)
+
+    def cells(self) -> Iterator[tuple[int, int]]:
+        """All (layer, head)."""
+        return ((n, h) for n in range(1, self.layers + 1) for h in range(1, self.heads + 1))
+
+
+Segments = tuple[Mix, ...]
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """One head: its query, the segments it attends over, and what is added beside."""
+
+    query: Mix
+    keys: Segments
+    values: Segments
+    beside: Mix
+
+    @property
+    def live(self) -> bool:
+        return bool(self.values)
+
+
+ABSENT = HeadPlan(NOTHING, (), (), NOTHING)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A variant for one shape.  `table[n - 1][h - 1]` is head h of layer n; `plan` builds it from rules.
+
+    dynamic             Dynamic Value Attention: values that depend on the query, section 3.1 or 3.2
+    feed_forward        whether a layer has a feed-forward sublayer
+    output_projection   whether attention has an output projection
+    """
+
+    shape: Shape
+    table: tuple[tuple[HeadPlan, ...], ...]
+    depth: Depth = STREAM
+    dynamic: Dynamic = "no"
+    feed_forward: bool = True
+    output_projection: bool = True
+
+    def head(self, layer: int, head: int) -> HeadPlan:
+        return self.table[layer - 1][head - 1]
+
+    def live(self, layer: int) -> tuple[int, ...]:
+        """The heads of a layer that are built."""
+        return tuple(h for h, head in enumerate(self.table[layer - 1], 1) if head.live)
+
+    @cached_property
+    def _lifetimes(self) -> tuple[Lifetime, ...]:
+        """Every layer of a model asks for them, and they need the whole table."""
+        last: dict[Source, int] = {}
+        attended: set[Source] = set()
+        for n, h in self.shape.cells():
+            head = self.head(n, h)
+            over_time = [t.source for mix in (*head.keys, *head.values) for t in mix.terms]
+            attended.update(over_time)
+            within = [t.source for mix in (head.query, head.beside) for t in mix.terms]
+            last |= dict.fromkeys(over_time + within, n)
+        order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
+        return tuple(Lifetime(s, last[s], s in attended) for s in order)
+
+
+Rule = Callable[[int, int], Mix]
+SegmentRule = Callable[[int, int], Mix | Segments]
+
+
+def plan(
+    shape: Shape,
+    *,
+    queries: Rule = q,
+    keys: SegmentRule = k,
+    values: SegmentRule = v,
+    beside: Rule = lambda n, h: NOTHING,
+    depth: Depth = STREAM,
+    dynamic: Dynamic = "no",
+    feed_forward: bool = True,
+    output_projection: bool = True,
+) -> Plan:
+    """A plan from rules (layer, head) -> mix; what is left out is as in a vanilla Transformer.
+
+    Raises ValueError, with the first of `problems(plan)`, if the rules make no sense together.
+    """
+
+    def sums(what: str, n: int, h: int, made: object) -> Segments:
+        mixes = tuple(made) if isinstance(made, tuple | list) else (made,)
+        if not all(isinstance(mix, Mix) for mix in mixes):
+            raise ValueError(f"layer {n}, head {h}: {what} must be sums of sources, one or a list, not {made!r}")
+        return tuple(mix for mix in mixes if mix.terms)
+
+    def head(n: int, h: int) -> HeadPlan:
+        attended = sums("values", n, h, values(n, h))
+        if not attended:
+            return ABSENT
+        query, added = queries(n, h), beside(n, h)
+        for what, mix in (("queries", query), ("beside", added)):
+            if not isinstance(mix, Mix):
+                raise ValueError(f"layer {n}, head {h}: {what} must be a sum of sources, not {mix!r}")
+        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, added)
+
+    layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
+    table = tuple(tuple(head(n, h) for h in heads) for n in layers)
+    return checked(Plan(shape, table, depth, dynamic, feed_forward, output_projection))
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan itself.  Raises ValueError with the first of its problems."""
+    for problem in problems(plan):
+        raise ValueError(problem)
+    return plan
+
+
+def problems(plan: Plan) -> list[str]:
+    """Why a plan makes no sense, a line each; empty if it does."""
+    if [len(row) for row in plan.table] != [plan.shape.heads] * plan.shape.layers:
+        return [f"the table does not have {plan.shape.layers} layers of {plan.shape.heads} heads"]
+    flags = field_problems(plan)
+    return [*flags, *_problems_of_heads(plan), *_problems_of_layers(plan), *depth_problems(plan.depth)]
+
+
+def _problems_of_heads(plan: Plan) -> Iterator[str]:
+    starts: dict[str, float] = {}
+    for n, h in plan.shape.cells():
+        head, where = plan.head(n, h), f"layer {n}, head {h}"
+        if head.live and not head.query.terms:
+            yield f"{where}: has values but no query"
+        if len(head.keys) != len(head.values):
+            yield f"{where}: {len(head.keys)} lists of keys for {len(head.values)} lists of values"
+        uses: list[tuple[Kind, Mix]] = [("q", head.query), ("v", head.beside)]
+        uses += [("k", mix) for mix in head.keys] + [("v", mix) for mix in head.values]
+        for kind, mix in uses:
+            for term in mix.terms:
+                yield from _problems_of_term(plan.shape, term, kind, n, where)
+                if isinstance(term.weight, Learned) and starts.setdefault(term.weight.name, term.weight.start) != (
+                    term.weight.start
+                ):
+                    yield f"{where}: the learned weight {term.weight.name} has two starting values"
+
+
+def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: str) -> Iterator[str]:
+    source, weight = term.source, term.weight
+    words = {"q": "queries", "k": "keys", "v": "values"}
+    if source.kind != kind:
+        yield f"{where}: {source} cannot stand among {words[kind]}"
+    if not type(source.layer) is type(source.head) is int:
+        yield f"{where}: {source} must name a layer and a head by whole numbers"
+    if not 1 <= source.layer <= layer:
+        what = "a later layer" if source.layer > layer else "a layer before the first"
+        yield f"{where}: {source} is of {what}"
+    if not 1 <= source.head <= shape.heads:
+        yield f"{where}: {source} is of a head that is not there; there are {shape.heads}"
+    if isinstance(weight, Learned) and not weight.name.isidentifier():
+        yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
+    if not math.isfinite(weight.start if isinstance(weight, Learned) else weight):
+        yield f"{where}: the weight of {source} is not finite"
+
+
+def _problems_of_layers(plan: Plan) -> Iterator[str]:
+    for n, row in enumerate(plan.table, 1):
+        lengths = {len(head.values) for head in row if head.live}
+        if not lengths:
+            yield f"layer {n}: no head has values"
+        if len(lengths) > 1:
+            yield f"layer {n}: its heads must all attend over the same number of concatenated lists"
+        if plan.dynamic != "no" and max(lengths, default=1) > 1:
+            yield f"layer {n}: dynamic values are made for one list of keys, not for a concatenation"
+        if plan.dynamic != "no" and any(not head.live for head in row):
+            yield f"layer {n}: dynamic values need every head"
+        if not plan.output_projection and any(not head.live for head in row):
+            yield f"layer {n}: without an output projection every head must have values"
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """How long a projection's output is needed: by the same token up to layer `last`, and, if `cached`, by all later
+    tokens, because a head attends over it."""
+
+    source: Source
+    last: int
+    cached: bool
+
+
+def lifetimes(plan: Plan) -> tuple[Lifetime, ...]:
+    """Of every projection that somebody reads, ordered by layer, kind and head.  Others are not built."""
+    return plan._lifetimes
+
+
+def built(plan: Plan) -> dict[tuple[Kind, int], tuple[int, ...]]:
+    """The heads of every projection that is built, by kind and layer; a kind that a layer lacks has no entry."""
+    heads: dict[tuple[Kind, int], list[int]] = {}
+    for life in lifetimes(plan):
+        heads.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
+    return {key: tuple(found) for key, found in heads.items()}
+
+
+def learned(plan: Plan) -> dict[str, float]:
+    """The learned weights and their starting values, in order of first use."""
+    heads = [plan.head(n, h) for n, h in plan.shape.cells()]
+    mixes = [m for head in heads for m in (head.query, *head.keys, *head.values, head.beside)]
+    return {t.weight.name: t.weight.start for m in mixes for t in m.terms if isinstance(t.weight, Learned)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring heads with one rule: head first + i reads, for each (weight, kind, layer, start), head start + i."""
+
+    first: int
+    count: int
+    terms: tuple[tuple[float | Learned, Kind, int, int], ...]
+
+
+def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
+    """The shortest list of runs that says what each head reads, in order.  `mixes[i]` belongs to `heads[i]`."""
+    rules = [tuple((t.weight, t.source.kind, t.source.layer, t.source.head) for t in mix.terms) for mix in mixes]
+    breaks = [0]
+    for i, (before, after) in enumerate(pairwise(zip(heads, rules, strict=True)), 1):
+        moved = tuple((weight, kind, layer, head + 1) for weight, kind, layer, head in before[1])
+        if after != (before[0] + 1, moved):
+            breaks.append(i)
+    return tuple(Run(heads[a], b - a, rules[a]) for a, b in pairwise([*breaks, len(heads)]))

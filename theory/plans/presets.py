@@ -1,0 +1,89 @@
+"""The papers' models by name, with what the papers say about their size, and the shapes that they are made of.
+
+They stand in the papers' rooms, `theory/PAPER/presets.py`, and register themselves.  Standard library only.
+
+`stated` is the paper's own total where it gives one, to hold against the total that follows from its dimensions;
+`note` says what the paper leaves open or gets wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.registry import Registry
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An architecture from a paper, and the variant that it is given there."""
+
+    architecture: Architecture
+    place: str
+    stated: str
+    note: str = ""
+    variant: str = "vanilla"
+
+
+def llama(
+    d_model: int, n_heads: int, n_layers: int, d_ff: int, vocab: int, context: int, n_kv_heads: int = 0
+) -> Architecture:
+    """RMSNorm, gated feed-forward, rotary positions, no biases, input and output embeddings apart."""
+    return Architecture(d_model, n_layers, n_heads, d_ff, context, Tokens(vocab), n_kv_heads=n_kv_heads)
+
+
+def gpt2(
+    d_model: int, n_heads: int, n_layers: int, vocab: int, context: int, *, tied: bool, qkv_bias: bool
+) -> Architecture:
+    """GPT-2: LayerNorm, GELU, learned positions, biases."""
+    return Architecture(
+        d_model,
+        n_layers,
+        n_heads,
+        4 * d_model,
+        context,
+        Tokens(vocab, tied),
+        norm="layer",
+        gated=False,
+        positions="learned",
+        bias=True,
+        qkv_bias=qkv_bias,
+        dropout=0.1,
+    )
+
+
+def gpt2_rotary(d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
+    """GPT-2 as in SkipV1Former's published code: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
+    base = gpt2(d_model, n_heads, n_layers, vocab, context, tied=True, qkv_bias=False)
+    return replace(base, positions="rope", bias=False, dropout=0.2)
+
+
+def toy(d: int, n: int, *, heads: int = 2, layers: int = 2, copy_rank: int | None = None) -> Architecture:
+    """The linear-attention toy of SkipV1Former's appendix A.1: tokens of width d, heads as wide, and nothing else.
+
+    `copy_rank` gives its first layer Assumption 1.  Norms, positions or a feed-forward come by `dataclasses.replace`,
+    the missing residual stream by a plan whose depth rule is `Chain`.
+    """
+    return Architecture(
+        d,
+        layers,
+        heads,
+        0,
+        2 * n + 1,
+        Vectors(d, read_in=False),
+        head_dim=d,
+        norm="none",
+        positions="none",
+        mask="context",
+        score="linear",
+        copy_rank=copy_rank,
+    )
+
+
+PRESETS: Registry[Preset] = Registry("preset", "presets")
+
+
+def register(presets: dict[str, Preset]) -> None:
+    """Give a paper's models their names.  Raises BadInput for a name that is taken."""
+    for name, preset in presets.items():
+        PRESETS.register(name, preset)

@@ -1,0 +1,41 @@
+"""The task that toys and prompts share: in-context linear regression, named by its three numbers.  Standard library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from theory.errors import check_sizes
+
+Number = float | Fraction
+
+
+@dataclass(frozen=True)
+class Setting:
+    """y = W* x + noise with W* ~ N(0, I_{d^2}), x ~ N(0, I_d), noise ~ N(0, sigma^2 I_d), and n context pairs.
+
+    SkipV1Former, appendix A.1, at W0 = 0.  Raises InvalidSize for sizes that no task can have.
+    """
+
+    d: int
+    n: int
+    sigma: Number
+
+    def __post_init__(self) -> None:
+        check_sizes(self.d, self.n, self.sigma)
+
+    @property
+    def key(self) -> str:
+        """How results name it."""
+        return f"d{self.d}-n{self.n}-s{self.sigma!r}"
+
+    @property
+    def zero_loss(self) -> Any:
+        """E ||y||^2 = d^2 + d sigma^2, the loss of predicting zero: exact if sigma is a Fraction."""
+        return self.d**2 + self.d * self.sigma**2
+
+    @property
+    def signal_share(self) -> Any:
+        """rho = n / (n + d + 1 + sigma^2): the share of each entry of W* that a linear read of S_yx explains."""
+        return self.n / (self.n + self.d + 1 + self.sigma**2)

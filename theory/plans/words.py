@@ -1,0 +1,134 @@
+"""A plan in words and characters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from theory.plans.architecture import Architecture
+from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage
+from theory.plans.mix import Learned, Mix
+from theory.plans.plan import ABSENT, HeadPlan, Plan, runs
+from theory.plans.variants import vanilla
+
+MAPS: dict[str, Callable[[HeadPlan], tuple[Mix, ...]]] = {
+    "values": lambda head: head.values,
+    "keys": lambda head: head.keys,
+    "queries": lambda head: (head.query,) if head.live else (),
+    "beside": lambda head: (head.beside,) if head.beside.terms else (),
+}
+TITLES = {
+    "values": "values that the heads attend over",
+    "keys": "keys that the heads attend over",
+    "queries": "queries",
+    "beside": "values added beside the attention",
+}
+
+
+def shown_maps(plan: Plan) -> list[str]:
+    """The value map, and those of the others that differ from vanilla in a head that is there."""
+    base = vanilla(plan.shape)
+
+    def differs(name: str) -> bool:
+        read = MAPS[name]
+        return any(read(plan.head(*cell)) not in ((), read(base.head(*cell))) for cell in plan.shape.cells())
+
+    return [name for name in MAPS if name == "values" or differs(name)]
+
+
+def rules(plan: Plan, name: str) -> list[str]:
+    """One of the `MAPS` in words, a line for neighbouring layers that read alike."""
+    said = [_rule(plan, name, n) for n in range(1, plan.shape.layers + 1)]
+    starts = [i for i in range(len(said)) if i == 0 or said[i] != said[i - 1]]
+    ends = [*starts[1:], len(said)]
+    return [
+        f"{f'layer {a + 1}' if b == a + 1 else f'layers {a + 1}-{b}'}: {said[a]}"
+        for a, b in zip(starts, ends, strict=True)
+    ]
+
+
+def _rule(plan: Plan, name: str, layer: int) -> str:
+    row = plan.table[layer - 1]
+    reading = {h: MAPS[name](head) for h, head in enumerate(row, 1) if MAPS[name](head)}
+    lists = len(next(iter(reading.values()), ()))
+    parts = [", ".join(_runs(plan, layer, {h: mixes[i] for h, mixes in reading.items()})) for i in range(lists)]
+    text = ", and ".join(parts) or "nothing"
+    absent = [h for h, head in enumerate(row, 1) if head == ABSENT]
+    return f"{text}; {_heads(absent)} left out" if absent else text
+
+
+def _runs(plan: Plan, layer: int, reading: dict[int, Mix]) -> Iterator[str]:
+    for run in runs(tuple(reading), tuple(reading.values())):
+        terms = []
+        for weight, _, source, start in run.terms:
+            number = f"{weight} " if isinstance(weight, Learned) else "" if weight == 1 else f"{weight:.3g} "
+            whose = "own" if source == layer else f"layer {source}"
+            if start != run.first:
+                heads = _heads(range(start, start + run.count))
+                whose = f"own {heads}" if source == layer else f"layer {source}'s {heads}"
+            terms.append(number + whose)
+        everyone = run.count == plan.shape.heads
+        yield ("" if everyone else f"{_heads(range(run.first, run.first + run.count))} ") + " + ".join(terms)
+
+
+def _span(heads: Sequence[int]) -> str:
+    return f"{heads[0]}" if len(heads) == 1 else f"{heads[0]}-{heads[-1]}"
+
+
+def _heads(heads: Sequence[int]) -> str:
+    return f"head{'s' if len(heads) > 1 else ''} {_span(heads)}"
+
+
+def sketch(plan: Plan, name: str) -> list[str]:
+    """One of the `MAPS` in characters, the last layer on top: a row a layer, a column a head."""
+    layers = range(plan.shape.layers, 0, -1)
+    return [f"{n:4} " + "".join(_mark(MAPS[name](head), n) for head in plan.table[n - 1]) for n in layers]
+
+
+SKETCH_KEY = "a row a layer, a column a head: . own, 1-9 and a-z another layer's, + a sum, | a concatenation"
+
+
+def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
+    if not mixes:
+        return " "
+    if len(mixes) > 1 or len(mixes[0].terms) > 1:
+        return "|" if len(mixes) > 1 else "+"
+    source = mixes[0].terms[0].source.layer
+    if source == layer:
+        return "."
+    return "0123456789abcdefghijklmnopqrstuvwxyz"[source] if source < 36 else "#"
+
+
+def depth_words(depth: Depth) -> str:
+    """A depth rule in a few words."""
+    match depth:
+        case Chain():
+            return "no residual stream"
+        case DepthAverage():
+            return "a learned sum of all layers' outputs after every layer"
+        case DepthAttention() as rule:
+            form = "Full AttnRes" if rule.block == 1 else f"Block AttnRes, {rule.block} sublayers a block"
+            unusual = {
+                str(rule.score): rule.score != "softmax",
+                f"{rule.query} query": rule.query != "learned",
+                "no key norm": not rule.key_norm,
+                f"window {rule.window}": rule.window is not None,
+                f"{rule.heads} heads": rule.heads != 1,
+            }
+            return ", ".join([form, *(word for word, said in unusual.items() if said)])
+    return "a residual stream"
+
+
+def layer_words(config: Architecture, plan: Plan) -> str:
+    """What a layer is made of, in a few words."""
+    if config.latent is not None:
+        heads = f"{config.n_heads} heads from a latent of {config.latent.width}"
+    else:
+        heads = f"{config.n_heads} head{'s' if config.n_heads > 1 else ''} of {config.width}"
+        heads += f" in groups of {config.group}" if config.group > 1 else ""
+    parts = [heads]
+    if plan.dynamic != "no":
+        parts.append(f"dynamic values ({plan.dynamic} form)")
+    if not plan.output_projection:
+        parts.append("no output projection")
+    parts.append(f"feed-forward of {config.d_ff}" if config.has_feed_forward(plan) else "no feed-forward")
+    return ", ".join(parts)

@@ -1,0 +1,201 @@
+"""Exact moments of a regression prompt: what the population loss of the toy is made of.
+
+A prompt holds n pairs z_t = (x_t ; y_t) in R^{2d} with y = W* x + noise, noise ~ N(0, sigma^2 I), x ~ N(0, Sigma),
+W* = W0 + D and Cov(D_ij, D_kl) = Psi_ik Gamma_jl.  By default Sigma, Psi and Gamma are the identity.  Everything a
+linear-attention layer can see of the context is the second-moment matrix
+
+    S = sum_t z_t z_t^T = [[S_xx, S_xy], [S_yx, S_yy]],
+
+and its loss needs three expectations only (`PromptMoments`):
+
+    sandwich(M)       E[S M S]          M: (2d, 2d)
+    target_left(Q)    E[W* Q S]         Q: (d, 2d)
+    target_right(Q)   E[S Q W*]         Q: (2d, d)
+
+Derivation
+----------
+*Given W\\**, z is Gaussian with covariance C = F Sigma F^T + sigma^2 J, where F = (I ; W*) is 2d x d and
+J = diag(0, I) projects on the y half, so S is a Wishart matrix.  Pairing the four factors of
+E[z_s z_s^T M z_t z_t^T] (Isserlis) gives, with E[S | W*] = n C,
+
+    E[S M S | W*] = n^2 C M C + n C M^T C + n tr(M C) C.
+
+*Over W\\**, F = F0 + Delta is Gaussian with mean F0 = (I ; W0) and Cov(F_ia, F_jb) = K_ij Gamma_ab, K = diag(0, Psi).
+So for A: d x 2d, B: d x d and M: 2d x 2d
+
+    E[Delta A Delta] = K A^T Gamma,   E[Delta B Delta^T] = tr(B Gamma) K,   E[Delta^T M Delta] = tr(M K) Gamma.
+
+With tau = tr(Sigma Gamma), tau_2 = tr(Sigma Gamma Sigma Gamma), F1 = F0 Sigma Gamma, G0 = F0 Sigma F0^T,
+G1 = F1 Sigma F0^T and L = G1 + tau_2 K, the mean of C is m = G0 + tau K + sigma^2 J.  A product of two C's is paired
+within each C, which gives the means; or one Delta of each, or both, are paired across:
+
+    E[C M C]      = m M m    + K M^T L + G1 M^T K + tr(M K) L + tr(M G1) K
+    E[tr(M C) C]  = tr(M m)m + K N L + G1 N K,                                       N = M + M^T
+    E[F Q C]      = F0 Q m   + K Q^T F1^T + tr(Q F1) K                               Q: d x 2d
+    E[C Y F]      = m Y F0   + K Y^T F1 + tr(K Y) F1                                 Y: 2d x 2d, W* = (0 I) F.
+
+(The first pairs Delta's 1 and 3, 2 and 4; 2 and 3; 1 and 4; of the pairings of all four, tau_2 K M^T K and
+tau_2 tr(M K) K went into L.)
+
+*Other inputs.*  If x = R xi, R the symmetric root of Sigma, and the entries of xi are independent with mean 0, variance
+1 and excess kurtosis kappa_i (E xi_i^4 - 3; 0 for normal ones), only E[z z^T M z z^T] changes, as only there four
+factors are of one sample.  Of the fourth cumulants of xi all but those of four equal indices vanish, so z's are
+sum_i kappa_i l_i l_i l_i l_i, with l_i = F R e_i: that adds n sum_i kappa_i E[(l_i^T M l_i) l_i l_i^T].  Here l_i is
+Gaussian with mean f_i = F0 R e_i and covariance v_i K, v_i = (R Gamma R)_ii, and pairing as above gives
+
+    E[(l^T M l) l l^T] = (f^T M f) f f^T + v [f f^T N K + K N f f^T + tr(M K) f f^T + (f^T M f) K]
+                         + v^2 [K N K + tr(M K) K].
+
+Nothing else of xi's law is needed: third cumulants meet a factor of mean 0.
+
+Each is a polynomial identity in n, sigma, W0 and the covariances.  The code below is written once and runs on float64
+and on arrays of exact numbers or polynomials alike, so that the tests can hold every entry of it, as a polynomial,
+against the pairing engine of `theory.prompts.isserlis`, which knows none of these formulas.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.errors import BadInput, check_sizes
+
+Array = NDArray[Any]  # float64; object arrays of exact numbers or polynomials pass through the formulas as well
+
+
+def signal_variance(d: int, n: float, sigma: float) -> float:
+    """Variance of every entry of S_yx at W0 = 0 and identity covariances: n (n + d + 1 + sigma^2).
+
+    The entries are uncorrelated.  Rows of S_yx = D S_xx + noise X^T are independent given X with covariance
+    S_xx^2 + sigma^2 S_xx, and E S_xx^2 = n(n+d+1) I.  Source: SkipV1Former, appendix A, Lemma 3 (its t_1, which the
+    paper leaves open).
+    """
+    return n * (n + d + 1 + sigma**2)
+
+
+class PromptMoments:
+    """One task, and its second-order moments of S and W*; no sampling.
+
+    w0                           mean of W*, (d, d); by default zero
+    covariance                   Sigma, of x, (d, d); by default, as the next two, the identity
+    prior_rows, prior_columns    Psi and Gamma: Cov(W*_ij, W*_kl) = Psi_ik Gamma_jl, (d, d) each
+    kurtosis                     excess kurtosis, at least -2, of the entries of Sigma^{-1/2} x, which are independent
+                                 then, (d,); by default x is normal
+
+    Exact where one of these is an object array.  All methods accept leading batch dimensions.  Raises InvalidSize for
+    impossible sizes, BadInput for what is no covariance or kurtosis.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        n: Any,
+        sigma: Any,
+        w0: Array | None = None,
+        *,
+        covariance: Array | None = None,
+        prior_rows: Array | None = None,
+        prior_columns: Array | None = None,
+        kurtosis: Array | None = None,
+    ) -> None:
+        given = (w0, covariance, prior_rows, prior_columns, kurtosis)
+        exact = any(x is not None and np.asarray(x).dtype == object for x in given)
+        if not exact:
+            check_sizes(d, n, sigma)
+        dtype = np.dtype(object if exact else np.float64)
+        self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
+        if self.w0.shape != (d, d):
+            raise ValueError(f"W0 must be {d} x {d}, got shape {self.w0.shape}")
+        self.d, self.n, self.sigma, self._sigma2 = d, n, sigma, sigma * sigma
+        self.covariance = _checked("the covariance of x", covariance, d, dtype)
+        self.prior_rows = _checked("the prior covariance of rows", prior_rows, d, dtype)
+        self.prior_columns = _checked("the prior covariance of columns", prior_columns, d, dtype)
+        self.kurtosis = _checked_kurtosis(kurtosis, d, dtype)
+
+        zero, eye = np.zeros((d, d), dtype), np.eye(d, dtype=dtype)
+        self._j, self._k = (np.block([[zero, zero], [zero, block]]) for block in (eye, self.prior_rows))
+        self._f0 = np.concatenate([eye, self.w0])
+        between = self.covariance @ self.prior_columns
+        tau, tau_2 = between.trace(), (between * between.T).sum()
+        self._f1 = self._f0 @ between
+        self._g1 = self._f1 @ self.covariance @ self._f0.T
+        self._late = self._g1 + self._k * tau_2
+        self._mean = self._f0 @ self.covariance @ self._f0.T + self._k * tau + self._j * self._sigma2
+        self._signal = tau * self.prior_rows.trace()
+        if self.kurtosis is not None:
+            root = eye if covariance is None else _root(self.covariance)
+            self._of_xi = self._f0 @ root  # columns f_i
+            v = ((root @ self.prior_columns) * root.T).sum(axis=1)
+            self._h1 = (self._of_xi * (self.kurtosis * v)) @ self._of_xi.T
+            self._h_late = self._h1 + (self.kurtosis * v * v).sum() * self._k
+
+    @property
+    def prior_power(self) -> Any:
+        """E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T): the power of W* x for a query x."""
+        return self._signal + (self.w0 @ self.covariance * self.w0).sum()
+
+    def sandwich(self, m: Array) -> Array:
+        """E[S M S], shape of m: (..., 2d, 2d)."""
+        n, k, g1, late = self.n, self._k, self._g1, self._late
+        m_t = np.swapaxes(m, -1, -2)
+        both, across = m * n**2 + m_t * n, m_t * (n**2 + n) + m * (2 * n)  # E[C M C] is linear in M: one pass for all
+        trace_k, trace_g1 = _trace(m, k), _trace(m, g1)
+        mean = self._mean @ both @ self._mean + _trace(m, self._mean) * self._mean * n
+        paired = k @ across @ late + g1 @ across @ k + (trace_k * late + trace_g1 * k) * (n**2 + n)
+        if self.kurtosis is None:
+            return mean + paired
+        f, h1, h_late, symmetric = self._of_xi, self._h1, self._h_late, m + m_t
+        power = ((f.T @ m) * f.T).sum(axis=-1)[..., None, :]  # f_i^T M f_i
+        fourth = (f * (power * self.kurtosis)) @ f.T + h1 @ symmetric @ k + k @ symmetric @ h_late
+        return mean + paired + (fourth + trace_k * h_late + _trace(m, h1) * k) * n
+
+    def target_left(self, q: Array) -> Array:
+        """E[W* Q S], Q: (..., d, 2d) -> (..., d, 2d)."""
+        k, f1 = self._k, self._f1
+        full = self._f0 @ q @ self._mean + k @ np.swapaxes(q, -1, -2) @ f1.T + _trace(q, f1) * k
+        return full[..., self.d :, :] * self.n  # W* = (0 I) F
+
+    def target_right(self, q: Array) -> Array:
+        """E[S Q W*], Q: (..., 2d, d) -> (..., 2d, d)."""
+        k, f1 = self._k, self._f1
+        y = np.concatenate([np.zeros_like(q), q], axis=-1)
+        full = self._mean @ y @ self._f0 + k @ np.swapaxes(y, -1, -2) @ f1 + _trace(k, y) * f1
+        return full * self.n
+
+
+def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> Array:
+    """A covariance, by default the identity.  Whether it has negative eigenvalues is looked at in float64 only."""
+    if matrix is None:
+        return np.eye(d, dtype=dtype)
+    found = np.asarray(matrix, dtype)
+    if found.shape != (d, d) or not (found == found.T).all():
+        raise BadInput(f"{what} must be a symmetric {d} x {d} matrix")
+    if dtype == np.float64:
+        spectrum = np.linalg.eigvalsh(found) if np.isfinite(found).all() else np.array([-np.inf, 0.0])
+        if spectrum[0] < -d * np.finfo(np.float64).eps * max(spectrum[-1], 0.0):
+            raise BadInput(f"{what} must be finite and have no negative eigenvalue")
+    return found
+
+
+def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> Array | None:
+    if kurtosis is None:
+        return None
+    found = np.asarray(kurtosis, dtype)
+    if found.shape != (d,) or not (found >= -2).all():
+        raise BadInput(f"the excess kurtosis must be {d} numbers from -2")
+    return found
+
+
+def _root(covariance: Array) -> Array:
+    """The symmetric root, in float64."""
+    if covariance.dtype.hasobject:
+        raise BadInput("with a kurtosis, a covariance needs its root, and so floating-point numbers")
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
+
+
+def _trace(a: Array, b: Array) -> Array:
+    """tr(A B), broadcast over leading dimensions, kept as (..., 1, 1)."""
+    return (a * np.swapaxes(b, -1, -2)).sum(axis=(-1, -2), keepdims=True)

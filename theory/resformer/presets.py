@@ -1,0 +1,21 @@
+"""The models of ResFormer's paper."""
+
+from __future__ import annotations
+
+from theory.plans.presets import Preset, llama, register
+
+TABLE_4 = "ResFormer, appendix A.5, Table 4"
+
+
+def _neox(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str = "") -> Preset:
+    return Preset(llama(d_model, n_heads, n_layers, d_ff, 50_277, 2048), TABLE_4, stated, note)
+
+
+register(
+    {
+        "llama-2m": _neox(16, 2, 4, 56, "2M", "its dimensions make 1.6M"),
+        "llama-82m": _neox(512, 8, 8, 1792, "82M"),
+        "llama-180m": _neox(768, 12, 12, 2688, "180M"),
+        "llama-468m": _neox(1024, 16, 24, 3584, "468M"),
+    }
+)

@@ -1,0 +1,80 @@
+"""The models of SkipV1Former's paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from theory.plans.architecture import Architecture, Patches
+from theory.plans.presets import Preset, gpt2_rotary, llama, register
+
+GPT2 = "SkipV1Former, appendix B.1, Table 3"
+LLAMA = "SkipV1Former, appendix B.2, Table 4"
+
+
+def _c4(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str = "") -> Preset:
+    note = note or "the paper gives no vocabulary; LLaMA's 32,000 is assumed"
+    return Preset(llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024), LLAMA, stated, note)
+
+
+def _owt2(d_model: int, n_heads: int, n_layers: int, stated: str) -> Preset:
+    note = "rotary, bias-free and tied as in the authors' code; vocabulary assumed: GPT-2's 50,257 padded to 50,304"
+    return Preset(gpt2_rotary(d_model, n_heads, n_layers, 50_304, 1024), GPT2, stated, note)
+
+
+def _tiny(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str) -> Preset:
+    config = llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024, n_heads // 4)
+    return Preset(config, "SkipV1Former, appendix B.2, Table 6", stated, f"dimensions assumed: {note}")
+
+
+_VIT_TINY = Architecture(
+    192,
+    12,
+    3,
+    768,
+    65,
+    Patches(image=32, patch=4, channels=3, classes=10),
+    norm="layer",
+    gated=False,
+    positions="learned",
+    qkv_bias=True,
+    bias=True,
+    mask="none",
+)
+
+register(
+    {
+        "llama-60m": _c4(512, 8, 8, 1376, "60M"),
+        "llama-130m": _c4(768, 12, 12, 2048, "130M"),
+        "llama-350m": _c4(1024, 16, 24, 2736, "350M", "its dimensions make 368M; vocabulary assumed as for 60M"),
+        "llama-1b": _c4(
+            2048, 32, 24, 5461, "1.3B", "called 1B in the text and 1.3B in the table; vocabulary assumed as for 60M"
+        ),
+        "llama-3b": _c4(2560, 32, 32, 6848, "3B", "its dimensions make 2.69B; vocabulary assumed as for 60M"),
+        "llama-7b": replace(
+            _c4(4096, 32, 32, 11_008, "7B", "the paper gives no dimensions; LLaMA-7B's are assumed"),
+            place="SkipV1Former, section 6.3, Figs. 6 and 7",
+        ),
+        "gpt2-125m": _owt2(768, 12, 12, "125M"),
+        "gpt2-200m": _owt2(1024, 16, 12, "200M"),
+        "gpt2-355m": _owt2(1024, 16, 24, "355M"),
+        "gpt2-550m": _owt2(1200, 20, 28, "550M"),
+        "tinyllama-125m": _tiny(768, 12, 12, 2048, "125M", "LLaMA-130M's with four query heads a key/value head"),
+        "tinyllama-315m": _tiny(
+            1024, 16, 24, 2736, "315M", "LLaMA-350M's with four query heads a key/value head, which make 330M, not 315M"
+        ),
+        "tinyllama-1.1b": _tiny(
+            2048,
+            32,
+            22,
+            5632,
+            "1.1B",
+            "the released TinyLLaMA's, but four query heads a key/value head, where that has eight",
+        ),
+        "vit-tiny": Preset(
+            _VIT_TINY,
+            "SkipV1Former, appendix C.6",
+            "5.5M",
+            "patches are not given; 4 x 4 of a 32 x 32 image make 5.4M; 5.5M is what 16 x 16 of 224 x 224 makes",
+        ),
+    }
+)

@@ -1,0 +1,194 @@
+"""The exact population loss of the assumed-copy toy, for any weights, with its gradient and no sampling.
+
+Under Assumption 1 of SkipV1Former (appendix A.1) the first layer keeps x_t in its own token and puts
+u_t = (A x_t ; B y_t) into y_t's token.  The second layer predicts y_{n+1} by P(D) x_{n+1}; a head whose values are
+`copied` * TF_1(E) + `raw` * E contributes
+
+    W [ (copied + raw) S_xx + sum_t (copied u_t + raw y_t) u_t^T ] K A          W: d x d, K: d x a.
+
+copied = 1 is the ordinary head of MHA, raw = 1 the skip head of SkipV1Former, and a mix of both is ResFormer's head
+with one W for both.  Keys may be such a mix too, key_copied u_t + key_raw y_t; heads may share a W or a K.  With
+U = diag(A, B) (d x 2d), I_x = (I 0), I_y = (0 I) and S the 2d x 2d second-moment matrix of the context,
+
+    P = sum_h W^h F^h,      F^h = C_1 S R_1 + C_2 S R_2,
+    C_1 = (copied + raw) I_x,           R_1 = (key_copied + key_raw) I_x^T K A,
+    C_2 = copied U + raw I_y,           R_2 = (key_copied U + key_raw I_y)^T K A,
+
+so that the loss  E ||(P - W*) Sigma^{1/2}||_F^2 + d sigma^2,  Sigma the covariance of x, is, in W, a quadratic whose
+coefficients E[F Sigma F^T] (Hd x Hd) and c = E[W* Sigma F^T] (d x Hd) are the moments of `theory.prompts.moments`.
+Nothing larger than (2H)^2 matrices of size 2d x 2d is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from theory.plans.heads import Head, shares
+from theory.prompts.moments import Array, PromptMoments
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of the reduced toy.  a: (a, d), b: (d-a, d), w: (H, d, d), k: (H, d, a); fewer where heads share."""
+
+    a: Array
+    b: Array
+    w: Array
+    k: Array
+
+    @property
+    def rank(self) -> int:
+        return int(self.a.shape[0])
+
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        return self.a, self.b, self.w, self.k
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """What the loss needs of A, B and K, W apart.  Terms are ordered (head 1: 1, 2), (head 2: 1, 2), ...
+
+    compress U (d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), target all E[W* Sigma R_t^T S] (2H, d, 2d),
+    e_rr all E[S R_s Sigma R_t^T S] (2H, 2H, 2d, 2d).
+    """
+
+    compress: Array
+    left: Array
+    right: Array
+    e_rr: Array
+    target: Array
+
+
+class PopulationLoss:
+    """L(A, B, W^h, K^h) of SkipV1Former Eqns. (5) and (6), exactly, for a task and a tuple of heads."""
+
+    def __init__(self, moments: PromptMoments, heads: Sequence[Head]) -> None:
+        if not heads:
+            raise ValueError("the second layer needs at least one head")
+        self.moments = moments
+        self.heads = tuple(heads)
+        self.readouts, self._share_w = shares(self.heads, "readout")
+        self.keys, self._share_k = shares(self.heads, "key")
+        d, self._dtype = moments.d, moments.w0.dtype
+        eye, zero = np.eye(d, dtype=self._dtype), np.zeros((d, d), dtype=self._dtype)
+        self._i_x = np.concatenate([eye, zero], axis=1)
+        self._i_y = np.concatenate([zero, eye], axis=1)
+        self._copied = np.array([h.copied for h in self.heads], dtype=self._dtype)
+        self._raw = np.array([h.raw for h in self.heads], dtype=self._dtype)
+        self._key_copied = np.array([h.key_copied for h in self.heads], dtype=self._dtype)
+        self._key_raw = np.array([h.key_raw for h in self.heads], dtype=self._dtype)
+
+    def _number(self, x: Any) -> Any:
+        """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
+        return x if self._dtype.hasobject else float(x)
+
+    @property
+    def constant(self) -> float:
+        """The loss of predicting zero, E ||W* x||^2 + d sigma^2; at identity covariances d^2 + ||W0||^2 + d sigma^2."""
+        return self._number(self.moments.prior_power + self.moments.d * self.moments.sigma**2)
+
+    def value(self, weights: Weights) -> float:
+        """The loss, in squared units of y summed over its d entries."""
+        quadratic, c = self._quadratic(self._terms(weights))
+        w = _side_by_side(weights.w)
+        return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.constant)
+
+    def best_readout(self, weights: Weights) -> Weights:
+        """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
+        return self._solve(weights, self._terms(weights))
+
+    def value_and_gradient(self, weights: Weights) -> tuple[float, Weights]:
+        """The loss and its gradient, in the layout of `Weights`."""
+        return self._differentiate(weights, self._terms(weights))
+
+    def value_and_gradient_at_best_readout(self, weights: Weights) -> tuple[float, Weights]:
+        """`value_and_gradient(best_readout(weights))`, for little more than the price of one of the two."""
+        terms = self._terms(weights)  # they do not depend on W
+        return self._differentiate(self._solve(weights, terms), terms)
+
+    def _solve(self, weights: Weights, terms: _Terms) -> Weights:
+        quadratic, c = self._quadratic(terms)
+        w = c @ np.linalg.pinv((quadratic + quadratic.T) / 2, rcond=1e-13, hermitian=True)
+        return Weights(weights.a, weights.b, _stacked(w, self.readouts), weights.k)
+
+    def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:
+        d, heads = self.moments.d, len(self.heads)
+        compress, left, right, e_rr, target = terms.compress, terms.left, terms.right, terms.e_rr, terms.target
+        w = np.repeat(weights.w[self._share_w], 2, axis=0)  # one readout per term
+        wc = w @ left  # (2H, d, 2d)
+        # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s Sigma R_t^T S] - 2 E[W* Sigma R_t^T S]
+        by_wc = 2 * (np.einsum("sij,stjk->tik", wc, e_rr) - target)
+        by_w = _gathered(np.einsum("tij,tkj->tik", by_wc, left).reshape(heads, 2, d, d).sum(1), self._share_w)
+        by_left = np.swapaxes(w, -1, -2) @ by_wc
+        # d loss / d R_t = (2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]) Sigma
+        wc_t = np.swapaxes(wc, -1, -2)
+        e_ll = self.moments.sandwich(wc_t[:, None] @ wc[None])
+        by_right = 2 * (np.einsum("tsij,sjk->tik", e_ll, right) - self.moments.target_right(wc_t))
+        by_right = by_right @ self.moments.covariance
+
+        value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.constant)
+        ka = (weights.k @ weights.a)[self._share_k]
+        by_ka = np.einsum("h,hij->hij", self._key_copied + self._key_raw, by_right[0::2, :d])
+        by_ka = _gathered(by_ka + self._of_keys(compress) @ by_right[1::2], self._share_k)
+        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2])
+        by_compress = by_compress + np.einsum("h,hij,hkj->ik", self._key_copied, ka, by_right[1::2])
+        by_k = by_ka @ weights.a.T
+        by_a = by_compress[: weights.rank, :d] + np.einsum("hji,hjk->ik", weights.k, by_ka)
+        return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
+
+    def _terms(self, weights: Weights) -> _Terms:
+        d, rank = self.moments.d, weights.rank
+        shapes = ((rank, d), (d - rank, d), (self.readouts, d, d), (self.keys, d, rank))
+        if tuple(x.shape for x in weights.arrays()) != shapes:
+            raise ValueError(f"for rank {rank} the weights must have shapes {shapes}")
+        compress = np.zeros((d, 2 * d), dtype=self._dtype)
+        compress[:rank, :d] = weights.a
+        compress[rank:, d:] = weights.b
+        ka = (weights.k @ weights.a)[self._share_k]
+        both = (self._key_copied + self._key_raw)[:, None, None]
+        copied, raw = self._copied[:, None, None], self._raw[:, None, None]
+        left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
+        right = np.stack([both * (self._i_x.T @ ka), np.swapaxes(self._of_keys(compress), -1, -2) @ ka], axis=1)
+        left, right = left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
+        weighted = self.moments.covariance @ np.swapaxes(right, -1, -2)
+        e_rr = self.moments.sandwich(right[:, None] @ weighted[None])
+        return _Terms(compress, left, right, e_rr, self.moments.target_left(weighted))
+
+    def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
+        """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
+        d, heads, left = self.moments.d, len(self.heads), terms.left
+        left_t = np.swapaxes(left, -1, -2)
+        blocks = (left[:, None] @ terms.e_rr @ left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
+        blocks = _gathered(_gathered(blocks, self._share_w).swapaxes(0, 1), self._share_w).swapaxes(0, 1)
+        quadratic = blocks.transpose(0, 2, 1, 3).reshape(self.readouts * d, -1)
+        c = (terms.target @ left_t).reshape(heads, 2, d, d).sum(1)
+        return quadratic, _side_by_side(_gathered(c, self._share_w))
+
+    def _of_keys(self, compress: Array) -> Array:
+        """key_copied U + key_raw I_y for every head: (H, d, 2d)."""
+        return self._key_copied[:, None, None] * compress + self._key_raw[:, None, None] * self._i_y
+
+
+def _gathered(of_heads: Array, places: list[int]) -> Array:
+    """Sums over the heads that share a matrix: (H, ...) -> (matrices, ...)."""
+    if len(set(places)) == len(places):
+        return of_heads
+    sums = np.zeros((max(places) + 1, *of_heads.shape[1:]), dtype=of_heads.dtype)
+    np.add.at(sums, places, of_heads)
+    return sums
+
+
+def _side_by_side(w: Array) -> Array:
+    """(H, d, d) -> (d, H d)."""
+    heads, d, _ = w.shape
+    return w.transpose(1, 0, 2).reshape(d, heads * d)
+
+
+def _stacked(w: Array, heads: int) -> Array:
+    """(d, H d) -> (H, d, d)."""
+    d = w.shape[0]
+    return w.reshape(d, heads, d).transpose(1, 0, 2)
