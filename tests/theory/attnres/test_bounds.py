@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.attnres.bounds import bounds as attnres
+from theory.attnres import bounds as attnres
 from theory.errors import BadInput, InvalidSize
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import Chain, DepthAttention, DepthAverage, Residual

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theory.attnres.variants import attnres
 from theory.plans.combine import Clash, combine
 from theory.plans.plan import (
     NOTHING,
@@ -27,7 +28,9 @@ from theory.plans.plan import (
     total,
     v,
 )
-from theory.plans.variants import VARIANTS, attnres, cross_layer, neutreno, resformer, skipv0, skipv1, svformer, vanilla
+from theory.plans.variants import VARIANTS, vanilla
+from theory.resformer.variants import cross_layer, neutreno, resformer, svformer
+from theory.skipv1.variants import skipv0, skipv1
 
 shapes = st.builds(Shape, layers=st.integers(2, 6), heads=st.integers(2, 6))
 

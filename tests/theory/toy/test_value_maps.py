@@ -11,10 +11,12 @@ from theory.errors import InvalidSize
 from theory.plans.heads import MHA, SKIPV1, Head, NotCovered, toy_heads
 from theory.plans.mix import Learned, k, v
 from theory.plans.plan import Shape, plan
-from theory.plans.variants import VARIANTS, neutreno, skipv1, svformer, vanilla
+from theory.plans.variants import VARIANTS, vanilla
 from theory.prompts.moments import PromptMoments
 from theory.prompts.setting import signal_share, zero_loss
+from theory.resformer.variants import neutreno, svformer
 from theory.skipv1.gap import loss_gap
+from theory.skipv1.variants import skipv1
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 from theory.toy.value_maps import explained_bounds, explained_share, optimum
