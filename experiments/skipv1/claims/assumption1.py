@@ -8,22 +8,22 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from experiments.claims.exact import rational
-from experiments.claims.tokens import Prompt, draw, draw_weights, whole
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import W0_ZERO
-from experiments.skipv1.paper import OURS, PAPER
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.population import Weights
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import rational
+from theory.toy.population import Weights
+from theory.toy.tokens import Prompt, draw, draw_weights, whole
 
 
 def free_query_rank(version: tuple[bool, Callable[[int, int], int]]) -> bool:
     """The rank of the map from S_yx to P with any d x d matrices M^h, in ordinary heads (False) or skip heads (True).
 
-    Of the proof in `theory.skipv1` only (4) mentions M^h: an ordinary head still sees S_yx through B S_yx A^T alone, a
-    skip head through S_yx A^T, whatever M^h is.  Both lower bounds stand, and the weights of (5) and (6) are among the
-    new ones.
+    Of the proof in `theory.skipv1.gap` only (4) mentions M^h: an ordinary head still sees S_yx through B S_yx A^T
+    alone, a skip head through S_yx A^T, whatever M^h is.  Both lower bounds stand, and the weights of (5) and (6) are
+    among the new ones.
     """
     raw, rank_of = version
     rng = np.random.default_rng(31)
@@ -53,14 +53,14 @@ def _map_rank(u_x: Array, u_y: Array, raw: bool, rng: np.random.Generator) -> in
 
 ASSUMPTION1_QUERY = Claim(
     "skipv1.assumption1-query",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Assumption 1, last token, against the remark that only the y_i copy",
     statement="Copying changes the y_i alone, and turns x_{n+1} into (A x_{n+1} ; 0).",
     assumes="W0 = 0 for what is said of the losses",
     verdict="corrected",
     correction="These two exclude each other: x_{n+1} stands where x_1, ..., x_n stand, which stay.  If it stays "
     "too, M^h is any matrix and N_3 can have rank 2 at d = 2, a = 1, so that the proof's rank argument fails; but "
-    "the map from S_yx to P keeps its rank, a (d - a) or a d, so that neither bound of theory.skipv1 changes.",
+    "the map from S_yx to P keeps its rank, a (d - a) or a d, so that neither bound of theory.skipv1.gap changes.",
     proof=free_query_rank,
     uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"),
 )
@@ -112,8 +112,8 @@ def largest_share(n: int, v: float, root: float, cross: float) -> float:
     root is sqrt(E X^2 E Y^2) and cross is E XY, with X = S_xx and Y = S_yy; v is the variance of S_yx.
 
     Any d.  With u = A' x + B' y, both d x d, the odd part of sum_t u_t u_t^T is A' S_xy B'^T + its transpose: a
-    symmetric matrix, d (d + 1) / 2 numbers.  So T has at most that rank, and (3) of `theory.skipv1` gives MHA at most
-    rho d (d + 1) / 2.
+    symmetric matrix, d (d + 1) / 2 numbers.  So T has at most that rank, and (3) of `theory.skipv1.gap` gives MHA at
+    most rho d (d + 1) / 2.
 
     d = 1.  All heads together read mu G, G = (1 + alpha^2) X + beta^2 Y + 2 alpha beta S_yx.  The best mu explains
         E[G W*]^2 / E[G^2] = n^2 / (v + E(p X + q Y)^2 / 4),    p = (1 + alpha^2) / (alpha beta), q = beta / alpha,
@@ -126,7 +126,7 @@ def largest_share(n: int, v: float, root: float, cross: float) -> float:
 
 ASSUMPTION1_BLOCKS = Claim(
     "skipv1.assumption1-blocks",
-    OURS,
+    PAPER.ours,
     place="bears on Assumption 1, appendix A.1: of d numbers, a are spent on x_t and d - a on y_t",
     statement="If the copy may be any linear u = A' x + B' y, both d x d, MHA explains at most rho d (d + 1) / 2, "
     "so that the gap to SkipV1Former's optimum is still at least rho d (d - 1) / 2.  That is more than blocks "

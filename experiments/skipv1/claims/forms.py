@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from theory.moments import Array
-from theory.population import Weights
+from theory.prompts.moments import Array
+from theory.toy.population import Weights
 
 W0_ZERO = "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; Assumption 1"
 SIZES = ((1, 2, 1), (1, 3, 2), (2, 3, 4), (2, 4, 1))  # rank, d, n

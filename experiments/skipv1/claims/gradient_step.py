@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import RATIONAL_TASKS, exact_loss
-from experiments.claims.tokens import Prompt, draw, output, whole
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import W0_ZERO
-from experiments.skipv1.paper import PAPER
-from theory import regression, skipv1
-from theory.moments import Array
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import SKIPV1
+from theory.plans.heads import SKIPV1
+from theory.prompts import regression, setting
+from theory.prompts.moments import Array
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import RATIONAL_TASKS, exact_loss
+from theory.toy.tokens import Prompt, draw, output, whole
 
 STEP = Fraction(1, 7)
 
@@ -47,7 +47,7 @@ def gradient(w: Array, x: Array, y: Array) -> Array:
 
 EQN1_SIGN = Claim(
     "skipv1.eqn1-sign",
-    PAPER,
+    PAPER.name,
     place="section 4, Eqn. (1)",
     statement="One step of gradient descent on W takes y_j to y_j - eta grad L(W) x_j, and a linear attention "
     "layer approximates that.",
@@ -117,7 +117,7 @@ def query_reads_prediction(sign: int) -> bool:
 
 UNCOMPRESSED_STEP = Claim(
     "skipv1.uncompressed-step",
-    PAPER,
+    PAPER.name,
     place="section 4, after Theorem 1; appendix A.1, after Assumption 1",
     statement="SkipV1Former realises one step of gradient descent on the uncompressed pairs.",
     assumes=W0_ZERO,
@@ -140,7 +140,7 @@ def best_loss_is_one_step(factor: int) -> bool:
     """SkipV1Former's optimum is the loss of one step of factor lambda on the uncompressed pairs."""
     return all(
         exact_loss(SKIPV1, d, n, sigma).value(skipv1_optimal(d, n, sigma, d))
-        == regression.after_steps(d, n, sigma, 1, factor * skipv1.signal_share(d, n, sigma) / n)
+        == regression.after_steps(d, n, sigma, 1, factor * setting.signal_share(d, n, sigma) / n)
         for d, n, sigma in RATIONAL_TASKS
     )
 
@@ -155,7 +155,7 @@ def best_prediction_is_one_step(scale: Callable[[int], int]) -> bool:
     """From tokens: it predicts (0 - eta grad L(0)) x_{n+1} with eta = scale(n) lambda, on whole-number prompts."""
     rng = np.random.default_rng(33)
     for d, n, sigma in RATIONAL_TASKS:
-        p, step = draw(rng, d, n), skipv1.signal_share(d, n, sigma) / n
+        p, step = draw(rng, d, n), setting.signal_share(d, n, sigma) / n
         predicted = output(p, skipv1_optimal(d, n, sigma, d), SKIPV1)
         if (predicted != -scale(n) * step * gradient(np.zeros((d, d), dtype=object), p.x, p.y) @ p.query).any():
             return False

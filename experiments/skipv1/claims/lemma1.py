@@ -9,15 +9,15 @@ from itertools import product
 import numpy as np
 import sympy
 
-from experiments.claims.exact import prompt_map
-from experiments.claims.tokens import draw_weights, whole
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import over_spectrum
-from experiments.skipv1.paper import PAPER
-from theory import regression
-from theory.moments import PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import regression
+from theory.prompts.moments import PromptMoments
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import prompt_map
+from theory.toy.population import PopulationLoss, Weights
+from theory.toy.tokens import draw_weights, whole
 
 
 def decomposition_holds(centre: int) -> bool:
@@ -39,7 +39,7 @@ def decomposition_holds(centre: int) -> bool:
 
 EQN7 = Claim(
     "skipv1.eqn7",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of Lemma 1: first-order condition, Eqn. (7) and the decomposition after it",
     statement="E[2 (U x - y) x^T (U - W_D)^T | D, x] = 0 for every U, which makes the cross term vanish.",
     assumes="x = x_{n+1}, y = y_{n+1}",
@@ -97,7 +97,7 @@ def last_step_holds(minimiser: str) -> bool:
 
 LEMMA1_MINIMISER = Claim(
     "skipv1.lemma1-minimiser",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of Lemma 1: W_D is any minimiser of g; and the last display, with x_{n+1} gone",
     statement="Any minimiser W_D of g(U) = E[|U x_{n+1} - y_{n+1}|^2 | D, x_{n+1}] makes the loss C + E||W_D - P||^2.",
     assumes="none",
@@ -138,7 +138,7 @@ LEMMA1_MINIMISER.check(
 
 LEMMA1_CONSTANT = Claim(
     "skipv1.lemma1-constant",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 1: C > 0, the exemplars, G_{i,D}",
     statement="There is C > 0, independent of A, B, W and M, with L_k = C + E||sum_h W^h G_{i,D} M^h - W_D||^2.",
     assumes="W0 = 0",

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from experiments.claims.exact import exact_loss, prompt_map
-from experiments.claims.tokens import draw, draw_weights
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import SIZES, blocks
 from experiments.skipv1.claims.lemma1 import constant_vanishes_from
 from experiments.skipv1.claims.lemma3 import row_moment_given_x
-from experiments.skipv1.paper import PAPER
-from theory import regression
-from theory.population import Weights
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import regression
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import exact_loss, prompt_map
+from theory.toy.population import Weights
+from theory.toy.tokens import draw, draw_weights
 
 LEMMA2_BLOCKS = Claim(
     "skipv1.lemma2-blocks",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, before Lemma 2: W^h = (W_1^h, W_2^h), M^h = (M_1^h, M_2^h); Lemma 2's H_1; Eqns. (8), (9)",
     statement="With M_1^h: d x a and M_2^h: d x (d - a), MHA's P is N_1(X) + N_2(Y) + N_3(X, Y) and H_1 = N_3.",
     assumes="none",
@@ -91,7 +91,7 @@ def eqn10_labels(with_raw: bool) -> bool:
 
 LEMMA2_CONSTANTS = Claim(
     "skipv1.lemma2-constants",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 2: constants C_1, C_2 > 0",
     statement="L_1 = C + C_1 + E||H_1 - W_D||^2 with a constant C_1 > 0, and L_2 likewise with C_2 > 0.",
     assumes="W0 = 0",
@@ -139,7 +139,7 @@ def c1_scales_with_power(power: int) -> bool:
 
 LEMMA2_RIDGE_FORMULA = Claim(
     "skipv1.lemma2-ridge-formula",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of Lemma 2: W_D = Y X^T (X X^T + sigma I)^-1 almost everywhere",
     statement="The formula holds almost everywhere.",
     assumes="sigma >= 0",

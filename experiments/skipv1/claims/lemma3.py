@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.claims.tokens import whole
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.orbit import Orbit, inverse
-from experiments.skipv1.paper import PAPER
-from theory.isserlis import PromptEngine
+from theory.prompts.isserlis import PromptEngine
+from theory.skipv1.paper import PAPER
+from theory.toy.tokens import whole
 
 
 def row_moment_given_x(power: int) -> bool:
@@ -35,7 +35,7 @@ def row_moment_given_x(power: int) -> bool:
 
 LEMMA3_SECOND_MOMENT = Claim(
     "skipv1.lemma3-second-moment",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 3: t_2, lambda_i, the third display; and lambda_i's numerator in the theorem's proof",
     statement="E[X y_i (W_D)_i] = t_2 I_{d^2} for some t_2, and lambda_i makes the third display zero.",
     assumes="W0 = 0",

@@ -8,20 +8,21 @@ from itertools import product
 
 import numpy as np
 
-from experiments.claims.exact import prompt_map
-from experiments.claims.tokens import draw, draw_weights, whole
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import SIZES, blocks, over_spectrum
 from experiments.skipv1.claims.orbit import Orbit
-from experiments.skipv1.paper import PAPER
-from theory import regression, skipv1
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import regression, setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import prompt_map
+from theory.toy.tokens import draw, draw_weights, whole
 
 CLASS_H = Claim(
     "skipv1.class-h",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, h(W~, M~) before Eqn. (11), and its use in the proof of the theorem",
     statement="N_3 and N_3' are special cases of h(W~, M~), so min E||W_D - N_3'||^2 >= min L~.",
     assumes="none",
@@ -88,7 +89,7 @@ def cross_moments_are_proportional(w0: int) -> bool:
 
 LEMMA4_GRADIENTS = Claim(
     "skipv1.lemma4-gradients",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of Lemma 4: Eqns. (12), (13), (14), the displays between them, the gradient in M~",
     statement="L~ and L~' have the same gradient in W~ and M~.",
     assumes="W0 = 0",
@@ -161,7 +162,7 @@ def lemma4_splits(factor: int) -> bool:
 
 LEMMA4_CONSTANT = Claim(
     "skipv1.lemma4-constant",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 4: C_3 > 0, and min L_2 = C + C_3 in the proof of the theorem",
     statement="L~ = C_3 + E||Lambda S_yx - h||^2 with C_3 = E||W_D||^2 - E||Lambda S_yx||^2 > 0, and min L_2 = C "
     "+ C_3.",
@@ -198,7 +199,7 @@ def c3_noiseless(minimum: int) -> bool:
     for d in range(1, 6):
         for n in range(1, 8):
             sigma = Fraction(0)
-            c_3 = d * min(d, n) - minimum * skipv1.signal_share(d, n, sigma) * d**2
+            c_3 = d * min(d, n) - minimum * setting.signal_share(d, n, sigma) * d**2
             if c_3 <= 0 or regression.minimum_norm(d, n, sigma) + c_3 != skipv1.loss_gap(d, n, sigma, d).skipv1:
                 return False
     return True

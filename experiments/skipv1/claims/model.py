@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 
-from experiments.claims.exact import odd_map
-from experiments.claims.tokens import Prompt, context, draw, draw_weights, full_key, output, whole
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import PAPER
-from theory.moments import Array
-from theory.population import Weights
-from theory.toy import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import odd_map
+from theory.toy.population import Weights
+from theory.toy.tokens import Prompt, context, draw, draw_weights, full_key, output, whole
 
 SIZES = ((0, 1, 1), (1, 1, 2), (1, 2, 1), (2, 3, 1), (1, 3, 4), (3, 3, 2))  # rank, d, n; one has d = 2n + 1
 
@@ -56,7 +56,7 @@ def shared_value_rank(rank_of: Callable[[int, int], int]) -> bool:
 
 EQN2 = Claim(
     "skipv1.eqn2",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Eqn. (2) and the remark on W_O below it",
     statement="With P = diag(I, 0) the query attends to the context alone; W_O may be taken into W_V.",
     assumes="none",
@@ -115,7 +115,7 @@ EQN2.check(
 
 EQN3_MISPRINTS = Claim(
     "skipv1.eqn3-misprints",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Eqn. (3)",
     statement="Scores are TF_1(E) W_K^T W_Q TF_1(E), with W_Q^{2,2} in both heads.",
     assumes="none",
@@ -166,7 +166,7 @@ def shared_projections_suffice(which: str) -> bool:
 
 EQNS_5_6 = Claim(
     "skipv1.eqns-5-6",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Eqns. (5) and (6), with W^h, M^h, G_{1,D}, G_{2,D}^1 and G_{2,D}^2 before them",
     statement="Under Assumption 1 Eqns. (2) and (3) predict sum_h W^h G^h M^h x_{n+1}.",
     assumes="the sum in G covers both of its terms (there is no bracket)",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from theory.moments import Array
+from theory.prompts.moments import Array
 
 SIGMA2 = Fraction(1, 4)
 

@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import exact_loss, random_weights, rational
-from experiments.claims.tokens import Prompt, draw, draw_weights, output, whole
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import PAPER
-from theory import skipv1
-from theory.isserlis import PromptEngine
-from theory.moments import Array
-from theory.population import Weights
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import exact_loss, random_weights, rational
+from theory.toy.population import Weights
+from theory.toy.tokens import Prompt, draw, draw_weights, output, whole
 
 THEOREM1_FORMAL = Claim(
     "skipv1.theorem1-formal",
-    PAPER,
+    PAPER.name,
     place="section 4, Theorem 1, against appendix A.1, Theorem 2",
     statement="Theorem 2 is the formal statement of Theorem 1.",
     assumes="none",
@@ -70,14 +71,14 @@ def gap_at_one_dimension(share: int) -> bool:
         if any(mha.value(random_weights(rng, 2, a, 1)) < mha.constant for a in (0, 1) for _ in range(10)):
             return False
         best = skip.value(skipv1_optimal(1, n, sigma, 1))
-        if mha.constant - best != share * skipv1.signal_share(1, n, sigma):
+        if mha.constant - best != share * setting.signal_share(1, n, sigma):
             return False
     return True
 
 
 SETTING_NOISE = Claim(
     "skipv1.setting-noise",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, the task: epsilon_i is the additive Gaussian noise for each sequence",
     statement="There is one noise vector for each sequence.",
     assumes="none",
@@ -138,7 +139,7 @@ def step_from_own_label(step: Callable[[Any], Any]) -> bool:
 
 TRAINING_TOKENS = Claim(
     "skipv1.training-tokens",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, before Eqn. (2), against Eqn. (4)",
     statement="The model is trained using only the context (x_1, y_1, ..., y_n).",
     assumes="none",
