@@ -36,7 +36,7 @@ def write_report(out: Path) -> Path:
     page = environment.get_template("page.html.j2").render(
         runs=[{**s, "groups": by_group([judgement(c) for c in s["checks"]])} for s in summaries],
         verifications=verify_all(LEDGER.values()),
-        here=provenance(),
+        here=provenance("cpu", __name__),
     )
     write_atomically(path, page)
     return path

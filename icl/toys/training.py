@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from icl.prompts import RegressionTask
 from icl.toys.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
+from theory.plans.identity import text
 
 
 class BadCheckpoint(ValueError):
@@ -161,8 +162,8 @@ def train(
 
 def _recipe(toys: Stack, config: TrainConfig, rates: Tensor) -> str:
     """What a checkpoint belongs to: a digest of the toys, the configuration and the learning rates."""
-    text = repr((toys.specs, toys.dtype, toys.device.type, config, rates.tolist()))
-    return hashlib.sha256(text.encode()).hexdigest()
+    about = (toys.specs, toys.dtype, toys.device.type, config, rates.tolist())
+    return hashlib.sha256(text(about).encode()).hexdigest()
 
 
 def _save(path: Path, adam: StackedAdam, step: int, recipe: str) -> None:
