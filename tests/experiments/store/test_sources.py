@@ -1,5 +1,6 @@
 """What a digest of source covers: everything that is imported, and nothing else."""
 
+import importlib
 import sys
 
 import pytest
@@ -18,6 +19,7 @@ def package(tmp_path, monkeypatch):
 
     def write(name, text):
         (folder / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
         for remembered in (sources._path, sources._tree, sources._code, sources._imports):
             remembered.cache_clear()
 
