@@ -44,12 +44,13 @@ def closure(modules: Iterable[str]) -> list[str]:
 
 @cache
 def _path(module: str) -> Path | None:
-    """The module's file; None for what is no module, such as a function's dotted name."""
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:
-        return None
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+    """The module's file, found without importing it; None for what is no module, such as a function's dotted name."""
+    root, *parts = module.split(".")
+    spec = find_spec(root)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    places = [Path(folder, *parts) for folder in folders]
+    files = [file for place in places for file in (place / "__init__.py", place.with_name(f"{place.name}.py"))]
+    return next((file for file in files if file.is_file()), None)
 
 
 @cache
