@@ -42,8 +42,10 @@ def claims() -> dict[str, Claim]:
     for package in packages():
         for module in _modules(f"{package}.claims"):
             for claim in vars(_loaded(module)).values():
-                if isinstance(claim, Claim) and found.setdefault(claim.id, claim) is not claim:
-                    raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
+                if isinstance(claim, Claim):
+                    if found.setdefault(claim.id, claim) is not claim:
+                        raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
+                    claim.module = claim.module or module
     return found
 
 

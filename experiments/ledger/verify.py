@@ -13,12 +13,15 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
-from experiments.store.folders import Json, UserError, write_atomically
+from experiments.store.folders import Json, RunFolder, UserError, write_atomically
 from experiments.store.provenance import versions
 from experiments.store.sources import source_digest
+from experiments.store.work import results
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,75 @@ def verified(claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: 
     ]
 
 
-def judged(claim: Claim) -> Verification:
-    """Run its checks here and now, without its premises.  A check that raises counts as not holding."""
+def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
+    memory = _Memory.read()
+    digests = {claim.id: _digest(claim) for claim in claims}
+    known = {} if afresh else {c.id: v for c in claims if (v := memory.recalled(c, digests[c.id]))}
+    missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in known}
+    longest_first = dict(sorted(missing.items(), key=lambda item: -memory.seconds(item[0])))
+    with TemporaryDirectory() as folder:
+        lines = results("claim", longest_first, judged, RunFolder(Path(folder)), label="verifying")
+    by_id = {claim.id: claim for claim in claims}
+    new = {i: _verification(by_id[i], line) for i, line in lines.items()}
+    memory.keep({i: (digests[i], line) for i, line in lines.items() if new[i].holds}, forget=set(new))
+    return known | new
+
+
+def judged(entry: tuple[str, str], *_: object) -> Json:
+    """Run the checks of one entry, (module, id), without its premises.  A check that raises does not hold."""
+    module, name = entry
+    (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}
     started = time.monotonic()
-    return Verification(claim, outcomes(claim), round(time.monotonic() - started, 3))
+    return {"outcomes": [asdict(o) for o in outcomes(claim)], "seconds": round(time.monotonic() - started, 3)}
+
+
+def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Verification:
+    return Verification(claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], (), remembered)
+
+
+def _digest(claim: Claim) -> str:
+    modules = sorted({claim.module, *(evidence.holds.__module__ for evidence in claim.evidence)})
+    return hashlib.sha256(f"{source_digest(*modules)} {versions()}".encode()).hexdigest()[:12]
+
+
+@dataclass
+class _Memory:
+    """What stood, by id: a digest of the source that its evidence imports, and the outcomes.
+
+    A file that cannot be read or written is as good as none.
+    """
+
+    path: Path
+    entries: dict[str, Json]
+
+    @classmethod
+    def read(cls) -> _Memory:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        path = Path(cache) / "crosslayer" / "ledger.json"
+        try:
+            entries = json.loads(path.read_text())
+            return cls(path, {i: e for i, e in entries.items() if {"digest", "outcomes", "seconds"} <= e.keys()})
+        except (OSError, ValueError, AttributeError):
+            return cls(path, {})
+
+    def recalled(self, claim: Claim, digest: str) -> Verification | None:
+        entry = self.entries.get(claim.id)
+        if entry is None or entry["digest"] != digest:
+            return None
+        with suppress(TypeError):
+            return _verification(claim, entry, remembered=True)
+        return None
+
+    def seconds(self, name: str) -> float:
+        """How long it took when it was last run; what never was comes first."""
+        return float(self.entries.get(name, {}).get("seconds", float("inf")))
+
+    def keep(self, new: Mapping[str, tuple[str, Json]], forget: Iterable[str]) -> None:
+        """Remember `new`, and nothing of the other entries that were run."""
+        if not new and not set(forget) & self.entries.keys():
+            return
+        self.entries = {i: e for i, e in self.entries.items() if i not in set(forget)}
+        self.entries |= {i: {"digest": digest, **line} for i, (digest, line) in new.items()}
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, json.dumps(self.entries) + "\n")
