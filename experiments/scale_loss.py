@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from experiments.arms import Arm
-from experiments.paper_losses import report
+from experiments.paper_losses import note_of, report
 from experiments.protocol import Experiment, Json, Judgement, Profile
 from experiments.scale import BASELINE, TWIN, Tuning, expected, of_runs, rounds, tuned
 from experiments.statistics import Interval, against_baseline
@@ -41,7 +41,7 @@ class Said:
 def _said(variant: str, place: str, size: str) -> Said:
     """From the one comparison with vanilla in `paper_losses` whose place and size begin so."""
     r = report(variant, place, size)
-    where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size)))
+    where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
     return Said(r.sign if r.differs else None, r.nats, where)
 
 
@@ -54,7 +54,7 @@ PAPERS = {
     "attnres-block": _said("attnres-block", "paper, ablation", "436M"),
     "denseformer": _said("denseformer", "paper, ablation", "436M"),
     "cla-v": _said("cla-v", "section 3.5", ""),
-    "yoco-v": Said(None, None, "SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former"),
+    "yoco-v": Said(None, None, f"SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former; but {note_of('yoco-v')}"),
 }
 
 

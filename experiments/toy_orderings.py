@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from experiments.paper_losses import ACCURACIES, reported
+from experiments.paper_losses import ACCURACIES, note_of, reported
 from experiments.protocol import Experiment, Json, Judgement, Profile
 from experiments.toy_checks import ALTERED
 from experiments.toy_runs import Point, Size, minimise_all
@@ -138,6 +138,7 @@ class ToyOrderings:
             "mixtures": minimise_all([p for p, _ in _mixed_points(config)], config.starts * seeds, run, mixed),
             "papers": [asdict(r) for r in reported()],
             "accuracies": {name: list(values) for name, values in ACCURACIES.items()},
+            "notes": {name: note_of(name) for name in ACCURACIES},
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
