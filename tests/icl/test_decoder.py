@@ -309,6 +309,18 @@ def test_compiles_whole_and_once(name):
         twin.zero_grad()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name", ["vanilla", "skipv1+attnres-block:size=2", "cross-layer", "dva", "neutreno"])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_a_traced_decoder_is_the_decoder(kv_heads, name):
+    """Also on another batch and length than it was traced with."""
+    config = replace(LLAMA, n_kv_heads=kv_heads)
+    model, tokens = Decoder(config, resolve(name, config.shape), std=0.3).eval(), some_input(config)
+    traced = torch.jit.trace(model, tokens)
+    for given in (tokens, tokens[:1, :3]):
+        torch.testing.assert_close(traced(given), model(given))
+
+
 def test_dropout_acts_in_training_only():
     config = replace(GPT2, dropout=0.5)
     model, tokens = Decoder(config, resolve("skipv1", config.shape)), some_input(config)
