@@ -125,7 +125,10 @@ CLAIMS = (
         "gains of SkipV1Former and ResFormer over vanilla, which it was made to explain, it agrees on 10 of 14, which "
         "is no more than chance may give (p = 0.21).",
         assumes="the toy at two layers and at the width of the papers' models; differences from a hundredth of the "
-        "signal on count; of the papers: what they print, and the sign of what their texts say of plots",
+        "signal on count; of the papers: what they print, and the sign of what their texts say of plots; that it is of "
+        "the variants that their texts describe.  SkipV1Former's code has another CLA and another YOCO "
+        "(experiments.paper_losses, CODE): at two layers that CLA is the text's, and that YOCO is vanilla, which would "
+        "turn one of the toy's ties, SkipV1Former and YOCO-V, into the paper's order",
         verdict="verified",
         correction="",
         evidence=(
