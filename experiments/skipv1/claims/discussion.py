@@ -185,16 +185,3 @@ def residual_is_worth_nothing(w0: int) -> bool:
         least_one_layer_loss(w0, n, sigma, False) == least_one_layer_loss(w0, n, sigma, True)
         for n, sigma in ((1, Fraction(0)), (1, Fraction(1, 2)), (4, Fraction(0)), (3, Fraction(2)))
     )
-
-
-def second_step_correlates(shift: int) -> bool:
-    """d = 1: E[S_yx S_xx S_yx] = (n + shift + sigma^2) E[S_yx S_xx W_D], by pairing; W_D = E[W* | D].
-
-    Lemma 4 for what a second step reads, S_yx S_xx, would need 1/lambda = n + 2 + sigma^2 here.
-    """
-    engine = PromptEngine(1)
-    at = [(engine.w0[0][0], 0)]
-    yx, xx = ("yx", 0, 0), ("xx", 0, 0)
-    hit = engine.expect(yx, xx, ("w", 0, 0)).evaluate(at)
-    n, sigma = hit.ring.gens[:2]
-    return bool(hit * (n + shift + sigma**2) == engine.expect(yx, xx, yx).evaluate(at))

@@ -85,7 +85,7 @@ LEMMA2_H2 = Claim(
     correction="That is the skip head's part alone, summed over both heads.  The ordinary head adds what it adds "
     "in MHA: N_3' = W_1^1 A X Y^T B^T M_2^1 + W_2^1 B Y X^T A^T M_1^1 + W^2 Y X^T A^T M_1^2, as the proof has it.",
     proof=odd_formula,
-    uses=("skipv1.eqns-5-6",),
+    uses=("skipv1.eqns-5-6", "skipv1.lemma2-blocks"),
 )
 
 

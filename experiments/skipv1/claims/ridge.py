@@ -23,7 +23,7 @@ LEMMA1_RIDGE = Claim(
     correction="True at W0 = 0 with strength sigma^2 (the posterior mean).  Lemma 2's proof writes sigma I for "
     "sigma^2 I, and at W0 != 0 the posterior mean is W0 + (S_yx - W0 S_xx)(S_xx + sigma^2 I)^-1.",
     proof=regression,
-    uses=("skipv1.eqn7",),
+    uses=("skipv1.setting-noise", "skipv1.eqn7", "skipv1.lemma1-minimiser"),
 )
 
 

@@ -163,7 +163,7 @@ def heads_fail_from(first: Callable[[int], int]) -> bool:
     wrong="the floor of four ordinary heads, which MHA cannot beat",
 )
 def eight_shifts_lose(skips: int) -> bool:
-    """Four heads at d = 20, W0 = I: the exact loss by eight shifts, against the floor of four with `skips` skip heads."""
+    """Four heads at d = 20, W0 = I: the exact loss by eight shifts, against the floor with `skips` skip heads."""
     d, heads = 20, 4
     n = ceil((d * d - 1) / (2 * heads)) + 1
     family = cyclic(d, 2 * heads)
