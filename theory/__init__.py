@@ -31,6 +31,7 @@ __all__ = [
     "raw_keys",
     "raw_keys_weights",
     "regression",
+    "resformer_weights",
     "sizes",
     "skipv1",
     "skipv1_general",
