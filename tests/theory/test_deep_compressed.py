@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.claims.deep_loss_checks import agree, sampled_on_compressed_tokens
+from experiments.skipv1.claims.deep_compressed import sampled_on_compressed_tokens
+from experiments.skipv1.claims.deep_losses import agree
 from theory import skipv1
 from theory.deep_compressed import any_depth_floor, compressed_losses
 from theory.sizes import InvalidSize

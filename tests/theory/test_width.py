@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.claims.scale_checks import width_construction
+from experiments.skipv1.claims.width import width_construction
 from theory.names import resolve
 from theory.plan import Shape
 from theory.sizes import InvalidSize
