@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import rational
-from experiments.claims.plans_checks import one_resformer_head_attains
-from experiments.claims.tokens import draw, draw_weights, full_key, output
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
-from experiments.skipv1.paper import PAPER
-from theory.isserlis import PromptEngine
-from theory.toy import MHA, SKIPV1
+from experiments.toys.one_head import one_resformer_head_attains
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts.isserlis import PromptEngine
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import rational
+from theory.toy.tokens import draw, draw_weights, full_key, output
 
 SIZES = ((1, 2, 2), (1, 3, 4), (2, 3, 3))  # rank, d, n
 
@@ -42,7 +42,7 @@ def order_is_ignored(permuted: str) -> bool:
 
 A2_ORDER = Claim(
     "skipv1.a2-order",
-    PAPER,
+    PAPER.name,
     place="appendix A.2, first paragraph; the remark on causal masks after Assumption 1",
     statement="The analysis centres on auto-regressive tasks: their order is what the skip connection serves.",
     assumes="none; that SkipV1Former gains nothing on other tasks (appendix C.6) is not judged",
@@ -99,7 +99,7 @@ def scores_scale_out(power: int) -> bool:
 
 A2_CONCENTRATION = Claim(
     "skipv1.a2-concentration",
-    PAPER,
+    PAPER.name,
     place="appendix A.2, second paragraph, on ResFormer's explanation by attention concentration",
     statement="ResFormer gains by spreading attention; whether that is connected with this analysis is not clear.",
     assumes=W0_ZERO,
@@ -128,9 +128,9 @@ def least_one_layer_loss(w0: int, n: int, sigma: Fraction, residual: bool) -> Fr
     """d = 1, one layer, heads enough: the least E (P - W*)^2 + sigma^2, P a combination of S_xx, S_yx, S_yy (and 1).
 
     A residual connection adds to P a matrix R that does not depend on the prompt: the readout of the query's own token.
-    At W0 = 0 the sign flip of (W*, noise) makes R part of P's even part, which only hurts (`theory.skipv1`, (1)), so
-    that R = 0 is best.  Around W0 it is not: at d = n = 1, sigma = 0, P = x^2 f(W*) with f a quadratic that the weights
-    choose, and P = R + x^2 f with a residual.  As E x^4 = 3 and E x^2 = 1, the best f is (W* - R)/3 and leaves
+    At W0 = 0 the sign flip of (W*, noise) makes R part of P's even part, which only hurts (`theory.skipv1.gap`, (1)),
+    so that R = 0 is best.  Around W0 it is not: at d = n = 1, sigma = 0, P = x^2 f(W*) with f a quadratic that the
+    weights choose, and P = R + x^2 f with a residual.  As E x^4 = 3 and E x^2 = 1, the best f is (W* - R)/3 and leaves
     2/3 E (W* - R)^2: 2/3 (1 + W0^2) without, 2/3 with R = W0.
     """
     engine = PromptEngine(1)
@@ -149,7 +149,7 @@ def least_one_layer_loss(w0: int, n: int, sigma: Fraction, residual: bool) -> Fr
 
 A2_RESIDUAL = Claim(
     "skipv1.a2-residual",
-    PAPER,
+    PAPER.name,
     place="appendix A.2, third paragraph: residual connections in one-layer Transformers",
     statement="With or without a residual connection, one layer's optimum is a gradient step, so leaving it out "
     "does not impair in-context learning.",

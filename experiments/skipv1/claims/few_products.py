@@ -13,16 +13,16 @@ from scipy.optimize import minimize
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.rational_matrices import identity, whole_matrix
-from experiments.skipv1.paper import OURS
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import few_terms
-from theory.few_terms import quaternions, term_floor, terms_loss
-from theory.moments import Array
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy import few_terms
+from theory.toy.few_terms import quaternions, term_floor, terms_loss
 
 FEW_PRODUCTS = Claim(
     "skipv1.few-products",
-    OURS,
-    place="theory.few_terms, Lemma 1",
+    PAPER.ours,
+    place="theory.toy.few_terms, Lemma 1",
     statement="No sum of R products L S N is nearer to W0 than ||W0||^2 theta/(n + theta) in mean square, "
     "theta = (1 + 2/d) ||W0||^2 / (sum of its R largest squared singular values) - 1.",
     assumes="S a Wishart matrix of n N(0, I_d) vectors",

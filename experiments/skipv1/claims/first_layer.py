@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sympy
 
-from experiments.claims.tokens import context, draw, whole
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import PAPER
-from theory.moments import Array
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy.tokens import context, draw, whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,8 @@ def first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
     """
     import torch
 
-    from icl.models.toy import linear_attention
-    from icl.tasks import Generator
+    from icl.prompts import Generator
+    from icl.toys.literal import linear_attention
 
     w = Generator(12).normal((7, e.shape[-2], e.shape[-2]), torch.float64)
     out = linear_attention(e, e, w[0], w[1], w[2]) + linear_attention(e, e, w[3], w[4], w[5])
@@ -35,7 +35,7 @@ def first_layer(e: Tensor, *, positions: bool = False) -> Tensor:
 
 ASSUMPTION1 = Claim(
     "skipv1.assumption1",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Eqn. (2) and Assumption 1",
     statement="The first layer can copy: keep x_t in its token while y_t's token becomes (A x_t ; B y_t).",
     assumes="the first layer is Eqn. (2): linear attention without positions, residual or normalisation",
@@ -50,7 +50,7 @@ ASSUMPTION1 = Claim(
 def _tokens() -> Tensor:
     import torch
 
-    from icl.tasks import Generator
+    from icl.prompts import Generator
 
     return Generator(13).normal((1, 3, 9), torch.float64)
 
@@ -94,7 +94,7 @@ def look_back(e: Array, matrix: Array) -> Array:
 
 A2_COPYING = Claim(
     "skipv1.a2-copying",
-    PAPER,
+    PAPER.name,
     place="appendix A.2, third paragraph: linear copying at the first layer's output, with residual connections",
     statement="Assumption 1's linear copying is what the first layer of deep Transformers with residual "
     "connections does.",

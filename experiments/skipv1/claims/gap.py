@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from experiments.claims.exact import exact_loss, random_weights
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.reduced_model import explained_at_minimum
-from experiments.skipv1.paper import OURS, PAPER
-from experiments.toy_checks import EXACT_SLACK
-from theory import skipv1
-from theory.moments import PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.toy import MHA, SKIPV1
+from experiments.toys.checks import EXACT_SLACK
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import exact_loss, random_weights
+from theory.toy.population import PopulationLoss, Weights
 
 GAP = Claim(
     "skipv1.gap",
-    PAPER,
+    PAPER.name,
     place="section 4, Theorem 1; appendix A.1, Theorem 2",
     statement="SkipV1Former's optimal loss is lower than MHA's by a constant.",
     assumes=W0_ZERO + "; minima over A and B too",
@@ -58,14 +59,14 @@ def gap_identity(gap: Callable[[Any, Any], Any]) -> bool:
 def gap_of_optima(numbers: Callable[[int], int]) -> bool:
     d, n, sigma = 3, 8, 0.3
     best = [max(explained_at_minimum(heads, d, n, sigma, a) for a in range(d + 1)) for heads in (MHA, SKIPV1)]
-    stated = skipv1.signal_share(d, n, sigma) * numbers(d)
+    stated = setting.signal_share(d, n, sigma) * numbers(d)
     return abs(best[1] - best[0] - stated) <= EXACT_SLACK * stated
 
 
 LIMIT = Claim(
     "skipv1.limit",
-    OURS,
-    place="theory.skipv1, between the optima",
+    PAPER.ours,
+    place="theory.skipv1.gap, between the optima",
     statement="As the context grows MHA explains at most a quarter of the signal, and SkipV1Former all of it.",
     assumes=W0_ZERO,
     verdict="verified",
@@ -86,7 +87,7 @@ def limit_shares(quarter: Fraction) -> bool:
     and 1 - rho = (d + 1 + sigma^2) / (n + d + 1 + sigma^2), which falls to zero as n grows."""
     n, sigma = 5, Fraction(1, 3)
     for d in range(1, 13):
-        rho = skipv1.signal_share(d, n, sigma)
+        rho = setting.signal_share(d, n, sigma)
         best = max(skipv1.mha_explained(d, n, sigma, a) for a in range(d + 1)) / (rho * d**2)
         if best != quarter * (1 if d % 2 == 0 else 1 - Fraction(1, d**2)):
             return False
@@ -136,7 +137,7 @@ def _large_w0(d: int) -> Any:
 
 FIXED_COMPRESSION = Claim(
     "skipv1.fixed-compression",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Theorem 2 as printed: minima over W_Q, W_K, W_V, H; c independent of A and B",
     statement="With A and B fixed and equal for both models, the gap has a positive bound independent of them.",
     assumes="any W0; checked at W0 = 4 d I, sigma = 1/2, which the printed hypothesis allows",

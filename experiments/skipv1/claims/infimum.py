@@ -9,32 +9,25 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.exact import (
-    RATIONAL_TASKS,
-    closed_form,
-    exact_loss,
-    odd_map,
-    prompt_map,
-    random_weights,
-    rational,
-)
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.reduced_model import explained_at_minimum
-from experiments.skipv1.paper import OURS
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import skipv1
-from theory.isserlis import PromptEngine
-from theory.population import Weights
-from theory.skipv1_weights import mha_approaching, mha_excess, skipv1_optimal
-from theory.toy import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import mha_approaching, mha_excess, skipv1_optimal
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss, odd_map, prompt_map, random_weights, rational
+from theory.toy.population import Weights
 
 TASK = (4, 10, 0.4)
 Rank = Callable[[Any, Any], Any]
 
 MHA_INFIMUM = Claim(
     "skipv1.mha-infimum",
-    OURS,
+    PAPER.ours,
     place="sharpens the MHA side of the proof of Theorem 2, appendix A.1",
     statement="With rank-a compression the two-layer MHA explains at most rho a (d-a) of the signal, whatever its "
     "number of heads, and comes as near to that as one likes.  (The paper bounds the d x d matrix P by its rank a; "
@@ -46,7 +39,7 @@ MHA_INFIMUM = Claim(
 )
 SKIPV1_MINIMUM = Claim(
     "skipv1.skipv1-minimum",
-    OURS,
+    PAPER.ours,
     place="extends the SkipV1Former side of the proof of Theorem 2, appendix A.1, from a = d to every a",
     statement="With rank-a compression SkipV1Former explains at most rho a d of the signal, and just that at "
     "finite weights.",
@@ -156,7 +149,7 @@ def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
 
 def _minimiser_finds(heads: tuple[Heads, ...], closed: Callable[..., float], factor: float) -> bool:
     d = TASK[0]
-    zero = skipv1.zero_loss(*TASK)
+    zero = setting.zero_loss(*TASK)
     return all(
         -EXACT_SLACK * closed(*TASK, a)
         <= explained_at_minimum(h, *TASK, a) - factor * closed(*TASK, a)

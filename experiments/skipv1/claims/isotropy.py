@@ -6,13 +6,14 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import OURS, PAPER
-from theory import skipv1
-from theory.isserlis import PromptEngine, gaussian_trace
-from theory.moments import PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.skipv1_weights import skipv1_optimal
-from theory.toy import SKIPV1
+from theory.plans.heads import SKIPV1
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine, gaussian_trace
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.paper import PAPER
+from theory.toy.population import PopulationLoss, Weights
 
 
 def row_moment(anisotropic: int) -> bool:
@@ -36,7 +37,7 @@ def row_moment(anisotropic: int) -> bool:
 
 LEMMA3_ISOTROPY = Claim(
     "skipv1.lemma3-isotropy",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 3 (from its reference 48)",
     statement="E[X y_i y_i^T X^T] is a multiple of the identity, y_i being a row of Y.",
     assumes="W0 = 0",
@@ -69,7 +70,7 @@ def signal_power(one: int) -> bool:
 
 STEP_SIZE = Claim(
     "skipv1.step-size",
-    OURS,
+    PAPER.ours,
     place="fills in lambda_i of Lemmas 3 and 4, appendix A.1, which the paper leaves open",
     statement="All lambda_i are equal to 1/(n + d + 1 + sigma^2).",
     assumes="W0 = 0",
@@ -108,7 +109,7 @@ def step_size_is_best(one: int) -> bool:
     """The loss of the optimal weights, all readouts scaled by t, is a parabola in t with its minimum at t = 1."""
     d, n, sigma = 3, 6, 0.5
     w = skipv1_optimal(d, n, sigma, d)
-    true_step = skipv1.signal_share(d, n, sigma) / n
+    true_step = setting.signal_share(d, n, sigma) / n
     step = 1 / (n + d + one + sigma**2)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     low, mid, high = (loss.value(Weights(w.a, w.b, t * step / true_step * w.w, w.k)) for t in (0.0, 1.0, 2.0))

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import sympy
 
-from experiments.claims.skipv1_lemma12_checks import over_spectrum
-from experiments.claims.tokens import draw, draw_weights
 from experiments.ledger.claim import Claim
+from experiments.skipv1.claims.forms import over_spectrum
 from experiments.skipv1.claims.reduced_model import prediction
-from experiments.skipv1.paper import PAPER
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.skipv1.paper import PAPER
+from theory.toy.tokens import draw, draw_weights
 
 MISSING_SQUARES = Claim(
     "skipv1.missing-squares",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem, a < d: E||W_D - N_3|| = C_3 + E||Lambda S_yx - N_3||",
     statement="The two norms, without squares, differ by C_3.",
     assumes="W0 = 0",
@@ -80,7 +80,7 @@ def rank_is_at_most(version: tuple[str, Callable[[int, int], int]]) -> bool:
 
 RANK_ARGUMENT = Claim(
     "skipv1.rank-argument",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem, a < d: the rank of N_3 is at most a",
     statement="N_3 has rank at most a, which is what keeps MHA behind.",
     assumes="none",

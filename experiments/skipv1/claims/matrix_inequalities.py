@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from experiments.claims.tokens import whole
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import PAPER
-from theory.moments import Array
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy.tokens import whole
 
 
 def _tail_norm(matrix: Array, rank: int) -> float:
@@ -37,7 +37,7 @@ def factor_bounds(which: str) -> bool:
 
 LAMBDA_FACTOR = Claim(
     "skipv1.lambda-factor",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: min |lambda_i|^2 taken out of the best approximation",
     statement="||Lambda M - R_a(Lambda M)||^2 >= min |lambda_i|^2 ||M - R_a(M)||^2.",
     assumes="none",
@@ -72,7 +72,7 @@ def tail_bound(kind: str, singular: Array) -> float:
 
 ECKART_YOUNG = Claim(
     "skipv1.eckart-young",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem, the display after Eckart-Young",
     statement="||M - R_a(M)||_F^2 is at least the square of the sum of the singular values beyond a.",
     assumes="none",
@@ -129,7 +129,7 @@ def _weyl_bounds(w: Array, x: Array, noise: Array, factor: Array) -> bool:
 
 WEYL = Claim(
     "skipv1.weyl",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem, Weyl's inequality",
     statement="|sigma_d(Y X^T) - sigma_d(W* X X^T)| <= ||epsilon X||_2.",
     assumes="none",
@@ -175,7 +175,7 @@ def products_of_least(which: str) -> bool:
 
 SINGULAR_PRODUCTS = Claim(
     "skipv1.singular-products",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: sigma_d(AB) >= sigma_d(A) sigma_d(B), and its use",
     statement="sigma_d(W* X X^T) >= sigma_d(W*) sigma_d(X)^2.",
     assumes="square A and B",

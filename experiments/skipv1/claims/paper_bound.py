@@ -9,15 +9,15 @@ import sympy
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
-from experiments.skipv1.paper import PAPER
-from theory import skipv1
-from theory.isserlis import gaussian_trace
+from theory.prompts.isserlis import gaussian_trace
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.paper import PAPER
 
 
 def bound_holds(against: str) -> bool:
     """The bound, less five standard errors, is at most the gap that `against` names.
 
-    Proof that it is at most `gap_to_optimum`, in the terms of `theory.skipv1`.  By its (1) and (2) MHA's loss is at
+    Proof that it is at most `gap_to_optimum`, in the terms of `theory.skipv1.gap`.  By its (1) and (2) MHA's loss is at
     least d^2 (1 - rho) + d sigma^2 + v ||T - lambda I||^2.  The first two terms are min L_skipv1(d), and the third is
     E ||P_odd - lambda S_yx||^2, as the entries of S_yx are uncorrelated and of variance v.  P_odd ends in A, so it has
     rank a at most for every prompt, and is no nearer to lambda S_yx than the best matrix of that rank (Eckart-Young).
@@ -33,7 +33,7 @@ def bound_holds(against: str) -> bool:
 
 PAPER_BOUND = Claim(
     "skipv1.paper-bound",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: c = E ||Lambda Y X^T - R_a(Lambda Y X^T)||^2",
     statement="MHA's loss exceeds SkipV1Former's optimum by at least c = lambda^2 E sum_{i>a} sigma_i(S_yx)^2.",
     assumes=W0_ZERO,
@@ -103,7 +103,7 @@ def c_is_positive_from(shortest: Callable[[int], int]) -> bool:
 
 C_POSITIVE = Claim(
     "skipv1.c-positive",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, last step of the proof: c > 0",
     statement="c = lambda^2 E sum_{i>a} sigma_i(S_yx)^2 is positive for every a < d.",
     assumes="none on n",
@@ -160,7 +160,7 @@ def excess_is_at_least_c(model: str) -> bool:
 
 FINAL_DISPLAY = Claim(
     "skipv1.final-display",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: c is independent of A, B, W, M; L_2 >= C + C_3 + c = L_2' + c",
     statement="As C_2 > 0, L_2 >= C + C_3 + c = L_2' + c, with c independent of A.",
     assumes="W0 = 0",

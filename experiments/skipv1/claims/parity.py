@@ -6,16 +6,17 @@ import numpy as np
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.reduced_model import explained_at_minimum, prediction
-from experiments.skipv1.paper import PAPER
-from theory import skipv1
-from theory.isserlis import PromptEngine
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import setting
+from theory.prompts.isserlis import PromptEngine
+from theory.prompts.moments import Array, PromptMoments
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.paper import PAPER
+from theory.toy.population import PopulationLoss, Weights
 
 LEMMA2_PARITY = Claim(
     "skipv1.lemma2-parity",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 2",
     statement="The part of P that is even in Y and the odd part of P - W* add up without a cross term.",
     assumes="W0 = 0",
@@ -77,7 +78,7 @@ def odd_formula(x: Array, y: Array, w: Weights, source: str) -> Array:
 
 LEMMA2_H2 = Claim(
     "skipv1.lemma2-h2",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 2, displayed formula for H_2",
     statement="The odd part of SkipV1Former's P is H_2 = sum_h W^h Y X^T A^T M_1^h.",
     assumes="none",
@@ -136,7 +137,7 @@ def paper_weights(d: int, first: float) -> Weights:
 
 EQ10_EVEN_PART = Claim(
     "skipv1.eq10-even-part",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Eqn. (10), and the weights chosen in the proof of the theorem",
     statement="A = I, B = 0, W^1 = -Lambda/2, W^2 = Lambda, M^1 = M^2 = I make SkipV1Former's even part vanish.",
     assumes="none",
@@ -176,7 +177,7 @@ def paper_weights_even_part(times: int) -> bool:
 )
 def paper_weights_loss(first: float) -> bool:
     d, n, sigma = 3, 7, 0.4
-    step, unit = skipv1.signal_share(d, n, sigma) / n, paper_weights(d, first)
+    step, unit = setting.signal_share(d, n, sigma) / n, paper_weights(d, first)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     value = loss.value(Weights(unit.a, unit.b, step * unit.w, unit.k))
     return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.constant)

@@ -8,10 +8,10 @@ from math import erfc, exp, gamma, pi, sqrt
 import numpy as np
 import sympy
 
-from experiments.claims.tokens import whole
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import PAPER
-from theory.moments import Array
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy.tokens import whole
 
 
 def eigenvalue_density(value: float, d: int) -> float:
@@ -44,7 +44,7 @@ def share_above_half(d: int) -> float:
 
 EDELMAN = Claim(
     "skipv1.edelman",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: Edelman's theorem, and with high probability",
     statement="X ~ N(0, I_{d^2}) has sigma_d(X) = Theta(1/sqrt(d)) for large d, with high probability.",
     assumes="none",
@@ -105,7 +105,7 @@ def order_needs_square(version: tuple[Callable[[int], int], float]) -> bool:
 
 PRIOR_VARIANCE = Claim(
     "skipv1.prior-variance",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: since W ~ (U, sigma I_{d^2})",
     statement="sigma_d(W0) > 2 sqrt(d) sigma keeps sigma_d(W*) away from zero.",
     assumes="none",
@@ -160,7 +160,7 @@ def signal_bound(d: int, w: float) -> float:
 
 NOISE_OUTWEIGHS = Claim(
     "skipv1.noise-outweighs",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem, last display: E[sigma_d(W* X X^T) - ||epsilon X||_2] > 0",
     statement="Under the theorem's hypothesis the expectation is positive, and so c > 0.",
     assumes="epsilon X^T for epsilon X",

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from experiments.claims.tokens import whole
-from theory.moments import Array
+from theory.prompts.moments import Array
+from theory.toy.tokens import whole
 
 
 def identity(d: int) -> Array:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from theory.minimise import minimise
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.toy import ORDINARY, Heads
+from theory.plans.heads import ORDINARY, Heads
+from theory.prompts.moments import Array, PromptMoments
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
 
 
 def prediction(x: Array, y: Array, w: Weights, heads: Heads) -> Array:

@@ -9,13 +9,13 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.paper import PAPER
-from theory import regression
-from theory.isserlis import gaussian_trace
+from theory.prompts import regression
+from theory.prompts.isserlis import gaussian_trace
+from theory.skipv1.paper import PAPER
 
 LEMMA1_RIDGE = Claim(
     "skipv1.lemma1-ridge",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Lemma 1, and the formula for W_D in the proof of Lemma 2",
     statement="The loss is a constant plus E ||P - W_D||^2, W_D being ridge regression with strength sigma^2.",
     assumes="W0 = 0",
@@ -60,7 +60,7 @@ def ridge_orthogonality(power: int) -> bool:
 
 RIDGE_INEQUALITY = Claim(
     "skipv1.ridge-inequality",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, proof of the theorem: the lower bound on lambda_i",
     statement="S (S + sigma^2)^-1 S >= S - sigma^2 I for S = X X^T, with mean (d - sigma^2) I.",
     assumes="none",

@@ -1,4 +1,4 @@
-"""That no MHA weights attain the infimum of the loss: step (7) of the proof in `theory.skipv1`."""
+"""That no MHA weights attain the infimum of the loss: step (7) of the proof in `theory.skipv1.gap`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sympy
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
-from experiments.skipv1.paper import OURS
-from theory import skipv1
-from theory.skipv1_weights import unattained_witness
+from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import unattained_witness
+from theory.skipv1.paper import PAPER
 
 MHA_UNATTAINED = Claim(
     "skipv1.mha-unattained",
-    OURS,
+    PAPER.ours,
     place="not in the paper (its theorem writes min for both)",
     statement="For 0 < a < d no MHA weights, with any number of heads, attain the infimum of the loss.",
     assumes=W0_ZERO,

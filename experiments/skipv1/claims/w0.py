@@ -9,24 +9,25 @@ from math import ceil
 
 import numpy as np
 
-from experiments.claims.exact import exact_loss, prompt_map, random_weights
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.skipv1.claims.few_products import scaled_loss
 from experiments.skipv1.claims.rational_matrices import identity, whole_matrix
-from experiments.skipv1.paper import OURS, PAPER
-from theory import skipv1, skipv1_w0_heads
-from theory.few_terms import cyclic, quaternions, spreads, term_floor
-from theory.minimise import minimise
-from theory.moments import PromptMoments
-from theory.population import PopulationLoss
-from theory.toy import MHA, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import w0_heads as skipv1_w0_heads
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import exact_loss, prompt_map, random_weights
+from theory.toy.few_terms import cyclic, quaternions, spreads, term_floor
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss
 
 SIGMA = Fraction(1, 10)
 
 W0 = Claim(
     "skipv1.w0",
-    PAPER,
+    PAPER.name,
     place="appendix A.1, Theorem 2 as printed: sigma_d(W0) > 2 sqrt(d) sigma, d sufficiently large",
     statement="SkipV1Former beats MHA, two heads each, for W* around any W0 that is large enough.",
     assumes=ANY_W0,
@@ -34,7 +35,7 @@ W0 = Claim(
     correction="True for d <= 2 (skipv1.w0-d2), false for every d >= 3: around W0 = c I, at all n > (d - 1) kappa "
     "(kappa <= (d - 1)/3; for d = 3 and 4 at any n) and for every large c, MHA reaches a loss below SkipV1Former's "
     "minimum, by as much as one likes.  At d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least "
-    "144.81, best found 145.05, over all ranks.  Proof: theory.skipv1_w0_heads, Theorem 4.",
+    "144.81, best found 145.05, over all ranks.  Proof: theory.skipv1.w0_heads, Theorem 4.",
     proof=skipv1_w0_heads,
     uses=("skipv1.few-products", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2"),
 )
@@ -85,7 +86,7 @@ def skipv1_above_mha(products: int) -> bool:
     and above MHA's explicit weights at every rank."""
     d, n, sigma, c = 4, 2, 0.1, 10.0
     minima = _skipv1_minima(d, n, sigma, c)
-    floor = d**2 * (1 - skipv1.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)
+    floor = d**2 * (1 - setting.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)
     mha = float(skipv1_w0_heads.mha_reached(d, n, sigma, c))
     return min(minima) > mha and floor <= minima[d] <= 1.01 * floor
 
@@ -115,8 +116,8 @@ def _loses(d: int) -> bool:
 
 W0_HEADS = Claim(
     "skipv1.w0-heads",
-    OURS,
-    place="theory.skipv1_w0_heads, Theorem 4 (c)",
+    PAPER.ours,
+    place="theory.skipv1.w0_heads, Theorem 4 (c)",
     statement="A large d does not mend it: with H heads, half of them skip heads, the "
     "printed claim is false around W0 = c I for every d >= 6 H - 4, every n > (d^2 - 1)/(2 H) and every large c.",
     assumes=ANY_W0,

@@ -10,18 +10,19 @@ from sympy import expand, symbols
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.skipv1.claims.rational_matrices import whole_matrix
-from experiments.skipv1.paper import OURS
-from experiments.toy_checks import EXACT_SLACK, ROUNDING
-from theory import skipv1, skipv1_w0
-from theory.enough_heads import EnoughHeads
-from theory.isserlis import gaussian_trace
-from theory.moments import PromptMoments
-from theory.toy import ORDINARY, SKIP
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.plans.heads import ORDINARY, SKIP
+from theory.prompts import setting
+from theory.prompts.isserlis import gaussian_trace
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import w0 as skipv1_w0
+from theory.skipv1.paper import PAPER
+from theory.toy.enough_heads import EnoughHeads
 
 W0_ENOUGH_HEADS = Claim(
     "skipv1.w0-enough-heads",
-    OURS,
-    place="theory.skipv1_w0, Theorem 1: what is true of Theorem 2 of appendix A.1 for every W0",
+    PAPER.ours,
+    place="theory.skipv1.w0, Theorem 1: what is true of Theorem 2 of appendix A.1 for every W0",
     statement="With d a ordinary and d a skip heads (2 d^2 heads for all ranks) SkipV1Former beats MHA with any "
     "number of heads by at least rho a^2 at equal rank, and by at least rho between the optima, whatever W0.",
     assumes=ANY_W0,
@@ -68,7 +69,7 @@ def gap_with_enough_heads(least: Callable[[int, int], float]) -> bool:
     rng = np.random.default_rng(4)
     for d, n, sigma, size in ((2, 3, 0.5, 4.0), (3, 2, 0.1, 3.0), (3, 4, 1.5, 1.0)):
         moments = PromptMoments(d, n, sigma, size * rng.standard_normal((d, d)))
-        rho = skipv1.signal_share(d, n, sigma)
+        rho = setting.signal_share(d, n, sigma)
         for rank in range(1, d + 1):
             mha, skip = (EnoughHeads(moments, kinds).minimise(rank)[0] for kinds in ((ORDINARY,), (ORDINARY, SKIP)))
             if mha - skip < rho * least(rank, d) - EXACT_SLACK * rho:
@@ -78,8 +79,8 @@ def gap_with_enough_heads(least: Callable[[int, int], float]) -> bool:
 
 W0_FLOORS = Claim(
     "skipv1.w0-floors",
-    OURS,
-    place="theory.skipv1_w0, Theorem 2",
+    PAPER.ours,
+    place="theory.skipv1.w0, Theorem 2",
     statement="The loss is at least d sigma^2 + d^2 - rho a (d - a), in SkipV1Former - rho a d, plus "
     "sum_{j>a} s_j^2 + tau_{d-a} sum_{j<=a} s_j^2; SkipV1Former with enough heads attains it if sigma = 0, a = 0 "
     "or rank W0 <= 2a, and else does not; where W0 is diagonal MHA with enough heads then approaches its own, so "
@@ -124,8 +125,8 @@ def floor_is_met(seen_rows: Callable[[int, int], int]) -> bool:
         squares = sorted((np.linalg.svd(w0, compute_uv=False) ** 2)[:of_w0].tolist() + [0.0] * (d - of_w0))[::-1]
         minimum = EnoughHeads(PromptMoments(d, n, sigma, w0), (ORDINARY, SKIP)).minimise(rank, starts=6)[0]
         tau = skipv1_w0.constant_share(d, n, sigma, seen_rows(d, rank))
-        explained = skipv1.signal_share(d, n, sigma) * rank * d + (1 - tau) * sum(squares[:rank])
-        shown = skipv1.zero_loss(d, n, sigma) + sum(squares) - minimum
+        explained = setting.signal_share(d, n, sigma) * rank * d + (1 - tau) * sum(squares[:rank])
+        shown = setting.zero_loss(d, n, sigma) + sum(squares) - minimum
         slack = 1e-6 * explained  # tau_k differs from tau_0 by a hundredth and more
         if not explained - slack <= shown <= explained + ROUNDING * (shown + minimum):
             return False

@@ -6,23 +6,26 @@ from fractions import Fraction
 
 import numpy as np
 
-from experiments.claims.exact import exact_loss
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.skipv1.claims.rational_matrices import exactly, identity, whole_matrix
-from experiments.skipv1.paper import OURS
-from experiments.toy_checks import ROUNDING
-from theory import skipv1, skipv1_w0, skipv1_w0_d2, skipv1_w0_heads
-from theory.minimise import minimise
-from theory.moments import Array, PromptMoments
-from theory.population import PopulationLoss, Weights
-from theory.sizes import BadInput
-from theory.toy import SKIPV1
+from experiments.toys.checks import ROUNDING
+from theory.errors import BadInput
+from theory.plans.heads import SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import Array, PromptMoments
+from theory.skipv1 import w0 as skipv1_w0
+from theory.skipv1 import w0_d2 as skipv1_w0_d2
+from theory.skipv1 import w0_heads as skipv1_w0_heads
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import exact_loss
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
 
 W0_SMALL = Claim(
     "skipv1.w0-small",
-    OURS,
-    place="theory.skipv1_w0, Theorem 3",
+    PAPER.ours,
+    place="theory.skipv1.w0, Theorem 3",
     statement="Two heads suffice where ||W0||^2 < n (d^2 - floor(d^2/4))/(d + 1 + sigma^2): for small W0, and for "
     "every fixed W0 once n is large.",
     assumes=ANY_W0,
@@ -78,8 +81,8 @@ def _comes_down_to(loss: PopulationLoss, rank: int, value: float, *, starts: int
 
 W0_D2 = Claim(
     "skipv1.w0-d2",
-    OURS,
-    place="theory.skipv1_w0_heads, Theorem 5, and theory.skipv1_w0_d2, Theorem 6",
+    PAPER.ours,
+    place="theory.skipv1.w0_heads, Theorem 5, and theory.skipv1.w0_d2, Theorem 6",
     statement="At d = 2 the printed inequality is true: around every W0 that the hypothesis allows two heads are "
     "strictly better than MHA with any number of heads, by at least rho unless W0 is lopsided.",
     assumes=ANY_W0,
@@ -124,7 +127,7 @@ def d2_gap(least: float) -> bool:
         squares = (np.linalg.svd(w0, compute_uv=False) ** 2).tolist()
         floor = min(skipv1_w0.mha_floor(2, n, sigma, squares, a) for a in range(3))
         loss = PopulationLoss(PromptMoments(2, n, sigma, w0), SKIPV1)
-        if not _comes_down_to(loss, 2, floor - least * skipv1.signal_share(2, n, sigma), starts=8):
+        if not _comes_down_to(loss, 2, floor - least * setting.signal_share(2, n, sigma), starts=8):
             return False
     return True
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.claims.ledger import Claim
+    from experiments.ledger.claim import Claim
 
 
 @dataclass(frozen=True)
