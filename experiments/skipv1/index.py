@@ -7,23 +7,7 @@ X X^T, S_yx is Y X^T, P the d x d matrix that multiplies x_{n+1}.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from experiments.ledger.claim import Claim
-
-
-@dataclass(frozen=True)
-class Item:
-    """One line of the paper.  entries: ids of the ledger entries that judge it."""
-
-    place: str
-    says: str
-    entries: tuple[str, ...]
-
+from experiments.ledger.index import Index, Item
 
 ITEMS = (
     Item(
@@ -340,10 +324,4 @@ ITEMS = (
     ),
 )
 
-
-def summary(ledger: Mapping[str, Claim]) -> str:
-    """One line: how many items, and what verdicts the entries have that judge them."""
-    entries = dict.fromkeys(entry for item in ITEMS for entry in item.entries)
-    verdicts = Counter(ledger[entry].verdict for entry in entries)
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-    return f"SkipV1Former's appendix A: {len(ITEMS)} items, judged by {len(entries)} entries: {counts}"
+INDEX = Index("SkipV1Former's appendix A", ITEMS)
