@@ -204,6 +204,7 @@ OTHERS = {
     "held out": replace(PROMPTS, source=PromptSource(2, 3, 0.1, 128)),
     "twin": replace(PROMPTS, twin=True),
     "std": replace(PROMPTS, std=0.1),
+    "outputs": replace(PROMPTS, recipe=replace(PROMPTS.recipe, scale_outputs=False)),
 }
 
 
@@ -283,6 +284,13 @@ def test_a_twin_differs_in_its_initial_weights_alone():
     batches = [arm.task().batch(arm.seed, 0, 4) for arm in (PROMPTS, twin)]
     assert torch.equal(batches[0].inputs, batches[1].inputs)
     assert float(replace(PROMPTS, std=0.2).model("cpu").stem.read_in.weight.detach().std()) > 5 * float(ours.std())
+
+
+def test_the_recipe_says_how_output_projections_start():
+    scaled, plain = (
+        arm.model("cpu").layers[0]["feed_forward"].down.weight.detach() for arm in (PROMPTS, OTHERS["outputs"])
+    )
+    torch.testing.assert_close(plain, (2 * PROMPTS.architecture.n_layers) ** 0.5 * scaled)
 
 
 # Many.

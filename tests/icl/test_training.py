@@ -527,6 +527,7 @@ def test_the_papers_settings():
         "skipv1-gpt2": (1e-3, 0.1, 1.0, 0.1, 0.1),
         "resformer": (6e-4, 0.1, 1.0, 0.12, 0.1),
     }
+    assert [name for name, s in SCHEDULES.items() if not s.settings.get("scale_outputs", True)] == ["resformer"]
     for schedule in SCHEDULES.values():
         assert schedule.place
         recipe = Recipe(steps=10_000, batch=1, **schedule.settings)
@@ -567,6 +568,7 @@ def test_the_papers_settings():
         ({"betas": ("a", "b")}, r"betas must be two numbers in \[0, 1\), got \('a', 'b'\)"),
         ({"precision": "fp16"}, "precision must be one of fp32, bf16, got fp16"),
         ({"compile": 1}, "compile must be true or false, got 1"),
+        ({"scale_outputs": 1}, "scale_outputs must be true or false, got 1"),
     ],
 )
 def test_what_no_recipe_can_mean_is_refused_in_one_line(options, says):
