@@ -104,14 +104,14 @@ SCHEDULES: dict[str, Schedule] = {
         {"learning_rate": 1e-3, "weight_decay": 0.1, "clip": 1.0, "warmup": 0.1, "floor": 0.1},
     ),
     "resformer": Schedule(
-        # The text warms up for 1,200 of 10,000 steps, its Table 4 for 120.
-        # That its output projections start like other matrices is in its code only.
-        "ResFormer, section 4.1.1",
+        # Section 4.1.1 warms up for 1,200 of the 10,000 steps; Table 4 and the authors' script for 120.  That output
+        # projections start like other matrices is in their code only.
+        "ResFormer, section 4.1.1, Table 4, and its code",
         {
             "learning_rate": 6e-4,
             "weight_decay": 0.1,
             "clip": 1.0,
-            "warmup": 0.12,
+            "warmup": 0.012,
             "start": 1e-7 / 6e-4,
             "floor": 0.1,
             "scale_outputs": False,
