@@ -190,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
     train.add_argument("--steps", type=_whole, required=True, help="optimiser steps")
     train.add_argument("--batch", type=_whole, help="sequences a step (default: what makes about 4,096 tokens)")
-    train.add_argument("--context", type=_whole, help="tokens a sequence (default: the preset's, at most 512)")
+    train.add_argument("--context", type=_whole, help="tokens a sequence of text (default: the preset's, at most 512)")
     train.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
     train.add_argument("--learning-rate", type=_number, help="peak (default: the schedule's)")
     train.add_argument("--weight-decay", type=_number, help="of matrices and embeddings (default: the schedule's)")

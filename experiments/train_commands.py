@@ -125,6 +125,13 @@ def chosen_device(name: str) -> str:
     return name
 
 
+def check_at_least_one(options: argparse.Namespace, *names: str) -> None:
+    """Raise UserError for an option that is given and below 1."""
+    for name in names:
+        if (value := getattr(options, name)) is not None and value < 1:
+            raise UserError(f"--{name} must be at least 1, got {value}")
+
+
 def _arm(options: argparse.Namespace, device: str) -> Arm:
     from experiments.arms import Arm
     from icl.training.recipe import SCHEDULES, Recipe
@@ -134,9 +141,10 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         raise UserError(f"unknown schedule {options.schedule!r}; there are {', '.join(SCHEDULES)}")
     if options.seed < 0:
         raise UserError(f"--seed must not be negative, got {options.seed}")
+    check_at_least_one(options, "context", "batch")
     config, variant = sized(options.preset, options.variant)
-    fitting(variant, config)  # before any text is prepared
-    source, config = _source(options, config)
+    fitting(variant, config)
+    config, source = _sized(options, config)
     settings: dict[str, Any] = {**SCHEDULES[options.schedule].settings}
     for name in ("learning_rate", "weight_decay"):
         if (value := getattr(options, name)) is not None:
@@ -152,28 +160,38 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         evaluate_every=options.evaluate_every,
         **settings,
     )
-    return Arm(config, variant, source, recipe, options.seed)
+    if source is not None:
+        return Arm(config, variant, source, recipe, options.seed)
+    read, config = _text(options, config)  # last: nothing of what is refused above needs any text prepared
+    return Arm(config, variant, read, recipe, options.seed)
 
 
-def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSource | PromptSource, Architecture]:
-    """The data, and the architecture with a stem and a context that fit them."""
+def _sized(options: argparse.Namespace, config: Architecture) -> tuple[Architecture, PromptSource | None]:
+    """The architecture with the context of its data, and for regression with their stem; and the prompts, if any."""
     from experiments.arms import PromptSource
 
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{options.preset} does not read tokens; train it from Python")
-    if options.data.startswith("regression:"):
-        prompts = PromptSource(**_options(options.data))
-        context = 2 * prompts.n + 1
-        return prompts, replace(config, stem=Vectors(prompts.d), context=context)
+    if not options.data.startswith("regression:"):
+        context = min(config.context, CONTEXT) if options.context is None else options.context
+        return replace(config, context=context), None
+    prompts = PromptSource(**_options(options.data))
+    if options.context is not None:
+        raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
+    return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
+
+
+def _text(options: argparse.Namespace, config: Architecture) -> tuple[TextSource, Architecture]:
+    """The text, and the architecture with its vocabulary."""
     from experiments.text_data import text
 
     read = text(options.data)
-    context = min(config.context, CONTEXT) if options.context is None else options.context
+    assert isinstance(config.stem, Tokens)
     if read.vocab != config.stem.vocab and not options.json:
         print(
             f"vocabulary: {read.vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr
         )
-    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab), context=context)
+    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab))
 
 
 def _options(text: str) -> dict[str, Any]:
