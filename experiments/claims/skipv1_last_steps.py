@@ -144,7 +144,7 @@ CLAIMS = (
             ),
             Evidence(
                 "numeric",
-                "the product conforms at n != d",
+                "n != d, random matrices: a bound where there is such a product at all",
                 check.weyl_needs_square,
                 states=True,
                 control=False,

@@ -473,7 +473,12 @@ def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch):
 
 
 def test_what_a_user_is_told_of_text(data):
-    about = text_data.about(data, shards.open_data(data).manifest)
+    """As JSON, and the figures those of the files."""
+    opened = shards.open_data(data)
+    about = text_data.about(data, opened.manifest)
+    assert json.loads(json.dumps(about, allow_nan=False)) == about
     assert about["train"]["documents"] + about["held_out"]["documents"] == 30
-    assert about["vocab"] == 280
-    assert json.dumps(about)
+    assert (about["vocab"], about["folder"], about["digest"]) == (280, str(data), opened.manifest.digest)
+    for split in ("train", "held_out"):
+        assert about[split]["tokens"] == len(opened.tokens(split)) > 0
+    assert about["megabytes"] == round(sum(path.stat().st_size for path in data.glob("*.bin")) / 1e6, 1)
