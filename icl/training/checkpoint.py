@@ -19,7 +19,6 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 KEPT = 2
-ADAM = ("step", "exp_avg", "exp_avg_sq")
 TENSORS, ABOUT = "state.safetensors", "state.json"
 
 
@@ -97,17 +96,27 @@ def _digest(about: dict[str, Any], content: bytes) -> str:
 
 
 def _state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights, and the optimiser's tensors by the name of their parameter."""
+    """Weights, and whatever tensors the optimiser keeps of each, as `model.NAME` and `optimiser.KIND.NAME`.
+
+    Raises TypeError for an optimiser that keeps anything else of a parameter, which would be lost.
+    """
     state = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
     for name, parameter in model.named_parameters():
-        state |= {f"optimiser.{kind}.{name}": t for kind, t in optimiser.state.get(parameter, {}).items()}
+        for kind, kept in optimiser.state.get(parameter, {}).items():
+            if not isinstance(kept, Tensor) or "." in kind:  # names have dots, so kinds must not
+                raise TypeError(f"{type(optimiser).__name__} keeps {kind} = {kept!r:.40}; only tensors can be saved")
+            state[f"optimiser.{kind}.{name}"] = kept
     return state
 
 
 @torch.no_grad()
 def _load(state: dict[str, Tensor], model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    for name, parameter in model.named_parameters():
+    """What `_state` gave.  Raises KeyError for what is of no parameter of the model."""
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
         parameter.copy_(state[f"model.{name}"])
-        for kind in ADAM:
-            if (tensor := state.get(f"optimiser.{kind}.{name}")) is not None:
-                optimiser.state[parameter][kind] = tensor.to(parameter.device)
+    for key, tensor in state.items():
+        if key.startswith("optimiser."):
+            _, kind, name = key.split(".", 2)
+            parameter = parameters[name]
+            optimiser.state[parameter][kind] = tensor.to(parameter.device)
