@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
@@ -15,8 +16,9 @@ from theory.plans.heads import TOYS, Heads
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from icl.toys.stack import Stack
     from icl.toys.stacked import StackedToys, ToySpec
-    from icl.toys.training import Stack, TrainConfig
+    from icl.toys.training import TrainConfig
     from theory.toy.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -114,14 +116,15 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
 
 
 def train_stack(
-    toys: Stack, config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+    toys: Stack[Any, Any], config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
 ) -> None:
     """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
 
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
     something else.
     """
-    from icl.toys.training import BadCheckpoint, train
+    from icl.toys.training import train
+    from icl.training.checkpoint import BadCheckpoint
 
     kind = f"train {name}"
     saved = time.monotonic()
@@ -135,10 +138,17 @@ def train_stack(
 
     lines = run.metrics()
     first = True
-    path = run / f"training-{name}.safetensors"
     try:
         with one_thread(), progress(f"training {len(toys.specs)} toys, {name}", config.steps) as at:
-            for report in train(toys, config, learning_rates=learning_rates, checkpoint=path, save_when=due):
+            reports = train(
+                toys,
+                config,
+                learning_rates=learning_rates,
+                folder=run / f"training-{name}",
+                save_when=due,
+                warn=lambda text: print(f"crosslayer: {text}", file=sys.stderr),
+            )
+            for report in reports:
                 if first:  # what was logged after the last checkpoint happens again
                     run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
                     first = False
@@ -153,7 +163,7 @@ def _held_out(toys: StackedToys, prompts: int) -> list[float]:
     """The signal explained by every toy, in the order of its spec."""
     import torch
 
-    from icl.toys.training import EVAL_BATCH, explained_signal
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
     chunk = 16 * 1024
     chunks = -(-prompts // chunk)

@@ -83,9 +83,9 @@ def constructions_measured(size: Size, widths: Sequence[int], prompts: int) -> J
     first layer looks one token too far back."""
     import torch
 
-    from icl.probes.copying import EVAL_BATCH, explained_signal
     from icl.prompts import RegressionTask
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
     task = RegressionTask(size.d, size.n, size.sigma)
     built = list(constructions(size, widths))

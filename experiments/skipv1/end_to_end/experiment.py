@@ -270,7 +270,7 @@ def _by_arm(chosen: Chosen, values: Sequence[float] | Sequence[Json]) -> Json:
 def _explained(toys: EndToEndToys, prompts: int) -> list[float]:
     import torch
 
-    from icl.probes.copying import EVAL_BATCH, explained_signal
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
     chunk = min(prompts, 16 * EVAL_BATCH)
     chunks = -(-prompts // chunk)
