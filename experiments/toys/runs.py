@@ -12,6 +12,7 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.work import one_thread
 from theory.plans.heads import TOYS, Heads
+from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,23 +26,10 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 @dataclass(frozen=True)
-class Size:
-    """A task of the sweep: width of x and y, context pairs, standard deviation of the noise."""
-
-    d: int
-    n: int
-    sigma: float
-
-    @property
-    def key(self) -> str:
-        return f"d{self.d}-n{self.n}-s{self.sigma!r}"
-
-
-@dataclass(frozen=True)
 class Point:
     """One toy: a task, an architecture by name (of `theory.plans.heads.TOYS`, unless others are given) and a rank."""
 
-    size: Size
+    size: Setting
     toy: str
     rank: int
 
@@ -67,7 +55,7 @@ class Training:
     start: Start = "orthogonal"
 
 
-def every_rank(sizes: Sequence[Size]) -> list[Point]:
+def every_rank(sizes: Sequence[Setting]) -> list[Point]:
     """Every architecture at every rank of every size."""
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
@@ -87,7 +75,7 @@ def minimise_all(points: Sequence[Point], starts: int, run: RunFolder, toys: Map
             if point.key in found:
                 continue
             size = point.size
-            loss = PopulationLoss(PromptMoments(size.d, size.n, size.sigma), toys[point.toy])
+            loss = PopulationLoss(PromptMoments(*size.floats), toys[point.toy])
             result = minimise(loss, point.rank, starts=starts)
             found[point.key] = {
                 "kind": "exact",
@@ -204,7 +192,7 @@ def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
 
     init = Orthogonal() if start == "orthogonal" else Gaussian()
     return [
-        ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed, init)
+        ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init)
         for p in points
         for seed in range(seeds)
     ]
