@@ -16,6 +16,7 @@ from types import ModuleType
 import experiments
 from experiments.experiment.protocol import Experiment
 from experiments.ledger.claim import Claim
+from experiments.ledger.index import Index
 from experiments.store.folders import UserError
 from theory.plans.papers import rooms
 
@@ -42,9 +43,17 @@ def claims() -> dict[str, Claim]:
     for package in packages():
         for module in _modules(f"{package}.claims"):
             for claim in vars(_loaded(module)).values():
-                if isinstance(claim, Claim) and found.setdefault(claim.id, claim) is not claim:
-                    raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
+                if isinstance(claim, Claim):
+                    if found.setdefault(claim.id, claim) is not claim:
+                        raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
+                    claim.module = claim.module or module
     return found
+
+
+def indexes() -> list[Index]:
+    """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
+    modules = [f"{package}.index" for package in packages()]
+    return [_loaded(module).INDEX for module in modules if find_spec(module)]
 
 
 @cache
@@ -71,6 +80,11 @@ def experiment(name: str) -> Experiment:
     if name not in known:
         raise UserError(f"unknown experiment {name!r}; there are {', '.join(known)}")
     return known[name]
+
+
+def experiments_on(claim: str) -> list[str]:
+    """Names of the experiments whose checks bear on a ledger entry."""
+    return [name for name, found in all_experiments().items() if claim in found.claims]
 
 
 def _modules(package: str) -> list[str]:

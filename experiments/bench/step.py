@@ -59,7 +59,7 @@ def bench_step(options: argparse.Namespace) -> int:
         "context": config.context,
         "precision": recipe.precision,
         "compiled": recipe.compile,
-        **provenance(device),
+        **provenance(device, __name__),
     }
     done = _written(options.out, result)
     if todo := [name for name in names if name not in done]:

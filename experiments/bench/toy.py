@@ -30,7 +30,7 @@ def run_benchmarks(threads: int) -> Json:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return {"threads": threads, **provenance(), "benchmarks": [optimum(), stack()]}
+        return {"threads": threads, **provenance("cpu", __name__), "benchmarks": [optimum(), stack()]}
     finally:
         torch.set_num_threads(before)
 

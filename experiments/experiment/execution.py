@@ -1,8 +1,9 @@
 """Carrying an experiment through: predict, measure, compare, draw; what is done is not redone.
 
 DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
-figure.png.  The run id names the profile and a digest of its configuration, of the source code and of library
-versions, so a run is resumed only by what began it.  training-*/ and metrics.jsonl are what it resumes from.
+figure.png.  The run id names the profile and a digest of its configuration, of the source that the experiment imports
+and of library versions, so a run is resumed only by what began it.  training-*/ and metrics.jsonl are what it resumes
+from.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ from pathlib import Path
 
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json, RunFolder, Slot, UserError
-from experiments.store.provenance import provenance, source_digest, versions
+from experiments.store.provenance import provenance, versions
+from experiments.store.sources import source_digest
 from experiments.verdicts.checks import Judgement, worst
+from theory.plans.identity import canonical
 
+# The source of the whole project before its modules were moved to their rooms, by which run folders were named.  Runs
+# that it began are resumed and end with the same numbers; to be dropped as soon as an experiment measures otherwise.
+PREDECESSOR = "212a187b64ea"
 FIGURES = ("figure.svg", "figure.png")
 MOST_SEEDS = 1000
 
@@ -42,18 +48,24 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     seeds = seeds if seeds is not None and profile.seeds else profile.seeds
     if profile.seeds and not 2 <= seeds <= MOST_SEEDS:
         raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")
-    config = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds, "config": asdict(profile.config)}
-    name = profile_name if profile.grows else f"{profile_name}-{_digest(config)}"
+    about = {"experiment": experiment.name, "profile": profile_name, "seeds": seeds}
+    config = {**about, "config": asdict(profile.config)}
+    folder, counting = out / experiment.name, {**about, "config": canonical(profile.config)}
+    name = profile_name
+    if not profile.grows:
+        name = f"{profile_name}-{_digest(counting, source_digest(_module(experiment)))}"
+        former = f"{profile_name}-{_digest(counting, PREDECESSOR)}"
+        name = former if (folder / former).exists() and not (folder / name).exists() else name
     slot = slot or Slot()
     if slot.device.startswith("cuda"):
         slot = replace(slot, jobs=slot.jobs or profile.on_gpu)
-    return Job(experiment, profile, config, RunFolder(out / experiment.name / name, slot))
+    return Job(experiment, profile, config, RunFolder(folder / name, slot))
 
 
 def execute(job: Job) -> Sequence[Judgement]:
-    """Carry one experiment through.  A finished run is read back, an unfinished one goes on where it stopped.
+    """Carry one experiment through.  A finished run is read back, an unfinished one is resumed.
 
-    Where the profile grows, what was made from its trainings is made anew.  Raises Unfinished if time is up.
+    Where the profile grows, what follows from its trainings is computed again.  Raises Unfinished if time is up.
     """
     with job.run.locked():
         if job.profile.grows:
@@ -84,7 +96,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
             "verdict": worst(checks),
             "detects": profile.detects,
             "seeds": list(range(seeds)),
-            **provenance(run.slot.device),
+            **provenance(run.slot.device, _module(experiment)),
             **measurement.get("provenance", {}),
             "seconds": round(time.monotonic() - started, 1),
             "resumed": resumed,
@@ -101,9 +113,13 @@ def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunF
         save(experiment.draw(prediction, measurement), run.path)
 
 
-def _digest(config: Json) -> str:
-    about = {**config, "source": source_digest(), "versions": versions()}
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:10]
+def _digest(about: Json, source: str) -> str:
+    full = {**about, "source": source, "versions": versions()}
+    return hashlib.sha256(json.dumps(full, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _module(experiment: Experiment) -> str:
+    return type(experiment).__module__
 
 
 def latest_runs(

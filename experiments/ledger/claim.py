@@ -53,6 +53,7 @@ class Claim:
     correction   what is true instead, or why it is not decided
     proof        the function or module whose docstring proves it, or what is true instead of it; None: its checks do
     uses         ids of the claims that it rests on; it falls with each of them
+    module       where it stands; said by whoever finds it
     """
 
     id: str
@@ -65,6 +66,7 @@ class Claim:
     proof: Callable[..., Any] | type | ModuleType | None = None
     uses: tuple[str, ...] = ()
     evidence: list[Evidence] = field(default_factory=list, init=False)
+    module: str = field(default="", init=False)
 
     def check(
         self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "numeric"
@@ -80,12 +82,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one check.  ok: the stated version held and the control was rejected."""
+    """What became of one check.  ok: the stated version held and the control was rejected; error: what it raised."""
 
     what: str
     kind: Kind
     holds: bool
     control_rejected: bool
+    error: str = ""
 
     @property
     def ok(self) -> bool:
@@ -93,5 +96,13 @@ class Outcome:
 
 
 def outcomes(claim: Claim) -> tuple[Outcome, ...]:
-    """Run every check of an entry on its statement and on its control."""
-    return tuple(Outcome(e.what, e.kind, bool(e.holds(e.states)), not bool(e.holds(e.control))) for e in claim.evidence)
+    """Run every check of an entry on its statement and on its control.  One that raises is that entry's failure."""
+    return tuple(_outcome(evidence) for evidence in claim.evidence)
+
+
+def _outcome(evidence: Evidence) -> Outcome:
+    try:
+        holds, rejected = bool(evidence.holds(evidence.states)), not evidence.holds(evidence.control)
+    except Exception as error:
+        return Outcome(evidence.what, evidence.kind, False, False, f"{type(error).__name__}: {error}")
+    return Outcome(evidence.what, evidence.kind, holds, rejected)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import subprocess
@@ -11,19 +10,19 @@ from importlib import metadata
 from pathlib import Path
 
 from experiments.store.folders import Json
+from experiments.store.sources import source_digest
 
-PACKAGES = ("theory", "icl", "experiments")
 VERSIONS_OF = ("torch", "numpy", "scipy", "sympy", "matplotlib")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def provenance(device: str = "cpu") -> Json:
-    """device, library versions, commit: what a result has to say of where it came from."""
+def provenance(device: str, *modules: str) -> Json:
+    """device, library versions, commit, and a digest of the source of `modules`: where a result came from."""
     return {
         "device": device_name(device),
         "versions": versions(),
         "commit": commit(),
-        "source": source_digest(),
+        "source": source_digest(*modules),
     }
 
 
@@ -62,13 +61,3 @@ def commit() -> str | None:
         return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-@cache
-def source_digest() -> str:
-    """A digest of the Python source of the three packages."""
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]

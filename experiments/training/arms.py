@@ -20,6 +20,7 @@ from experiments.store.folders import Json, RunFolder, UserError, write_atomical
 from experiments.store.provenance import provenance
 from icl.training.recipe import Recipe
 from theory.plans.architecture import Architecture
+from theory.plans.identity import canonical, text
 from theory.plans.names import resolve
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Arm:
     def key(self, device: str) -> str:
         from icl.training.loop import ROUTINE
 
-        plan = repr(resolve(self.variant, self.architecture.shape))  # what a name stands for may change
-        about = {**asdict(self), "plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
+        plan = text(resolve(self.variant, self.architecture.shape))  # what a name stands for may change
+        about = {**canonical(self), "plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
         about["source"].pop("folder", None)
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -185,7 +186,7 @@ def train_arm(
         if at_start is None
         else {"start": at_start, "end": None if diverged else _probed(arm, model, task, device)},
         "seconds": round(time.monotonic() - started, 1),
-        **provenance(device),
+        **provenance(device, __name__),
     }
 
 

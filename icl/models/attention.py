@@ -91,8 +91,9 @@ def attend(
         scores = query @ key.repeat_interleave(group, dim=1).mT
         scores = scores if visible is None else scores * visible
         return scores @ value.repeat_interleave(group, dim=1)
+    # torch.jit.trace makes tensors of sizes, and a flag has to be a bool.
     return scaled_dot_product_attention(
-        query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal, enable_gqa=group > 1
+        query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal, enable_gqa=bool(group > 1)
     )
 
 

@@ -7,6 +7,7 @@ counted from 0, and the read after the last one feeds the head.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -56,9 +57,7 @@ class AverageDepth(ResidualDepth):
         if (sublayer + 1) % self.per_layer:
             return (*finished, stream)
         finished.append(stream)
-        weights = self.weights[len(finished) - 2].to(stream.dtype)
-        mean = functools.reduce(torch.add, (a * x for a, x in zip(weights.unbind(), finished, strict=True)))
-        return (*finished, mean)
+        return (*finished, _weighted_sum(self.weights[len(finished) - 2][:, None], finished))
 
 
 class AttentionDepth(nn.Module):
@@ -94,18 +93,13 @@ class AttentionDepth(nn.Module):
     def read(self, sublayer: int, state: State) -> Tensor:
         logits = self._logits(sublayer, state)  # (sources, batch, T, heads), or (sources, 1, 1, heads)
         weights = logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
-        # One by one, not stacked: a backward pass then keeps the sources once, and not once for every read.
-        parts = (
-            (w[..., None].to(v.dtype) * v.unflatten(-1, (self.rule.heads, -1))).flatten(-2)
-            for w, v in zip(weights, state, strict=True)
-        )
-        return functools.reduce(torch.add, parts)
+        return _weighted_sum(weights[..., None], [v.unflatten(-1, (self.rule.heads, -1)) for v in state]).flatten(-2)
 
     def _logits(self, sublayer: int, state: State) -> Tensor:
         """In float32 or better, as a softmax over time is computed."""
         if self.rule.query == "static":
-            return self.logits[sublayer].T[:, None, None]
-        exact = torch.promote_types(state[-1].dtype, torch.float32)
+            return self.logits[sublayer].T[:, None, None].to(_exact(self.logits[sublayer].dtype))
+        exact = _exact(state[-1].dtype)
         query = self.query[sublayer].to(exact)
         if self.matrix is not None:
             newest = state[-1].to(exact)
@@ -119,6 +113,24 @@ class AttentionDepth(nn.Module):
         if self.gain is None:
             return products
         return products * (v.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+
+
+def _exact(dtype: torch.dtype) -> torch.dtype:
+    """Float32, or float64 where that is what comes."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _weighted_sum(weights: Tensor, sources: Sequence[Tensor]) -> Tensor:
+    """sum_i weights[i] * sources[i], summed in float32 or better and rounded once, to the dtype of the sources.
+
+    The weights of a source need a dimension: a product with a number takes the source's dtype, whatever the number's.
+    One by one, not stacked: a backward pass then keeps the sources once, in their own dtype, and not once for every
+    read.
+    """
+    dtype = functools.reduce(torch.promote_types, (v.dtype for v in sources))
+    weights = weights.to(_exact(dtype))
+    parts = (w * v for w, v in zip(weights.unbind(), sources, strict=True))
+    return functools.reduce(torch.add, parts).to(dtype)
 
 
 def depth_rule(config: Architecture, plan: Plan) -> ResidualDepth | AttentionDepth:

@@ -19,6 +19,7 @@ from torch import Tensor
 from icl.prompts import TRAIN_STREAM
 from icl.toys.stack import Stack
 from icl.training.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
+from theory.plans.identity import text
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ def train(
 
 def _recipe(toys: Stack[Any, Any], config: TrainConfig, rates: Tensor) -> str:
     """What a checkpoint belongs to: a digest of the toys, the configuration and the learning rates."""
-    text = repr((toys.specs, toys.dtype, toys.device.type, config, rates.tolist()))
-    return hashlib.sha256(text.encode()).hexdigest()
+    about = (toys.specs, toys.dtype, toys.device.type, config, rates.tolist())
+    return hashlib.sha256(text(about).encode()).hexdigest()
 
 
 def _single_file(folder: Path, recipe: str) -> Checkpoint | None:

@@ -25,6 +25,7 @@ from icl.training.objectives import Task
 from icl.training.optimiser import adamw
 from icl.training.recipe import Recipe
 from theory.plans.accounting import flops
+from theory.plans.identity import text
 
 ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
 DIVERGED = 3.0  # times the first logged loss
@@ -62,8 +63,8 @@ class Logged:
 def identity(model: Decoder, task: Task, recipe: Recipe, seed: int, name: str = "") -> str:
     """Names what is trained: a digest of sizes, plan, task with its data, recipe and seed, and of how it is trained."""
     kind = next(model.parameters()).device.type
-    text = repr((ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind, name))
-    return hashlib.sha256(text.encode()).hexdigest()
+    about = (ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind, name)
+    return hashlib.sha256(text(about).encode()).hexdigest()
 
 
 def train(

@@ -4,14 +4,14 @@ A test that fails here says that a change orphans trainings which somebody has f
 `icl.training.loop.ROUTINE`; a new field with a default must not do it.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 import torch
 
 from experiments import catalogue
+from experiments.experiment import execution
 from experiments.experiment.execution import prepare
-from experiments.store import folders as runs
 from experiments.training.arms import Arm, PromptSource, TextSource
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
@@ -23,6 +23,7 @@ from icl.training.objectives import PromptTask
 from icl.training.recipe import Recipe
 from theory.plans.architecture import Architecture, Latent, Tokens, Vectors
 from theory.plans.heads import MHA, SKIPV1
+from theory.plans.identity import ALWAYS, canonical, text
 from theory.plans.names import model, resolve
 
 RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
@@ -118,9 +119,44 @@ def test_identities_of_toys():
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_names_of_run_folders(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(runs, "source_digest", lambda: "frozen")
-    monkeypatch.setattr(runs, "versions", lambda: {"python": "3"})
+    monkeypatch.setattr(execution, "source_digest", lambda *modules: "frozen")
+    monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
     experiment = catalogue.experiment(name)
     for profile in experiment.profiles:
         job = prepare(experiment, profile, None, tmp_path)
         assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[f"{name} {profile}"]
+
+
+def test_a_run_begun_before_the_modules_moved_is_resumed(monkeypatch, tmp_path):
+    experiment = catalogue.experiment("skipv1-gap")
+    monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
+    new = prepare(experiment, "smoke", None, tmp_path).run.path
+    monkeypatch.setattr(execution, "source_digest", lambda *modules: execution.PREDECESSOR)
+    former = prepare(experiment, "smoke", None, tmp_path).run.path
+    monkeypatch.undo()
+    monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
+    assert former != new
+    former.mkdir(parents=True)
+    assert prepare(experiment, "smoke", None, tmp_path).run.path == former
+    new.mkdir()
+    assert prepare(experiment, "smoke", None, tmp_path).run.path == new
+
+
+@dataclass(frozen=True)
+class Recipe2:
+    steps: int
+    rate: float = 0.1
+
+
+def test_a_new_field_with_its_default_changes_no_identity(monkeypatch):
+    """Whatever the class: one whose old fields always count, or one that is new."""
+    assert text((Recipe2(3), "x")) == "(Recipe2(steps=3), 'x')"
+    assert canonical({"a": [Recipe2(3), Recipe2(3, 0.2)]}) == {"a": [{"steps": 3}, {"steps": 3, "rate": 0.2}]}
+    monkeypatch.setitem(ALWAYS, "Recipe2", frozenset({"rate"}))
+    assert text(Recipe2(3)) == repr(Recipe2(3))
+    assert canonical(Recipe2(3)) == asdict(Recipe2(3))
+
+
+@pytest.mark.parametrize("value", [(), (1,), [1, "a"], {"a": (1, 2)}, 1.5, None, {1}, RECIPE, TEXT])
+def test_identities_read_as_reprs_where_every_field_counts(value):
+    assert text(value) == repr(value)

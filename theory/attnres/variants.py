@@ -15,12 +15,27 @@ def attnres(shape: Shape) -> Plan:
     return plan(shape, depth=DepthAttention())
 
 
-@variant(PAPER, "Block AttnRes", "every sublayer reads a softmax over the outputs of blocks of sublayers")
-def attnres_block(shape: Shape, blocks: int = 8, size: int = 0) -> Plan:
-    """`size` sublayers a block; 0: as few as make at most `blocks` blocks, at two sublayers a layer."""
+@variant(
+    PAPER,
+    "Block AttnRes",
+    "every sublayer reads a softmax over the outputs of blocks of sublayers, which may end inside a layer",
+)
+def attnres_block(shape: Shape, blocks: int = 8, size: int = 0, layers: int = 0) -> Plan:
+    """Blocks of `size` sublayers, or of `layers` whole decoder layers; 0 and 0: as few as make at most `blocks` blocks.
+
+    A layer counts as two sublayers, attention and feed-forward.  A block of an odd number of sublayers ends between the
+    two, as it does by default where 2 L / blocks, rounded up, is odd: three sublayers a block at 12 layers.  The
+    released models count in decoder layers: theirs are of the form `layers`, as `layers=3` at 27 layers, nine blocks of
+    six sublayers.  The last block takes what remains.
+    """
     at_least("size", size, 0)
+    at_least("layers", layers, 0)
+    if size and layers:
+        raise ValueError(f"a block's length is given by size or by layers, not by both: got {size} and {layers}")
+    if layers > shape.layers:
+        raise ValueError(f"layers must be at most the {shape.layers} there are, got {layers}")
     block = _block_of(shape, blocks)
-    return plan(shape, depth=DepthAttention(block=size or block))
+    return plan(shape, depth=DepthAttention(block=2 * layers or size or block))
 
 
 @variant(PAPER, "paper, ablation: no key norm", "AttnRes whose keys are not normalised")

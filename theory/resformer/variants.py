@@ -64,8 +64,13 @@ def neutreno(shape: Shape, weight: float = 0.4) -> Plan:
     return plan(shape, beside=lambda n, h: weight * v(1, h) - weight * v(n, h))
 
 
-@variant(PAPER, "section 4.2, appendix A.3", "ResFormer, and 0.2 (V_1 - V_n) beside the attention")
-def resformer_neutreno(shape: Shape, weight: float = 0.2) -> Plan:
+@variant(PAPER, "section 4.2, appendix A.3, and its code", "ResFormer, and 0.1 (V_1 - V_n) beside the attention")
+def resformer_neutreno(shape: Shape, weight: float = 0.1) -> Plan:
+    """`weight` is that of V_1 - V_n, V_n being layer n's own values, not yet mixed.
+
+    The text sets lambda = 0.2 and does not say which values lambda is put before.  The authors' code puts it before V_1
+    - (V_1 + V_n)/2, the mixed values standing where Eqn. 8 has V_n: that is 0.1 (V_1 - V_n).
+    """
     return combine(resformer(shape), neutreno(shape, weight))
 
 

@@ -134,7 +134,10 @@ def skipv1_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank:
 
 
 def skipv1_reached(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
-    """What Theorem 2 says SkipV1Former attains with enough heads; its floor wherever they are equal."""
+    """What Theorem 2 says SkipV1Former attains with enough heads; its floor wherever they are equal.
+
+    squares: the d squared singular values of W0; W0's rank, which counts here, is read off them: see `_rank`.
+    """
     return _floor(d, n, sigma, squares, rank, d, _seen(d, squares, rank))
 
 
@@ -151,8 +154,8 @@ def mha_compressions(
     singular: s_1 >= s_2 >= ..., the diagonal of W0.
     """
     check_sizes(d, n, sigma, rank)
-    of_w0, eye = sum(bool(s) for s in singular), np.eye(d)
-    seen = _seen(d, singular, rank)
+    squares, eye = [s**2 for s in singular], np.eye(d)
+    of_w0, seen = _rank(squares), _seen(d, squares, rank)
     beta = (sigma**2 / (spread(d, n, sigma) - seen * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
     b = beta * eye[rank:]
     for i in range(max(of_w0 - rank, 0)):
@@ -179,8 +182,19 @@ def spread(d: int, n: int, sigma: Number) -> Any:
 
 
 def _seen(d: int, squares: Sequence[Number], rank: int) -> int:
-    of_w0 = sum(bool(s) for s in squares)
-    return min(d - rank, d - max(of_w0 - rank, 0))
+    return min(d - rank, d - max(_rank(squares) - rank, 0))
+
+
+def _rank(squares: Sequence[Number]) -> int:
+    """How many of the squared singular values of W0 are not zero.  Floats count as zero up to d times the largest's
+    rounding.
+
+    That is the error of an eigenvalue of W0 W0^T, and more than that of a singular value squared.  To take so small a
+    singular value for zero moves the infimum by as little, as it is continuous in W0; to count it would not.
+    """
+    floats = [type(x) for x in squares if isinstance(x, float | np.floating)]
+    rounding = len(squares) * max(np.finfo(kind).eps for kind in floats) * max(squares) if floats else 0
+    return sum(bool(x > rounding) for x in squares)
 
 
 def _floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int, rows: int, seen: int) -> Any:

@@ -40,14 +40,19 @@ Families.
   the rest       d = 4m + q: beside the quaternions, on the last q coordinates, (1) for q = 1, (1, J, 1, J) with J a
                  quarter turn for q = 2, and both for q = 3.
 
-Lemma 3 (odd d).  For W0 = c I, R <= d and odd d >= 3, Lemma 1 holds with theta = 7 / (3d - 1), which is more than 2/d.
-Proof.  phi(x) = L(x) N(x)^T with d x d matrices L, N linear in x (columns of zeros added if R < d).  On the unit circle
-of a plane, det L is a form of odd degree, so it vanishes somewhere: p^T L = 0 there for a unit vector p.  So the form
-f = p^T phi p vanishes somewhere on the circle.  With means over the circle, f = alpha + r cos(2 t - t_0) has |r| >=
-|alpha|, hence E f^2 >= 3/2 alpha^2; and phi's other d - 1 rows and columns, of trace h, have ||.||^2 >= h^2 / (d - 1):
+Lemma 3 (odd d).  Let d >= 3 be odd, W0 = c I and Phi(S) = sum_{r <= R} L_r S N_r a sum of R <= d products.  Then
+Lemma 1's bound holds with theta = 7 / (3d - 1), which is more than 2/d.
+Proof.  phi(x) = Phi(x x^T) = L(x) N(x)^T with d x d matrices L, N linear in x: columns L_r x and N_r^T x, and columns
+of zeros if R < d.  On the unit circle of a plane, det L is a form of odd degree, so it vanishes somewhere: p^T L = 0
+there for a unit vector p.  So the form f = p^T phi p vanishes somewhere on the circle.  With means over the circle,
+f = alpha + r cos(2 t - t_0) has |r| >= |alpha|, hence E f^2 >= 3/2 alpha^2; and phi's other d - 1 rows and columns, of
+trace h, have ||.||^2 >= h^2 / (d - 1):
     E ||phi||^2 >= 3/2 (E f)^2 + (E h)^2 / (d - 1) >= (E tr phi)^2 / (2/3 + d - 1).
 The same follows on the unit sphere, by Jensen over all planes.  For x ~ N(0, I) and t = E tr phi(x), the means on the
-sphere are E ||phi(x)||^2 / (d (d + 2)) and t / d, so E ||phi(x)||^2 >= t^2 (1 + theta) / d: go on as in Lemma 1.  QED
+sphere are E ||phi(x)||^2 / (d (d + 2)) and t / d, so E ||phi(x)||^2 >= t^2 (1 + theta) / d: the rest is Lemma 1's. QED
+
+Rank alone, which is all that Lemma 1 asks for, will not do: every d x d matrix has rank R = d at most, and
+tr(S) I / (nd + 2), a sum of more than d products, has theta = 2/d.
 
 At d = R = 3, where 7/8 is proved, descent finds theta = 0.988 for n = 1, 1 for n = 2 and 1.02 for large n.
 """
@@ -82,7 +87,7 @@ def term_floor(squares: Sequence[Number], n: int, terms: int) -> Any:
 
 
 def identity_floor(d: int, n: int, terms: int) -> Fraction:
-    """The larger of Lemma 1 and Lemma 3 for W0 = I; times c^2 for W0 = c I."""
+    """The larger of Lemma 1 and Lemma 3 for W0 = I, a bound for sums of `terms` products; times c^2 for W0 = c I."""
     floor: Fraction = term_floor([Fraction(1)] * d, n, terms)
     theta = Fraction(7, 3 * d - 1)
     return max(floor, d * theta / (n + theta)) if d % 2 and d >= 3 and terms <= d else floor

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from experiments.across.printed import report
+from experiments.across.printed import note_of, report
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
@@ -43,7 +43,7 @@ class Said:
 def _said(variant: str, place: str, size: str) -> Said:
     """From the one comparison with vanilla in `paper_losses` whose place and size begin so."""
     r = report(variant, place, size)
-    where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size)))
+    where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
     return Said(r.sign if r.differs else None, r.nats, where)
 
 
@@ -56,7 +56,7 @@ PAPERS = {
     "attnres-block": _said("attnres-block", "paper, ablation", "436M"),
     "denseformer": _said("denseformer", "paper, ablation", "436M"),
     "cla-v": _said("cla-v", "section 3.5", ""),
-    "yoco-v": Said(None, None, "SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former"),
+    "yoco-v": Said(None, None, f"SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former; but {note_of('yoco-v')}"),
 }
 
 

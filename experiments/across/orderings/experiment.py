@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from experiments.across.printed import ACCURACIES, reported
+from experiments.across.printed import ACCURACIES, note_of, reported
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED
@@ -145,6 +145,7 @@ class ToyOrderings:
             "mixtures": minimise_all([p for p, _ in _mixed_points(config)], config.starts * seeds, run, mixed),
             "papers": [asdict(r) for r in reported()],
             "accuracies": {name: list(values) for name, values in ACCURACIES.items()},
+            "notes": {name: note_of(name) for name in ACCURACIES},
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:

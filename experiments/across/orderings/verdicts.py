@@ -91,7 +91,11 @@ def expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
 def _sentence(said: float, r: Reported) -> str:
     toy = {-1: "explains more", 0: "explains as much", 1: "explains less"}[(said > 0) - (said < 0)]
     paper = f"{r.nats:+.4g} nats" if r.nats is not None else ("better" if r.sign < 0 else "not better") + ", no number"
-    return f"the toy {toy}; the paper: {paper} ({r.place}; {r.size})"
+    return f"the toy {toy}; the paper: {paper} ({r.place}; {r.size}){_remark(r.note)}"
+
+
+def _remark(note: str) -> str:
+    return f"; but {note}" if note else ""
 
 
 def _accuracies(prediction: Json, measurement: Json) -> Iterator[Expectation]:
@@ -99,6 +103,7 @@ def _accuracies(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     accuracies = measurement["accuracies"]
     variants = {name: difference(prediction, name, BASELINE) for name in accuracies if name != BASELINE}
     told = {name: said for name, said in variants.items() if said is not None}
+    notes = measurement.get("notes", {})  # older measurements have none
     for name, said in told.items():
         lost = [base - value for base, value in zip(accuracies[BASELINE], accuracies[name], strict=True)]
         interval = t_interval(lost, len(told))
@@ -106,7 +111,8 @@ def _accuracies(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             id=f"accuracy/{name}",
             group="zero-shot accuracy of GPT2, lost against vanilla (%)",
             claim=ORDERINGS,
-            statement=f"{name}: SkipV1Former, appendix C.3, Tables 8 to 11, over four sizes",
+            statement=f"{name}: SkipV1Former, appendix C.3, Tables 8 to 11, over four sizes"
+            + _remark(notes.get(name, "")),
             rule="sign",
             predicted=said,
             measured=interval.mean,

@@ -126,7 +126,13 @@ class SkipV1EndToEnd:
     name = "skipv1-end-to-end"
     title = "The toy end to end: copying, gap and worth in width with nothing assumed"
     kind: Kind = "theory"
-    claims: tuple[str, ...] = ("toy.width", "skipv1.assumption1")
+    claims: tuple[str, ...] = (
+        "toy.width",
+        "skipv1.assumption1",
+        "skipv1.assumption1-mask",
+        "toy.rotating-mha",
+        "toy.positions-bound",
+    )
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from experiments import catalogue
 from experiments.across.orderings import experiment as toy_orderings
 from experiments.across.orderings.experiment import NAMES, mixtures, plans, toys
-from experiments.across.orderings.verdicts import difference, levels_of, pairs_of
+from experiments.across.orderings.verdicts import difference, expectations, levels_of, pairs_of
 from experiments.cli import main
 from theory.errors import BadInput
 from theory.plans.heads import toy_heads
@@ -154,3 +155,22 @@ def test_toys_are_told_apart_by_what_their_loss_depends_on():
     assert toy_of["neutreno"] == toy_of["vanilla"]
     assert set(made) == set(toy_of.values())
     assert [sum(h.raw for h in heads) for heads in mixtures(4).values()] == [0, 1, 2, 3, 4]
+
+
+def test_what_the_authors_code_does_instead_stands_in_the_statements_and_decides_nothing(run):
+    prediction, measurement = read(run, "prediction"), read(run, "measurement")
+    said = {c.id: c for c in expectations(prediction, measurement)}
+    silent = {"papers": [{**r, "note": ""} for r in measurement["papers"]], "notes": {}}
+    plain = {c.id: c for c in expectations(prediction, {**measurement, **silent})}
+    assert {i: replace(c, statement="") for i, c in said.items()} == {
+        i: replace(c, statement="") for i, c in plain.items()
+    }
+    remarks = {i: c.statement.removeprefix(plain[i].statement) for i, c in said.items()}
+    noted = {i.split(",")[0]: remark for i, remark in remarks.items() if remark}
+    assert set(noted) == {
+        "accuracy/cla-v",
+        "accuracy/yoco-v",
+        "paper/skipv1/cla-v/SkipV1Former (003)",
+        "paper/skipv1/yoco-v/SkipV1Former (003)",
+    }
+    assert all(remark.startswith("; but the authors' code") for remark in noted.values())

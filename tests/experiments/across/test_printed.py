@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from experiments.across.printed import ACCURACIES, BASELINE, REPEATED, paired_half_width, report, reported
+from experiments.across.printed import ACCURACIES, BASELINE, CODE, REPEATED, SKIPV1, paired_half_width, report, reported
 from experiments.verdicts.intervals import t_interval
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -64,6 +64,18 @@ def test_the_noise_of_a_paired_difference():
 def test_a_comparison_has_to_be_named_to_the_end():
     with pytest.raises(ValueError, match="unpack"):
         report("skipv1", "section", "")
+
+
+def test_what_the_authors_code_does_instead_stands_beside_their_losses_and_no_others():
+    noted = {(r.variant, r.against): r.note for r in reported() if r.note}
+    assert set(noted) == {("skipv1", "yoco-v"), ("skipv1", "cla-v")}
+    assert "layer L/2 + 1" in noted["skipv1", "yoco-v"]
+    assert "as in SVFormer" in noted["skipv1", "cla-v"]
+    assert {r.paper for r in reported() if r.note} == {SKIPV1}  # ResFormer has sharing of its own
+
+
+def test_notes_are_of_variants_whose_figures_stand_here():
+    assert set(CODE) <= set(ACCURACIES)
 
 
 def test_accuracies():

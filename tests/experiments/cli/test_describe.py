@@ -84,6 +84,7 @@ def test_layers_and_depth_in_words():
         depth_words(resolve(name, SIX_BY_FOUR).depth) for name in ("vanilla", "attnres-block:size=3", "attnres-static")
     ]
     assert words == ["a residual stream", "Block AttnRes, 3 sublayers a block", "Full AttnRes, static query"]
+    assert depth_words(resolve("attnres-block:layers=2", SIX_BY_FOUR).depth) == "Block AttnRes, 4 sublayers a block"
 
 
 def test_what_is_saved_is_against_vanilla_on_the_preset_s_own_sizes():

@@ -105,9 +105,10 @@ def block(stack: Stack, size: int, read: Read = by_query) -> Tensor:
     return read(stack, len(stack.sublayers), torch.stack(blocks + partial_block))
 
 
-def block_of(stack: Stack, blocks: int = 8, size: int = 0, read: Read = by_query) -> Tensor:
-    """Blocks of `size` sublayers, or of the fewest that make no more than `blocks` blocks."""
+def block_of(stack: Stack, blocks: int = 8, size: int = 0, layers: int = 0, read: Read = by_query) -> Tensor:
+    """Blocks of `size` sublayers, of the sublayers of `layers` layers, or of the fewest that make at most `blocks`."""
     total = len(stack.sublayers)
+    size = size or sum(map(len, stack.layers[:layers]))
     return block(stack, size or next(s for s in range(1, total + 1) if s * blocks >= total), read)
 
 

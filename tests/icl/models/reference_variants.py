@@ -115,9 +115,11 @@ def neutreno(x: Layer, h: int, weight: float = 0.4) -> Tensor:
 
 
 @reference
-def resformer_neutreno(x: Layer, h: int, weight: float = 0.2) -> Tensor:
-    """Eqn. 7 and Eqn. 8 together (section 4.2, appendix A.3)."""
-    return resformer(x, h) + weight * (x.v(1, h) - x.v(x.n, h))
+def resformer_neutreno(x: Layer, h: int, weight: float = 0.1) -> Tensor:
+    """Eqn. 8 with the values of Eqn. 7 in the place of V_n, as in the authors' code, where 2 `weight` is lambda = 0.2
+    (appendix A.3)."""
+    mixed = (x.v(1, h) + x.v(x.n, h)) / 2
+    return x.A(h) @ mixed + 2 * weight * (x.v(1, h) - mixed)
 
 
 @reference

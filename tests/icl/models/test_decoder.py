@@ -1,5 +1,6 @@
 """The decoder beside its plan: counts, initial weights, precision, compilation, stems, and what does not fit."""
 
+import copy
 import inspect
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from icl.models.decoder import Decoder
+from icl.models.depth import AverageDepth
 from icl.models.initial import initialise
 from icl.testing import check_identity
 from theory.plans.accounting import depth_sources, flops, parameters, total_parameters
@@ -132,6 +134,48 @@ def test_attention_over_depth_is_as_exact_in_bf16_as_over_time():
         exact = model(tokens)
         rough = model.to(torch.bfloat16)(tokens).float()
     assert float((rough - exact).norm() / exact.norm()) < 16 * torch.finfo(torch.bfloat16).eps
+
+
+def weighed(depth, sources):
+    """What a depth rule makes of one source a sublayer and the embedding (DenseFormer: one a layer)."""
+    if isinstance(depth, AverageDepth):
+        *finished, newest = sources
+        return depth.write(depth.per_layer * len(finished) - 1, (*finished, newest), torch.zeros_like(newest))[-1]
+    return depth.read(len(sources) - 1, sources)
+
+
+WEIGHING = ["attnres", "attnres-sigmoid", "attnres-static", "attnres-input-query", "attnres-heads:heads=3,blocks=6"]
+
+
+@pytest.mark.parametrize("name", [*WEIGHING, "denseformer"])
+@pytest.mark.parametrize("embedded", [torch.bfloat16, torch.float32])
+def test_weights_over_depth_are_float32_and_their_sum_is_rounded_once(name, embedded):
+    """Sources in bf16, but for an embedding that may be in float32, as under autocast; against float64."""
+    depth, numbers = Decoder(LLAMA, resolve(name, LLAMA.shape)).depth, torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in depth.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=numbers)
+    count, shape = LLAMA.n_layers if name == "denseformer" else 2 * LLAMA.n_layers, (2, 7, LLAMA.d_model)
+    drawn = [torch.randn(shape, generator=numbers).to(embedded if i == 0 else torch.bfloat16) for i in range(count + 1)]
+    sources, exact = (
+        tuple(v.detach().to(kind or v.dtype).requires_grad_() for v in drawn) for kind in (None, torch.float64)
+    )
+    twin = copy.deepcopy(depth).double()
+    found, wanted = weighed(depth, sources), weighed(twin, exact)
+    assert found.dtype == embedded
+    rounding = LLAMA.d_model * torch.finfo(torch.float32).eps  # of the weights, and of the sum before the last rounding
+    allowed = torch.finfo(embedded).eps / 2 * wanted.abs() + rounding * sum(v.abs() for v in exact)
+    assert ((found - wanted).abs() <= allowed).all()
+
+    upstream = torch.randn(shape, generator=numbers).to(embedded)
+    found.backward(upstream)
+    wanted.backward(upstream.double())
+    for one, other in zip((*sources, *depth.parameters()), (*exact, *twin.parameters()), strict=True):
+        if other.grad is None:  # another read's
+            continue
+        paths = 3  # from a source to what is read: directly, by its key, by the query; each rounded, and their sums
+        near = paths * torch.finfo(torch.bfloat16).eps if one.dtype == torch.bfloat16 else rounding
+        assert (one.grad - other.grad).norm() <= near * other.grad.norm()
 
 
 @pytest.mark.parametrize(
@@ -263,6 +307,18 @@ def test_compiles_whole_and_once(name):
         twin.load_state_dict(model.state_dict())
         model.zero_grad()
         twin.zero_grad()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name", ["vanilla", "skipv1+attnres-block:size=2", "cross-layer", "dva", "neutreno"])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_a_traced_decoder_is_the_decoder(kv_heads, name):
+    """Also on another batch and length than it was traced with."""
+    config = replace(LLAMA, n_kv_heads=kv_heads)
+    model, tokens = Decoder(config, resolve(name, config.shape), std=0.3).eval(), some_input(config)
+    traced = torch.jit.trace(model, tokens)
+    for given in (tokens, tokens[:1, :3]):
+        torch.testing.assert_close(traced(given), model(given))
 
 
 def test_dropout_acts_in_training_only():

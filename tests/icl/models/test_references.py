@@ -55,6 +55,7 @@ OPTIONS = [
     ("attnres-block", {"blocks": 2}, DEEP),
     ("attnres-block", {"blocks": 3}, DEEP),
     *(("attnres-block", {"size": size}, DEEP) for size in range(1, 6)),
+    *(("attnres-block", {"layers": layers}, DEEP) for layers in (1, 2, 3)),
 ]
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 

@@ -1,6 +1,7 @@
 """Counts from plans against formulas and against what the papers say; models by name."""
 
 from dataclasses import replace
+from math import ceil
 
 import pytest
 from hypothesis import given
@@ -158,6 +159,18 @@ def test_a_toy_has_what_the_paper_gives_it():
     assert counts["values"] == 2 * 25  # layer 2's first head, and layer 1's second, which layer 2 reads
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3, 5, 12])
+def test_blocks_of_whole_layers_end_with_a_layer(layers):
+    """Every finished block that a read weighs holds both sublayers of its layers; the default's blocks do not."""
+    config, plan = model("llama-130m", f"attnres-block:layers={layers}")
+    assert plan == model("llama-130m", f"attnres-block:size={2 * layers}")[1]
+    ends = {source.stop - 1 for read in depth_reads(config, plan) for source in read[:-1]}
+    assert ends == set(range(0, 24, 2 * layers))
+    assert depth_memory(config, plan) == (1 + ceil(12 / layers)) * config.d_model
+    halved = {source.stop - 1 for read in depth_reads(*model("llama-130m", "attnres-block")) for source in read[:-1]}
+    assert {end % 2 for end in halved} == {0, 1}
+
+
 @pytest.mark.parametrize(
     ("preset", "variant", "says"),
     [
@@ -172,6 +185,9 @@ def test_a_toy_has_what_the_paper_gives_it():
         ("llama-350m", "svformer:anchors=2", "anchors must hold layer 1"),
         ("llama-350m", "cla:every=0", "every must be a whole number from 1, got 0"),
         ("llama-350m", "attnres-block:size=-1", "size must be a whole number from 0, got -1"),
+        ("llama-350m", "attnres-block:layers=-1", "layers must be a whole number from 0, got -1"),
+        ("llama-350m", "attnres-block:layers=25", "layers must be at most the 24 there are, got 25"),
+        ("llama-350m", "attnres-block:layers=2,size=4", "given by size or by layers, not by both: got 4 and 2"),
         ("llama-350m", "attnres-window:window=0", "window must be a whole number from 1, got 0"),
         ("llama-350m", "skipv1:source=1.5", "source must be a whole number, got '1.5'"),
         ("llama-350m", "svformer:anchors=(1,2.5)", "anchors must be whole numbers in brackets, got '(1,2.5)'"),

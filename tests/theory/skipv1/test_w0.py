@@ -204,6 +204,42 @@ def test_skipv1former_attains_what_it_should(data, size, n, sigma):
         assert best > floor
 
 
+SPECTRA = {
+    "singular values, squared": lambda w0: np.linalg.svd(w0, compute_uv=False) ** 2,
+    "eigenvalues of W0 W0^T": lambda w0: np.linalg.eigvalsh(w0 @ w0.T)[::-1],
+}
+
+
+@pytest.mark.parametrize("spectrum", SPECTRA)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_rank_of_w0_survives_rounding(spectrum, dtype):
+    """W0 of rank one or two, made in floats, whose other singular values are rounding; against the exact zeros."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        d, of_w0, n, sigma = int(rng.integers(3, 7)), int(rng.integers(1, 3)), 4, 1.5
+        left, right = (np.linalg.qr(rng.standard_normal((d, of_w0)))[0] for _ in range(2))
+        singular = np.array([7.0, 3.0])[:of_w0]
+        found = SPECTRA[spectrum](((left * singular) @ right.T).astype(dtype))
+        known = [*singular**2, *[0.0] * (d - of_w0)]
+        close = d**2 * np.finfo(dtype).eps * sum(known)
+        for a in range(d + 1):
+            for value in (skipv1_reached, mha_approached):
+                assert value(d, n, sigma, found, a) == pytest.approx(value(d, n, sigma, known, a), abs=close)
+
+
+def test_the_rank_of_an_exact_w0_is_exact():
+    task, tiny = (3, 4, Fraction(3, 2)), Fraction(1, 10**40)
+    at_rank_one, at_rank_three = (skipv1_reached(*task, [9, x, x], 1) for x in (0, tiny))
+    assert at_rank_three - at_rank_one > Fraction(1, 100)
+
+
+def test_rounding_in_w0_takes_no_row_of_b():
+    """Singular values that are rounding leave `mha_compressions` as zeros do."""
+    exactly, rounded = (mha_compressions(3, 4, 1.5, [3.0, x, x], 1, 20.0) for x in (0.0, 1e-16))
+    for one, other in zip(exactly, rounded, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_where_the_floor_is_not_attained():
     """d = 3, a = 1, W0 = 3 I, sigma = 1.5: all descents end on one loss, strictly between E_2 and E_1."""
     task, squares = (3, 4, 1.5), [9.0] * 3

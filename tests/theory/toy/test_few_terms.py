@@ -113,6 +113,30 @@ def test_the_floor_around_the_identity_is_lemma_1_s_elsewhere():
             assert identity_floor(d, 3, terms) >= lemma_1
 
 
+@pytest.mark.parametrize(("d", "n"), [(3, 1), (3, 2), (3, 9), (5, 2)])
+def test_lemma_3_is_about_products_and_not_about_rank(d, n):
+    """tr(S) I has rank d, as sums of d products have, and loses less than any of these: it is a sum of more.  Exact."""
+    units, eye = exact(np.eye(d * d, dtype=int).reshape(-1, d, d)), exact(np.eye(d, dtype=int))
+    trace = terms_loss(units / (n * d + 2), units.swapaxes(1, 2), n, eye)
+    assert trace == term_floor([Fraction(1)] * d, n, d) == Fraction(2 * d, n * d + 2)
+    assert trace < identity_floor(d, n, d) == Fraction(7 * d, (3 * d - 1) * n + 7)
+    assert trace >= identity_floor(d, n, d + 1)
+
+
+@given(st.data(), st.sampled_from([(3, 1), (3, 2), (3, 3), (5, 5)]), st.sampled_from([1, 2, 9]))
+def test_products_do_not_undercut_the_floor_around_the_identity(data, size, n):
+    """Random whole-number sums, or these beside parts of the best sum that is known, at their best scale.  Exact."""
+    d, terms = size
+    left, right = whole_numbers(data.draw, terms, d, d), whole_numbers(data.draw, terms, d, d)
+    if data.draw(st.booleans()):
+        family = exact(quaternions(d)[:terms])
+        left[: len(family)], right[: len(family)] = family, family.swapaxes(1, 2)
+    none, once, twice = (terms_loss(scale * left, right, n, np.eye(d, dtype=int)) for scale in (0, 1, 2))
+    curvature = twice - 2 * once + none
+    slope = once - none - curvature / 2
+    assert none - (slope**2 / (2 * curvature) if curvature else 0) >= identity_floor(d, n, terms)
+
+
 @given(st.data())
 def test_two_pencils_on_a_circle(data):
     """The heart of Lemma 3 at d = 3, in fractions: E ||phi||^2 >= 3/8 (E tr phi)^2 for a product of two pencils."""

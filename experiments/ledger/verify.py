@@ -1,0 +1,161 @@
+"""Verifying the ledger: every check of every entry, on all cores; what has not changed since is remembered.
+
+An entry is remembered by the source that its evidence imports and by library versions, in a file below the user's cache
+folder; only what stood is.  An entry whose premise falls is shown as fallen, whatever its own checks say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from experiments.ledger.claim import Claim, Outcome, outcomes
+from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.store.provenance import versions
+from experiments.store.sources import source_digest
+from experiments.store.work import results
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of an entry.  fallen: ids of the premises, near and far, whose own checks do not hold.
+
+    remembered: its checks were not run now, as nothing that they import has changed since they were
+    """
+
+    claim: Claim
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    fallen: tuple[str, ...] = ()
+    remembered: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """It has evidence, and all of it is ok."""
+        return bool(self.outcomes) and all(o.ok for o in self.outcomes)
+
+    @property
+    def stands(self) -> bool:
+        """It holds, and so does everything that it rests on."""
+        return self.holds and not self.fallen
+
+
+def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
+    """Ids of all entries that a claim rests on, near and far, without itself.
+
+    Raises UserError for an unknown premise, or for a claim that rests on itself.
+    """
+    found: dict[str, None] = {}
+
+    def visit(here: Claim, path: tuple[str, ...]) -> None:
+        for name in here.uses:
+            if name not in ledger:
+                raise UserError(f"ledger entry {here.id} rests on {name!r}, which is not there")
+            if name in path:
+                raise UserError(f"ledger entries rest on each other in a circle: {' -> '.join((*path, name))}")
+            if name not in found:
+                visit(ledger[name], (*path, name))
+                found[name] = None
+
+    visit(claim, (claim.id,))
+    return tuple(found)
+
+
+def verified(claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: bool = False) -> list[Verification]:
+    """A verification of each, in order; premises are run too.  afresh: nothing is remembered."""
+    resting = {claim.id: premises(claim, ledger) for claim in claims}
+    needed = {i: ledger[i] for i in dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])}
+    found = _outcomes(list(needed.values()), afresh=afresh)
+    fell = {i for i, v in found.items() if not v.holds}
+    return [
+        Verification(
+            claim,
+            found[claim.id].outcomes,
+            found[claim.id].seconds,
+            tuple(i for i in resting[claim.id] if i in fell),
+            found[claim.id].remembered,
+        )
+        for claim in claims
+    ]
+
+
+def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
+    memory = _Memory.read()
+    digests = {claim.id: _digest(claim) for claim in claims}
+    known = {} if afresh else {c.id: v for c in claims if (v := memory.recalled(c, digests[c.id]))}
+    missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in known}
+    longest_first = dict(sorted(missing.items(), key=lambda item: -memory.seconds(item[0])))
+    with TemporaryDirectory() as folder:
+        lines = results("claim", longest_first, judged, RunFolder(Path(folder)), label="verifying")
+    by_id = {claim.id: claim for claim in claims}
+    new = {i: _verification(by_id[i], line) for i, line in lines.items()}
+    memory.keep({i: (digests[i], line) for i, line in lines.items() if new[i].holds}, forget=set(new))
+    return known | new
+
+
+def judged(entry: tuple[str, str], *_: object) -> Json:
+    """Run the checks of one entry, (module, id), without its premises.  A check that raises does not hold."""
+    module, name = entry
+    (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}
+    started = time.monotonic()
+    return {"outcomes": [asdict(o) for o in outcomes(claim)], "seconds": round(time.monotonic() - started, 3)}
+
+
+def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Verification:
+    return Verification(claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], (), remembered)
+
+
+def _digest(claim: Claim) -> str:
+    modules = sorted({claim.module, *(evidence.holds.__module__ for evidence in claim.evidence)})
+    return hashlib.sha256(f"{source_digest(*modules)} {versions()}".encode()).hexdigest()[:12]
+
+
+@dataclass
+class _Memory:
+    """What stood, by id: a digest of the source that its evidence imports, and the outcomes.
+
+    A file that cannot be read or written is as good as none.
+    """
+
+    path: Path
+    entries: dict[str, Json]
+
+    @classmethod
+    def read(cls) -> _Memory:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        path = Path(cache) / "crosslayer" / "ledger.json"
+        try:
+            entries = json.loads(path.read_text())
+            return cls(path, {i: e for i, e in entries.items() if {"digest", "outcomes", "seconds"} <= e.keys()})
+        except (OSError, ValueError, AttributeError):
+            return cls(path, {})
+
+    def recalled(self, claim: Claim, digest: str) -> Verification | None:
+        entry = self.entries.get(claim.id)
+        if entry is None or entry["digest"] != digest:
+            return None
+        with suppress(TypeError):
+            return _verification(claim, entry, remembered=True)
+        return None
+
+    def seconds(self, name: str) -> float:
+        """How long it took when it was last run; what never was comes first."""
+        return float(self.entries.get(name, {}).get("seconds", float("inf")))
+
+    def keep(self, new: Mapping[str, tuple[str, Json]], forget: Iterable[str]) -> None:
+        """Remember `new`, and nothing of the other entries that were run."""
+        if not new and not set(forget) & self.entries.keys():
+            return
+        self.entries = {i: e for i, e in self.entries.items() if i not in set(forget)}
+        self.entries |= {i: {"digest": digest, **line} for i, (digest, line) in new.items()}
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path, json.dumps(self.entries) + "\n")

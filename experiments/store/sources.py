@@ -1,0 +1,113 @@
+"""A digest of the source that something runs: what its modules import, without comments and docstrings.
+
+So a comment, another experiment or a stranger's paper changes no digest, and a resumed run or a remembered verdict is
+one of the very same code.  Only source that belongs to a project counts: ours, and the package that asks.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from theory.plans.papers import rooms
+
+ROOTS = ("theory", "icl", "experiments")
+REGISTRY, REGISTERED = "theory.plans.registry", ("variants", "presets")  # which modules names are looked up in
+
+
+def source_digest(*modules: str) -> str:
+    """Of these modules and all that they import, wherever in the file, from our packages and from their own."""
+    digest = hashlib.sha256()
+    for module in closure(modules):
+        digest.update(f"{module}\0{_code(module)}\0".encode())
+    return digest.hexdigest()[:12]
+
+
+def closure(modules: Iterable[str]) -> list[str]:
+    """The modules and what they import, in alphabetical order."""
+    roots = frozenset((*ROOTS, *(module.partition(".")[0] for module in modules)))
+    waiting, found = list(modules), set()
+    while waiting:
+        module = waiting.pop()
+        if module in found or _path(module) is None:
+            continue
+        found.add(module)
+        waiting += [name for name in _imports(module) if name.partition(".")[0] in roots]
+        if module == REGISTRY:
+            waiting += [f"{room.package}.{name}" for room in rooms() if not room.foreign for name in REGISTERED]
+    return sorted(found)
+
+
+@cache
+def _path(module: str) -> Path | None:
+    """The module's file, found without importing it; None for what is no module, such as a function's dotted name."""
+    root, *parts = module.split(".")
+    spec = find_spec(root)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    places = [Path(folder, *parts) for folder in folders]
+    files = [file for place in places for file in (place / "__init__.py", place.with_name(f"{place.name}.py"))]
+    return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    path = _path(module)
+    assert path is not None
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and _has_docstring(
+            node
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def _has_docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    first = node.body[0] if node.body else None
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+@cache
+def _code(module: str) -> str:
+    return ast.dump(_tree(module))
+
+
+@cache
+def _imports(module: str) -> frozenset[str]:
+    """Dotted names that it imports, packages above them included; nothing that only type checkers import."""
+    path = _path(module)
+    package = module if path and path.name == "__init__.py" else module.rpartition(".")[0]
+    names = {name for statement in _run(_tree(module)) for name in _named(statement, package)}
+    return frozenset(above for name in (*names, module) for above in _prefixes(name))
+
+
+def _run(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            for other in child.orelse:
+                yield from _run(other)
+        else:
+            yield from _run(child)
+
+
+def _named(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+    if isinstance(statement, ast.Import):
+        yield from (alias.name for alias in statement.names)
+        return
+    base = statement.module or ""
+    if statement.level:
+        parents = package.split(".")[: len(package.split(".")) - statement.level + 1]
+        base = ".".join([*parents, *filter(None, [statement.module])])
+    yield base
+    yield from (f"{base}.{alias.name}" for alias in statement.names)
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
