@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.work import one_thread
 from theory.plans.heads import TOYS, Heads
+from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from icl.toys.stack import Stack
     from icl.toys.stacked import StackedToys, ToySpec
-    from icl.toys.training import Stack, TrainConfig
+    from icl.toys.training import TrainConfig
     from theory.toy.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 @dataclass(frozen=True)
-class Size:
-    """A task of the sweep: width of x and y, context pairs, standard deviation of the noise."""
-
-    d: int
-    n: int
-    sigma: float
-
-    @property
-    def key(self) -> str:
-        return f"d{self.d}-n{self.n}-s{self.sigma!r}"
-
-
-@dataclass(frozen=True)
 class Point:
     """One toy: a task, an architecture by name (of `theory.plans.heads.TOYS`, unless others are given) and a rank."""
 
-    size: Size
+    size: Setting
     toy: str
     rank: int
 
@@ -65,7 +55,7 @@ class Training:
     start: Start = "orthogonal"
 
 
-def every_rank(sizes: Sequence[Size]) -> list[Point]:
+def every_rank(sizes: Sequence[Setting]) -> list[Point]:
     """Every architecture at every rank of every size."""
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
@@ -85,7 +75,7 @@ def minimise_all(points: Sequence[Point], starts: int, run: RunFolder, toys: Map
             if point.key in found:
                 continue
             size = point.size
-            loss = PopulationLoss(PromptMoments(size.d, size.n, size.sigma), toys[point.toy])
+            loss = PopulationLoss(PromptMoments(*size.floats), toys[point.toy])
             result = minimise(loss, point.rank, starts=starts)
             found[point.key] = {
                 "kind": "exact",
@@ -114,14 +104,15 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
 
 
 def train_stack(
-    toys: Stack, config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+    toys: Stack[Any, Any], config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
 ) -> None:
     """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
 
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
     something else.
     """
-    from icl.toys.training import BadCheckpoint, train
+    from icl.toys.training import train
+    from icl.training.checkpoint import BadCheckpoint
 
     kind = f"train {name}"
     saved = time.monotonic()
@@ -135,10 +126,17 @@ def train_stack(
 
     lines = run.metrics()
     first = True
-    path = run / f"training-{name}.safetensors"
     try:
         with one_thread(), progress(f"training {len(toys.specs)} toys, {name}", config.steps) as at:
-            for report in train(toys, config, learning_rates=learning_rates, checkpoint=path, save_when=due):
+            reports = train(
+                toys,
+                config,
+                learning_rates=learning_rates,
+                folder=run / f"training-{name}",
+                save_when=due,
+                warn=lambda text: print(f"crosslayer: {text}", file=sys.stderr),
+            )
+            for report in reports:
                 if first:  # what was logged after the last checkpoint happens again
                     run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
                     first = False
@@ -153,7 +151,7 @@ def _held_out(toys: StackedToys, prompts: int) -> list[float]:
     """The signal explained by every toy, in the order of its spec."""
     import torch
 
-    from icl.toys.training import EVAL_BATCH, explained_signal
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
     chunk = 16 * 1024
     chunks = -(-prompts // chunk)
@@ -194,7 +192,7 @@ def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
 
     init = Orthogonal() if start == "orthogonal" else Gaussian()
     return [
-        ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed, init)
+        ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init)
         for p in points
         for seed in range(seeds)
     ]
