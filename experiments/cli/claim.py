@@ -6,12 +6,12 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.cli.ledger import verification_json
 from experiments.experiment.execution import latest_runs
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification, premises
@@ -43,6 +43,25 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
         "runs": [str(run.path) for found in runs for run in found],
         "figures": [str(run / "figure.png") for found in runs for run in found if run.has("figure.png")],
         "variants": variants(claim),
+    }
+
+
+def verification_json(v: Verification) -> dict[str, Any]:
+    """An entry with the outcome of its checks."""
+    fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
+    checks = [
+        {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
+        for outcome, evidence in zip(v.outcomes, v.claim.evidence, strict=True)
+    ]
+    return {
+        **{f: getattr(v.claim, f) for f in fields},
+        "uses": list(v.claim.uses),
+        "experiments": catalogue.experiments_on(v.claim.id),
+        "stands": v.stands,
+        "fallen": list(v.fallen),
+        "seconds": round(v.seconds, 2),
+        "remembered": v.remembered,
+        "checks": checks,
     }
 
 
@@ -98,9 +117,8 @@ def print_description(about: dict[str, Any]) -> None:
     print(f"\nchecks, {when}; in brackets, what each rejects:")
     for check in about["checks"]:
         failed = check["error"] or ("does not hold" if not check["holds"] else "does not reject its control")
-        print(
-            f"  {'ok  ' if check['ok'] else 'FAIL'} {check['what']} [{check['control']}]{'' if check['ok'] else f': {failed}'}"
-        )
+        what = f"{check['what']} [{check['control']}]"
+        print(f"  ok   {what}" if check["ok"] else f"  FAIL {what}: {failed}")
     print("".join(f"  FAIL it rests on {name}, which has fallen\n" for name in about["fallen"]), end="")
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Collection
-from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.cli.commands import OUT, Commands
 from experiments.store.folders import UserError
@@ -35,6 +34,7 @@ def add_to(commands: Commands) -> None:
 
 def verify(options: argparse.Namespace) -> int:
     from experiments import catalogue
+    from experiments.cli.claim import verification_json
     from experiments.ledger.verify import verified
 
     ledger = catalogue.claims()
@@ -87,23 +87,3 @@ def _failures(v: Verification) -> Collection[str]:
     if not v.outcomes:
         lines.append("it has no checks")
     return [*lines, *(f"it rests on {name}, which has fallen" for name in v.fallen)]
-
-
-def verification_json(v: Verification) -> dict[str, Any]:
-    from experiments import catalogue
-
-    fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
-    checks = [
-        {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
-        for outcome, evidence in zip(v.outcomes, v.claim.evidence, strict=True)
-    ]
-    return {
-        **{f: getattr(v.claim, f) for f in fields},
-        "uses": list(v.claim.uses),
-        "experiments": catalogue.experiments_on(v.claim.id),
-        "stands": v.stands,
-        "fallen": list(v.fallen),
-        "seconds": round(v.seconds, 2),
-        "remembered": v.remembered,
-        "checks": checks,
-    }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli.commands import OUT, Commands, number, whole_number
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.training.device import chosen_device
+from experiments.training.device import check_at_least_one, chosen_device
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 
@@ -38,7 +38,9 @@ def add_to(commands: Commands) -> None:
     command.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
     command.add_argument("--steps", type=whole_number, required=True, help="optimiser steps")
     command.add_argument("--batch", type=whole_number, help="sequences a step (default: what makes about 4,096 tokens)")
-    command.add_argument("--context", type=whole_number, help="tokens a sequence (default: the preset's, at most 512)")
+    command.add_argument(
+        "--context", type=whole_number, help="tokens a sequence of text (default: the preset's, at most 512)"
+    )
     command.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
     command.add_argument("--learning-rate", type=number, help="peak (default: the schedule's)")
     command.add_argument("--weight-decay", type=number, help="of matrices and embeddings (default: the schedule's)")
@@ -124,9 +126,10 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         raise UserError(f"unknown schedule {options.schedule!r}; there are {', '.join(SCHEDULES)}")
     if options.seed < 0:
         raise UserError(f"--seed must not be negative, got {options.seed}")
+    check_at_least_one(context=options.context, batch=options.batch)
     config, variant = sized(options.preset, options.variant)
-    fitting(variant, config)  # before any text is prepared
-    source, config = _source(options, config)
+    fitting(variant, config)
+    config, source = _sized(options, config)
     settings: dict[str, Any] = {**SCHEDULES[options.schedule].settings}
     for name in ("learning_rate", "weight_decay"):
         if (value := getattr(options, name)) is not None:
@@ -142,28 +145,38 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         evaluate_every=options.evaluate_every,
         **settings,
     )
-    return Arm(config, variant, source, recipe, options.seed)
+    if source is not None:
+        return Arm(config, variant, source, recipe, options.seed)
+    read, config = _text(options, config)  # last: nothing of what is refused above needs any text prepared
+    return Arm(config, variant, read, recipe, options.seed)
 
 
-def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSource | PromptSource, Architecture]:
-    """The data, and the architecture with a stem and a context that fit them."""
+def _sized(options: argparse.Namespace, config: Architecture) -> tuple[Architecture, PromptSource | None]:
+    """The architecture with the context of its data, and for regression with their stem; and the prompts, if any."""
     from experiments.training.arms import PromptSource
 
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{options.preset} does not read tokens; train it from Python")
-    if options.data.startswith("regression:"):
-        prompts = PromptSource(**_options(options.data))
-        context = 2 * prompts.n + 1
-        return prompts, replace(config, stem=Vectors(prompts.d), context=context)
+    if not options.data.startswith("regression:"):
+        context = min(config.context, CONTEXT) if options.context is None else options.context
+        return replace(config, context=context), None
+    prompts = PromptSource(**_options(options.data))
+    if options.context is not None:
+        raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
+    return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
+
+
+def _text(options: argparse.Namespace, config: Architecture) -> tuple[TextSource, Architecture]:
+    """The text, and the architecture with its vocabulary."""
     from experiments.training.text import text
 
     read = text(options.data)
-    context = min(config.context, CONTEXT) if options.context is None else options.context
+    assert isinstance(config.stem, Tokens)
     if read.vocab != config.stem.vocab and not options.json:
         print(
             f"vocabulary: {read.vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr
         )
-    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab), context=context)
+    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab))
 
 
 def _options(text: str) -> dict[str, Any]:

@@ -84,7 +84,8 @@ class Arm:
 
         plan = resolve(self.variant, self.architecture.shape)
         initial = self.seed + TWINS if self.twin else self.seed
-        return Decoder(self.architecture, plan, seed=initial, std=self.std, device=device)
+        scaled = self.recipe.scale_outputs
+        return Decoder(self.architecture, plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)
 
     def task(self) -> Task:
         from icl.prompts import RegressionTask
