@@ -86,23 +86,29 @@ class Checkpoints:
 
 
 def state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights, and the optimiser's tensors by the name of their parameter."""
+    """Weights, and whatever tensors the optimiser keeps of each, as `model.NAME` and `optimiser.KIND.NAME`.
+
+    Raises TypeError for an optimiser that keeps anything else of a parameter, which would be lost.
+    """
     found = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
     for name, parameter in model.named_parameters():
-        kept = optimiser.state.get(parameter, {}).items()
-        found |= {f"optimiser.{kind}.{name}": tensor for kind, tensor in kept if tensor is not None}
+        for kind, kept in optimiser.state.get(parameter, {}).items():
+            if not isinstance(kept, Tensor) or "." in kind:  # names have dots, so kinds must not
+                raise TypeError(f"{type(optimiser).__name__} keeps {kind} = {kept!r:.40}; only tensors can be saved")
+            found[f"optimiser.{kind}.{name}"] = kept
     return found
 
 
 @torch.no_grad()
 def restore(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give both what `state` had found, whatever the optimiser keeps for its parameters."""
+    """Give both what `state` had found.  Raises KeyError for what is of no parameter of the model."""
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         parameter.copy_(tensors[f"model.{name}"])
-    for key in tensors.keys() - {f"model.{name}" for name in parameters}:
-        _, kind, name = key.split(".", 2)
-        optimiser.state[parameters[name]][kind] = tensors[key].to(parameters[name].device)
+    for key, tensor in tensors.items():
+        if key.startswith("optimiser."):
+            _, kind, name = key.split(".", 2)
+            optimiser.state[parameters[name]][kind] = tensor.to(parameters[name].device)
 
 
 def _write(path: Path, content: bytes) -> None:
