@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
-import experiments
 from experiments.experiment.protocol import Experiment
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
@@ -26,7 +26,7 @@ ACROSS = "experiments.across"
 @cache
 def packages() -> tuple[str, ...]:
     """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
-    rest = {f"experiments.{module.name}" for module in iter_modules(experiments.__path__) if module.ispkg}
+    rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
     ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rest]
     return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
 
