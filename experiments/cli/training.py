@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.store.folders import Json, RunFolder, UserError
@@ -55,8 +55,8 @@ def _show(content: Json, as_json: bool) -> int:
 
 def train(options: argparse.Namespace) -> int:
     from experiments.store.progress import progress
-    from experiments.training.arms import train_arm
     from experiments.training.pool import note
+    from experiments.training.records import train_arm
 
     device = chosen_device(options.device)
     arm = _arm(options, device)
@@ -64,7 +64,7 @@ def train(options: argparse.Namespace) -> int:
     run = RunFolder(options.out / "train" / f"{options.preset}-{variant}-{arm.key(device)}")
     with run.locked():
         if not run.has("summary.json"):
-            run.write("config.json", asdict(arm))
+            run.write("config.json", arm.to_json())
             with progress(f"{options.preset} {arm.name}", arm.recipe.steps) as at:
                 record = train_arm(
                     arm,
