@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +63,8 @@ def add_to(commands: Commands) -> None:
 
 def train(options: argparse.Namespace) -> int:
     from experiments.store.progress import progress
-    from experiments.training.arms import train_arm
     from experiments.training.pool import note
+    from experiments.training.records import train_arm
 
     device = chosen_device(options.device)
     arm = _arm(options, device)
@@ -72,7 +72,7 @@ def train(options: argparse.Namespace) -> int:
     run = RunFolder(options.out / "train" / f"{options.preset}-{variant}-{arm.key(device)}")
     with run.locked():
         if not run.has("summary.json"):
-            run.write("config.json", asdict(arm))
+            run.write("config.json", arm.to_json())
             with progress(f"{options.preset} {arm.name}", arm.recipe.steps) as at:
                 record = train_arm(
                     arm,
