@@ -128,7 +128,7 @@ def train_stack(
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
     something else, and Unfinished if time is up.
     """
-    from icl.checkpoints import BadCheckpoint
+    from icl.checkpoint import BadCheckpoint
     from icl.toys.training import train
 
     saved, late = time.monotonic(), False

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from icl.checkpoints import BadCheckpoint, Checkpoint, Checkpoints
+from icl.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
 from icl.prompts import TRAIN_STREAM
 from icl.toys.stack import Stack
 from theory.plans.identity import text

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from icl.checkpoints import Checkpoints, restore, state
+from icl.checkpoint import Checkpoints, restore, state
 from icl.models.decoder import Decoder
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from experiments.toys.runs import population_weights
-from icl.checkpoints import TENSORS, BadCheckpoint
+from icl.checkpoint import TENSORS, BadCheckpoint
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, RegressionTask
 from icl.testing import check_identity
 from icl.toys.literal import Toy

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import nn
 
-from icl.checkpoints import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
+from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.data.shards import open_data, prepare
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
