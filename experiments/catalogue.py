@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
 
-import experiments
 from experiments.experiment.protocol import Experiment
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
@@ -26,8 +25,8 @@ ACROSS = "experiments.across"
 @cache
 def packages() -> tuple[str, ...]:
     """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
-    rest = {f"experiments.{module.name}" for module in iter_modules(experiments.__path__) if module.ispkg}
-    ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rest]
+    rooms_here = _modules("experiments")
+    ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rooms_here]
     return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
 
 

@@ -111,8 +111,8 @@ def train_stack(
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
     something else.
     """
+    from icl.checkpoint import BadCheckpoint
     from icl.toys.training import train
-    from icl.training.checkpoint import BadCheckpoint
 
     kind = f"train {name}"
     saved = time.monotonic()

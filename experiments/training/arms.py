@@ -124,7 +124,7 @@ def train_arm(
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  Raises UserError for a folder that belongs to something else.
     """
-    from icl.training.checkpoint import BadCheckpoint
+    from icl.checkpoint import BadCheckpoint
     from icl.training.loop import Diverged, train
 
     run = RunFolder(folder)

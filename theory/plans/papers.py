@@ -18,7 +18,6 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
 
-import theory
 from theory.errors import BadInput
 
 GROUP = "crosslayer.papers"
@@ -76,7 +75,9 @@ class Room:
 @cache
 def rooms() -> tuple[Room, ...]:
     """Every paper's room in `theory`, then those of installed packages, each by year and name of the paper."""
-    names = (f"theory.{module.name}" for module in iter_modules(theory.__path__) if module.ispkg)
+    theory = find_spec("theory")  # not imported: its face stands above all rooms
+    places = theory.submodule_search_locations if theory else []
+    names = (f"theory.{module.name}" for module in iter_modules(places) if module.ispkg)
     here = [Room(name, foreign=False) for name in names if find_spec(f"{name}.paper")]
     there = [Room(point.value, foreign=True) for point in entry_points(group=GROUP)]
     return tuple(sorted([*here, *there], key=lambda room: (room.foreign, room.paper.year, room.paper.name)))

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import nn
 
+from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.data.shards import open_data, prepare
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
-from icl.training.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.training.devices import peak_flops
 from icl.training.loop import ROUTINE, Diverged, _dropout_stream, _step, evaluate, train
 from icl.training.objectives import Batch, PromptTask, TextTask
