@@ -44,14 +44,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "theory.errors": ("BadInput",),
-    "theory.plans.names": ("model", "resolve"),
-    "theory.plans.plan": ("Learned", "Plan", "Shape", "k", "plan", "q", "v"),
-    "theory.prompts.moments": ("PromptMoments",),
-    "theory.skipv1.gap": ("loss_gap",),
-    "theory.toy.minimise": ("minimise",),
-    "theory.toy.population": ("PopulationLoss",),
-    "theory.toy.value_maps": ("Optimum",),
+    "BadInput": "theory.errors",
+    "Learned": "theory.plans.plan",
+    "Optimum": "theory.toy.value_maps",
+    "Plan": "theory.plans.plan",
+    "PopulationLoss": "theory.toy.population",
+    "PromptMoments": "theory.prompts.moments",
+    "Shape": "theory.plans.plan",
+    "k": "theory.plans.plan",
+    "loss_gap": "theory.skipv1.gap",
+    "minimise": "theory.toy.minimise",
+    "model": "theory.plans.names",
+    "plan": "theory.plans.plan",
+    "q": "theory.plans.plan",
+    "resolve": "theory.plans.names",
+    "v": "theory.plans.plan",
 }
 
 
@@ -77,10 +84,9 @@ def predict(plan: Plan | str, *, d: int, n: int, sigma: float, rank: int | None 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that is not there is an error
 
     def __getattr__(name):
-        for home, names in _HOMES.items():
-            if name in names:
-                return getattr(import_module(home), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -164,9 +164,9 @@ def train_arm(
     if diverged is None and steps_logged != [*range(every, arm.recipe.steps, every), arm.recipe.steps]:
         raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} and train again")
     if weights is not None and diverged is None:
-        from safetensors.torch import save
+        from icl.models import saved
 
-        write_atomically(weights, save({k: p.detach().contiguous() for k, p in model.named_parameters()}))
+        write_atomically(weights, saved.weights(model))
     return {
         "kind": "run",
         "key": arm.key(device),
