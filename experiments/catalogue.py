@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
@@ -25,8 +26,8 @@ ACROSS = "experiments.across"
 @cache
 def packages() -> tuple[str, ...]:
     """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
-    rooms_here = _modules("experiments")
-    ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rooms_here]
+    rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
+    ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rest]
     return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from experiments.across.claims.value_maps import svformer_attains_nowhere
 from experiments.across.orderings.experiment import EXPERIMENT
 from experiments.across.orderings.verdicts import difference, levels_of, made_for, pairs_of
-from experiments.across.printed import BASELINE, reported
+from experiments.across.printed import reported
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.infimum import map_rank_is
 from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
 from experiments.verdicts.orders import agreement
 from theory.plans.heads import ORDINARY, SKIP
 from theory.skipv1 import gap as skipv1

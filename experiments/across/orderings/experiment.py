@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from experiments.across.printed import ACCURACIES, note_of, reported
+from experiments.across.printed import reported
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1.printed import ACCURACIES, note_of
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED
 from experiments.toys.runs import Point, minimise_all

@@ -5,7 +5,9 @@ from statistics import fmean
 
 import pytest
 
-from experiments.across.printed import ACCURACIES, CODE, REPEATED, SKIPV1, paired_half_width, report, reported
+from experiments.across.printed import report, reported
+from experiments.skipv1.printed import ACCURACIES, CODE, SKIPV1
+from experiments.training.printed import REPEATED, paired_half_width
 from experiments.verdicts.intervals import t_interval
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
