@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from theory.skipv1.gap import loss_gap
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
+    from theory.toy.predict import predict
     from theory.toy.value_maps import Optimum
 
 __all__ = [
@@ -56,29 +57,11 @@ _HOMES = {
     "minimise": "theory.toy.minimise",
     "model": "theory.plans.names",
     "plan": "theory.plans.plan",
+    "predict": "theory.toy.predict",
     "q": "theory.plans.plan",
     "resolve": "theory.plans.names",
     "v": "theory.plans.plan",
 }
-
-
-def predict(plan: Plan | str, *, d: int, n: int, sigma: float, rank: int | None = None, heads: int = 2) -> Optimum:
-    """The lowest loss that the assumed-copy toy of a two-layer plan can reach, in squared units of y.
-
-    plan        or its name, resolved at `heads` heads a layer
-    d, n, sigma width of x and y, context pairs, standard deviation of the noise
-    rank        a of the compression; by default d // 2, at which MHA explains most
-
-    A closed form, or, where there is none, exact minimisation, which takes seconds to a minute.  Raises BadInput for a
-    name or sizes without meaning, NotCovered if the toy says nothing of the plan.
-    """
-    from theory.plans.names import resolve
-    from theory.plans.plan import Shape
-    from theory.skipv1.gap import best_mha_rank
-    from theory.toy.value_maps import optimum
-
-    chosen = resolve(plan, Shape(2, heads)) if isinstance(plan, str) else plan
-    return optimum(chosen, d, n, sigma, best_mha_rank(d) if rank is None else rank)
 
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that is not there is an error
