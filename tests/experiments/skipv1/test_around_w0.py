@@ -7,7 +7,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.cli import main
-from experiments.skipv1.around_w0.experiment import ENOUGH, Config, Point, Prior, best, minimised, points
+from experiments.skipv1.around_w0.points import ENOUGH, Config, Point, Prior, best, minimised, points
 from experiments.store import work as side_by_side
 from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import worst
