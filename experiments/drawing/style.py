@@ -59,7 +59,7 @@ RC: dict[str, Any] = {
 
 
 def look(variant: str) -> dict[str, Any]:
-    """Colour, line and marker of a named variant, or of `twin`; a star, in its paper's colour, for one without a look."""
+    """Colour, line and marker of a named variant, or of `twin`; its paper's colour, and a star, where none is set."""
     known = VARIANTS.get(variant, {"linestyle": "-", "marker": "*"})
     if "color" in known:
         return known
