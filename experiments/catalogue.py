@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
-import experiments
 from experiments.experiment.protocol import Experiment
 from experiments.ledger.claim import Claim
+from experiments.ledger.index import Index
 from experiments.store.folders import UserError
 from theory.plans.papers import rooms
 
@@ -25,7 +26,7 @@ ACROSS = "experiments.across"
 @cache
 def packages() -> tuple[str, ...]:
     """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
-    rest = {f"experiments.{module.name}" for module in iter_modules(experiments.__path__) if module.ispkg}
+    rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
     ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rest]
     return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
 
@@ -47,6 +48,12 @@ def claims() -> dict[str, Claim]:
                         raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
                     claim.module = claim.module or module
     return found
+
+
+def indexes() -> list[Index]:
+    """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
+    modules = [f"{package}.index" for package in packages()]
+    return [_loaded(module).INDEX for module in modules if find_spec(module)]
 
 
 @cache
@@ -73,6 +80,11 @@ def experiment(name: str) -> Experiment:
     if name not in known:
         raise UserError(f"unknown experiment {name!r}; there are {', '.join(known)}")
     return known[name]
+
+
+def experiments_on(claim: str) -> list[str]:
+    """Names of the experiments whose checks bear on a ledger entry."""
+    return [name for name, found in all_experiments().items() if claim in found.claims]
 
 
 def _modules(package: str) -> list[str]:

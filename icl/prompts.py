@@ -8,24 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from theory.errors import check_sizes
+from theory.plans.setting import Setting
+
+INIT_STREAM, TRAIN_STREAM, HELD_OUT_STREAM = 0, 1, 2  # what a stream of numbers is for: the first part of its name
 
 
 @dataclass(frozen=True)
-class RegressionTask:
-    """y = W* x + noise with W* ~ N(0, I_{d^2}), x ~ N(0, I_d), noise ~ N(0, sigma^2 I_d), and n context pairs."""
+class RegressionTask(Setting):
+    """A setting whose prompts can be drawn."""
 
-    d: int
-    n: int
     sigma: float
-
-    def __post_init__(self) -> None:
-        check_sizes(self.d, self.n, self.sigma)
-
-    @property
-    def zero_loss(self) -> float:
-        """E ||y||^2 = d^2 + d sigma^2: the loss of predicting zero."""
-        return self.d**2 + self.d * self.sigma**2
 
     def sample(self, batch: int, generator: Generator, dtype: torch.dtype = torch.float32) -> Prompts:
         """`batch` fresh prompts, each with its own W*, on the generator's device."""

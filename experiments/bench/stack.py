@@ -12,9 +12,9 @@ from torch.func import grad, vmap
 
 from experiments.store.folders import Json
 from experiments.store.progress import progress
-from icl.prompts import Generator, Prompts, RegressionTask
+from icl.prompts import TRAIN_STREAM, Generator, Prompts, RegressionTask
 from icl.toys.literal import Toy
-from icl.toys.stacked import TRAIN_STREAM, Batch, StackedToys, ToySpec
+from icl.toys.stacked import Batch, StackedToys, ToySpec
 from icl.toys.training import StackedAdam, TrainConfig
 from theory.plans.heads import TOYS
 

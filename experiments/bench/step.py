@@ -37,11 +37,12 @@ AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16
 
 def bench_step(options: argparse.Namespace) -> int:
     """Run, print, write; 1 if a fast path gives another answer.  What --out already holds of the same is kept."""
-    from experiments.training.device import chosen_device
+    from experiments.training.device import check_at_least_one, chosen_device
     from icl.training.recipe import Recipe
     from theory.plans.names import model
 
     device = chosen_device(options.device)
+    check_at_least_one(context=options.context, batch=options.batch)
     names = (options.variants or VARIANTS).split(",")
     config, _ = model(options.preset)
     if not isinstance(config.stem, Tokens):

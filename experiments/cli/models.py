@@ -5,11 +5,53 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from experiments.cli.commands import Commands, number, whole_number
 from experiments.store.folders import UserError
 
 FIGURES = (".svg", ".png", ".pdf")
+
+
+def add_to(commands: Commands) -> None:
+    """predict, describe, variants."""
+    command = commands.add(
+        "predict",
+        predict,
+        "print the lowest loss that a two-layer plan's toy can reach",
+        "crosslayer predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 2 --json",
+    )
+    command.add_argument("plan", help="a variant of two layers (see `crosslayer variants`), or FILE.py:name")
+    command.add_argument("--d", type=whole_number, required=True, help="width of x and y")
+    command.add_argument("--n", type=whole_number, required=True, help="context pairs")
+    command.add_argument("--sigma", type=number, required=True, help="standard deviation of the noise")
+    command.add_argument("--rank", type=whole_number, help="rank a of the compression (default: d // 2, MHA's best)")
+    command.add_argument("--heads", type=whole_number, default=2, help="heads of the second layer (default: 2)")
+    command.add_argument("--paper-bound", action="store_true", help="also estimate the paper's own bound")
+
+    command = commands.add(
+        "describe",
+        describe,
+        "say what a model costs and draw its plan",
+        "crosslayer describe llama-350m --variant skipv1+gqa:group=4 --figure plan.svg",
+    )
+    command.add_argument("preset", help="a model of the papers; an unknown name lists them")
+    command.add_argument(
+        "--variant", help="names joined by +, options after a colon, or FILE.py:name (default: the preset's own)"
+    )
+    command.add_argument("--dtype", default="bf16", help="of the cache: bf16 (the default), fp32, fp16, fp8 or int8")
+    command.add_argument("--context", type=whole_number, help="tokens attended over (default: the preset's context)")
+    command.add_argument("--figure", type=Path, help="draw the plan's maps into this .svg, .png or .pdf")
+
+    command = commands.add(
+        "variants",
+        variants,
+        "list the variants: paper, what each changes, parameters and cache against vanilla",
+        "crosslayer variants --preset llama-130m",
+    )
+    command.add_argument("--preset", default="llama-130m", help="whose sizes the costs are for (default: llama-130m)")
+    command.add_argument("--markdown", action="store_true", help="print the README's table")
 
 
 def predict(options: argparse.Namespace) -> int:

@@ -5,23 +5,76 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import catalogue
+from experiments.cli.commands import OUT, Commands, number, whole_number
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.claims.ledger import Verification
     from experiments.experiment.protocol import Experiment
     from experiments.store.folders import Slot
     from experiments.verdicts.checks import Judgement
+
+
+def add_to(commands: Commands) -> None:
+    """list, run, compare, report."""
+    commands.add(
+        "list",
+        list_experiments,
+        "list the experiments, their claims, profiles, time and detectable effect",
+        "crosslayer list",
+    )
+
+    command = commands.add(
+        "run",
+        run,
+        "predict, measure, compare and draw",
+        "crosslayer run skipv1-gap --profile smoke --out runs",
+        resumes=True,
+    )
+    command.add_argument("names", nargs="*", metavar="NAME", help="experiments, see `crosslayer list`")
+    command.add_argument("--all", action="store_true", help="every experiment")
+    command.add_argument(
+        "--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`"
+    )
+    command.add_argument(
+        "--seeds", type=whole_number, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
+    )
+    command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
+    command.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
+    command.add_argument(
+        "--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda"
+    )
+    command.add_argument(
+        "--jobs", type=whole_number, default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
+    )
+    command.add_argument(
+        "--minutes", type=number, help="stop then; the same command resumes with the trainings that are left"
+    )
+    command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
+
+    command = commands.add(
+        "compare",
+        compare,
+        "show the toy's and the papers' predictions beside finished full-size runs",
+        "crosslayer compare scale-icl --out runs",
+    )
+    command.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all of full size)")
+    command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
+
+    command = commands.add(
+        "report",
+        report,
+        "write the one-page report from finished runs",
+        "crosslayer report --out runs",
+        shows_json=False,
+    )
+    command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
 
 
 def list_experiments(options: argparse.Namespace) -> int:
@@ -159,68 +212,8 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     )
 
 
-def verify(options: argparse.Namespace) -> int:
-    from experiments.claims import LEDGER, appendix
-    from experiments.claims.ledger import verify_all
-
-    if unknown := [i for i in options.ids if i not in LEDGER]:
-        near = get_close_matches(unknown[0], LEDGER, n=3, cutoff=0.4)
-        hint = f"did you mean {', '.join(near)}?" if near else "`crosslayer verify --json` lists all"
-        raise UserError(f"unknown ledger entry {unknown[0]!r}; {hint}")
-    done = verify_all([LEDGER[i] for i in dict.fromkeys(options.ids or LEDGER)])
-    if options.json:
-        print(json.dumps([_verification_json(v) for v in done], indent=1))
-    else:
-        for v in done:
-            print(f"{'ok  ' if v.stands else 'FAIL'} {v.claim.verdict:12} {v.claim.id}  ({v.claim.place})")
-            for o in v.outcomes:
-                if not o.ok:
-                    reason = "does not hold" if not o.holds else "its negative control is not rejected"
-                    print(f"     {o.kind}: {o.what}: {reason}")
-        print(f"{sum(v.stands for v in done)} of {len(done)} verdicts hold")
-        if not options.ids:
-            print(appendix.summary(LEDGER))
-    return int(not all(v.stands for v in done))
-
-
-def _verification_json(v: Verification) -> dict[str, Any]:
-    claim = v.claim
-    fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
-    checks = [
-        {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
-        for outcome, evidence in zip(v.outcomes, claim.evidence, strict=True)
-    ]
-    return {
-        **{f: getattr(claim, f) for f in fields},
-        "experiments": list(claim.experiments),
-        "stands": v.stands,
-        "seconds": round(v.seconds, 2),
-        "checks": checks,
-    }
-
-
 def report(options: argparse.Namespace) -> int:
     from experiments.report import write_report
 
     print(f"report: {write_report(options.out)}")
     return 0
-
-
-def bench(options: argparse.Namespace) -> int:
-    cores = os.cpu_count() or 1
-    if not 1 <= options.threads <= cores:
-        raise UserError(f"--threads must be from 1 to {cores}, the number of cores, got {options.threads}")
-    if options.suite == "step":
-        from experiments.bench.step import bench_step
-
-        return bench_step(options)
-    from experiments.bench.toy import run_benchmarks
-
-    results = run_benchmarks(options.threads)
-    if options.json:
-        print(json.dumps(results, indent=1))
-    else:
-        from experiments.bench.toy import print_results
-
-        print_results(results)
-    return int(not all(result["same_answer"] for result in results["benchmarks"]))

@@ -1,4 +1,4 @@
-"""The commands `data` and `train`.  Each takes the parsed options and returns the exit status."""
+"""The command `train`.  It takes the parsed options and returns the exit status."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import argparse
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.cli.commands import OUT, Commands, number, whole_number
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.training.device import chosen_device
+from experiments.training.device import check_at_least_one, chosen_device
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 
@@ -22,35 +24,41 @@ TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
 
 
-def data_prepare(options: argparse.Namespace) -> int:
-    from experiments.training.text import about, prepare
-
-    manifest = prepare(
-        options.source,
-        options.out,
-        vocab=options.vocab,
-        ranks=options.ranks,
-        held_out=options.held_out,
-        max_tokens=options.max_tokens,
+def add_to(commands: Commands) -> None:
+    """train."""
+    command = commands.add(
+        "train",
+        train,
+        "train one model; the same command resumes where it was killed",
+        "crosslayer train --preset llama-2m --variant resformer --data stdlib --steps 200",
+        resumes=True,
     )
-    return _show(about(options.out, manifest), options.json)
-
-
-def data_info(options: argparse.Namespace) -> int:
-    from experiments.training.text import about
-    from icl.data.shards import open_data
-
-    return _show(about(options.folder, open_data(options.folder).manifest), options.json)
-
-
-def _show(content: Json, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps(content, indent=1))
-        return 0
-    for name, value in content.items():
-        text = ", ".join(f"{v:,} {k}" for k, v in value.items()) if isinstance(value, dict) else value
-        print(f"{name:10} {text}")
-    return 0
+    command.add_argument("--preset", required=True, help="a model of the papers; an unknown name lists them")
+    command.add_argument("--variant", help="as for `describe` (default: the preset's own)")
+    command.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
+    command.add_argument("--steps", type=whole_number, required=True, help="optimiser steps")
+    command.add_argument("--batch", type=whole_number, help="sequences a step (default: what makes about 4,096 tokens)")
+    command.add_argument(
+        "--context", type=whole_number, help="tokens a sequence of text (default: the preset's, at most 512)"
+    )
+    command.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
+    command.add_argument("--learning-rate", type=number, help="peak (default: the schedule's)")
+    command.add_argument("--weight-decay", type=number, help="of matrices and embeddings (default: the schedule's)")
+    command.add_argument(
+        "--accumulate", type=whole_number, default=1, help="parts that a batch is cut into (default: 1)"
+    )
+    command.add_argument("--precision", help="fp32 or bf16, with fp32 weights (default: bf16 on a GPU)")
+    command.add_argument("--compile", action="store_true", help="by torch.compile")
+    command.add_argument("--seed", type=whole_number, default=0, help="of weights and data order (default: 0)")
+    command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
+    command.add_argument(
+        "--log-every", type=whole_number, default=10, help="steps a line of metrics.jsonl (default: 10)"
+    )
+    command.add_argument(
+        "--evaluate-every", type=whole_number, default=0, help="steps between evaluations (default: at the end)"
+    )
+    command.add_argument("--save-every", type=number, default=60.0, help="seconds between checkpoints (default: 60)")
+    command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
 
 
 def train(options: argparse.Namespace) -> int:
@@ -118,9 +126,10 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         raise UserError(f"unknown schedule {options.schedule!r}; there are {', '.join(SCHEDULES)}")
     if options.seed < 0:
         raise UserError(f"--seed must not be negative, got {options.seed}")
+    check_at_least_one(context=options.context, batch=options.batch)
     config, variant = sized(options.preset, options.variant)
-    fitting(variant, config)  # before any text is prepared
-    source, config = _source(options, config)
+    fitting(variant, config)
+    config, source = _sized(options, config)
     settings: dict[str, Any] = {**SCHEDULES[options.schedule].settings}
     for name in ("learning_rate", "weight_decay"):
         if (value := getattr(options, name)) is not None:
@@ -136,28 +145,38 @@ def _arm(options: argparse.Namespace, device: str) -> Arm:
         evaluate_every=options.evaluate_every,
         **settings,
     )
-    return Arm(config, variant, source, recipe, options.seed)
+    if source is not None:
+        return Arm(config, variant, source, recipe, options.seed)
+    read, config = _text(options, config)  # last: nothing of what is refused above needs any text prepared
+    return Arm(config, variant, read, recipe, options.seed)
 
 
-def _source(options: argparse.Namespace, config: Architecture) -> tuple[TextSource | PromptSource, Architecture]:
-    """The data, and the architecture with a stem and a context that fit them."""
+def _sized(options: argparse.Namespace, config: Architecture) -> tuple[Architecture, PromptSource | None]:
+    """The architecture with the context of its data, and for regression with their stem; and the prompts, if any."""
     from experiments.training.arms import PromptSource
 
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{options.preset} does not read tokens; train it from Python")
-    if options.data.startswith("regression:"):
-        prompts = PromptSource(**_options(options.data))
-        context = 2 * prompts.n + 1
-        return prompts, replace(config, stem=Vectors(prompts.d), context=context)
+    if not options.data.startswith("regression:"):
+        context = min(config.context, CONTEXT) if options.context is None else options.context
+        return replace(config, context=context), None
+    prompts = PromptSource(**_options(options.data))
+    if options.context is not None:
+        raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
+    return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
+
+
+def _text(options: argparse.Namespace, config: Architecture) -> tuple[TextSource, Architecture]:
+    """The text, and the architecture with its vocabulary."""
     from experiments.training.text import text
 
     read = text(options.data)
-    context = min(config.context, CONTEXT) if options.context is None else options.context
+    assert isinstance(config.stem, Tokens)
     if read.vocab != config.stem.vocab and not options.json:
         print(
             f"vocabulary: {read.vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr
         )
-    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab), context=context)
+    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab))
 
 
 def _options(text: str) -> dict[str, Any]:

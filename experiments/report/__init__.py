@@ -8,8 +8,9 @@ from pathlib import Path
 
 from experiments import catalogue
 from experiments.experiment.execution import latest_runs
-from experiments.store.folders import UserError, write_atomically
+from experiments.store.folders import Json, RunFolder, UserError, write_atomically
 from experiments.store.provenance import provenance
+from experiments.store.sources import source_digest
 from experiments.verdicts.checks import by_group, judgement
 
 
@@ -20,26 +21,33 @@ def write_report(out: Path) -> Path:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from experiments.claims import LEDGER
-    from experiments.claims.ledger import verify_all
+    from experiments.ledger.verify import verified
 
+    ledger = catalogue.claims()
     runs = latest_runs(out, catalogue.names())
     if not runs:
         raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
     path = out / "report.html"
     if not os.access(out, os.W_OK):
         raise UserError(f"cannot write {path}")
-    summaries = [{**run.read("summary.json"), "figure": _inline(run / "figure.png")} for run in runs]
+    summaries = [_summary(run) for run in runs]
     environment = Environment(
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
         runs=[{**s, "groups": by_group([judgement(c) for c in s["checks"]])} for s in summaries],
-        verifications=verify_all(LEDGER.values()),
+        verifications=verified(ledger.values(), ledger),
         here=provenance("cpu", __name__),
     )
     write_atomically(path, page)
     return path
+
+
+def _summary(run: RunFolder) -> Json:
+    """A run's summary with its figure, and the digest that the source of its experiment has by now."""
+    summary = run.read("summary.json")
+    module = type(catalogue.experiment(summary["experiment"])).__module__
+    return {**summary, "figure": _inline(run / "figure.png"), "source_now": source_digest(module)}
 
 
 def _inline(path: Path) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, Unfinished, UserError
@@ -15,35 +16,24 @@ from experiments.store.steps import StepLog
 from experiments.store.threads import one_thread
 from experiments.store.work import results
 from theory.plans.heads import TOYS, Heads
+from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from icl.toys.stack import Stack
     from icl.toys.stacked import StackedToys, ToySpec
-    from icl.toys.training import Stack, TrainConfig
+    from icl.toys.training import TrainConfig
     from theory.toy.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 @dataclass(frozen=True)
-class Size:
-    """A task of the sweep: width of x and y, context pairs, standard deviation of the noise."""
-
-    d: int
-    n: int
-    sigma: float
-
-    @property
-    def key(self) -> str:
-        return f"d{self.d}-n{self.n}-s{self.sigma!r}"
-
-
-@dataclass(frozen=True)
 class Point:
     """One toy: a task, an architecture by name (of `theory.plans.heads.TOYS`, unless others are given) and a rank."""
 
-    size: Size
+    size: Setting
     toy: str
     rank: int
 
@@ -69,7 +59,7 @@ class Training:
     start: Start = "orthogonal"
 
 
-def every_rank(sizes: Sequence[Size]) -> list[Point]:
+def every_rank(sizes: Sequence[Setting]) -> list[Point]:
     """Every architecture at every rank of every size."""
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
@@ -101,13 +91,13 @@ def minimum(item: Minimisation, desk: Desk) -> Json:
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
-    point, size = item.point, item.point.size
+    point = item.point
 
     def report(done: int, _: float) -> None:
         if done < item.starts:
             desk.report(done, point.key)
 
-    loss = PopulationLoss(PromptMoments(size.d, size.n, size.sigma), item.heads)
+    loss = PopulationLoss(PromptMoments(*point.size.floats), item.heads)
     result = minimise(loss, point.rank, starts=item.starts, after_start=report)
     return {
         "loss": result.value,
@@ -131,14 +121,15 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
 
 
 def train_stack(
-    toys: Stack, config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+    toys: Stack[Any, Any], config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
 ) -> None:
     """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
 
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
     something else, and Unfinished if time is up.
     """
-    from icl.toys.training import BadCheckpoint, train
+    from icl.toys.training import train
+    from icl.training.checkpoint import BadCheckpoint
 
     saved, late = time.monotonic(), False
 
@@ -149,11 +140,19 @@ def train_stack(
         saved = time.monotonic()
         return True
 
-    path, label = run / f"training-{name}.safetensors", f"training {len(toys.specs)} toys, {name}"
+    label = f"training {len(toys.specs)} toys, {name}"
     try:
         with run.locked(), one_thread(), progress(label, config.steps) as at:
             log = StepLog(run, f"train {name}")
-            for report in train(toys, config, learning_rates=learning_rates, checkpoint=path, save_when=due):
+            reports = train(
+                toys,
+                config,
+                learning_rates=learning_rates,
+                folder=run / f"training-{name}",
+                save_when=due,
+                warn=lambda text: print(f"crosslayer: {text}", file=sys.stderr),
+            )
+            for report in reports:
                 if late:
                     raise Unfinished(f"{label}: {report.step - config.log_every} of {config.steps} steps are done")
                 losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
@@ -168,7 +167,7 @@ def _held_out(toys: StackedToys, prompts: int) -> list[float]:
     """The signal explained by every toy, in the order of its spec."""
     import torch
 
-    from icl.toys.training import EVAL_BATCH, explained_signal
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
     chunk = 16 * 1024
     chunks = -(-prompts // chunk)
@@ -209,7 +208,7 @@ def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
 
     init = Orthogonal() if start == "orthogonal" else Gaussian()
     return [
-        ToySpec(RegressionTask(p.size.d, p.size.n, p.size.sigma), TOYS[p.toy], p.rank, seed, init)
+        ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init)
         for p in points
         for seed in range(seeds)
     ]

@@ -1,4 +1,4 @@
-"""Which device a training runs on."""
+"""What trainings on the command line are asked: which device, and which sizes make sense."""
 
 from __future__ import annotations
 
@@ -19,3 +19,10 @@ def chosen_device(name: str) -> str:
     if not there:
         raise UserError("there is no GPU that torch can use here; try --device cpu")
     return name
+
+
+def check_at_least_one(**options: int | None) -> None:
+    """Raise UserError for an option that is given and below 1."""
+    for name, value in options.items():
+        if value is not None and value < 1:
+            raise UserError(f"--{name} must be at least 1, got {value}")

@@ -30,6 +30,7 @@ from theory.plans.plan import Plan, learned
 class Decoder(nn.Module):
     """A Transformer of the given sizes under the given plan, its weights set from `seed` and their names.
 
+    std, scale_outputs: see `icl.models.initial.initialise`.
     Layer n of the plan is `layers[n - 1]`.  On the device `meta` the weights are left empty, for
     `icl.models.initial.initialise` after they have been sharded (by `sublayers`) or moved.  Raises ValueError, with the
     first of `misfits`, if the two do not fit.
@@ -42,6 +43,7 @@ class Decoder(nn.Module):
         *,
         seed: int = 0,
         std: float = 0.02,
+        scale_outputs: bool = True,
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__()
@@ -61,7 +63,7 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         if torch.device(device).type != "meta":
             self.to_empty(device=device)
-            initialise(self, seed, std)
+            initialise(self, config, plan, seed=seed, std=std, scale_outputs=scale_outputs)
 
     @property
     def sublayers(self) -> list[nn.Module]:

@@ -7,16 +7,13 @@ A parameter of a projection with fewer heads is the same slice of what the full 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
-from theory.plans.plan import learned
-
-if TYPE_CHECKING:
-    from icl.models.decoder import Decoder
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan, learned
 
 
 def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
@@ -27,32 +24,35 @@ def numbers(seed: int, name: str, shape: torch.Size) -> Tensor:
 
 
 @torch.no_grad()
-def initialise(model: Decoder, seed: int, std: float = 0.02) -> None:
-    """Fill every parameter of a decoder.
+def initialise(
+    decoder: nn.Module, config: Architecture, plan: Plan, *, seed: int, std: float = 0.02, scale_outputs: bool = True
+) -> None:
+    """Fill every parameter of a decoder of these sizes and this plan.
 
-    Matrices and embeddings are normal with deviation `std`, those that write to the residual stream with
-    std / sqrt(2 n_layers); biases are 0, gains 1.  Depth attention starts at zero queries, which makes it a PreNorm
-    network; depth averaging starts at the newest output alone; learned mixing weights start where the plan says.
+    Matrices and embeddings are normal with deviation `std`; those that write to the residual stream with
+    std / sqrt(2 n_layers), as GPT-2's, unless `scale_outputs` is false, as in ResFormer's code.  Biases are 0, gains 1.
+    Depth attention starts at zero queries, which makes it a PreNorm network; depth averaging starts at the newest
+    output alone; learned mixing weights start where the plan says.
     """
-    starts = {f"learned.{learned_name(name)}": start for name, start in learned(model.plan).items()}
-    for prefix, module in model.named_modules():
+    of_outputs = std / (2 * config.n_layers) ** 0.5 if scale_outputs else std
+    starts = {f"learned.{learned_name(name)}": start for name, start in learned(plan).items()}
+    for prefix, module in decoder.named_modules():
         for short, parameter in module.named_parameters(recurse=False):
             name = f"{prefix}.{short}" if prefix else short
             if name in starts:
                 parameter.fill_(starts[name])
             else:
-                parameter.copy_(_start(module, name, parameter, seed, model.config.n_layers, std))
+                is_output = name.endswith(("output.weight", "down.weight"))
+                parameter.copy_(_start(module, name, parameter, seed, of_outputs if is_output else std))
 
 
-def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, n_layers: int, std: float) -> Tensor:
+def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, std: float) -> Tensor:
     if isinstance(module, nn.RMSNorm | nn.LayerNorm) and name.endswith("weight"):
         return torch.ones_like(parameter)
     if name.endswith("bias"):
         return torch.zeros_like(parameter)
     if name.startswith("depth."):
         return _start_of_depth(name, parameter)
-    if name.endswith(("output.weight", "down.weight")):
-        std = std / (2 * n_layers) ** 0.5
     if isinstance(module, HeadLinear | MergeLinear):
         return std * module.cut(numbers(seed, name, module.whole(parameter.shape)))
     return std * numbers(seed, name, parameter.shape)

@@ -1,4 +1,4 @@
-"""End-to-end toys on held-out prompts: the signal that they explain, and whether their first layer copies."""
+"""Whether the first layer of end-to-end toys copies, on held-out prompts."""
 
 from __future__ import annotations
 
@@ -8,24 +8,7 @@ import torch
 from torch import Tensor
 
 from icl.toys.end_to_end import EndToEndToys
-from icl.toys.stacked import EVAL_STREAM
-
-EVAL_BATCH = 64
-
-
-@torch.no_grad()
-def explained_signal(toys: EndToEndToys, prompts: int, start: int = 0) -> Tensor:
-    """How much better than zero each toy predicts: (streams, slots), float64, in squared units of y.
-
-    The mean over `prompts` prompts (a multiple of EVAL_BATCH) of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2.  The
-    label's noise is independent of all else, so the loss is d^2 + d sigma^2 less this.  `start` is the first batch.
-    """
-    total = torch.zeros(toys.shape, dtype=torch.float64, device=toys.device)
-    for index in range(_batches(prompts)):
-        batch = toys.batch(EVAL_BATCH, EVAL_STREAM, start + index)
-        clean = batch.clean[:, None]
-        total += (clean.square() - (toys(batch.tokens) - clean).square()).sum(-1).mean(-1).double()
-    return total / _batches(prompts)
+from icl.toys.stack import EVAL_BATCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,16 +42,16 @@ def copying(toys: EndToEndToys, prompts: int) -> Copying:
 
     The squared norms of the covariances are products of two estimates, from batches in turn, and so without bias.
     """
-    batches, d = _batches(prompts), toys.task.d
-    if batches % 2:
+    if prompts < 1 or prompts % (2 * EVAL_BATCH):
         raise ValueError(f"the number of prompts must be a multiple of {2 * EVAL_BATCH}, got {prompts}")
+    d = toys.task.d
     power: list[Tensor] = []
     grams: list[Tensor] = []
     moments: list[Tensor] = []
     covariances: list[list[Tensor]] = [[], []]
     upper = torch.triu_indices(2 * d, 2 * d)
-    for index in range(batches):
-        tokens = toys.batch(EVAL_BATCH, EVAL_STREAM, index).tokens
+    for index, batch in enumerate(toys.held_out(prompts)):
+        tokens = batch.tokens
         first = toys.first_layer(tokens)[..., :-1]
         pairs = tokens[..., :-1].unflatten(-1, (toys.task.n, 2))  # (S, B, d, n, x or y)
         by_pair = first.unflatten(-1, (toys.task.n, 2))
@@ -91,9 +74,3 @@ def _linear_share(of: Tensor, what: Tensor) -> Tensor:
     q = torch.linalg.qr(of - of.mean(1, keepdim=True)).Q[:, None]
     centred = what - what.mean(2, keepdim=True)
     return (q.mT @ centred).square().sum((-1, -2)) / centred.square().sum((-1, -2))
-
-
-def _batches(prompts: int) -> int:
-    if prompts < 1 or prompts % EVAL_BATCH:
-        raise ValueError(f"the number of prompts must be a multiple of {EVAL_BATCH}, got {prompts}")
-    return prompts // EVAL_BATCH

@@ -7,30 +7,28 @@ layers are Eqns. (2) and (3), whose first one adds a learned bias R_h to its sco
     F   = sum_h V_h E' [ E'^T M_h E' / n + R_h ]                    E' = (read-in) E, over the pairs allowed below
     out = sum_h W_h [values_h] P [ F^T K_h F ] / n,  at the last token;   values_h = copied F + raw E'.
 
-M_h and K_h stand for W_K^T W_Q, W_h for the readout times W_V, as in `models.toy`; sums over scores of contents are
-divided by n, as in linear attention with a normaliser.  There are no residuals and no norms, as in the paper.
+M_h and K_h stand for W_K^T W_Q, W_h for the readout times W_V, as in `icl.toys.literal`; sums over scores of contents
+are divided by n, as in linear attention with a normaliser.  There are no residuals and no norms, as in the paper.
 
 Who attends to whom.  The paper's P hides the last token from all, itself included.  Then the last token of F is a sum
 over the context, E' (E'^T M_h x_{n+1} + r_h), and can not hold A x_{n+1} as Assumption 1 has it, positions or not
 (`theory.toy.positions`).  So in layer 1 the last token attends to itself here as well, as in any decoder; `Scores`
 "printed" keeps P as it is printed.  Layer 2 has P in any case.
 
-Many such toys are one model, as in `models.stacked`: toys that see the same prompts are the slots of one stream, and
-parameters are (streams, slots, ...) tensors, padded to the largest width, with a mask for what is not there.
+Many such toys are one model, as in `icl.toys.stacked`: a `Stack`, padded to the largest width.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from icl.prompts import Generator, RegressionTask
-from icl.toys.stacked import INIT_STREAM
+from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
+from icl.toys.stack import Stack
 from theory.errors import BadInput, InvalidSize, at_least
 from theory.plans.heads import Heads
 
@@ -85,13 +83,12 @@ class TokenBatch:
     clean: Tensor
 
 
-class EndToEndToys(nn.Module):
-    """The toys of `specs`, in their order, as one module.  All have one task's d, n and sigma.
+class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
+    """End-to-end toys.  All have one task's d, n and sigma.
 
     Parameters, with S streams, M slots, width m: read_in (S, M, m, d); bias (2, S, M, T, T), from key position to query
-    position; match, value and key_query (2, S, M, m, m) for M_h, V_h and K_h; readout (2, S, M, d, m).
-    `locate[i]` is the (stream, slot) of specs[i].  Raises BadInput for an empty or mixed stack, InvalidSize for a width
-    below d or a rank beyond d or m.
+    position; match, value and key_query (2, S, M, m, m) for M_h, V_h and K_h; readout (2, S, M, d, m).  Raises BadInput
+    for an empty or mixed stack, InvalidSize for a width below d or a rank beyond d or m.
     """
 
     read_in: nn.Parameter
@@ -100,61 +97,25 @@ class EndToEndToys(nn.Module):
     value: nn.Parameter
     key_query: nn.Parameter
     readout: nn.Parameter
-    copied: Tensor
-    raw: Tensor
     sees_itself: Tensor
 
     def __init__(self, specs: Sequence[EndToEndSpec], dtype: torch.dtype = torch.float32) -> None:
-        super().__init__()
         _check(specs)
-        self.specs, self.task = tuple(specs), specs[0].task
-        slots: dict[tuple[RegressionTask, int], list[int]] = defaultdict(list)
-        for i, spec in enumerate(self.specs):
-            slots[spec.task, spec.seed].append(i)
-        self.streams = tuple(slots)
-        self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
-        self.shape = len(self.streams), max(map(len, slots.values()))
-        self.widest = max(spec.width for spec in self.specs)
-        shapes = _shapes(self.task, self.widest)
-        masks, start = (
-            {name: torch.zeros(*lead, *self.shape, *size, dtype=dtype) for name, (lead, size) in shapes.items()}
-            for _ in range(2)
-        )
-        copied, raw = (torch.zeros(HEADS, *self.shape, 1, 1, dtype=dtype) for _ in range(2))
-        sees_itself = torch.zeros(*self.shape, 1, dtype=dtype)
-        for i, spec in enumerate(self.specs):
-            at = self.locate[i]
-            for name, initial in _initial(spec).items():
-                place = _place(initial, at)
-                masks[name][place] = _allowed(spec) if name == "bias" else float(name != "match" or _contents(spec))
-                start[name][place] = initial.to(dtype)
-            for h, head in enumerate(spec.heads):
-                copied[h, *at], raw[h, *at] = head.copied, head.raw
-            sees_itself[at] = float(_contents(spec) and spec.scores != "printed")
+        super().__init__(specs, dtype)
+        self.task = specs[0].task
+        start = [_initial(spec) for spec in specs]
         for name in PARAMETERS:
-            self.register_buffer(f"mask_{name}", masks[name])
-            self.register_parameter(name, nn.Parameter(start[name] * masks[name]))
-        for name, buffer in (("copied", copied), ("raw", raw), ("sees_itself", sees_itself)):
-            self.register_buffer(name, buffer)
+            self.add(name, [numbers[name] for numbers in start], [_allowed(spec, name) for spec in specs])
+        sees_itself = torch.zeros(*self.shape, 1, dtype=dtype)
+        for i, spec in enumerate(specs):
+            sees_itself[self.locate[i]] = float(_contents(spec) and spec.scores != "printed")
+        self.register_buffer("sees_itself", sees_itself)
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.copied.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.copied.device
-
-    def batch(self, size: int, purpose: int, step: int) -> TokenBatch:
-        """`size` fresh prompts for every stream, which depend on its own task and seed, the purpose and the step."""
-        drawn = [
-            task.sample(size, Generator(purpose, seed, step, device=self.device), self.dtype)
-            for task, seed in self.streams
-        ]
+    def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
         return TokenBatch(
-            torch.stack([p.tokens() for p in drawn]),
-            torch.stack([p.label for p in drawn]),
-            torch.stack([(p.w @ p.query[..., None])[..., 0] for p in drawn]),
+            torch.stack([p.tokens() for p in prompts]),
+            torch.stack([p.label for p in prompts]),
+            torch.stack([(p.w @ p.query[..., None])[..., 0] for p in prompts]),
         )
 
     def first_layer(self, tokens: Tensor) -> Tensor:
@@ -166,10 +127,10 @@ class EndToEndToys(nn.Module):
         """
         streams, batch, d, length = tokens.shape
         slots = self.shape[1]
-        read_in = self._masked("read_in")
-        values, match = self._masked("value") @ read_in, read_in.mT @ self._masked("match") @ read_in
+        read_in = self.masked("read_in")
+        values, match = self.masked("value") @ read_in, read_in.mT @ self.masked("match") @ read_in
         flat = tokens.transpose(1, 2)  # (S, d, B, T)
-        mixed = flat.reshape(streams, 1, d * batch, length) @ self._masked("bias")  # (H, S, M, d B, T)
+        mixed = flat.reshape(streams, 1, d * batch, length) @ self.masked("bias")  # (H, S, M, d B, T)
         by_position = (values @ mixed.view(HEADS, streams, slots, d, batch * length)).sum(0)
         contents = torch.einsum("hsmwi,hsmjk->smwijk", values, match).reshape(streams, -1, d**3)
         context, last = tokens[..., :-1], tokens[..., -1]
@@ -183,35 +144,22 @@ class EndToEndToys(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
         first = self.first_layer(tokens)
-        query = self._masked("key_query") @ first[..., -1]  # (H, S, M, m, B)
+        query = self.masked("key_query") @ first[..., -1]  # (H, S, M, m, B)
         context = first[..., :-1].transpose(2, 3)  # (S, M, B, m, T-1)
         scores = torch.einsum("smbwt,hsmwb->smbth", context, query) / self.task.n
         copied = (context @ scores).permute(4, 0, 1, 3, 2)  # (H, S, M, m, B)
         raw = (tokens[:, None, :, :, :-1] @ scores).permute(4, 0, 1, 3, 2)  # (H, S, M, d, B)
-        read = self.copied * copied + self.raw * (self._masked("read_in") @ raw)
-        out: Tensor = (self._masked("readout") @ read).sum(0).mT
+        read = self.copied * copied + self.raw * (self.masked("read_in") @ raw)
+        out: Tensor = (self.masked("readout") @ read).sum(0).mT
         return out
 
     def losses(self, batch: TokenBatch) -> Tensor:
-        """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M)."""
         return (self(batch.tokens) - batch.label[:, None]).square().sum(-1).mean(-1)
 
-    def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
-        """The losses on `batch(size, purpose, step)`."""
-        return self.losses(self.batch(size, purpose, step))
-
-    @torch.no_grad()
-    def weights(self, i: int) -> dict[str, Tensor]:
-        """All parameters of specs[i], by name, without streams, slots and padding."""
-        at, width, d = self.locate[i], self.specs[i].width, self.task.d
-        sizes = {"read_in": (width, d), "bias": None, "readout": (d, width)}
-        found = {}
-        for name in PARAMETERS:
-            whole = self.get_parameter(name)
-            own = whole[at] if name == "read_in" else whole[:, *at]
-            rows, columns = sizes.get(name, (width, width)) or own.shape[-2:]
-            found[name] = own[..., :rows, :columns].clone()
-        return found
+    def explained(self, batch: TokenBatch) -> Tensor:
+        """Sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2."""
+        clean = batch.clean[:, None]
+        return (clean.square() - (self(batch.tokens) - clean).square()).sum(-1).sum(-1)
 
     @torch.no_grad()
     def load(self, i: int, weights: Mapping[str, Tensor]) -> None:
@@ -223,13 +171,10 @@ class EndToEndToys(nn.Module):
         for name, new in weights.items():
             if name not in own or new.shape != own[name].shape:
                 raise InvalidSize(f"{name} must be one of {', '.join(f'{k} {tuple(v.shape)}' for k, v in own.items())}")
-            place = _place(new, self.locate[i])
+            place = self.place(name, i)
             if (new * (1 - self.get_buffer(f"mask_{name}")[place])).any():
                 raise BadInput(f"{name} has entries where scores of this kind have none")
             self.get_parameter(name)[place] = new.to(self.dtype)
-
-    def _masked(self, name: str) -> Tensor:
-        return self.get_parameter(name) * self.get_buffer(f"mask_{name}")
 
 
 def copying_layer(task: RegressionTask, width: int, rank: int, beta: float = 1.0) -> dict[str, Tensor]:
@@ -267,43 +212,45 @@ def _check(specs: Sequence[EndToEndSpec]) -> None:
         at_least("width", spec.width, spec.task.d)
 
 
-def _shapes(task: RegressionTask, width: int) -> dict[str, tuple[tuple[int, ...], tuple[int, int]]]:
-    """Of every parameter, what stands before and after (streams, slots)."""
+def _shapes(task: RegressionTask, width: int) -> dict[str, tuple[int, ...]]:
+    """Of every parameter of one toy."""
     tokens = 2 * task.n + 1
-    square = ((HEADS,), (width, width))
+    square = (HEADS, width, width)
     return {
-        "read_in": ((), (width, task.d)),
-        "bias": ((HEADS,), (tokens, tokens)),
+        "read_in": (width, task.d),
+        "bias": (HEADS, tokens, tokens),
         "match": square,
         "value": square,
         "key_query": square,
-        "readout": ((HEADS,), (task.d, width)),
+        "readout": (HEADS, task.d, width),
     }
-
-
-def _place(weights: Tensor, at: tuple[int, int]) -> Any:
-    """Where one toy's weights, (..., rows, columns), stand in the stack's, (..., S, M, most rows, most columns)."""
-    return (*((slice(None),) * (weights.dim() - 2)), *at, *map(slice, weights.shape[-2:]))
 
 
 def _contents(spec: EndToEndSpec) -> bool:
     return spec.scores != "positions"
 
 
-def _allowed(spec: EndToEndSpec) -> Tensor:
+def _allowed(spec: EndToEndSpec, name: str) -> Tensor:
+    """The mask of a parameter, which broadcasts to it."""
+    if name == "bias":
+        return _seen(spec)
+    return torch.tensor(float(name != "match" or _contents(spec)))
+
+
+def _seen(spec: EndToEndSpec) -> Tensor:
     """Which position attends to which, (T, T) from key to query: all to the context, and the last one to itself."""
     tokens = 2 * spec.task.n + 1
-    allowed = torch.ones(tokens, tokens)
-    allowed[-1] = 0
-    allowed[-1, -1] = float(spec.scores != "printed")
-    return allowed
+    seen = torch.ones(tokens, tokens)
+    seen[-1] = 0
+    seen[-1, -1] = float(spec.scores != "printed")
+    return seen
 
 
 def _initial(spec: EndToEndSpec) -> dict[str, Tensor]:
     """The start of every parameter, from (seed, d, width): the same for all heads, scores and kinds of start."""
     task, start = spec.task, spec.start
     spread = {"read_in": task.d, "bias": 2 * task.n + 1}
-    shapes = {name: (*lead, *size) for name, (lead, size) in _shapes(task, spec.width).items()}
+    shapes = _shapes(task, spec.width)
     numbers = Generator(INIT_STREAM, spec.seed, task.d, spec.width)
     noise = {
         name: numbers.normal(shape, torch.float64) / spread.get(name, spec.width) ** 0.5

@@ -1,9 +1,7 @@
 """Many assumed-copy toys as one model: all seeds, ranks, sizes and architectures of a sweep in a few tensors.
 
-Toys that see the same prompts (same task and seed) are the *slots* of one *stream*; every stream has the same number of
-slots, and smaller sizes are padded with zeros, so that parameters are (streams, slots, ...) tensors.  With D the
-largest d, U = (A B) is D x 2D with A's rows above B's, and the padding, the rank and the unused slots are one fixed
-mask per parameter.  Masked entries never move: their gradients are zero.
+Streams, slots and masks are those of `icl.toys.stack`.  With D the largest d, U = (A B) is D x 2D with A's rows above
+B's; the rank is part of the mask.
 
 A prompt enters through its second moment S (2D x 2D), computed once and shared by all toys of its stream:
     m_h = K^h A x,      q_h = U^T m_h,
@@ -14,20 +12,16 @@ have the same scale at every n; `weights(i)` undoes it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from icl.prompts import Generator, RegressionTask
+from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
+from icl.toys.stack import Stack
 from theory.errors import check_sizes
 from theory.plans.heads import Heads
-
-INIT_STREAM = 0  # names of random streams, see `tasks.Generator`
-TRAIN_STREAM = 1
-EVAL_STREAM = 2
 
 
 @dataclass(frozen=True)
@@ -73,10 +67,9 @@ class Batch:
     w: Tensor
 
 
-class StackedToys(nn.Module):
-    """The toys of `specs`, in their order, as one module.
+class StackedToys(Stack[ToySpec, Batch]):
+    """Assumed-copy toys.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
 
-    `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters; `locate[i]` is the (stream, slot) of specs[i].
     Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
     """
 
@@ -86,74 +79,26 @@ class StackedToys(nn.Module):
     mask_u: Tensor
     mask_w: Tensor
     mask_k: Tensor
-    copied: Tensor
-    raw: Tensor
 
     def __init__(self, specs: Sequence[ToySpec], dtype: torch.dtype = torch.float32) -> None:
-        super().__init__()
         if {len(spec.heads) for spec in specs} in (set(), {0}):
             raise ValueError("a stack needs at least one toy, and a toy at least one head")
         if len({len(spec.heads) for spec in specs}) != 1:
             raise ValueError("the toys of one stack need the same number of heads")
-        self.specs = tuple(specs)
-        slots: dict[tuple[RegressionTask, int], list[int]] = defaultdict(list)
-        for i, spec in enumerate(self.specs):
+        for spec in specs:
             check_sizes(spec.task.d, spec.task.n, spec.task.sigma, spec.rank)
-            slots[spec.task, spec.seed].append(i)
-        self.streams = tuple(slots)
-        self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
-        self.d_max = max(spec.task.d for spec in self.specs)
-        self.shape = shape = len(self.streams), max(map(len, slots.values()))
-        heads = len(self.specs[0].heads)
-        d = self.d_max
-        masks = {
-            "u": torch.zeros(*shape, d, 2 * d, dtype=dtype),
-            "w": torch.zeros(heads, *shape, d, d, dtype=dtype),
-            "k": torch.zeros(heads, *shape, d, d, dtype=dtype),
-        }
-        start = {name: torch.zeros_like(mask) for name, mask in masks.items()}
-        copied, raw = (torch.zeros(heads, *shape, 1, 1, dtype=dtype) for _ in range(2))
-        for i, spec in enumerate(self.specs):
-            at = self.locate[i]
-            size, rank = spec.task.d, spec.rank
-            masks["u"][at][:rank, :size] = 1
-            masks["u"][at][rank:size, d : d + size] = 1
-            masks["w"][:, *at, :size, :size] = 1
-            masks["k"][:, *at, :size, :rank] = 1
-            u, k = _initial(spec)
-            start["u"][at][:size, :size] = u[0].to(dtype)
-            start["u"][at][:size, d : d + size] = u[1].to(dtype)
-            start["k"][:, *at, :size, :size] = k.to(dtype)
-            for h, head in enumerate(spec.heads):
-                copied[h, *at], raw[h, *at] = head.copied, head.raw
-        for name, mask in masks.items():
-            self.register_buffer(f"mask_{name}", mask)
-            self.register_parameter(name, nn.Parameter(start[name] * mask))
-        self.register_buffer("copied", copied)
-        self.register_buffer("raw", raw)
+        super().__init__(specs, dtype)
+        self.d_max = max(spec.task.d for spec in specs)
+        start, allowed = [_initial(spec, self.d_max) for spec in specs], [_allowed(spec, self.d_max) for spec in specs]
+        for name in ("u", "w", "k"):
+            self.add(name, [numbers[name] for numbers in start], [masks[name] for masks in allowed])
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.copied.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.copied.device
-
-    def batch(self, size: int, purpose: int, step: int) -> Batch:
-        """`size` fresh prompts for every stream, padded.
-
-        A stream's prompts depend on its own task and seed, the purpose and the step, not on what else is in the stack.
-        """
-        drawn = [
-            task.sample(size, Generator(purpose, seed, step, device=self.device), self.dtype)
-            for task, seed in self.streams
-        ]
-        d, streams = self.d_max, len(self.streams)
+    def gathered(self, prompts: Sequence[Prompts]) -> Batch:
+        d, streams, size = self.d_max, len(self.streams), len(prompts[0].x)
         moments = self.copied.new_zeros(streams, size, 2, d, 2, d)
         query, label = (self.copied.new_zeros(streams, size, d) for _ in range(2))
         w = self.copied.new_zeros(streams, size, d, d)
-        for s, (prompt, (task, _)) in enumerate(zip(drawn, self.streams, strict=True)):
+        for s, (prompt, (task, _)) in enumerate(zip(prompts, self.streams, strict=True)):
             k = task.d
             moments[s, :, :, :k, :, :k] = prompt.second_moment().view(size, 2, k, 2, k) / task.n
             query[s, :, :k], label[s, :, :k], w[s, :, :k, :k] = prompt.query, prompt.label, prompt.w
@@ -163,36 +108,40 @@ class StackedToys(nn.Module):
         """Predictions (S, M, B, Q, D) for Q queries a prompt: moments (S, B, 2D, 2D), query (S, B, Q, D)."""
         d = self.d_max
         streams, batch, queries, _ = query.shape
-        u = self.u * self.mask_u
+        u = self.masked("u")
         flat = query.reshape(streams, 1, batch * queries, d)
-        m = (flat @ u[..., :d].mT) @ (self.k * self.mask_k).mT  # (H, S, M, B Q, D)
+        m = (flat @ u[..., :d].mT) @ self.masked("k").mT  # (H, S, M, B Q, D)
         q = m @ u  # (H, S, M, B Q, 2D)
         s_m = _per_prompt(m, moments[..., :d, :d], batch)
         s_q = _per_prompt(q, moments, batch)
         read = (self.copied + self.raw) * s_m + self.copied * (s_q @ u.mT) + self.raw * s_q[..., d:]
-        out: Tensor = (read @ (self.w * self.mask_w).mT).sum(0)
+        out: Tensor = (read @ self.masked("w").mT).sum(0)
         return out.view(*out.shape[:-2], batch, queries, d)
 
     def losses(self, batch: Batch) -> Tensor:
-        """Mean of ||y_{n+1} - prediction||^2 over the batch, for every toy: (S, M).  Unused slots predict zero."""
         predicted = self(batch.moments, batch.query[..., None, :])
         return (predicted - batch.label[:, None, :, None]).square().sum(-1).mean((-1, -2))
 
-    def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
-        """The losses on `batch(size, purpose, step)`."""
-        return self.losses(self.batch(size, purpose, step))
+    def explained(self, batch: Batch) -> Tensor:
+        """Sum over the batch of ||W*||^2 - ||P - W*||^2.
 
-    @torch.no_grad()
+        As x_{n+1} ~ N(0, I) is independent of the context, E ||P x_{n+1} - W* x_{n+1}||^2 = E ||P - W*||^2: the query
+        is integrated exactly, which lowers the variance.
+        """
+        eye = torch.eye(self.d_max, dtype=self.dtype, device=self.device)
+        columns = self(batch.moments, eye.expand(*batch.query.shape[:2], -1, -1))  # column j of P as row j
+        target = batch.w.mT[:, None]
+        return (target.square() - (columns - target).square()).sum((-1, -2, -3))
+
     def parameters_of(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] as trained, keyed a, b, w, k (shapes of `models.toy.Toy`): for sums over n."""
-        (s, m), spec = self.locate[i], self.specs[i]
-        d, size, rank = self.d_max, spec.task.d, spec.rank
-        u = self.u[s, m]
+        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`."""
+        own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
+        u, k = own["u"], own["k"]
         return {
-            "a": u[:rank, :size].clone(),
-            "b": u[rank:size, d : d + size].clone(),
-            "w": self.w[:, s, m, :size, :size].clone(),
-            "k": self.k[:, s, m, :size, :rank].clone(),
+            "a": u[:rank, :d].clone(),
+            "b": u[rank:, self.d_max :].clone(),
+            "w": own["w"],
+            "k": k[..., :rank].clone(),
         }
 
     def weights(self, i: int) -> dict[str, Tensor]:
@@ -213,12 +162,27 @@ def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
     return out.reshape(vectors.shape)
 
 
-def _initial(spec: ToySpec) -> tuple[Tensor, Tensor]:
-    """(2, d, d) for A and B before masking, and (H, d, d) for K, from (seed, name): equal wherever shapes agree."""
+def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
+    """Where u (d, d_max + d), w and k (H, d, d) start, before masking, from (seed, d): equal wherever shapes agree."""
     d, heads, init = spec.task.d, len(spec.heads), spec.init
     numbers = Generator(INIT_STREAM, spec.seed, d).normal((2 + heads, d, d), torch.float64)
     if isinstance(init, Gaussian):
         numbers = init.scale / d**0.5 * numbers
-        return numbers[:2], numbers[2:]
-    eye = torch.eye(d, dtype=torch.float64)
-    return init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
+        (a, b), k = numbers[:2], numbers[2:]
+    else:
+        eye = torch.eye(d, dtype=torch.float64)
+        (a, b), k = init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
+    return {"u": _side_by_side(a, b, d_max), "w": torch.zeros_like(k), "k": k}
+
+
+def _allowed(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
+    """Which entries a toy has: the first `rank` rows of A, the other rows of B, the first `rank` columns of K."""
+    d = spec.task.d
+    spent = (torch.arange(d) < spec.rank).double()
+    of_a = spent[:, None].expand(d, d)
+    return {"u": _side_by_side(of_a, 1 - of_a, d_max), "w": torch.ones(d, d), "k": spent}
+
+
+def _side_by_side(a: Tensor, b: Tensor, d_max: int) -> Tensor:
+    """U = (A B) of one toy: (d, d_max + d), with B's columns where the largest toy's are."""
+    return torch.cat([nn.functional.pad(a, (0, d_max - a.shape[-1])), b], dim=1)

@@ -7,56 +7,19 @@ ever enters another's update, so a stack trains each of its toys as a plain loop
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from icl.prompts import RegressionTask
-from icl.toys.stacked import EVAL_STREAM, TRAIN_STREAM, StackedToys
+from icl.prompts import TRAIN_STREAM
+from icl.toys.stack import Stack
+from icl.training.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
 from theory.plans.identity import text
-
-
-class BadCheckpoint(ValueError):
-    """A checkpoint that cannot be read, or is of other toys.  The message is one line meant for a user."""
-
-
-class Stack(Protocol):
-    """Toys as one module: `icl.toys.stacked.StackedToys`, `icl.toys.end_to_end.EndToEndToys`.
-
-    Toy `specs[i]` is slot m of stream s, (s, m) = `locate[i]`; a stream is a task and a seed, which name its prompts;
-    `shape` is (streams, slots).  Every parameter is (..., streams, slots, rows, columns), at most one dimension before.
-    """
-
-    locate: dict[int, tuple[int, int]]
-
-    @property
-    def specs(self) -> tuple[object, ...]: ...
-
-    @property
-    def streams(self) -> tuple[tuple[RegressionTask, int], ...]: ...
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    @property
-    def dtype(self) -> torch.dtype: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
-
-    def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
-        """The mean loss of every toy on `size` fresh prompts a stream: (streams, slots)."""
-
-
-EVAL_BATCH = 64  # what keeps the intermediates of some hundred toys in a core's cache
 
 
 @dataclass(frozen=True)
@@ -85,7 +48,7 @@ class StackedAdam:
     """
 
     def __init__(
-        self, toys: Stack, learning_rate: Tensor, clip: Tensor, betas: tuple[float, float], eps: float
+        self, toys: Stack[Any, Any], learning_rate: Tensor, clip: Tensor, betas: tuple[float, float], eps: float
     ) -> None:
         self.parameters = dict(toys.named_parameters())
         self.learning_rate, self.clip, self.betas, self.eps = learning_rate, clip, betas, eps
@@ -108,9 +71,11 @@ class StackedAdam:
             parameter.sub_(size * self.first[name] / spread)
 
     def state(self) -> dict[str, Tensor]:
-        return {f"{kind}.{name}": t for kind in ("first", "second") for name, t in getattr(self, kind).items()}
+        """Weights by name, and the moments of each: not copies."""
+        moments = {f"{kind}.{name}": t for kind in ("first", "second") for name, t in getattr(self, kind).items()}
+        return {**{name: p.detach() for name, p in self.parameters.items()}, **moments}
 
-    def load(self, state: dict[str, Tensor]) -> None:
+    def load(self, state: Mapping[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
@@ -124,19 +89,20 @@ class Progress:
 
 
 def train(
-    toys: Stack,
+    toys: Stack[Any, Any],
     config: TrainConfig,
     *,
     learning_rates: Tensor | None = None,
-    checkpoint: Path | None = None,
+    folder: Path | None = None,
     save_when: Callable[[int], bool] = lambda _: True,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Progress]:
-    """Train in place, yielding after every `log_every` steps; resumes from `checkpoint` if it is there.
+    """Train in place, yielding after every `log_every` steps.
 
-    learning_rates: (streams, slots), in place of config.learning_rate.  The checkpoint (safetensors) holds weights,
-    optimiser and step and is replaced atomically at logged steps where `save_when(step)`, and at the end; prompts are
-    named by their step, so a resumed run sees what an unbroken one sees.  Raises BadCheckpoint for one that cannot be
-    read or belongs to other toys.
+    learning_rates: (streams, slots), in place of config.learning_rate.  With a folder, checkpoints (weights, optimiser
+    and step) go there at logged steps where `save_when(step)`, and at the end, and training resumes from the newest;
+    `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed run sees what an unbroken one
+    sees.  Raises BadCheckpoint if none can be read or they belong to other toys.
     """
     zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.device)
     shape = toys.shape
@@ -144,7 +110,10 @@ def train(
     clip = config.clip * zero[:, None].expand(shape)
     adam = StackedAdam(toys, rates, clip, config.betas, config.eps)
     recipe = _recipe(toys, config, rates)
-    done = _load(checkpoint, adam, recipe) if checkpoint is not None and checkpoint.exists() else 0
+    saved, done = Checkpoints(folder, recipe, warn) if folder else None, 0
+    if saved and (found := saved.newest() or _single_file(saved.folder, recipe)):
+        adam.load(found.tensors)
+        done = found.step
     names, parameters = zip(*adam.parameters.items(), strict=True)
     window, since = zero.new_zeros(shape), done
     for step in range(done, config.steps):
@@ -156,55 +125,27 @@ def train(
             # First the report, then the checkpoint: what is in a checkpoint has been reported.
             yield Progress(step + 1, window / (step + 1 - since))
             window, since = torch.zeros_like(window), step + 1
-            if checkpoint is not None and (save_when(step + 1) or step + 1 == config.steps):
-                _save(checkpoint, adam, step + 1, recipe)
+            if saved and (save_when(step + 1) or step + 1 == config.steps):
+                saved.save(step + 1, adam.state())
 
 
-def _recipe(toys: Stack, config: TrainConfig, rates: Tensor) -> str:
+def _recipe(toys: Stack[Any, Any], config: TrainConfig, rates: Tensor) -> str:
     """What a checkpoint belongs to: a digest of the toys, the configuration and the learning rates."""
     about = (toys.specs, toys.dtype, toys.device.type, config, rates.tolist())
     return hashlib.sha256(text(about).encode()).hexdigest()
 
 
-def _save(path: Path, adam: StackedAdam, step: int, recipe: str) -> None:
-    temporary = path.with_suffix(".part")
-    tensors = {**{n: p.detach() for n, p in adam.parameters.items()}, **adam.state()}
-    save_file(tensors, temporary, metadata={"step": str(step), "recipe": recipe})
-    temporary.replace(path)
-
-
-def _load(path: Path, adam: StackedAdam, recipe: str) -> int:
+def _single_file(folder: Path, recipe: str) -> Checkpoint | None:
+    """A checkpoint as toys were once saved: one file beside the folder, so that trainings begun then still resume."""
+    path = folder.with_name(f"{folder.name}.safetensors")
+    if not path.exists():
+        return None
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except SafetensorError as error:
-        raise BadCheckpoint(f"{path} is damaged ({error}); delete it to train anew") from error
+        raise BadCheckpoint(f"{path} is damaged ({error}); delete it to retrain") from error
     if metadata.get("recipe") != recipe:
-        raise BadCheckpoint(f"{path} belongs to other toys or another configuration; delete it to train anew")
-    with torch.no_grad():
-        for name, parameter in adam.parameters.items():
-            parameter.copy_(state[name])
-    adam.load(state)
-    return int(metadata["step"])
-
-
-@torch.no_grad()
-def explained_signal(toys: StackedToys, prompts: int, batch: int = EVAL_BATCH, start: int = 0) -> Tensor:
-    """How much better than zero each toy predicts, on held-out prompts: (streams, slots), float64.
-
-    The mean over `prompts` prompts (a multiple of `batch`) of ||W*||^2 - ||P - W*||^2.  As x_{n+1} ~ N(0, I) and the
-    noise are independent of the context, E ||y - P x||^2 = E ||P - W*||^2 + d sigma^2: the query is integrated exactly,
-    and the loss is d^2 + d sigma^2 less this number, an unbiased estimate of lower variance than the raw loss.  `start`
-    is the first batch to draw, so that chunks can be evaluated apart.
-    """
-    if prompts < 1 or prompts % batch:
-        raise ValueError(f"the number of prompts must be a multiple of the batch, {batch}; got {prompts}")
-    total = torch.zeros(toys.shape, dtype=torch.float64, device=toys.device)
-    eye = torch.eye(toys.d_max, dtype=toys.dtype, device=toys.device)
-    for index in range(prompts // batch):
-        sample = toys.batch(batch, EVAL_STREAM, start + index)
-        columns = toys(sample.moments, eye.expand(len(toys.streams), batch, -1, -1))  # column j of P as row j
-        target = sample.w.mT[:, None]
-        total += (target.square() - (columns - target).square()).sum((-1, -2, -3)).double()
-    return total / prompts
+        raise BadCheckpoint(f"{path} belongs to another run; delete it to retrain")
+    return Checkpoint(int(metadata["step"]), tensors, {})

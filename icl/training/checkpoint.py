@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 KEPT = 2
-ADAM = ("step", "exp_avg", "exp_avg_sq")
 TENSORS, ABOUT = "state.safetensors", "state.json"
 
 
@@ -27,15 +27,24 @@ class BadCheckpoint(ValueError):
     """No checkpoint can be read, or it is of another run.  The message is one line meant for a user."""
 
 
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What was saved after `step` steps: tensors by name, on the CPU, and numbers by name."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    numbers: dict[str, float]
+
+
 class Checkpoints:
-    """The checkpoints of one run, which `identity` names."""
+    """The checkpoints of one training, which `identity` names; `warn` is told of unreadable ones."""
 
     def __init__(self, folder: Path, identity: str, warn: Callable[[str], None]) -> None:
         self.folder, self.identity, self._warn = folder, identity, warn
 
-    def save(self, step: int, first_loss: float, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-        content = save({k: v.contiguous() for k, v in _state(model, optimiser).items()})
-        about = {"step": step, "first_loss": first_loss, "identity": self.identity}
+    def save(self, step: int, tensors: Mapping[str, Tensor], **numbers: float) -> None:
+        content = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        about = {"step": step, **numbers, "identity": self.identity}
         about["sha256"] = _digest(about, content)
         final = self._path(step)
         temporary = final.with_suffix(".part")
@@ -48,26 +57,25 @@ class Checkpoints:
         for old in self._all()[KEPT:]:
             shutil.rmtree(old)
 
-    def restore(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> tuple[int, float | None]:
-        """Load the newest readable checkpoint: its step and the run's first loss; (0, None) if there is none.
+    def newest(self) -> Checkpoint | None:
+        """The newest that can be read; None if there is none at all.
 
         Raises BadCheckpoint if there are some and none can be read, or if it is of another run.
         """
         found = self._all()
         for path in found:
             try:
-                about, state = _read(path)
-                step, first_loss, identity = int(about["step"]), float(about["first_loss"]), about["identity"]
+                about, tensors = _read(path)
+                step, identity = int(about.pop("step")), about.pop("identity")
             except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-                self._warn(f"{path} cannot be read ({error}); going on from the one before")
+                self._warn(f"{path} cannot be read ({error}); resuming from the one before")
                 continue
             if identity != self.identity:
-                raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to train anew")
-            _load(state, model, optimiser)
-            return step, first_loss
+                raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
+            return Checkpoint(step, tensors, about)
         if found:
-            raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to train anew")
-        return 0, None
+            raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to retrain")
+        return None
 
     def _path(self, step: int) -> Path:
         return self.folder / f"checkpoint-{step:09d}"
@@ -75,6 +83,32 @@ class Checkpoints:
     def _all(self) -> list[Path]:
         """Newest first."""
         return sorted((p for p in self.folder.glob("checkpoint-*") if p.suffix != ".part"), reverse=True)
+
+
+def state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Weights, and whatever tensors the optimiser keeps of each, as `model.NAME` and `optimiser.KIND.NAME`.
+
+    Raises TypeError for an optimiser that keeps anything else of a parameter, which would be lost.
+    """
+    found = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        for kind, kept in optimiser.state.get(parameter, {}).items():
+            if not isinstance(kept, Tensor) or "." in kind:  # names have dots, so kinds must not
+                raise TypeError(f"{type(optimiser).__name__} keeps {kind} = {kept!r:.40}; only tensors can be saved")
+            found[f"optimiser.{kind}.{name}"] = kept
+    return found
+
+
+@torch.no_grad()
+def restore(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Give both what `state` had found.  Raises KeyError for what is of no parameter of the model."""
+    parameters = dict(model.named_parameters())
+    for name, parameter in parameters.items():
+        parameter.copy_(tensors[f"model.{name}"])
+    for key, tensor in tensors.items():
+        if key.startswith("optimiser."):
+            _, kind, name = key.split(".", 2)
+            optimiser.state[parameters[name]][kind] = tensor.to(parameters[name].device)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -86,28 +120,11 @@ def _write(path: Path, content: bytes) -> None:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     about, content = json.loads((path / ABOUT).read_bytes()), (path / TENSORS).read_bytes()
-    written = about["sha256"]
-    if _digest({k: v for k, v in about.items() if k != "sha256"}, content) != written:
+    written = about.pop("sha256")
+    if _digest(about, content) != written:
         raise ValueError("it is not what was written")
     return about, load(content)
 
 
 def _digest(about: dict[str, Any], content: bytes) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0" + content).hexdigest()
-
-
-def _state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights, and the optimiser's tensors by the name of their parameter."""
-    state = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
-    for name, parameter in model.named_parameters():
-        state |= {f"optimiser.{kind}.{name}": t for kind, t in optimiser.state.get(parameter, {}).items()}
-    return state
-
-
-@torch.no_grad()
-def _load(state: dict[str, Tensor], model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    for name, parameter in model.named_parameters():
-        parameter.copy_(state[f"model.{name}"])
-        for kind in ADAM:
-            if (tensor := state.get(f"optimiser.{kind}.{name}")) is not None:
-                optimiser.state[parameter][kind] = tensor.to(parameter.device)

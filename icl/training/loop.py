@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.decoder import Decoder
-from icl.training.checkpoint import Checkpoints
+from icl.training.checkpoint import Checkpoints, restore, state
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task
 from icl.training.optimiser import adamw
@@ -87,7 +87,10 @@ def train(
     device = next(model.parameters()).device
     optimiser = adamw(model, recipe)
     saved = Checkpoints(folder, identity(model, task, recipe, seed, name), warn) if folder else None
-    done, first = saved.restore(model, optimiser) if saved else (0, None)
+    done, first = 0, None
+    if saved and (found := saved.newest()):
+        restore(model, optimiser, found.tensors)
+        done, first = found.step, found.numbers["first_loss"]
     if recipe.compile:
         torch.compiler.reset()  # else models that were trained before count against the number of recompilations
         model.compile(dynamic=False)
@@ -113,7 +116,7 @@ def train(
         mfu = speed * token_flops / peak if peak else None
         stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
         if saved and (stop or step + 1 == recipe.steps or time.perf_counter() - last_save >= seconds_between_saves):
-            saved.save(step + 1, first, model, optimiser)
+            saved.save(step + 1, state(model, optimiser), first_loss=first)
             last_save = time.perf_counter()
         if stop:
             return

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from icl.data.shards import TokenData
 from icl.data.windows import Windows
-from icl.prompts import Generator, Prompts, RegressionTask
+from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
 from theory.errors import BadInput, at_least
 
-TRAIN_STREAM, HELD_OUT_STREAM = 1, 2
 HELD_OUT_SEED = 0
 
 

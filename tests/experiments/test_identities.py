@@ -16,7 +16,7 @@ from experiments.training.arms import Arm, PromptSource, TextSource
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.toys.end_to_end import Copying, EndToEndSpec, EndToEndToys
-from icl.toys.stacked import Gaussian, StackedToys, ToySpec
+from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
 from icl.toys.training import TrainConfig, _recipe
 from icl.training import loop
 from icl.training.objectives import PromptTask
@@ -157,6 +157,6 @@ def test_a_new_field_with_its_default_changes_no_identity(monkeypatch):
     assert canonical(Recipe2(3)) == asdict(Recipe2(3))
 
 
-@pytest.mark.parametrize("value", [(), (1,), [1, "a"], {"a": (1, 2)}, 1.5, None, {1}, RECIPE, TEXT.architecture])
+@pytest.mark.parametrize("value", [(), (1,), [1, "a"], {"a": (1, 2)}, 1.5, None, {1}, TASK, Orthogonal()])
 def test_identities_read_as_reprs_where_every_field_counts(value):
     assert text(value) == repr(value)

@@ -94,6 +94,12 @@ def resolve(text: str, shape: Shape) -> Plan:
         raise BadName(str(error)) from None
 
 
+def names_in(text: str) -> list[str]:
+    """The named variants in a text such as `skipv1:ratio=0.25+gqa`; none in one that is something else."""
+    parts = [part.partition(":")[0].strip() for part in text.split("+")]
+    return [part for part in parts if part in VARIANTS]
+
+
 def _plan(part: str, shape: Shape) -> Plan:
     name, options = _parse(part)
     if name.endswith(".py"):

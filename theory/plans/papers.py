@@ -15,13 +15,14 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
-import theory
 from theory.errors import BadInput
 
 GROUP = "crosslayer.papers"
+THEORY = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Room:
 @cache
 def rooms() -> tuple[Room, ...]:
     """Every paper's room in `theory`, then those of installed packages, each by year and name of the paper."""
-    names = (f"theory.{module.name}" for module in iter_modules(theory.__path__) if module.ispkg)
+    names = (f"theory.{module.name}" for module in iter_modules([str(THEORY)]) if module.ispkg)
     here = [Room(name, foreign=False) for name in names if find_spec(f"{name}.paper")]
     there = [Room(point.value, foreign=True) for point in entry_points(group=GROUP)]
     return tuple(sorted([*here, *there], key=lambda room: (room.foreign, room.paper.year, room.paper.name)))

@@ -31,6 +31,11 @@ class Setting:
         return f"d{self.d}-n{self.n}-s{self.sigma!r}"
 
     @property
+    def floats(self) -> tuple[int, int, float]:
+        """d, n and sigma, for what computes in floating point."""
+        return self.d, self.n, float(self.sigma)
+
+    @property
     def zero_loss(self) -> Any:
         """E ||y||^2 = d^2 + d sigma^2, the loss of predicting zero: exact if sigma is a Fraction."""
         return self.d**2 + self.d * self.sigma**2

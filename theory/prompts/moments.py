@@ -142,8 +142,8 @@ class PromptMoments:
         m_t = np.swapaxes(m, -1, -2)
         both, across = m * n**2 + m_t * n, m_t * (n**2 + n) + m * (2 * n)  # E[C M C] is linear in M: one pass for all
         trace_k, trace_g1 = _trace(m, k), _trace(m, g1)
-        mean = self._mean @ both @ self._mean + _trace(m, self._mean) * self._mean * n
-        paired = k @ across @ late + g1 @ across @ k + (trace_k * late + trace_g1 * k) * (n**2 + n)
+        mean = _around(self._mean, both, self._mean) + _trace(m, self._mean) * self._mean * n
+        paired = _around(k, across, late) + _around(g1, across, k) + (trace_k * late + trace_g1 * k) * (n**2 + n)
         if self.kurtosis is None:
             return mean + paired
         f, h1, h_late, symmetric = self._of_xi, self._h1, self._h_late, m + m_t
@@ -194,6 +194,21 @@ def _root(covariance: Array) -> Array:
         raise BadInput("with a kurtosis, a covariance needs its root, and so floating-point numbers")
     values, vectors = np.linalg.eigh(covariance)
     return (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
+
+
+def _around(left: Array, m: Array, right: Array) -> Array:
+    """left M right, broadcast over leading dimensions.  Exact products are slow: those with a zero are left out."""
+    if not m.dtype.hasobject:
+        return left @ m @ right
+    rows = np.stack([_combined(m, -2, row) for row in left], axis=-2)
+    return np.stack([_combined(rows, -1, column) for column in right.T], axis=-1)
+
+
+def _combined(m: Array, axis: int, weights: Array) -> Array:
+    """The weighted sum over one axis, of the entries whose weight is not zero."""
+    parts = np.moveaxis(m, axis, 0)
+    terms = [part * weight for weight, part in zip(weights, parts, strict=True) if weight]
+    return sum(terms[1:], terms[0]) if terms else np.zeros_like(parts[0])
 
 
 def _trace(a: Array, b: Array) -> Array:

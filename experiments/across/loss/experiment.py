@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from experiments.across.printed import note_of, report
+from experiments.across.printed import report
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1.printed import note_of
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds, tuned

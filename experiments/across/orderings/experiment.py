@@ -12,16 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from experiments.across.printed import ACCURACIES, note_of, reported
+from experiments.across.printed import reported
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1.printed import ACCURACIES, note_of
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED
-from experiments.toys.runs import Minimisation, Point, Size, minimisations, minimise_all
+from experiments.toys.runs import Minimisation, Point, minimisations, minimise_all
 from experiments.verdicts.checks import Judgement
 from theory.errors import BadInput
 from theory.plans.heads import ORDINARY, SKIP, Heads, shares, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
+from theory.plans.setting import Setting
 from theory.plans.variants import VARIANTS
 from theory.prompts.setting import signal_share, zero_loss
 from theory.toy.value_maps import closed_form, explained_bounds, needs_free_weights
@@ -46,9 +48,9 @@ class Config:
     for one block of `starts` descents, of which the lowest counts.
     """
 
-    every_rank: tuple[Size, ...]
-    shown: Size
-    mixed_size: Size
+    every_rank: tuple[Setting, ...]
+    shown: Setting
+    mixed_size: Setting
     starts: int
     shown_starts: int
     heads: int = 2
@@ -56,12 +58,15 @@ class Config:
 
 
 _DETECTS = f"{ALTERED:.0%} of the explained signal; of a paper's loss, what three paired seeds tell from chance"
-_SHORT, _LONG, _NOISY = Size(3, 4, 0.3), Size(3, 24, 0.0), Size(3, 8, 1.0)
+_SHORT, _LONG, _NOISY = Setting(3, 4, 0.3), Setting(3, 24, 0.0), Setting(3, 8, 1.0)
 PROFILES = {
-    "smoke": Profile(Config((Size(2, 6, 0.3),), Size(2, 6, 0.3), Size(2, 6, 0.3), 4, 4), 2, 20, _DETECTS),
-    "cpu": Profile(Config((_SHORT, _LONG, _NOISY), Size(4, 16, 0.3), _SHORT, 6, 20), 2, 160, _DETECTS),
+    "smoke": Profile(Config((Setting(2, 6, 0.3),), Setting(2, 6, 0.3), Setting(2, 6, 0.3), 4, 4), 2, 20, _DETECTS),
+    "cpu": Profile(Config((_SHORT, _LONG, _NOISY), Setting(4, 16, 0.3), _SHORT, 6, 20), 2, 160, _DETECTS),
     "full": Profile(
-        Config((Size(2, 6, 0.3), _SHORT, _LONG, _NOISY), Size(4, 16, 0.3), Size(4, 16, 0.3), 12, 60), 4, 1500, _DETECTS
+        Config((Setting(2, 6, 0.3), _SHORT, _LONG, _NOISY), Setting(4, 16, 0.3), Setting(4, 16, 0.3), 12, 60),
+        4,
+        1500,
+        _DETECTS,
     ),
 }
 
@@ -181,7 +186,7 @@ def _mixed_points(config: Config) -> list[tuple[Point, Heads]]:
 def _of_point(point: Point, heads: Heads, claim: str | None = None) -> Json:
     """What the theorems leave possible, in entries of W*, with what one is worth."""
     least, most = explained_bounds(heads, point.size.d, point.rank)
-    task = (point.size.d, point.size.n, point.size.sigma)
+    task = point.size.floats
     return {
         "toy": point.toy,
         "size": point.size.key,
@@ -202,7 +207,7 @@ def _of_variant(plan: Plan, config: Config) -> Json:
     size, heads = config.shown, toy_heads(plan)
     ranks = [explained_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
     best = max(range(size.d + 1), key=lambda rank: ranks[rank])
-    found = closed_form(plan, size.d, size.n, size.sigma, best)
+    found = closed_form(plan, *size.floats, best)
     widths = {"d": size.d, "3d/2": size.d + size.d // 2, "2d": 2 * size.d}
     return {
         "ranks": ranks,

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.across.orderings.verdicts import expectations
-from experiments.across.printed import BASELINE, Reported
 from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from experiments.training.printed import Reported
 from experiments.verdicts.checks import Expectation
 from theory.plans.variants import VARIANTS
 

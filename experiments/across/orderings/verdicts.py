@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from experiments.across.orderings.experiment import ORDERINGS
-from experiments.across.printed import BASELINE, RESFORMER, SKIPV1, Reported
+from experiments.resformer.printed import RESFORMER
+from experiments.skipv1.printed import SKIPV1
 from experiments.store.folders import Json
 from experiments.toys.checks import EXACT_SLACK, ROUNDING, ClosedForm, exact_check
+from experiments.training.campaign import BASELINE
+from experiments.training.printed import Reported
 from experiments.verdicts.checks import Check, Expectation
 from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.orders import Agreement, Pairs, agreement, convolved, null_balances, tail

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from experiments.store.threads import one_thread
-from experiments.toys.runs import Size
 from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from theory.prompts.moments import Array
@@ -31,7 +31,7 @@ class Construction:
     weights: dict[str, Array]  # in the layout of `EndToEndToys.load`
 
 
-def constructions(size: Size, widths: Sequence[int]) -> Iterator[Construction]:
+def constructions(size: Setting, widths: Sequence[int]) -> Iterator[Construction]:
     """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d."""
     from theory.prompts import setting
     from theory.prompts.moments import PromptMoments
@@ -39,7 +39,7 @@ def constructions(size: Size, widths: Sequence[int]) -> Iterator[Construction]:
     from theory.toy import positions
     from theory.toy.population import PopulationLoss
 
-    task = (size.d, size.n, size.sigma)
+    task = size.floats
     for toy, heads in TOYS.items():
         for rank in range(1, size.d + (toy == "skipv1")):
             best = skipv1_optimal(*task, rank) if toy == "skipv1" else mha_approaching(*task, rank, BETA)
@@ -59,11 +59,11 @@ def constructions(size: Size, widths: Sequence[int]) -> Iterator[Construction]:
         yield Construction(f"rotating, mha, m = {size.d}", "mha", size.d, explained, weights)
 
 
-def _assumption_1(size: Size, rank: int, beta: float) -> dict[str, Array]:
+def _assumption_1(size: Setting, rank: int, beta: float) -> dict[str, Array]:
     from icl.prompts import RegressionTask
     from icl.toys.end_to_end import copying_layer
 
-    layer = copying_layer(RegressionTask(size.d, size.n, size.sigma), size.d, rank, beta)
+    layer = copying_layer(RegressionTask(*size.floats), size.d, rank, beta)
     return {name: x.numpy() for name, x in layer.items()}
 
 
@@ -78,16 +78,16 @@ def _plain(weights: TwoLayers, n: int) -> dict[str, Array]:
     return {**vars(weights), "readout": weights.readout * n}
 
 
-def constructions_measured(size: Size, widths: Sequence[int], prompts: int) -> Json:
+def constructions_measured(size: Setting, widths: Sequence[int], prompts: int) -> Json:
     """Of every construction, what it explains on sampled prompts, with its standard error, and what it explains if its
     first layer looks one token too far back."""
     import torch
 
-    from icl.probes.copying import EVAL_BATCH, explained_signal
     from icl.prompts import RegressionTask
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
-    task = RegressionTask(size.d, size.n, size.sigma)
+    task = RegressionTask(*size.floats)
     built = list(constructions(size, widths))
     specs = [
         EndToEndSpec(task, TOYS[c.toy], c.width, seed, scores="positions")

@@ -27,9 +27,10 @@ from experiments.skipv1.end_to_end.constructions import constructions, construct
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from experiments.store.threads import one_thread
-from experiments.toys.runs import Size, train_stack
+from experiments.toys.runs import train_stack
 from experiments.verdicts.checks import Judgement
 from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +56,7 @@ class Sweep:
     """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
     assumed, else at the first of them."""
 
-    size: Size
+    size: Setting
     arms: tuple[Arms, ...]
     steps: int
     learning_rates: tuple[float, ...]
@@ -82,7 +83,7 @@ def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
     return Arms(widths), Arms(squeezed, start="copying"), Arms(squeezed, "positions"), Arms((d,), "printed")
 
 
-_TWO, _THREE = Size(2, 8, 0.1), Size(3, 12, 0.1)
+_TWO, _THREE = Setting(2, 8, 0.1), Setting(3, 12, 0.1)
 _DETECTS = "a gap of 3% of the signal where none is expected; explained shares 2% above a bound"
 _SMOKE = Arms((2, 4)), Arms((2, 4), start="copying"), Arms((2, 4), "positions", "copying")
 PROFILES = {
@@ -125,7 +126,13 @@ class SkipV1EndToEnd:
     name = "skipv1-end-to-end"
     title = "The toy end to end: copying, gap and worth in width with nothing assumed"
     kind: Kind = "theory"
-    claims: tuple[str, ...] = ("toy.width", "skipv1.assumption1")
+    claims: tuple[str, ...] = (
+        "toy.width",
+        "skipv1.assumption1",
+        "skipv1.assumption1-mask",
+        "toy.rotating-mha",
+        "toy.positions-bound",
+    )
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
@@ -165,7 +172,7 @@ def _predicted(sweep: Sweep) -> Json:
     from theory.toy.width import most_explained as under_assumption_1
 
     size = sweep.size
-    task, entries = (size.d, size.n, size.sigma), size.d**2
+    task, entries = size.floats, size.d**2
     rho = float(setting.signal_share(*task))
     ridge = regression.ridge(*task)
     zero = setting.zero_loss(*task)
@@ -233,7 +240,7 @@ def _trainees(sweep: Sweep, seeds: int) -> Iterator[_Trainee]:
     from theory.plans.heads import MHA
 
     size = sweep.size
-    task = RegressionTask(size.d, size.n, size.sigma)
+    task = RegressionTask(*size.floats)
     for arms in sweep.arms:
         several = arms.scores == "both" and arms.start == "random"
         for width in arms.widths:
@@ -270,7 +277,7 @@ def _by_arm(chosen: Chosen, values: Sequence[float] | Sequence[Json]) -> Json:
 def _explained(toys: EndToEndToys, prompts: int) -> list[float]:
     import torch
 
-    from icl.probes.copying import EVAL_BATCH, explained_signal
+    from icl.toys.stack import EVAL_BATCH, explained_signal
 
     chunk = min(prompts, 16 * EVAL_BATCH)
     chunks = -(-prompts // chunk)

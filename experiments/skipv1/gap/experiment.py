@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Size, Training, every_rank, minimisations, minimise_all, readouts_only, train_all
+from experiments.toys.runs import Training, every_rank, minimisations, minimise_all, readouts_only, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
 from theory.prompts import setting
 from theory.skipv1 import gap as skipv1
 
@@ -38,15 +39,15 @@ class Config:
     """exact: sizes whose optimum is found by exact minimisation; trained: sizes that are also trained; shown: the
     size of the figure's first panel, which is also trained from the usual Gaussian start, for comparison only."""
 
-    exact: tuple[Size, ...]
-    trained: tuple[Size, ...]
-    shown: Size
+    exact: tuple[Setting, ...]
+    trained: tuple[Setting, ...]
+    shown: Setting
     training: Training
     from_gaussian: Training
     starts: int = 8
 
 
-_SMALL, _MIDDLE, _LARGE = Size(3, 8, 0.3), Size(4, 16, 0.0), Size(5, 20, 0.5)
+_SMALL, _MIDDLE, _LARGE = Setting(3, 8, 0.3), Setting(4, 16, 0.0), Setting(5, 20, 0.5)
 _DETECTS = f"{ALTERED:.0%} of the explained signal at every rank, {ALTERED_GAP:.0%} of the trained gap"
 
 
@@ -61,7 +62,7 @@ PROFILES = {
     ),
     "cpu": Profile(
         Config(
-            (_SMALL, _MIDDLE, _LARGE, Size(8, 40, 0.2)),
+            (_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
             (_SMALL, _MIDDLE, _LARGE),
             _LARGE,
             Training(steps=3500, held_out=131_072),
@@ -74,8 +75,8 @@ PROFILES = {
     ),
     "full": Profile(
         Config(
-            (_SMALL, _MIDDLE, _LARGE, Size(8, 40, 0.2), Size(12, 30, 1.0)),
-            (_SMALL, _MIDDLE, _LARGE, Size(8, 40, 0.2)),
+            (_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2), Setting(12, 30, 1.0)),
+            (_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
             _LARGE,
             Training(steps=20_000, held_out=524_288),
             _gaussian(20_000),
@@ -104,7 +105,7 @@ class SkipV1Gap:
     def predict(self, config: Config) -> Json:
         sizes = {}
         for size in config.exact:
-            task = (size.d, size.n, size.sigma)
+            task = size.floats
             points = []
             for rank in range(size.d + 1):
                 gap, bound = skipv1.loss_gap(*task, rank), skipv1.paper_bound(*task, rank)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Point, Size, Training, minimisations, minimise_all, train_all
+from experiments.toys.runs import Point, Training, minimisations, minimise_all, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import t_interval
 from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
 from theory.prompts import setting
 from theory.skipv1 import gap as skipv1
 
@@ -78,7 +79,7 @@ def _spread(low: int, high: int) -> list[int]:
 
 
 def _points(d: int, contexts: tuple[int, ...]) -> list[Point]:
-    return [Point(Size(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in TOYS]
+    return [Point(Setting(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in TOYS]
 
 
 def _said(d: int, n: int) -> Json:
@@ -184,7 +185,7 @@ class SkipV1Limit:
 
 
 def _key(said: Json, toy: str) -> str:
-    return Point(Size(said["d"], said["n"], SIGMA), toy, _best(said["d"], toy)).key
+    return Point(Setting(said["d"], said["n"], SIGMA), toy, _best(said["d"], toy)).key
 
 
 EXPERIMENT: Experiment = SkipV1Limit()

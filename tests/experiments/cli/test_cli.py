@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments import claims
-from experiments.claims.ledger import Claim, Evidence
+from experiments import catalogue
 from experiments.cli import main
+from experiments.ledger.claim import Claim
 from experiments.store.folders import RunFolder, UserError
 from theory.plans.variants import VARIANTS
 
 EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
+WRONG = Claim("wrong", "p", "here", "s", "none", "verified")
+WRONG.check("two is one", states=2, control=3, wrong="three")(lambda version: version == 1)
 PROMPTS = "regression:d=2,n=3,sigma=0"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -134,7 +136,9 @@ def test_variants_are_listed(capsys):
         ("compare --out nowhere", "no finished full-size run below nowhere"),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
-        ("bench step --preset llama-2m --batch 0 --device cpu", "batch must be at least 1, got 0"),
+        ("bench step --preset llama-2m --batch 0 --device cpu", "--batch must be at least 1, got 0"),
+        ("bench step --preset llama-2m --context 0", "--context must be at least 1, got 0"),
+        ("bench step --preset llama-2m --context -3", "--context must be at least 1, got -3"),
         ("data prepare nowhere --out never", "there is no file or folder nowhere"),
         ("data prepare stdlib", "--out"),
         ("data info nowhere", "nowhere"),
@@ -148,6 +152,14 @@ def test_variants_are_listed(capsys):
         ("train --preset llama --steps 9", "unknown preset 'llama'"),
         ("train --preset vit-tiny --steps 9", "vit-tiny does not read tokens"),
         ("train --preset llama-2m --steps 9 --seed -1", "--seed must not be negative, got -1"),
+        ("train --preset llama-2m --steps 9 --context 0", "--context must be at least 1, got 0"),
+        ("train --preset llama-2m --steps 9 --context -1", "--context must be at least 1, got -1"),
+        ("train --preset llama-2m --steps 9 --batch 0", "--batch must be at least 1, got 0"),
+        ("train --preset llama-2m --steps 0", "steps must be at least 1, got 0"),
+        (
+            "train --preset llama-2m --steps 9 --data regression:d=2,n=3,sigma=0 --context 9",
+            "--context is for text: a prompt of regression data has 2 n + 1 tokens",
+        ),
         ("train --preset llama-2m --steps 9 --device cuda", "there is no GPU that torch can use here"),
         (
             "train --preset llama-2m --steps 9 --data regression:d=2,n=3,sigma=0 --precision int3",
@@ -285,20 +297,37 @@ def test_verify_shows_and_counts(capsys):
 
 
 def test_verify_fails_when_a_verdict_no_longer_holds(monkeypatch, capsys):
-    evidence = Evidence("numeric", "two is one", lambda v: v == 1, states=2, control=3, wrong="three")
-    wrong = Claim("wrong", "p", "here", "s", "none", "verified", "", (evidence,))
-    monkeypatch.setitem(claims.LEDGER, "wrong", wrong)
-    assert main(["verify", "wrong"]) == 1
-    out = capsys.readouterr().out
-    assert "FAIL" in out
-    assert "two is one: does not hold" in out
+    monkeypatch.setitem(catalogue.claims(), "wrong", WRONG)
+    monkeypatch.setattr(WRONG, "module", __name__)
+    for command in (["verify", "wrong"], ["claim", "wrong"]):
+        assert main(command) == 1
+        out = capsys.readouterr().out
+        assert "FAIL" in out
+        assert re.search(r"two is one.*: does not hold", out)
+
+
+def test_a_claim_is_shown_whole(capsys):
+    """Where its proof stands, what it rests on, its checks, its experiments and their committed figure."""
+    assert main(["claim", "skipv1.gap", "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    path, line = about["proof"].split(":")
+    assert (ROOT / path).read_text().splitlines()[int(line) - 1]
+    assert {"skipv1.mha-infimum", "skipv1.skipv1-minimum"} <= set(about["premises"])
+    assert about["experiments"] == ["skipv1-gap"]
+    assert all(check["ok"] for check in about["checks"])
+    assert main(["claim", "skipv1.gap"]) == 0
+    shown = capsys.readouterr().out
+    for text in (about["proof"], "rests on it", "results/skipv1-gap/figure.png", about["checks"][0]["what"]):
+        assert text in shown
+    assert main(["claim", "resformer.neutreno-eqn8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["paper"] == "ResFormer"
 
 
 def test_report_is_one_self_contained_page(smoke, monkeypatch, capsys):
     _, folder = smoke
     out = folder.parent.parent
-    few = {i: claims.LEDGER[i] for i in ("skipv1.eckart-young", "skipv1.lemma3-isotropy")}
-    monkeypatch.setattr(claims, "LEDGER", few)
+    few = {i: catalogue.claims()[i] for i in ("skipv1.eckart-young", "skipv1.lemma3-isotropy")}
+    monkeypatch.setattr(catalogue, "claims", lambda: few)
     assert main(["report", "--out", str(out)]) == 0
     assert str(out / "report.html") in capsys.readouterr().out
     page = (out / "report.html").read_text()

@@ -1,16 +1,23 @@
-"""Every ledger entry stands: its checks hold for what we state and reject the negative control."""
+"""Every ledger entry stands, is complete, and rests on entries that are there and not on itself."""
+
+import json
+from types import ModuleType
 
 import pytest
 
 from experiments import catalogue
-from experiments.claims import LEDGER, SUBJECTS
-from experiments.claims.ledger import Claim, Evidence, verify
+from experiments.ledger import verify
+from experiments.ledger.claim import Claim, outcomes
+from experiments.ledger.verify import Verification, premises, verified
+from experiments.store.folders import UserError
+
+LEDGER = catalogue.claims()
 
 
-@pytest.mark.parametrize("claim_id", list(LEDGER))
-def test_entry_stands(claim_id):
-    for outcome in verify(LEDGER[claim_id]).outcomes:
-        assert outcome.holds, outcome.what
+@pytest.mark.parametrize("name", LEDGER)
+def test_entry_stands(name):
+    for outcome in outcomes(LEDGER[name]):
+        assert outcome.holds, f"{outcome.what} {outcome.error}"
         assert outcome.control_rejected, f"the control is not rejected: {outcome.what}"
 
 
@@ -22,12 +29,12 @@ def test_entries_are_complete():
         assert len(claim.evidence) >= 2, f"{claim.id} needs two lines of evidence"
         assert claim.correction or claim.verdict == "verified", "what is true instead?"
         assert all(e.wrong for e in claim.evidence)
-        assert set(claim.experiments) <= set(catalogue.names())
+        assert claim.proof is None or isinstance(claim.proof, ModuleType) or callable(claim.proof)
 
 
-def test_no_id_is_used_twice():
-    ids = [claim.id for subject in SUBJECTS for claim in subject.CLAIMS]
-    assert len(ids) == len(set(ids)) == len(LEDGER)
+@pytest.mark.parametrize("name", LEDGER)
+def test_premises_are_there_and_not_in_a_circle(name):
+    assert set(premises(LEDGER[name], LEDGER)) <= set(LEDGER) - {name}
 
 
 def test_experiments_name_entries_that_exist():
@@ -35,14 +42,79 @@ def test_experiments_name_entries_that_exist():
         assert set(catalogue.experiment(name).claims) <= set(LEDGER)
 
 
+@pytest.fixture
+def made(monkeypatch, tmp_path):
+    """make(id, holds, uses) puts an entry, about the number 1, into a ledger that is this module's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(verify, "results", lambda _, items, work, *__, **___: {i: work(x) for i, x in items.items()})
+    ledger = {}
+
+    def make(name, holds=lambda version: version == 1, uses=()):
+        claim = Claim(name, "p", "here", "s", "none", "verified", uses=uses)
+        claim.check("it is one", states=1, control=2, wrong="two")(holds)
+        claim.module = __name__
+        monkeypatch.setitem(globals(), name.upper(), claim)
+        ledger[name] = claim
+        return ledger
+
+    return make
+
+
+def raising(_):
+    raise ArithmeticError("no number")
+
+
 @pytest.mark.parametrize(
-    ("holds", "stands"), [(lambda v: v == 1, True), (lambda _: True, False), (lambda _: False, False)]
+    ("holds", "stands"),
+    [(lambda v: v == 1, True), (lambda _: True, False), (lambda _: False, False), (raising, False)],
 )
-def test_a_check_that_cannot_fail_does_not_stand(holds, stands):
-    evidence = Evidence("numeric", "", holds, states=1, control=2, wrong="two")
-    claim = Claim("x", "p", "here", "s", "none", "verified", "", (evidence,))
-    assert verify(claim).stands is stands
+def test_a_check_that_cannot_fail_does_not_stand(made, holds, stands):
+    ledger = made("x", holds)
+    (found,) = verified(ledger.values(), ledger)
+    assert found.stands is stands
+    assert holds is not raising or found.outcomes[0].error == "ArithmeticError: no number"
 
 
 def test_no_evidence_does_not_stand():
-    assert not verify(Claim("x", "p", "here", "s", "none", "open", "", ())).stands
+    assert not Verification(Claim("x", "p", "here", "s", "none", "open"), (), 0.0).stands
+
+
+def test_an_entry_falls_with_its_premises(made):
+    made("near", uses=("far",))
+    made("apart")
+    made("top", uses=("near",))
+    ledger = made("far", lambda _: True)
+    found = {v.claim.id: v for v in verified([ledger["top"], ledger["apart"]], ledger)}
+    assert found["top"].holds
+    assert not found["top"].stands
+    assert found["top"].fallen == ("far",)
+    assert found["apart"].stands
+
+
+@pytest.mark.parametrize(("uses", "says"), [(("b",), "circle: a -> b -> a"), (("c",), "'c', which is not there")])
+def test_circles_and_unknown_premises_are_refused(made, uses, says):
+    made("b", uses=("a",))
+    ledger = made("a", uses=uses)
+    with pytest.raises(UserError, match=says):
+        verified(ledger.values(), ledger)
+
+
+def test_what_stood_is_remembered_until_its_source_changes(made, monkeypatch, tmp_path):
+    runs = []
+    ledger = made("a", lambda v: runs.append(v) or v == 1)
+    made("b", lambda v: runs.append(v) or True)
+    first = verified(ledger.values(), ledger)
+    assert [v.remembered for v in first] == [False, False]
+    del runs[:]
+    again = verified(ledger.values(), ledger)
+    assert [v.remembered for v in again] == [True, False]  # what fell is run again
+    assert again[0].outcomes == first[0].outcomes
+    assert runs == [1, 2]
+    assert not any(v.remembered for v in verified(ledger.values(), ledger, afresh=True))
+    monkeypatch.setattr(verify, "source_digest", lambda *_: "changed")
+    assert not any(v.remembered for v in verified(ledger.values(), ledger))
+    assert verified([ledger["a"]], ledger)[0].remembered
+    memory = tmp_path / "crosslayer" / "ledger.json"
+    for damage in ("", "[]", "null", '{"a": 1}', json.dumps({"a": {"digest": "x", "outcomes": [1], "seconds": 0}})):
+        memory.write_text(damage)
+        assert not verified([ledger["a"]], ledger)[0].remembered

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from experiments.claims import LEDGER
-from experiments.claims.appendix import ITEMS, summary
-from experiments.claims.skipv1_theorem import PAPER
+from experiments import catalogue
+from experiments.skipv1.index import INDEX, ITEMS
+from theory.skipv1.paper import PAPER
+
+LEDGER = catalogue.claims()
 
 NUMBERED = [
     *(f"Theorem {i}" for i in (1, 2)),
@@ -48,7 +50,7 @@ def test_places_are_different():
 
 def test_every_entry_on_the_appendix_is_reached():
     reached = {entry for item in ITEMS for entry in item.entries}
-    about = {c.id for c in LEDGER.values() if c.paper == PAPER and "appendix A" in c.place}
+    about = {c.id for c in LEDGER.values() if c.paper == PAPER.name and "appendix A" in c.place}
     assert {i for i in about if i.startswith("skipv1.")} <= reached
 
 
@@ -58,7 +60,7 @@ def test_every_proof_is_walked_through():
 
 
 def test_summary_counts_every_entry_once():
-    line = summary(LEDGER)
+    line = INDEX.summary(LEDGER)
     judged = {entry for item in ITEMS for entry in item.entries}
     counts = [int(count) for count in re.findall(r"(\d+) (?:verified|corrected|refuted|inconclusive|open)", line)]
     assert sum(counts) == len(judged)

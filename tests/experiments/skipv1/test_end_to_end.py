@@ -21,9 +21,9 @@ from experiments.skipv1.end_to_end.experiment import (
 from experiments.skipv1.end_to_end.verdicts import gaps, verdicts, worths
 from experiments.store.folders import RunFolder
 from experiments.toys import runs as toy_runs
-from experiments.toys.runs import Size
 from experiments.verdicts.checks import Check, Expectation
 from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
 from theory.toy.positions import most_explained
 
 SIZE = "d2-n8-s0.1"
@@ -122,7 +122,7 @@ def test_predictions_hold_the_theory_they_name():
 
 
 def test_of_two_learning_rates_the_lower_training_loss_counts():
-    sweep = Sweep(Size(2, 3, 0.1), (Arms((2,)), Arms((2,), start="copying")), 10, (0.02, 0.05))
+    sweep = Sweep(Setting(2, 3, 0.1), (Arms((2,)), Arms((2,), start="copying")), 10, (0.02, 0.05))
     trainees = list(_trainees(sweep, 2))
     assert [t.learning_rate for t in trainees] == [0.02, 0.05] * 4 + [0.02] * 4
     chosen = _lowest(trainees, [2.0, 1.0, 1.0, 2.0, math.nan, 3.0, 3.0, math.nan, *[math.nan] * 4])
@@ -133,7 +133,7 @@ def test_of_two_learning_rates_the_lower_training_loss_counts():
 TINY = Config(
     (
         Sweep(
-            Size(2, 3, 0.1),
+            Setting(2, 3, 0.1),
             (Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
             300,
             (0.02, 0.05),

@@ -95,7 +95,7 @@ def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
 
     killed = start(tmp_path / "killed")
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "killed").rglob("training-*.safetensors")):
+    while not list((tmp_path / "killed").rglob("training-*/checkpoint-*")):
         assert killed.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.05)

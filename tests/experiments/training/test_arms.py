@@ -222,6 +222,7 @@ OTHERS = {
     "held out": replace(PROMPTS, source=PromptSource(2, 3, 0.1, 128)),
     "twin": replace(PROMPTS, twin=True),
     "std": replace(PROMPTS, std=0.1),
+    "outputs": replace(PROMPTS, recipe=replace(PROMPTS.recipe, scale_outputs=False)),
 }
 
 
@@ -338,6 +339,13 @@ def test_a_twin_differs_in_its_initial_weights_alone():
     batches = [arm.task().batch(arm.seed, 0, 4) for arm in (PROMPTS, twin)]
     assert torch.equal(batches[0].inputs, batches[1].inputs)
     assert float(replace(PROMPTS, std=0.2).model("cpu").stem.read_in.weight.detach().std()) > 5 * float(ours.std())
+
+
+def test_the_recipe_says_how_output_projections_start():
+    scaled, plain = (
+        arm.model("cpu").layers[0]["feed_forward"].down.weight.detach() for arm in (PROMPTS, OTHERS["outputs"])
+    )
+    torch.testing.assert_close(plain, (2 * PROMPTS.architecture.n_layers) ** 0.5 * scaled)
 
 
 # Many.
@@ -493,7 +501,12 @@ def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch):
 
 
 def test_what_a_user_is_told_of_text(data):
-    about = text_data.about(data, shards.open_data(data).manifest)
+    """As JSON, and the figures those of the files."""
+    opened = shards.open_data(data)
+    about = text_data.about(data, opened.manifest)
+    assert json.loads(json.dumps(about, allow_nan=False)) == about
     assert about["train"]["documents"] + about["held_out"]["documents"] == 30
-    assert about["vocab"] == 280
-    assert json.dumps(about)
+    assert (about["vocab"], about["folder"], about["digest"]) == (280, str(data), opened.manifest.digest)
+    for split in ("train", "held_out"):
+        assert about[split]["tokens"] == len(opened.tokens(split)) > 0
+    assert about["megabytes"] == round(sum(path.stat().st_size for path in data.glob("*.bin")) / 1e6, 1)

@@ -229,6 +229,18 @@ def test_deviations_of_the_initial_weights():
         assert found == pytest.approx(std, rel=0.05)
 
 
+@pytest.mark.parametrize("variant", ["vanilla", "skipv0"])
+def test_output_projections_can_start_like_other_matrices(variant):
+    """With the same numbers, and all else as it was."""
+    chosen = resolve(variant, LLAMA.shape)
+    scaled, plain = (Decoder(LLAMA, chosen, scale_outputs=s).state_dict() for s in (True, False))
+    outputs = {name for name in scaled if name.endswith(("output.weight", "down.weight"))}
+    assert len(outputs) == 2 * LLAMA.n_layers
+    for name, weight in scaled.items():
+        factor = (2 * LLAMA.n_layers) ** 0.5 if name in outputs else 1
+        torch.testing.assert_close(factor * weight, plain[name])
+
+
 def test_learned_weights_start_where_the_plan_says_whatever_their_names():
     def mine(n, h):
         return v(n, h) if n == 1 else Learned("values", 1) * v(n, h) + Learned("forward", 0.25) * v(1, h)
@@ -244,7 +256,7 @@ def test_weights_can_be_made_after_the_model():
     late = Decoder(LLAMA, chosen, seed=2, device="meta")
     assert all(p.is_meta for p in late.parameters())
     late.to_empty(device="cpu")
-    initialise(late, seed=2)
+    initialise(late, late.config, late.plan, seed=2)
     at_once = Decoder(LLAMA, chosen, seed=2).state_dict()
     assert all(torch.equal(value, at_once[name]) for name, value in late.state_dict().items())
 

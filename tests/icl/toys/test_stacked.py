@@ -1,19 +1,23 @@
 """The stack of toys: equal to its plain twin, toy by toy, in function, gradient and training."""
 
 import contextlib
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
 from experiments.toys.runs import population_weights
-from icl.prompts import Generator, RegressionTask
+from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, RegressionTask
 from icl.testing import check_identity
 from icl.toys.literal import Toy
-from icl.toys.stacked import EVAL_STREAM, TRAIN_STREAM, Gaussian, Orthogonal, StackedToys, ToySpec
-from icl.toys.training import BadCheckpoint, TrainConfig, explained_signal, train
+from icl.toys.stack import explained_signal
+from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
+from icl.toys.training import StackedAdam, TrainConfig, _recipe, train
+from icl.training.checkpoint import TENSORS, BadCheckpoint
 from theory.errors import InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head
 from theory.prompts.moments import PromptMoments
@@ -151,41 +155,98 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
     config = TrainConfig(steps=50, batch=4, log_every=10)
     whole = StackedToys(mixed_specs())
     unbroken = list(train(whole, config))
-    path = tmp_path / "training.safetensors"
-    steps = train(StackedToys(mixed_specs()), config, checkpoint=path, save_when=lambda step: step % 20 == 0)
+    steps = train(StackedToys(mixed_specs()), config, folder=tmp_path, save_when=lambda step: step % 20 == 0)
     reports = [next(steps) for _ in range(kill_at)]
     if saved:
         with contextlib.suppress(StopIteration):
             next(steps)
     steps.close()
     resumed = StackedToys(mixed_specs())
-    rest = list(train(resumed, config, checkpoint=path))
+    rest = list(train(resumed, config, folder=tmp_path, warn=pytest.fail))
     for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q)
     kept = reports[: 5 - len(rest)]
     assert [r.step for r in kept + rest] == [10, 20, 30, 40, 50]
     for ours, theirs in zip(kept + rest, unbroken, strict=True):
         assert torch.equal(ours.losses, theirs.losses)
-    assert list(train(StackedToys(mixed_specs()), config, checkpoint=path)) == []
-    assert [p.name for p in tmp_path.iterdir()] == ["training.safetensors"]
+    assert list(train(StackedToys(mixed_specs()), config, folder=tmp_path)) == []
+    steps_saved = sorted(int(p.name.removeprefix("checkpoint-")) for p in tmp_path.iterdir())
+    assert len(steps_saved) == 2
+    assert steps_saved[-1] == 50
 
 
-def test_a_checkpoint_is_used_only_for_what_it_belongs_to(tmp_path):
-    path = tmp_path / "training.safetensors"
-    spec, config = ToySpec(RegressionTask(2, 3, 0.1), MHA, 1, 0), TrainConfig(steps=4, batch=2, log_every=2)
-    list(train(StackedToys([spec]), config, checkpoint=path))
-    others = [
-        (StackedToys([replace(spec, seed=1)]), config),
-        (StackedToys([spec]), replace(config, steps=8)),
-        (StackedToys([replace(spec, init=Gaussian())]), config),
-        (StackedToys([spec], dtype=torch.float64), config),
-    ]
-    for toys, other in others:
-        with pytest.raises(BadCheckpoint, match="belongs to other toys"):
-            next(train(toys, other, checkpoint=path))
+SPEC, SHORT = ToySpec(RegressionTask(2, 3, 0.1), MHA, 1, 0), TrainConfig(steps=6, batch=2, log_every=2)
+OTHERS = {
+    "seed": lambda: (StackedToys([replace(SPEC, seed=1)]), SHORT),
+    "steps": lambda: (StackedToys([SPEC]), replace(SHORT, steps=8)),
+    "start": lambda: (StackedToys([replace(SPEC, init=Gaussian())]), SHORT),
+    "dtype": lambda: (StackedToys([SPEC], dtype=torch.float64), SHORT),
+}
+
+
+def single_file(path, toys, config, steps):
+    """A checkpoint after some steps as they were written before checkpoints were folders."""
+    rates = torch.full(toys.shape, config.learning_rate, dtype=toys.dtype)
+    adam = StackedAdam(toys, rates, torch.full_like(rates, toys.specs[0].task.zero_loss), config.betas, config.eps)
+    for step in range(steps):
+        losses = toys.sampled_losses(config.batch, TRAIN_STREAM, step)
+        names, parameters = zip(*toys.named_parameters(), strict=True)
+        adam.step(
+            dict(zip(names, torch.autograd.grad(losses.sum(), parameters), strict=True)), step + 1, config.rate(step)
+        )
+    save_file(adam.state(), path, metadata={"step": str(steps), "recipe": _recipe(toys, config, rates)})
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_checkpoint_is_used_only_for_what_it_belongs_to(tmp_path, other):
+    single_file(tmp_path / "old.safetensors", StackedToys([SPEC]), SHORT, 2)
+    list(train(StackedToys([SPEC]), SHORT, folder=tmp_path / "new"))
+    for name in ("new", "old"):
+        toys, config = OTHERS[other]()
+        with pytest.raises(BadCheckpoint, match="belongs to another run; delete"):
+            next(train(toys, config, folder=tmp_path / name))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
+    whole, resumed, warnings = StackedToys([SPEC]), StackedToys([SPEC]), []
+    list(train(whole, SHORT))
+    list(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
+    newest = tmp_path / "checkpoint-000000006"
+    flip(newest / TENSORS)
+    assert [report.step for report in train(resumed, SHORT, folder=tmp_path, warn=warnings.append)] == [6]
+    assert torch.equal(resumed.u, whole.u)
+    (warning,) = warnings
+    assert str(newest) in warning
+    for path in tmp_path.iterdir():
+        flip(path / TENSORS)
+    with pytest.raises(BadCheckpoint, match="can be read; delete it to retrain"):
+        next(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
+
+
+def test_a_training_saved_as_a_single_file_resumes(tmp_path):
+    """As they were saved before checkpoints were folders; from its first report on, the folder counts."""
+    whole = StackedToys([SPEC])
+    unbroken = list(train(whole, SHORT))
+    single_file(tmp_path / "training-d2-s0.1.safetensors", StackedToys([SPEC]), SHORT, 2)
+    for expected in (unbroken[1:], []):
+        resumed = StackedToys([SPEC])
+        rest = list(train(resumed, SHORT, folder=tmp_path / "training-d2-s0.1"))
+        for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
+            assert torch.equal(p, q)
+        for ours, theirs in zip(rest, expected, strict=True):
+            assert ours.step == theirs.step
+            assert torch.equal(ours.losses, theirs.losses)
+    path = tmp_path / "training-d2-s0.1.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
+    shutil.rmtree(tmp_path / "training-d2-s0.1")
     with pytest.raises(BadCheckpoint, match="is damaged"):
-        next(train(StackedToys([spec]), config, checkpoint=path))
+        next(train(StackedToys([SPEC]), SHORT, folder=tmp_path / "training-d2-s0.1"))
 
 
 def test_held_out_signal_agrees_with_the_exact_loss():
@@ -202,7 +263,7 @@ def test_held_out_signal_agrees_with_the_exact_loss():
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
         at = toys.locate[i]
         assert abs(float(mean[at]) - (loss.constant - loss.value(weights))) <= 5 * float(error[at]) + 1e-9
-    purposes = [toys.batch(1, purpose, 0).moments for purpose in (TRAIN_STREAM, EVAL_STREAM)]
+    purposes = [toys.batch(1, purpose, 0).moments for purpose in (TRAIN_STREAM, HELD_OUT_STREAM)]
     assert not torch.equal(*purposes)
 
 
@@ -216,5 +277,5 @@ def test_impossible_stacks_are_refused():
     for rank in (3, -1):
         with pytest.raises(InvalidSize, match="rank must be"):
             StackedToys([ToySpec(task, MHA, rank, 0)])
-    with pytest.raises(ValueError, match="multiple of the batch"):
+    with pytest.raises(ValueError, match="multiple of 64"):
         explained_signal(StackedToys([ToySpec(task, MHA, 1, 0)]), 100)

@@ -21,7 +21,7 @@ from torch import nn
 from icl.data.shards import open_data, prepare
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
-from icl.training.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints
+from icl.training.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.training.devices import peak_flops
 from icl.training.loop import ROUTINE, Diverged, _dropout_stream, _step, evaluate, train
 from icl.training.objectives import Batch, PromptTask, TextTask
@@ -187,8 +187,8 @@ def test_no_bit_of_the_description_can_change_unseen(tmp_path):
     warnings = []
     saved = Checkpoints(tmp_path, "mine", warnings.append)
     for step in (10, 20):
-        saved.save(step, 3.25, model, optimiser)
-    assert saved.restore(model, optimiser) == (20, 3.25)
+        saved.save(step, state(model, optimiser), first_loss=3.25)
+    assert (saved.newest().step, saved.newest().numbers) == (20, {"first_loss": 3.25})
     path = tmp_path / "checkpoint-000000020" / ABOUT
     content = path.read_bytes()
     believed = []
@@ -196,10 +196,10 @@ def test_no_bit_of_the_description_can_change_unseen(tmp_path):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         warnings.clear()
         try:
-            found = saved.restore(model, optimiser)
+            found = (saved.newest().step, saved.newest().numbers)
         except BadCheckpoint as error:
             found = str(error)
-        if found != (10, 3.25) or not warnings:
+        if found != (10, {"first_loss": 3.25}) or not warnings:
             believed.append((path.read_text(), found))
     assert not believed, f"{len(believed)} of {len(content)} went unseen, such as {believed[0]}"
 
@@ -226,6 +226,47 @@ def test_checkpoints_hold_weights_and_moments_in_float32(tmp_path):
     kinds = ("model", "optimiser.step", "optimiser.exp_avg", "optimiser.exp_avg_sq")
     assert set(state) == {f"{kind}.{name}" for kind in kinds for name in names}
     assert {float(x) for name, x in state.items() if name.startswith("optimiser.step.")} == {6.0}
+
+
+OPTIMISERS = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, 0.01, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, 0.01, momentum=0.9, centered=True),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 0.01),  # has state before its first step
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_whatever_an_optimiser_keeps_is_restored(name, tmp_path):
+    """Restored into another model, it takes the steps that it would have taken, to the bit."""
+
+    def steps(model, optimiser, seeds):
+        for seed in seeds:
+            for place, parameter in enumerate(model.parameters()):
+                generator = torch.Generator().manual_seed(100 * seed + place)
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
+            optimiser.step()
+
+    (ours, mine), (theirs, other) = (
+        (m, OPTIMISERS[name](m.parameters())) for m in (reader(), model_of(READER, "attnres", seed=1))
+    )
+    steps(ours, mine, range(3))
+    saved = Checkpoints(tmp_path, "one", pytest.fail)
+    saved.save(3, state(ours, mine), first_loss=1.0)
+    restore(theirs, other, saved.newest().tensors)
+    kinds = [{kind for kept in o.state.values() for kind in kept} for o in (mine, other)]
+    assert kinds[0] == kinds[1] != set()
+    for model, optimiser in ((ours, mine), (theirs, other)):
+        steps(model, optimiser, range(3, 5))
+    assert_same_bits(weights_of(theirs), weights_of(ours))
+
+
+def test_what_an_optimiser_keeps_and_a_checkpoint_cannot_hold_is_not_dropped():
+    model = reader()
+    optimiser = torch.optim.SGD(model.parameters(), 0.1)
+    optimiser.state[model.norm.weight]["note"] = "something"
+    with pytest.raises(TypeError, match="SGD keeps note = 'something'; only tensors can be saved"):
+        state(model, optimiser)
 
 
 @pytest.mark.parametrize(
@@ -525,16 +566,18 @@ def test_the_papers_settings():
         "skipv1-llama": (2e-3, 0.0, 0.0, 0.1, 0.1),
         "skipv1-llama-large": (1e-3, 0.1, 1.0, 0.1, 0.1),
         "skipv1-gpt2": (1e-3, 0.1, 1.0, 0.1, 0.1),
-        "resformer": (6e-4, 0.1, 1.0, 0.12, 0.1),
+        "resformer": (6e-4, 0.1, 1.0, 0.012, 0.1),
     }
+    assert [name for name, s in SCHEDULES.items() if not s.settings.get("scale_outputs", True)] == ["resformer"]
     for schedule in SCHEDULES.values():
         assert schedule.place
         recipe = Recipe(steps=10_000, batch=1, **schedule.settings)
         assert recipe.rate(9999) == pytest.approx(0.1 * recipe.learning_rate)
     recipe = Recipe(steps=10_000, batch=1, **SCHEDULES["resformer"].settings)
-    assert recipe.rate(1199) == pytest.approx(6e-4)
+    assert max(range(10_000), key=recipe.rate) == 119
+    assert recipe.rate(119) == pytest.approx(6e-4)
     assert recipe.betas == (0.9, 0.95)
-    assert recipe.rate(0) == pytest.approx(1e-7 + 6e-4 / 1200, rel=1e-3)
+    assert recipe.rate(0) == pytest.approx(1e-7 + 6e-4 / 120, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -567,6 +610,7 @@ def test_the_papers_settings():
         ({"betas": ("a", "b")}, r"betas must be two numbers in \[0, 1\), got \('a', 'b'\)"),
         ({"precision": "fp16"}, "precision must be one of fp32, bf16, got fp16"),
         ({"compile": 1}, "compile must be true or false, got 1"),
+        ({"scale_outputs": 1}, "scale_outputs must be true or false, got 1"),
     ],
 )
 def test_what_no_recipe_can_mean_is_refused_in_one_line(options, says):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.claims.deep_loss_checks import agree, sampled_on_compressed_tokens
+from experiments.skipv1.claims.deep_compressed import sampled_on_compressed_tokens
+from experiments.skipv1.claims.deep_losses import agree
 from theory.errors import InvalidSize
 from theory.prompts import setting
 from theory.prompts.spectral import best_output_loss

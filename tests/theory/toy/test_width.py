@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.claims.scale_checks import width_construction
+from experiments.skipv1.claims.width import width_construction
 from theory.errors import InvalidSize
 from theory.plans.heads import TOYS
 from theory.plans.names import resolve

@@ -1,0 +1,79 @@
+"""Claims on what Attention Residuals bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from experiments.ledger.claim import Claim
+from theory.attnres import bounds as attnres
+from theory.attnres.bounds import read_bounds
+from theory.attnres.paper import PAPER
+from theory.plans.accounting import depth_reads
+from theory.plans.names import resolve
+from theory.plans.presets import llama
+
+BLOCK = "attnres-block:blocks=2"
+
+BOUNDED = Claim(
+    "attnres.bounded",
+    PAPER.name,
+    place="summary: output magnitudes remain bounded across depth",
+    statement="With a norm before every sublayer, what Full AttnRes reads is never larger than the largest bound "
+    "C_i that a sublayer's weights put on its output, or the embedding, whatever the depth; what Block reads, than "
+    "S times that for blocks of S sublayers; PreNorm's stream can be as large as the sum of all.",
+    assumes="one-headed softmax over depth; softmax attention over a layer's own values; no biases",
+    verdict="corrected",
+    correction="Bounded by what and when has to be said: a fixed number of blocks is bounded by L/N max C_i, which "
+    "grows with depth like PreNorm; without the norms before sublayers there is no bound; with several heads over "
+    "depth the largest source is no bound; and there is no lower bound, as sources can cancel.",
+    proof=attnres,
+)
+
+
+@BOUNDED.check(
+    "outputs that are aligned, with all weight on the largest source, attain the bounds at 2 to 16 layers",
+    states={"attnres": lambda n: 1, BLOCK: lambda n: n / 2, "vanilla": lambda n: n + 1},
+    control={"attnres": lambda n: 1, BLOCK: lambda n: 1, "vanilla": lambda n: n + 1},
+    wrong="Block is bounded by the largest output, as Full is",
+)
+def aligned_outputs_attain(largest: Mapping[str, Callable[[int], float]]) -> bool:
+    """With outputs that are all one unit vector, and all weight on the largest source, a read attains its bound.
+
+    largest: for each depth rule, that bound at a number of sublayers.
+    """
+    for name, bound_at in largest.items():
+        for layers in (2, 4, 8, 16):
+            config = llama(16, 2, layers, 32, 64, 8)
+            plan = resolve(name, config.shape)
+            attained = max(len(source) for sources in depth_reads(config, plan) for source in sources)
+            bound = max(read_bounds(config, plan, 1.0, [1.0] * (2 * layers)))
+            if not attained == bound == bound_at(2 * layers):
+                return False
+    return True
+
+
+@BOUNDED.check(
+    "random decoders with weights of every size keep below the bounds at every read, float64",
+    states=1.0,
+    control=0.25,
+    wrong="a bound that takes the length of a normed vector, sqrt(16), for 1",
+)
+def decoders_stay_below(factor: float) -> bool:
+    """Norms at every read but the first, the embedding, over `factor` times their bounds."""
+    import torch
+
+    from experiments.training.magnitude_probe import bounds
+    from icl.models.decoder import Decoder
+    from icl.probes.magnitude import magnitudes
+
+    config = llama(16, 2, 4, 32, 64, 8)
+    tokens = torch.arange(64).view(8, 8)
+    for name in ("vanilla", "attnres", BLOCK):
+        for std in (0.02, 0.3, 3.0):
+            model = Decoder(config, resolve(name, config.shape), std=std).double()
+            measured = magnitudes(model, tokens, lambda answer: answer.square().mean())
+            allowed = bounds(model, measured.output_max[0])
+            pairs = zip(measured.read_max[1:], allowed[1:], strict=True)
+            if any(norm > factor * bound * (1 + 1e-12) for norm, bound in pairs):
+                return False
+    return True

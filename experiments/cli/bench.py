@@ -1,0 +1,59 @@
+"""The command `bench`.  It takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from experiments.cli.commands import Commands, whole_number
+from experiments.store.folders import UserError
+
+
+def add_to(commands: Commands) -> None:
+    """bench."""
+    command = commands.add(
+        "bench", bench, "measure speed, each figure a ratio against a named baseline", "crosslayer bench"
+    )
+    command.add_argument(
+        "suite",
+        nargs="?",
+        default="toy",
+        choices=("toy", "step"),
+        help="toy (the default), or step, of full size",
+    )
+    command.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
+    command.add_argument("--variants", help="of step: names with commas between (default: a dozen)")
+    command.add_argument("--device", default="auto", help="of step: auto (the default), cpu or cuda")
+    command.add_argument(
+        "--batch", type=whole_number, help="of step: sequences a step (default: what makes 32,768 tokens)"
+    )
+    command.add_argument("--context", type=whole_number, help="of step: tokens a sequence (default: the preset's)")
+    command.add_argument("--out", type=Path, help="of step: also write the result to this .json file")
+    command.add_argument(
+        "--threads",
+        type=whole_number,
+        default=min(2, os.cpu_count() or 1),
+        help="CPU threads (default: 2, or as many as there are)",
+    )
+
+
+def bench(options: argparse.Namespace) -> int:
+    cores = os.cpu_count() or 1
+    if not 1 <= options.threads <= cores:
+        raise UserError(f"--threads must be from 1 to {cores}, the number of cores, got {options.threads}")
+    if options.suite == "step":
+        from experiments.bench.step import bench_step
+
+        return bench_step(options)
+    from experiments.bench.toy import run_benchmarks
+
+    results = run_benchmarks(options.threads)
+    if options.json:
+        print(json.dumps(results, indent=1))
+    else:
+        from experiments.bench.toy import print_results
+
+        print_results(results)
+    return int(not all(result["same_answer"] for result in results["benchmarks"]))

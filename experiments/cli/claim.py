@@ -1,0 +1,128 @@
+"""Everything on one claim, for people and as JSON: text, proof, premises, checks, experiments, figures, variants."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from experiments import catalogue
+from experiments.experiment.execution import latest_runs
+from experiments.ledger.claim import Claim
+from experiments.ledger.verify import Verification, premises
+from theory.plans.names import names_in
+from theory.plans.variants import VARIANTS
+
+RESULTS = Path("results")  # what is committed of finished runs
+WIDTH = 100
+
+
+def description(v: Verification, out: Path) -> dict[str, Any]:
+    """`crosslayer verify --json` of the entry, and what is known beside its own text.
+
+    proof     file and line; None: its checks are the proof
+    premises  near and far
+    rests_on_it  entries that use it
+    figures   of the newest finished runs of its experiments, below `out` or among the committed results
+    variants  those that its checks build
+    """
+    claim, ledger = v.claim, catalogue.claims()
+    experiments = catalogue.experiments_on(claim.id)
+    runs = [latest_runs(out, [name]) or latest_runs(RESULTS, [name]) for name in experiments]
+    return {
+        **verification_json(v),
+        "module": claim.module,
+        "proof": _place(claim.proof) if claim.proof is not None else None,
+        "premises": list(premises(claim, ledger)),
+        "rests_on_it": [other.id for other in ledger.values() if claim.id in other.uses],
+        "runs": [str(run.path) for found in runs for run in found],
+        "figures": [str(run / "figure.png") for found in runs for run in found if run.has("figure.png")],
+        "variants": variants(claim),
+    }
+
+
+def verification_json(v: Verification) -> dict[str, Any]:
+    """An entry with the outcome of its checks."""
+    fields = ("id", "paper", "place", "statement", "assumes", "verdict", "correction")
+    checks = [
+        {**asdict(outcome), "ok": outcome.ok, "control": evidence.wrong}
+        for outcome, evidence in zip(v.outcomes, v.claim.evidence, strict=True)
+    ]
+    return {
+        **{f: getattr(v.claim, f) for f in fields},
+        "uses": list(v.claim.uses),
+        "experiments": catalogue.experiments_on(v.claim.id),
+        "stands": v.stands,
+        "fallen": list(v.fallen),
+        "seconds": round(v.seconds, 2),
+        "remembered": v.remembered,
+        "checks": checks,
+    }
+
+
+def _place(proof: Any) -> str:
+    """Where an object stands: path:line, relative to here if it is below."""
+    if not inspect.ismodule(proof):
+        proof = inspect.unwrap(proof)
+    line = 1 if inspect.ismodule(proof) else inspect.getsourcelines(proof)[1]
+    path = Path(inspect.getsourcefile(proof) or "")
+    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}"
+
+
+def variants(claim: Claim) -> list[str]:
+    """Named variants that stand in its checks, or in constants of their module which these name."""
+    found = {name for e in claim.evidence for text in _texts(e.holds) for name in names_in(text)}
+    found |= {name for e in claim.evidence for text in _strings(e.states) for name in names_in(text)}
+    return [name for name in VARIANTS if name in found]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _strings(item)
+
+
+def _texts(function: Any) -> Iterator[str]:
+    """String constants of a function's code, and of its module's constants that it names."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    module = vars(import_module(function.__module__))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant):
+            yield from _strings(node.value)
+        elif isinstance(node, ast.Name) and node.id.isupper():
+            yield from _strings(module.get(node.id))
+
+
+def print_description(about: dict[str, Any]) -> None:
+    print(f"{about['id']}: {about['verdict']}{'' if about['stands'] else ', BUT IT HAS FALLEN'}")
+    print(f"{about['paper']}; {about['place']}\n")
+    for name, text in (("claims", "statement"), ("assumes", "assumes"), ("true is", "correction")):
+        if about[text]:
+            _print(name, about[text])
+    _print("proof", about["proof"] or "its checks")
+    for name in ("premises", "rests_on_it", "experiments", "figures", "variants"):
+        if about[name]:
+            _print(name.replace("_", " "), ", ".join(about[name]))
+    when = "unchanged since they were run" if about["remembered"] else f"run in {about['seconds']:.1f} s"
+    print(f"\nchecks, {when}; in brackets, what each rejects:")
+    for check in about["checks"]:
+        failed = check["error"] or ("does not hold" if not check["holds"] else "does not reject its control")
+        what = f"{check['what']} [{check['control']}]"
+        print(f"  ok   {what}" if check["ok"] else f"  FAIL {what}: {failed}")
+    print("".join(f"  FAIL it rests on {name}, which has fallen\n" for name in about["fallen"]), end="")
+
+
+def _print(name: str, text: str) -> None:
+    """A label, and the text beside it."""
+    lines = textwrap.wrap(text, WIDTH - 13, break_on_hyphens=False, break_long_words=False)
+    print(f"{name:12} " + f"\n{'':13}".join(lines))

@@ -1,0 +1,67 @@
+"""What every command's options are made with: one form of help, one way to read numbers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+OUT = Path("runs")
+Run = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without the usage text before an error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+class Commands:
+    """The commands of a parser, or of a group of them."""
+
+    def __init__(self, parsers: Any) -> None:
+        self._parsers = parsers
+
+    def add(
+        self, name: str, run: Run, what: str, example: str, *, shows_json: bool = True, resumes: bool = False
+    ) -> argparse.ArgumentParser:
+        """A command: what it does, in a few words, and an example.
+
+        run      takes the parsed options and returns the exit status
+        resumes  the same command, given again after an interrupt, resumes where it stopped
+        """
+        command: argparse.ArgumentParser = self._parsers.add_parser(name, **_help(what, example))
+        if shows_json:
+            command.add_argument("--json", action="store_true", help="print the result as JSON")
+        command.set_defaults(run=run, resumes=resumes)
+        return command
+
+    def group(self, name: str, what: str, example: str) -> Commands:
+        """Commands of two words."""
+        group = self._parsers.add_parser(name, **_help(what, example))
+        return Commands(group.add_subparsers(required=True, metavar="ACTION"))
+
+
+def _help(what: str, example: str) -> dict[str, Any]:
+    return {
+        "help": what,
+        "description": f"{what[0].upper()}{what[1:]}.",
+        "epilog": f"example: {example}",
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+
+
+def number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None

@@ -1,0 +1,33 @@
+"""An index: a part of a paper gone through line by line, with the ledger entries that judge each line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from experiments.ledger.claim import Claim
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of the paper.  says: in our words; entries: ids of the ledger entries that judge it."""
+
+    place: str
+    says: str
+    entries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Index:
+    """title: which part of which paper; items: in the order of the text."""
+
+    title: str
+    items: tuple[Item, ...]
+
+    def summary(self, ledger: Mapping[str, Claim]) -> str:
+        """One line: how many items, and what verdicts the entries have that judge them."""
+        entries = dict.fromkeys(entry for item in self.items for entry in item.entries)
+        verdicts = Counter(ledger[entry].verdict for entry in entries)
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+        return f"{self.title}: {len(self.items)} items, judged by {len(entries)} entries: {counts}"

@@ -1,0 +1,214 @@
+"""Claims on deeper toys: what k layers of own values compute, and what layer 1's values alone do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy
+
+from experiments.ledger.claim import Claim
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.prompts import setting, spectral
+from theory.skipv1.paper import PAPER
+from theory.toy import deep
+from theory.toy.deep import reach, residual_polynomial, value_sources
+from theory.toy.stack import (
+    AttentionHead,
+    Value,
+    descent_layers,
+    filtered,
+    predicts,
+    prompt,
+    side_by_side,
+    x_slot,
+    y_slot,
+)
+
+FAMILY = (
+    "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; tokens (x ; y) of width 2d, a residual stream, linear attention over "
+    "the context; queries and keys read x alone, with a multiple of x^T x', values read and outputs write y alone"
+)
+SIZES = ((1, 1), (2, 3), (3, 2), (4, 7))
+TASKS = ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 8, Fraction(1)), (4, 2, Fraction(2)))
+
+
+def product_of_steps(steps: Sequence[Any]) -> Sequence[float]:
+    """prod (1 - beta s), one factor a layer."""
+    whole = np.poly1d([1.0])
+    for row in steps:
+        whole = whole * np.poly1d([-sum(row.values()), 1.0])
+    return list(whole.coeffs[::-1])
+
+
+def sum_of_steps(steps: Sequence[Any]) -> Sequence[float]:
+    """1 - s sum beta."""
+    return [1.0, -sum(sum(row.values()) for row in steps)]
+
+
+def product_of_pairs(steps: Sequence[Any]) -> Sequence[float]:
+    """prod (1 - beta s), one factor for two layers."""
+    return product_of_steps([{1: sum(sum(row.values()) for row in steps[i : i + 2])} for i in range(0, len(steps), 2)])
+
+
+OWN_VALUES = Claim(
+    "deep.own-values",
+    PAPER.ours,
+    place="theory/toy/deep.py, theorems 1 to 3; bears on MHA and SkipV0 (003) and on shared keys and queries",
+    statement="k layers of own values predict S_yx q(S_xx) x.  With a number for each layer's weight, 1 - s q is "
+    "any polynomial of degree <= k with real roots only and value 1 at 0, and no other; with matrices on an even "
+    "number of outputs any at all; on an odd number, none without a real root at even k.",
+    assumes=FAMILY,
+    verdict="verified",
+    proof=deep,
+)
+
+
+@OWN_VALUES.check(
+    "attention, token by token, 1 to 6 layers: the steps multiply",
+    states=("vanilla", product_of_steps),
+    control=("vanilla", sum_of_steps),
+    wrong="the steps add up",
+)
+def attention_computes(version: tuple[str, Callable[[Sequence[Any]], Sequence[float]]]) -> bool:
+    """Random weights of a named plan, token by token, in 1 to 6 layers: W = S_yx q(S_xx) with the stated p."""
+    name, polynomial = version
+    rng = np.random.default_rng(20)
+    for layers in (1, 2, 3, 6):
+        sources = value_sources(resolve(name, Shape(layers, 2)))
+        for d, n in SIZES:
+            x, y, query = prompt(rng, d, n, 0.5)
+            size = float(np.linalg.norm(x @ x.T, 2))
+            steps = [{m: float(rng.uniform(-1, 1)) / size for m in sorted(row)} for row in sources]
+            stack = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
+            if not predicts(side_by_side(x, y, query), stack, filtered(polynomial(steps), x, y, query)):
+                return False
+    return True
+
+
+@OWN_VALUES.check(
+    "200 random polynomials of six layers have real roots only, by Sturm's theorem",
+    states="vanilla",
+    control="skipv1",
+    wrong="with layer 1's values too",
+    kind="symbolic",
+)
+def roots_are_real(name: str) -> bool:
+    """Of 200 random p of a named plan, six layers; exact, by Sturm's theorem."""
+    rng = np.random.default_rng(21)
+    sources = value_sources(resolve(name, Shape(6, 2)))
+    return all(
+        spectral.is_real_rooted(
+            residual_polynomial([{m: Fraction(int(rng.integers(-9, 10)), 4) for m in row} for row in sources])
+        )
+        for _ in range(200)
+    )
+
+
+@OWN_VALUES.check(
+    "two layers whose output matrices are a I + b J and a I - b J, J^2 = -I, make a pair of complex roots",
+    states=-1,
+    control=1,
+    wrong="J^2 = I",
+)
+def complex_steps_reach(square: int) -> bool:
+    """beta = a + b i and a - b i as matrices a I +- b J with J^2 = square I make p = |1 - beta s|^2; d = 2 and 4."""
+    rng = np.random.default_rng(22)
+    for d, n in ((2, 1), (2, 5), (4, 6)):
+        x, y, query = prompt(rng, d, n, 0.5)
+        a, b = rng.uniform(0.2, 1, 2) / np.linalg.norm(x @ x.T, 2)
+        turn = np.kron(np.eye(d // 2), np.array([[0.0, square], [1.0, 0.0]]))
+        stack = descent_layers([{1: a * np.eye(d) + b * turn}, {2: a * np.eye(d) - b * turn}])
+        if not predicts(side_by_side(x, y, query), stack, filtered([1, -2 * a, a**2 + b**2], x, y, query)):
+            return False
+    return True
+
+
+@OWN_VALUES.check(
+    "on three outputs the determinant of two layers has a real root or too low a degree; exact",
+    states=3,
+    control=2,
+    wrong="on two outputs",
+    kind="symbolic",
+)
+def two_matrices_have_a_real_root(d: int) -> bool:
+    """det (I - s B_1)(I - s B_2) has a real root or a degree below 2d, for random rational B; exact."""
+    rng, s = np.random.default_rng(23), sympy.Symbol("s")
+    for _ in range(30):
+        factors = ((sympy.eye(d) - s * sympy.Matrix(rng.integers(-5, 6, (d, d)))).det() for _ in range(2))
+        whole = sympy.Poly(sympy.prod(factors), s)
+        if whole.degree() == 2 * d and whole.count_roots() == 0:
+            return False
+    return True
+
+
+RAW_VALUES = Claim(
+    "deep.raw-values-one-step",
+    PAPER.ours,
+    place="theory/toy/deep.py, theorems 2 and 3; bears on SVFormer (002), Eqn. (10), and on CLA and YOCO (003), 6.1",
+    statement="k layers that all use layer 1's values are worth one gradient step, whatever k; layers that share "
+    "values by blocks are worth one step a block.",
+    assumes=FAMILY + ".  A head that writes to the x slot makes more of raw values, too",
+    verdict="verified",
+    proof=deep,
+    uses=("deep.best-polynomial", "skipv1.mha-infimum"),
+)
+
+RAW_VALUES.check(
+    "SVFormer's attention, token by token, 1 to 6 layers: the steps add up",
+    states=("svformer", sum_of_steps),
+    control=("svformer", product_of_steps),
+    wrong="the steps multiply",
+)(attention_computes)
+
+RAW_VALUES.check(
+    "value sharing in every second layer (CLA), token by token: one step for two layers",
+    states=("cla-v", product_of_pairs),
+    control=("cla-v", product_of_steps),
+    wrong="one a layer",
+)(attention_computes)
+
+
+@RAW_VALUES.check(
+    "the best loss in 1, 2, 4 and 8 layers is that of a step, the least of all linear maps of S_yx; exact",
+    states="svformer",
+    control="cla-v",
+    wrong="CLA, which has a step for every second layer",
+)
+def one_step_is_best(name: str) -> bool:
+    """A named plan's best loss in 1, 2, 4 and 8 layers is that of a gradient step, the bound for linear maps; exact."""
+    for layers in (1, 2, 4, 8):
+        degree = reach(resolve(name, Shape(layers, 2))).degree
+        for d, n, sigma in TASKS:
+            bound = setting.zero_loss(d, n, sigma) - d**2 * setting.signal_share(d, n, sigma)
+            if spectral.best_polynomial(d, n, sigma, degree).loss != bound:
+                return False
+    return True
+
+
+@RAW_VALUES.check(
+    "outside the family: with x <- (I + b S_xx) x beside, two layers of raw values make a square",
+    states=2,
+    control=0,
+    wrong="one step there too",
+)
+def writing_x_makes_more(power: int) -> bool:
+    """Two layers of raw values, the first of which also writes x <- (I + b S_xx) x: S_yx [c + g (I + b S_xx)^power]."""
+    rng = np.random.default_rng(24)
+    for d, n in SIZES:
+        x, y, query = prompt(rng, d, n, 0.5)
+        b, c, g = rng.uniform(0.2, 1, 3) / np.linalg.norm(x @ x.T, 2)
+        eye = np.eye(d)
+        look, raw = x_slot(eye), Value(1, y_slot(eye))
+        first = [
+            AttentionHead((raw,), y_slot(-c * eye), look, look),
+            AttentionHead((Value(1, look),), b * look, look, look),
+        ]
+        second = [AttentionHead((raw,), y_slot(-g * eye), look, look)]
+        gram = np.linalg.matrix_power(eye + b * x @ x.T, power)
+        if not predicts(side_by_side(x, y, query), [first, second], y @ x.T @ (c * eye + g * gram) @ query):
+            return False
+    return True

@@ -1,0 +1,168 @@
+"""Claims on deeper toys: what becomes of Theorem 2 where tokens are compressed, and where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from experiments.ledger.claim import Claim
+from experiments.skipv1.claims.deep import TASKS
+from experiments.skipv1.claims.deep_losses import SAMPLES, agree
+from theory.prompts import regression, setting, spectral
+from theory.prompts.isserlis import PromptEngine
+from theory.skipv1 import compressed as deep_compressed
+from theory.skipv1.compressed import compressed_losses
+from theory.skipv1.paper import PAPER
+from theory.toy.stack import Array, AttentionHead, Value, run
+
+DEEPER = Claim(
+    "skipv1.a2-deeper",
+    PAPER.name,
+    place="appendix A.2: if each layer of a deeper Transformer performs a gradient step, the analysis carries over "
+    "with the same proof technique",
+    statement="The loss gap of Theorem 2 holds for deeper models, by the same proof.",
+    assumes="W* ~ N(0, I), x ~ N(0, I), Gaussian noise; gradient steps as in deep.own-values",
+    verdict="corrected",
+    correction="The proof does not carry over: it needs P to be a fixed linear map of S_yx, and its bound fails "
+    "from two steps on.  The conclusion does while tokens stay compressed: no model of any depth or kind that sees "
+    "(A x ; B y) alone explains more than a (d - a) entries of W*, and after any number of steps SkipV1Former is "
+    "at least rho a^2 ahead at equal rank.  But with a residual stream of width 2d nothing needs compression, and "
+    "there, among models of gradient steps, raw values beside own ones win nothing (or little: deep.mixed-values), "
+    "and raw values alone lose all layers but one.",
+    proof=deep_compressed,
+    uses=(
+        "deep.own-values",
+        "deep.raw-values-one-step",
+        "deep.mixed-values",
+        "deep.best-polynomial",
+        "skipv1.mha-infimum",
+    ),
+)
+
+
+@DEEPER.check(
+    "Lemma 4's proportionality fails for what a second step reads, S_yx S_xx: its ratio, by pairing, d = 1",
+    states=4,
+    control=2,
+    wrong="1/lambda = n + 2 + sigma^2, as the proof would need",
+    kind="symbolic",
+)
+def second_step_correlates(shift: int) -> bool:
+    """d = 1: E[S_yx S_xx S_yx] = (n + shift + sigma^2) E[S_yx S_xx W_D], by pairing; W_D = E[W* | D].
+
+    Lemma 4 for what a second step reads, S_yx S_xx, would need 1/lambda = n + 2 + sigma^2 here.
+    """
+    engine = PromptEngine(1)
+    at = [(engine.w0[0][0], 0)]
+    yx, xx = ("yx", 0, 0), ("xx", 0, 0)
+    hit = engine.expect(yx, xx, ("w", 0, 0)).evaluate(at)
+    n, sigma = hit.ring.gens[:2]
+    return bool(hit * (n + shift + sigma**2) == engine.expect(yx, xx, yx).evaluate(at))
+
+
+@DEEPER.check(
+    "the proof's bound, rho for each number seen, is exceeded by the best polynomial of two layers; exact",
+    states=2,
+    control=1,
+    wrong="one layer, where the proof holds",
+)
+def linear_bound_fails(layers: int) -> bool:
+    """At a = d the best p of so many layers explains more than rho d^2, the bound of the paper's proof; exact."""
+    return all(
+        setting.zero_loss(d, n, sigma) - spectral.best_polynomial(d, n, sigma, layers).loss
+        > d**2 * setting.signal_share(d, n, sigma)
+        for d, n, sigma in TASKS
+    )
+
+
+@DEEPER.check(
+    "attention on compressed tokens, one to three steps, 20,000 prompts: MHA's loss, and a gap of rho a^2",
+    states=lambda a, k: Fraction(a * a),
+    control=lambda a, k: Fraction(a * a * k),
+    wrong="a gap that grows with the number of steps",
+)
+def compressed_steps_lose(share: Callable[[int, int], Fraction]) -> bool:
+    """Sampled losses of one to three steps on compressed tokens; SkipV1Former's lie rho times share(a, k) below."""
+    for d, n, sigma, rank, count in ((2, 4, 0.5, 1, 1), (2, 4, 0.5, 1, 2), (4, 9, 1.0, 2, 2), (4, 9, 1.0, 2, 3)):
+        mha = float(compressed_losses(d, n, Fraction(sigma), rank, count).mha)
+        gap = float(setting.signal_share(d, n, sigma) * share(rank, count))
+        without, with_skip = sampled_on_compressed_tokens(d, n, sigma, rank, count)
+        if not (agree(without, mha) and agree(with_skip, mha - gap)):
+            return False
+    return True
+
+
+def sampled_on_compressed_tokens(d: int, n: int, sigma: float, rank: int, count: int) -> tuple[Array, Array]:
+    """Losses of MHA and of SkipV1Former, token by token over `SAMPLES` prompts.
+
+    Own steps of the best polynomial on (A x ; B y), as matrices where its roots are complex (d - rank even); and in
+    SkipV1Former's last layer a skip head that writes what raw y says into A x's place.
+    """
+    rng = np.random.default_rng([d, n, rank, count])
+    w = rng.standard_normal((SAMPLES, d, d))
+    x, y = rng.standard_normal((SAMPLES, n + 1, d)), sigma * rng.standard_normal((SAMPLES, n + 1, d))
+    y = y + x @ w.mT
+    tokens = np.concatenate([x[..., :rank], y[..., rank:]], axis=-1)
+    tokens[:, -1, rank:] = 0
+    kept, rest = (np.diag(flags).astype(float) for flags in (np.arange(d) < rank, np.arange(d) >= rank))
+    layers = [
+        [AttentionHead((Value(layer, rest),), -step, kept, kept)]
+        for layer, step in enumerate(_steps(d, n, sigma, rank, count), 1)
+    ]
+    skip = AttentionHead((Value(0, kept),), kept / (n + d + 1 + sigma**2), kept, kept)
+    layers[-1].append(skip)
+    streams = run(tokens, layers, raw=y)
+    label, last, written = y[:, -1], streams[-1][:, -1], (streams[-1] - streams[-2])[:, -1]
+    seen = ((label + last) ** 2)[:, rank:].sum(axis=1)
+    return seen + (label**2)[:, :rank].sum(axis=1), seen + ((label - written) ** 2)[:, :rank].sum(axis=1)
+
+
+def _steps(d: int, n: int, sigma: float, rank: int, count: int) -> list[Array]:
+    """B_ll on the last d - rank numbers of a token: (d, d) each."""
+    residual = spectral.best_polynomial(rank, n, float(np.sqrt(sigma**2 + d - rank)), count).residual
+    inverse = [1 / z for z in np.roots([float(c) for c in reversed(residual)])]
+    flat, turn = np.zeros((d, d)), np.zeros((d, d))
+    flat[rank:, rank:] = np.eye(d - rank)
+    for i in range(rank, d - 1, 2):
+        turn[i, i + 1], turn[i + 1, i] = -1, 1
+    return [z.real * flat + z.imag * turn for z in inverse]
+
+
+@DEEPER.check(
+    "told all of W* that (A x ; B y) can tell, a model loses d^2 - a (d - a) + d sigma^2, 20,000 prompts",
+    states=lambda d, a: d * d - a * (d - a),
+    control=lambda d, a: d * d - a * d,
+    wrong="as if raw labels were seen",
+)
+def known_rows_and_columns_leave(unknown: Callable[[int, int], int]) -> bool:
+    """Told all of W* that (A x ; B y) can tell, a model still loses unknown + d sigma^2; 20,000 prompts, every rank."""
+    rng, d, sigma = np.random.default_rng(29), 3, 0.5
+    w, query, noise = (rng.standard_normal((SAMPLES, d, size)) for size in (d, 1, 1))
+    for rank in range(d + 1):
+        known = w.copy()
+        known[:, :rank], known[:, :, rank:] = 0, 0
+        losses = ((w @ query + sigma * noise - known @ query) ** 2).sum(axis=(1, 2))
+        if not agree(losses, unknown(d, rank) + d * sigma**2):
+            return False
+    return True
+
+
+@DEEPER.check(
+    "nothing compressed and no noise: one to six own steps reach the best polynomial",
+    states=(Fraction(0), 0),
+    control=(Fraction(0), 1),
+    wrong="as if raw values were worth a layer",
+)
+def raw_values_win_nothing(version: tuple[Fraction, int]) -> bool:
+    """Nothing compressed: k = 1..6 own steps reach the best polynomial of degree k + more; exact and by descent."""
+    sigma, more = version
+    for d, n, _ in TASKS:
+        for k in range(1, 7):
+            best = spectral.best_polynomial(d, n, sigma, k)
+            reached = spectral.best_steps(d, n, float(sigma), k).loss
+            wanted = float(spectral.best_polynomial(d, n, sigma, k + more).loss)
+            if not spectral.is_real_rooted(best.residual) or abs(reached - wanted) > 1e-9 * regression.zero(d, 0):
+                return False
+    return True

@@ -1,0 +1,174 @@
+"""The printed Theorem 2 of SkipV1Former, around W0 != 0: false for every d >= 3, and a large d does not mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from math import ceil
+
+import numpy as np
+
+from experiments.ledger.claim import Claim
+from experiments.skipv1.claims.assumptions import ANY_W0
+from experiments.skipv1.claims.few_products import scaled_loss
+from experiments.skipv1.claims.rational_matrices import identity, whole_matrix
+from theory.plans.heads import MHA, SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import w0_heads as skipv1_w0_heads
+from theory.skipv1.paper import PAPER
+from theory.toy.exact import exact_loss, prompt_map, random_weights
+from theory.toy.few_terms import cyclic, quaternions, spreads, term_floor
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss
+
+SIGMA = Fraction(1, 10)
+
+W0 = Claim(
+    "skipv1.w0",
+    PAPER.name,
+    place="appendix A.1, Theorem 2 as printed: sigma_d(W0) > 2 sqrt(d) sigma, d sufficiently large",
+    statement="SkipV1Former beats MHA, two heads each, for W* around any W0 that is large enough.",
+    assumes=ANY_W0,
+    verdict="refuted",
+    correction="True for d <= 2 (skipv1.w0-d2), false for every d >= 3: around W0 = c I, at all n > (d - 1) kappa "
+    "(kappa <= (d - 1)/3; for d = 3 and 4 at any n) and for every large c, MHA reaches a loss below SkipV1Former's "
+    "minimum, by as much as one likes.  At d = 4, n = 2, sigma = 0.1, c = 10: MHA 96.04, SkipV1Former at least "
+    "144.81, best found 145.05, over all ranks.  Proof: theory.skipv1.w0_heads, Theorem 4.",
+    proof=skipv1_w0_heads,
+    uses=("skipv1.few-products", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2"),
+)
+
+
+@W0.check(
+    "the exact loss of two explicit MHA heads is d^2 + d sigma^2 + c^2 l_mha; rational, d = 3, 4, 5",
+    states=Fraction(1),
+    control=Fraction(1, 2),
+    wrong="half the excess",
+)
+def explicit_mha_loss(factor: Fraction) -> bool:
+    """Exact loss of `mha_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
+    for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7)):
+        loss = exact_loss(MHA, d, n, SIGMA, c * identity(d)).value(skipv1_w0_heads.mha_around(d, n, Fraction(c)))
+        lost = skipv1_w0_heads.large_prior(d, n, SIGMA).mha
+        if loss != d**2 + d * SIGMA**2 + factor * c**2 * lost:
+            return False
+    return True
+
+
+@W0.check(
+    "at a = d the even part of SkipV1Former's P is a sum of three products; exact rank, d = 4",
+    states="a multiple of I",
+    control="any matrix",
+    wrong="for a W0 that is no multiple of I, where it is four",
+)
+def even_products(around: str) -> bool:
+    """Exact, d = 4, a = d: the even part of SkipV1Former's P is three products W S K, as a map of S."""
+    rng = np.random.default_rng(2)
+    d = 4
+    weights = random_weights(rng, 2, d, d)
+    w0 = 3 * identity(d) if around == "a multiple of I" else whole_matrix(rng, d, d)
+    c = prompt_map(weights, SKIPV1)  # P_ij = sum c[i, j, p, q] S_pq over z = (x ; y), y = W0 x
+    lift = np.concatenate([identity(d), w0])
+    of_s = np.einsum("ijpq,pk,ql->ikjl", c, lift, lift).reshape(d * d, d * d)  # rows (i, k), columns (j, l)
+    return np.linalg.matrix_rank(of_s.astype(float)) == 3
+
+
+@W0.check(
+    "the exact minimum at d = 4, W0 = 10 I is within 1 % above the floor and far above MHA's",
+    states=3,
+    control=2,
+    wrong="the floor of two products",
+)
+def skipv1_above_mha(products: int) -> bool:
+    """d = 4, n = 2, W0 = 10 I: SkipV1Former's exact minimum at a = d lies within 1 % above the floor of `products`,
+    and above MHA's explicit weights at every rank."""
+    d, n, sigma, c = 4, 2, 0.1, 10.0
+    minima = _skipv1_minima(d, n, sigma, c)
+    floor = d**2 * (1 - setting.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)
+    mha = float(skipv1_w0_heads.mha_reached(d, n, sigma, c))
+    return min(minima) > mha and floor <= minima[d] <= 1.01 * floor
+
+
+@cache
+def _skipv1_minima(d: int, n: int, sigma: float, c: float) -> list[float]:
+    """SkipV1Former's exact minima around W0 = c I, at every rank."""
+    loss = PopulationLoss(PromptMoments(d, n, sigma, c * np.eye(d)), SKIPV1)
+    return [minimise(loss, a, starts=8 if a == d else 1, max_iterations=400).value for a in range(d + 1)]
+
+
+@W0.check(
+    "the inequality between the two, exact, for every d up to 40",
+    states=3,
+    control=2,
+    wrong="d = 2 too, where the theorem is true",
+)
+def fails_from(first: int) -> bool:
+    """Exact: two heads each; from d = `first` to 40 SkipV1Former loses at n just above (d - 1) kappa."""
+    return all(_loses(d) for d in range(first, 41))
+
+
+def _loses(d: int) -> bool:
+    kappa = sum(spreads(quaternions(d))) / d
+    return skipv1_w0_heads.large_prior(d, int((d - 1) * kappa) + 1, Fraction(0)).excess > 0
+
+
+W0_HEADS = Claim(
+    "skipv1.w0-heads",
+    PAPER.ours,
+    place="theory.skipv1.w0_heads, Theorem 4 (c)",
+    statement="A large d does not mend it: with H heads, half of them skip heads, the "
+    "printed claim is false around W0 = c I for every d >= 6 H - 4, every n > (d^2 - 1)/(2 H) and every large c.",
+    assumes=ANY_W0,
+    verdict="verified",
+    proof=skipv1_w0_heads,
+    uses=("skipv1.few-products", "skipv1.w0-floors"),
+)
+
+
+@W0_HEADS.check(
+    "R cyclic shifts of R^d estimate I with kappa_i = (d + 1)/R; exact",
+    states=lambda d, r: Fraction(d + 1, r),
+    control=lambda d, r: Fraction(d + 2 - r, r),
+    wrong="Lemma 1's floor, which they do not meet",
+)
+def shifts_are_spread(spread: Callable[[int, int], Fraction]) -> bool:
+    """Exact: kappa_i of R cyclic shifts of R^d."""
+    sizes = [(3, 2), (5, 3), (8, 4), (9, 5), (14, 7)]
+    return all((spreads(cyclic(d, r)) == spread(d, r)).all() for d, r in sizes)
+
+
+@W0_HEADS.check(
+    "the inequality, exact, for all even H up to 40 and the first 20 widths of each",
+    states=lambda heads: 6 * heads - 4,
+    control=lambda heads: 6 * heads - 5,
+    wrong="one width earlier, where both sides are equal",
+)
+def heads_fail_from(first: Callable[[int], int]) -> bool:
+    """Exact: H heads, half of them skip heads, H = 2..40; from d = first(H) on, as far as 20 more."""
+    for heads in range(2, 41, 2):
+        for d in range(first(heads), first(heads) + 20):
+            terms, kappa = 3 * heads // 2, Fraction(d + 1, 2 * heads)
+            theta, n = Fraction(d + 2 - terms, terms), (d * d - 1) // (2 * heads) + 1
+            mha, skip = d * kappa / (n + kappa), d * theta / (n + theta)
+            if not (mha < skip and mha < 1):
+                return False
+    return True
+
+
+@W0_HEADS.check(
+    "four heads at d = 20: the exact loss by eight shifts is below the floor with two skip heads",
+    states=2,
+    control=0,
+    wrong="the floor of four ordinary heads, which MHA cannot beat",
+)
+def eight_shifts_lose(skips: int) -> bool:
+    """Four heads at d = 20, W0 = I: the exact loss by eight shifts, against the floor with `skips` skip heads."""
+    d, heads = 20, 4
+    n = ceil((d * d - 1) / (2 * heads)) + 1
+    family = cyclic(d, 2 * heads)
+    scale = 1 / (2 * heads * (n + Fraction(d + 1, 2 * heads)))
+    # The shifts are zeros and ones: int64 holds their sums exactly.
+    mha = scaled_loss(family, np.swapaxes(family, 1, 2), n, np.eye(d, dtype=int)).at(scale)
+    return bool(mha < 1 and mha < term_floor([Fraction(1)] * d, n, 2 * heads - skips))
