@@ -1,1 +1,79 @@
-"""Crosslayer's testbed: tasks, models and training in PyTorch.  What happens, measured."""
+"""Crosslayer's testbed: tasks, models and training in PyTorch.  What happens, measured.
+
+    icl.build("llama-2m", "skipv1+attnres-block", seed=0)       a decoder under a variant of the papers, or your own
+    icl.load("runs/train/...")                                  a trained one, from the folder of `crosslayer train`
+    icl.train(model, icl.PromptTask(task), recipe, seed)        trains it in place
+    icl.RegressionTask(d=3, n=8, sigma=0.3)                     in-context regression: `sample` draws prompts
+    icl.StackedToys, icl.EndToEndToys                           many toys as one model; `train_toys`, `explained_signal`
+
+What stands here is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from icl.models.build import build
+    from icl.models.decoder import Decoder
+    from icl.models.saved import load
+    from icl.prompts import Generator, RegressionTask
+    from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
+    from icl.toys.stack import explained_signal
+    from icl.toys.stacked import StackedToys, ToySpec
+    from icl.toys.training import TrainConfig
+    from icl.toys.training import train as train_toys
+    from icl.training.loop import train
+    from icl.training.objectives import PromptTask, TextTask
+    from icl.training.recipe import Recipe
+
+__all__ = [
+    "Decoder",
+    "EndToEndSpec",
+    "EndToEndToys",
+    "Generator",
+    "PromptTask",
+    "Recipe",
+    "RegressionTask",
+    "StackedToys",
+    "TextTask",
+    "ToySpec",
+    "TrainConfig",
+    "build",
+    "explained_signal",
+    "load",
+    "train",
+    "train_toys",
+]
+
+_HOMES = {
+    "Decoder": "icl.models.decoder",
+    "EndToEndSpec": "icl.toys.end_to_end",
+    "EndToEndToys": "icl.toys.end_to_end",
+    "Generator": "icl.prompts",
+    "PromptTask": "icl.training.objectives",
+    "Recipe": "icl.training.recipe",
+    "RegressionTask": "icl.prompts",
+    "StackedToys": "icl.toys.stacked",
+    "TextTask": "icl.training.objectives",
+    "ToySpec": "icl.toys.stacked",
+    "TrainConfig": "icl.toys.training",
+    "build": "icl.models.build",
+    "explained_signal": "icl.toys.stack",
+    "load": "icl.models.saved",
+    "train": "icl.training.loop",
+    "train_toys": "icl.toys.training:train",
+}
+
+if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that is not there is an error
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home, _, there = _HOMES[name].partition(":")
+        return getattr(import_module(home), there or name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from theory.skipv1.gap import loss_gap
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
+    from theory.toy.predict import predict
     from theory.toy.value_maps import Optimum
 
 __all__ = [
@@ -44,43 +45,31 @@ __all__ = [
 ]
 
 _HOMES = {
-    "theory.errors": ("BadInput",),
-    "theory.plans.names": ("model", "resolve"),
-    "theory.plans.plan": ("Learned", "Plan", "Shape", "k", "plan", "q", "v"),
-    "theory.prompts.moments": ("PromptMoments",),
-    "theory.skipv1.gap": ("loss_gap",),
-    "theory.toy.minimise": ("minimise",),
-    "theory.toy.population": ("PopulationLoss",),
-    "theory.toy.value_maps": ("Optimum",),
+    "BadInput": "theory.errors",
+    "Learned": "theory.plans.plan",
+    "Optimum": "theory.toy.value_maps",
+    "Plan": "theory.plans.plan",
+    "PopulationLoss": "theory.toy.population",
+    "PromptMoments": "theory.prompts.moments",
+    "Shape": "theory.plans.plan",
+    "k": "theory.plans.plan",
+    "loss_gap": "theory.skipv1.gap",
+    "minimise": "theory.toy.minimise",
+    "model": "theory.plans.names",
+    "plan": "theory.plans.plan",
+    "predict": "theory.toy.predict",
+    "q": "theory.plans.plan",
+    "resolve": "theory.plans.names",
+    "v": "theory.plans.plan",
 }
-
-
-def predict(plan: Plan | str, *, d: int, n: int, sigma: float, rank: int | None = None, heads: int = 2) -> Optimum:
-    """The lowest loss that the assumed-copy toy of a two-layer plan can reach, in squared units of y.
-
-    plan        or its name, resolved at `heads` heads a layer
-    d, n, sigma width of x and y, context pairs, standard deviation of the noise
-    rank        a of the compression; by default d // 2, at which MHA explains most
-
-    A closed form, or, where there is none, exact minimisation, which takes seconds to a minute.  Raises BadInput for a
-    name or sizes without meaning, NotCovered if the toy says nothing of the plan.
-    """
-    from theory.plans.names import resolve
-    from theory.plans.plan import Shape
-    from theory.skipv1.gap import best_mha_rank
-    from theory.toy.value_maps import optimum
-
-    chosen = resolve(plan, Shape(2, heads)) if isinstance(plan, str) else plan
-    return optimum(chosen, d, n, sigma, best_mha_rank(d) if rank is None else rank)
 
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that is not there is an error
 
     def __getattr__(name):
-        for home, names in _HOMES.items():
-            if name in names:
-                return getattr(import_module(home), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

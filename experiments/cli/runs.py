@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from experiments.cli.commands import OUT, Commands, number, whole_number
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.experiment.protocol import Experiment
-    from experiments.store.folders import Slot
     from experiments.verdicts.checks import Judgement
 
 
@@ -113,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("--only chooses from --all")
     from experiments.experiment.execution import execute, prepare
     from experiments.store.folders import Unfinished
+    from experiments.training.device import slot_for
     from experiments.verdicts.checks import worst
 
     names = catalogue.names(options.only) if options.all else options.names
@@ -121,7 +119,9 @@ def run(options: argparse.Namespace) -> int:
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
             raise UserError(f"no experiment has a profile {options.profile!r}")
-    slot = _slot(options, experiments)
+    slot = slot_for(
+        experiments, options.profile, options.device, jobs=options.jobs, minutes=options.minutes, data=options.data
+    )
     results, failed = [], False
     for job in [prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]:
         try:
@@ -139,27 +139,6 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(results, indent=1))
     return int(failed)
-
-
-def _slot(options: argparse.Namespace, experiments: Sequence[Experiment]) -> Slot:
-    """The device, jobs and time that were asked for.  torch is asked for a GPU only where one may be used."""
-    from experiments.store.folders import Slot
-
-    if options.jobs < 0:
-        raise UserError(f"--jobs must not be negative, got {options.jobs}")
-    if options.minutes is not None and not 0 < options.minutes < math.inf:
-        raise UserError(f"--minutes must be positive, got {options.minutes}")
-    if options.data is not None and not (Path(options.data) / "manifest.json").is_file():
-        raise UserError(f"{options.data} holds no prepared data; see `crosslayer data prepare --help`")
-    device = "cpu"
-    if options.device != "auto" or any(
-        e.profiles[options.profile].device == "cuda" for e in experiments if options.profile in e.profiles
-    ):
-        from experiments.training.device import chosen_device
-
-        device = chosen_device("cuda" if options.device == "auto" else options.device)
-    deadline = None if options.minutes is None else time.time() + 60 * options.minutes
-    return Slot(device, options.jobs, deadline, options.data)
 
 
 def compare(options: argparse.Namespace) -> int:

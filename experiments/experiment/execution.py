@@ -30,6 +30,19 @@ MOST_SEEDS = 1000
 
 
 @dataclass(frozen=True)
+class Finished:
+    """A finished run: the folder with its figure and numbers, and its checks."""
+
+    folder: Path
+    checks: tuple[Judgement, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The worst of the checks'."""
+        return worst(self.checks)
+
+
+@dataclass(frozen=True)
 class Job:
     """One experiment at one profile, checked and ready to run."""
 

@@ -133,8 +133,8 @@ def train_stack(
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
     something else, and Unfinished if time is up.
     """
+    from icl.checkpoint import BadCheckpoint
     from icl.toys.training import train
-    from icl.training.checkpoint import BadCheckpoint
 
     saved, late = time.monotonic(), False
 

@@ -104,8 +104,8 @@ class Arm:
         from icl.models.decoder import Decoder
 
         initial = self.seed + TWINS if self.twin else self.seed
-        scaled, shape = self.recipe.scale_outputs, self.architecture
-        return Decoder(shape, self.plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)
+        scaled = self.recipe.scale_outputs
+        return Decoder(self.architecture, self.plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)
 
     def task(self) -> Task:
         from icl.prompts import RegressionTask

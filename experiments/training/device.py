@@ -1,8 +1,14 @@
-"""What trainings on the command line are asked: which device, and which sizes make sense."""
+"""What a user asks of trainings: which device, for how long, and which sizes make sense."""
 
 from __future__ import annotations
 
-from experiments.store.folders import UserError
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.experiment.protocol import Experiment
+from experiments.store.folders import Slot, UserError
 
 
 def chosen_device(name: str) -> str:
@@ -26,3 +32,32 @@ def check_at_least_one(**options: int | None) -> None:
     for name, value in options.items():
         if value is not None and value < 1:
             raise UserError(f"--{name} must be at least 1, got {value}")
+
+
+def slot_for(
+    experiments: Iterable[Experiment],
+    profile: str,
+    device: str,
+    *,
+    jobs: int = 0,
+    minutes: float | None = None,
+    data: str | None = None,
+) -> Slot:
+    """The machine time for some experiments, checked.
+
+    device   cpu, cuda, or auto: a GPU where a profile wants one; torch is asked for it only then
+    minutes  until all of it is over
+
+    Raises UserError.
+    """
+    if jobs < 0:
+        raise UserError(f"--jobs must not be negative, got {jobs}")
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise UserError(f"--minutes must be positive, got {minutes}")
+    if data is not None and not (Path(data) / "manifest.json").is_file():
+        raise UserError(f"{data} holds no prepared data; see `crosslayer data prepare --help`")
+    wanted = {e.profiles[profile].device for e in experiments if profile in e.profiles}
+    if device == "auto":
+        device = "cuda" if "cuda" in wanted else "cpu"
+    deadline = None if minutes is None else time.time() + 60 * minutes
+    return Slot(chosen_device(device), jobs, deadline, data)

@@ -16,9 +16,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from icl.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
 from icl.prompts import TRAIN_STREAM
 from icl.toys.stack import Stack
-from icl.training.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
 from theory.plans.identity import text
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from icl.checkpoint import Checkpoints, restore, state
 from icl.models.decoder import Decoder
-from icl.training.checkpoint import Checkpoints, restore, state
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task
 from icl.training.optimiser import adamw

@@ -54,21 +54,25 @@ HEAD_KINDS: dict[str, Callable[..., Architecture]] = {"gqa": gqa, "mqa": mqa, "m
 _PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>.*))?$")
 
 
-def model(preset: str, variant: str | None = None) -> tuple[Architecture, Plan]:
+def model(preset: str | Architecture, variant: str | None = None) -> tuple[Architecture, Plan]:
     """The architecture and plan of a preset under a variant, by default the one that the paper gives it.
 
-    Raises BadName for anything that is not there or does not fit.
+    In place of a preset's name, any architecture; its default is vanilla.  Raises BadName for anything that is not
+    there or does not fit.
     """
     config, rest = sized(preset, variant)
     return config, fitting(rest, config)
 
 
-def sized(preset: str, variant: str | None = None) -> tuple[Architecture, str]:
-    """A preset's architecture with the head kinds of a variant, and the rest of the variant, for `resolve`."""
-    if preset not in PRESETS:
+def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Architecture, str]:
+    """A model's architecture with the head kinds of a variant, and the rest of the variant, for `resolve`."""
+    if isinstance(preset, Architecture):
+        config, default = preset, "vanilla"
+    elif preset in PRESETS:
+        config, default = PRESETS[preset].architecture, PRESETS[preset].variant
+    else:
         raise BadName(_unknown("preset", preset, PRESETS))
-    known = PRESETS[preset]
-    config, parts = known.architecture, (known.variant if variant is None else variant).split("+")
+    parts = (default if variant is None else variant).split("+")
     kinds = [part for part in parts if _parse(part)[0] in HEAD_KINDS]
     if len(kinds) > 1:
         raise BadName(f"{' and '.join(_parse(kind)[0] for kind in kinds)} both say what the heads are")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
 from experiments.toys.runs import (
@@ -95,12 +96,6 @@ PROFILES = {
         _DETECTS,
     ),
 }
-
-
-def paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
-    """SkipV1Former's explained signal less MHA's, seed by seed."""
-    skip, mha = (trained[point_key(size, toy, rank)] for toy in ("skipv1", "mha"))
-    return [s - m for s, m in zip(skip, mha, strict=True)]
 
 
 class SkipV1Gap:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from experiments.toys.runs import population_weights
+from icl.checkpoint import TENSORS, BadCheckpoint
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, RegressionTask
 from icl.testing import check_identity
 from icl.toys.literal import Toy
 from icl.toys.stack import explained_signal
 from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
 from icl.toys.training import StackedAdam, TrainConfig, _recipe, train
-from icl.training.checkpoint import TENSORS, BadCheckpoint
 from theory.errors import InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head
 from theory.prompts.moments import PromptMoments

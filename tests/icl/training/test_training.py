@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import nn
 
+from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.data.shards import open_data, prepare
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
-from icl.training.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.training.devices import peak_flops
 from icl.training.loop import ROUTINE, Diverged, _dropout_stream, _step, evaluate, train
 from icl.training.objectives import Batch, PromptTask, TextTask
@@ -281,7 +281,7 @@ def test_what_an_optimiser_keeps_and_a_checkpoint_cannot_hold_is_not_dropped():
         {"task": lambda: text(301)},
         {"task": lambda: text(held_out_windows=2)},
     ],
-    ids=str,
+    ids=lambda case: "".join(case),
 )
 def test_a_checkpoint_is_used_only_for_what_it_belongs_to(other, tmp_path):
     abandoned(tmp_path)

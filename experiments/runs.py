@@ -1,0 +1,48 @@
+"""Running experiments and verifying claims by name, from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments import catalogue
+from experiments.experiment.execution import Finished, execute, prepare
+from experiments.ledger.verify import Verification, verified
+from experiments.training.device import slot_for
+
+
+def run(
+    name: str,
+    profile: str = "cpu",
+    *,
+    out: Path | str = "runs",
+    seeds: int | None = None,
+    device: str = "cpu",
+    jobs: int = 0,
+    minutes: float | None = None,
+    data: str | None = None,
+) -> Finished:
+    """Carry an experiment through, or resume it, in a folder below `out`.
+
+    seeds    how many; by default the profile's
+    device   of full-size models: cpu, cuda, or auto (a GPU where the profile wants one)
+    jobs     trainings at a time; 0: one a core, or what a GPU takes
+    minutes  stop then; the same call resumes with the trainings that are left
+    data     a folder of prepared text, in place of the standard library's source
+
+    Work is shared out to processes of their own: a script calls this under `if __name__ == "__main__"`.  Raises
+    UserError for what is not there or makes no sense, Unfinished if time is up.
+    """
+    experiment = catalogue.experiment(name)
+    slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data)
+    job = prepare(experiment, profile, seeds, Path(out), slot)
+    return Finished(job.run.path, tuple(execute(job)))
+
+
+def verify(*ids: str, afresh: bool = False) -> list[Verification]:
+    """Run the checks of these ledger entries, by default of all, and of what they rest on.
+
+    What stood, and imports nothing that has changed since, is remembered unless `afresh`.  Raises UserError for an id
+    that is not there.
+    """
+    ledger = catalogue.claims()
+    return verified([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)

@@ -1,0 +1,72 @@
+"""What is trained: sweeps of arms, and the keys that results stand under."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal, get_args
+
+from experiments.store.folders import Json
+from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
+
+StartName = Literal["random", "copying"]
+Scores = Literal["both", "positions", "printed"]
+Variant = tuple[str, str]  # what layer 1's scores see, and the start
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Both architectures at some widths: what layer 1's scores see (`icl.toys.end_to_end.Scores`), and the start."""
+
+    widths: tuple[int, ...]
+    scores: Scores = "both"
+    start: StartName = "random"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
+    assumed, else at the first of them."""
+
+    size: Setting
+    arms: tuple[Arms, ...]
+    steps: int
+    learning_rates: tuple[float, ...]
+
+    @property
+    def widths(self) -> list[int]:
+        return sorted({width for arms in self.arms for width in arms.widths})
+
+
+@dataclass(frozen=True)
+class Config:
+    """held_out, copying_prompts: of every seed, for the explained share and for the copying; construction_prompts: of
+    all streams together, for the weights that theory writes down."""
+
+    sweeps: tuple[Sweep, ...]
+    held_out: int = 65_536
+    copying_prompts: int = 2_048
+    construction_prompts: int = 131_072
+
+
+def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:
+    """How results name an arm, of whose size they have the key."""
+    return f"{size}/{scores}/{start}/{toy}/m{width}"
+
+
+def widths(said: Json, arms: Json, size: str, variant: Variant) -> list[int]:
+    """At which a variant was trained; said: what is predicted of the size."""
+    return [width for width in map(int, said["widths"]) if arm_key(size, *variant, "mha", width) in arms]
+
+
+def variants(said: Json, arms: Json, size: str) -> list[Variant]:
+    """Those that were trained at a size."""
+    every = product(get_args(Scores), get_args(StartName))
+    return [variant for variant in every if widths(said, arms, size, variant)]
+
+
+def arm_keys(said: Json, arms: Json, size: str) -> list[str]:
+    """Of everything that was trained at a size."""
+    cells = [(variant, width) for variant in variants(said, arms, size) for width in widths(said, arms, size, variant)]
+    return [arm_key(size, *variant, toy, width) for variant, width in cells for toy in TOYS]

@@ -1,0 +1,36 @@
+"""Decoders by name: a preset of a paper, or sizes of one's own, under a variant."""
+
+from __future__ import annotations
+
+import torch
+
+from icl.models.decoder import Decoder
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, misfits
+from theory.plans.names import model as named
+from theory.plans.names import sized
+from theory.plans.plan import Plan
+
+
+def build(
+    model: str | Architecture,
+    variant: str | Plan | None = None,
+    *,
+    seed: int = 0,
+    std: float = 0.02,
+    device: torch.device | str = "cpu",
+) -> Decoder:
+    """The decoder of a preset or of an architecture under a variant, untrained.
+
+    variant     names joined by `+`, `FILE.py:name`, or a plan; by default a preset's own, an architecture's vanilla
+    seed, std   of the initial weights, which are equal in all variants wherever shapes agree
+
+    Raises BadInput for a name that is not there, or a variant that has no meaning on these sizes.
+    """
+    if isinstance(variant, Plan):
+        config, plan = sized(model, "vanilla")[0], variant
+        for misfit in misfits(config, plan):
+            raise BadInput(misfit)
+    else:
+        config, plan = named(model, variant)
+    return Decoder(config, plan, seed=seed, std=std, device=device)

@@ -1,0 +1,109 @@
+"""Trained decoders: the weights that a training leaves, and a decoder from the folder that it left them in.
+
+The folder, as `crosslayer train` writes it, holds `config.json` with the architecture and the variant, beside what else
+was asked of the training, and `model.safetensors` with the weights by name, and digests of them and of the plan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from icl.models.decoder import Decoder
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Latent, Stem
+from theory.plans.identity import text
+from theory.plans.names import fitting
+from theory.plans.plan import Plan
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def weights(model: Decoder) -> bytes:
+    """The content of `model.safetensors`."""
+    tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    return save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
+
+
+def load(folder: Path | str, device: torch.device | str = "cpu") -> Decoder:
+    """The trained decoder of a folder, ready to be asked: without dropout, until `train()` is called.
+
+    A variant of one's own, `FILE.py:name`, is read from its file again, by the path that the training was given.
+    Raises BadInput for a folder in which something is missing or damaged, or whose weights are of another model.
+    """
+    folder = Path(folder)
+    architecture, variant = _config(folder / CONFIG)
+    plan = fitting(variant, architecture)
+    tensors, digests = _weights(folder / WEIGHTS)
+    if digests.get("plan", _digest_of_plan(plan)) != _digest_of_plan(plan):
+        raise BadInput(f"{folder}: {variant} stands for another plan than the one that was trained")
+    model = Decoder(architecture, plan, device="meta")
+    wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            what = f"{name} is {found.get(name, 'missing')} where {wanted.get(name, 'nothing')} belongs"
+            raise BadInput(f"{folder / WEIGHTS} is not of the model in {CONFIG}: {what}")
+    model.load_state_dict(tensors, assign=True)
+    return model.to(device).eval()
+
+
+def _config(path: Path) -> tuple[Architecture, str]:
+    if not path.is_file():
+        raise BadInput(f"{path.parent} holds no {CONFIG}: it is no folder of a training")
+    try:
+        content = json.loads(path.read_bytes())
+        return _architecture(content["architecture"]), str(content["variant"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} describes no model ({type(error).__name__}: {error})") from error
+
+
+def _architecture(fields: Mapping[str, Any]) -> Architecture:
+    latent = fields.get("latent")
+    parts = {"stem": _stem(fields["stem"]), "latent": Latent(**latent) if latent else None}
+    return Architecture(**{**fields, **parts})
+
+
+def _stem(fields: Mapping[str, Any]) -> Stem:
+    """The kind of stem that has these fields; no two kinds share one."""
+    for kind in get_args(Stem):
+        try:
+            stem: Stem = kind(**fields)
+        except TypeError:
+            continue
+        return stem
+    raise ValueError(f"no stem has the fields {', '.join(fields)}")
+
+
+def _weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and digests; files from before there were digests have none."""
+    if not path.is_file():
+        raise BadInput(f"{path.parent} holds no {WEIGHTS}: its training has not ended")
+    try:
+        with safe_open(path, framework="pt") as file:
+            digests = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except SafetensorError as error:
+        raise BadInput(f"{path} is damaged ({error})") from error
+    if "weights" in digests and digests["weights"] != _digest_of_weights(tensors):
+        raise BadInput(f"{path} is damaged: its weights are not those that were written")
+    return tensors, digests
+
+
+def _digest_of_plan(plan: Plan) -> str:
+    return hashlib.sha256(text(plan).encode()).hexdigest()
+
+
+def _digest_of_weights(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode() + b"\0" + tensors[name].flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
