@@ -45,7 +45,7 @@ MINUTES ?= 9
 PROFILE ?= gpu
 RESULTS ?= results
 EXPERIMENTS ?= --all
-NEEDS := torch, numpy, scipy, sympy, matplotlib, rich, safetensors, tokenizers
+NEEDS := torch, numpy, scipy, sympy, matplotlib, rich, safetensors, threadpoolctl, tokenizers
 gpu:
 	@if $(PYTHON) -c "import $(NEEDS)" 2>/dev/null; then python=$(PYTHON); else $(MAKE) setup && python=$(BIN)/python; fi; \
 	end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \

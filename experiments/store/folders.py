@@ -47,13 +47,20 @@ class RunFolder:
 
     def __init__(self, path: Path, slot: Slot | None = None) -> None:
         self.path, self.slot = path, slot or Slot()
+        self._locked = False
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder, and keep other processes out of it.  Raises UserError if that cannot be done."""
+        """Make the folder, and keep other processes out of it.  Raises UserError if that cannot be done.
+
+        Inside, it may be asked for again.
+        """
+        if self._locked:
+            yield
+            return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self / ".lock").open("a")
@@ -64,7 +71,11 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise UserError(f"another process is working in {self.path}") from error
-            yield
+            self._locked = True
+            try:
+                yield
+            finally:
+                self._locked = False
 
     def write(self, name: str, content: Json) -> None:
         write_atomically(self / name, json.dumps(content, indent=1, allow_nan=False) + "\n")

@@ -1,84 +1,84 @@
-"""Many independent, pure computations in processes side by side; what is finished is logged and never done twice."""
+"""Results of many independent items, each kept as a line of a run's metrics.jsonl as soon as it is there.
+
+What is there is never computed again, whatever ended the run.  A result depends on its item alone, not on how many are
+computed at a time or where.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import TypeVar
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import closing
 
-from experiments.store.folders import Json, RunFolder
+from experiments.store.backends import Backend, Item, Processes, Results, Serial, Work
+from experiments.store.desk import scratch
+from experiments.store.folders import Json, RunFolder, Slot, Unfinished
 from experiments.store.progress import progress
 
-Item = TypeVar("Item")
 
-# Numerical libraries would start a thread a core in every process; their products here are too small to gain from it.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+def results(
+    kind: str,
+    items: Mapping[str, Item],
+    work: Work[Item],
+    run: RunFolder,
+    *,
+    label: str,
+    size: Callable[[Item], float] = lambda _: 1.0,
+    backend: Backend | None = None,
+    field: str = "key",
+    partial: bool = False,
+) -> dict[str, Json]:
+    """`work` of every item, by key, in the order of the items.
 
-
-def computed(kind: str, todo: Mapping[str, Item], work: Callable[[Item], Json], run: RunFolder) -> Json:
-    """`work` of every item, by key; `work` is a module's function, and its result plain JSON.
-
-    Each result becomes a line {"kind", "key", ...} of the run's metrics.jsonl as soon as it is there.
+    A line is {"kind": kind, field: key, **result}.  The progress bar counts `size`s.  Raises Unfinished if time is up
+    before all are there; if `partial`, those that are there are returned.
     """
-    lines = run.metrics()
-    run.keep_metrics(lines)
-    found = {line["key"]: line for line in lines if line["kind"] == kind}
-    missing = {key: item for key, item in todo.items() if key not in found}
-    with progress(kind, len(todo)) as at:
-        at(len(todo) - len(missing))
-        for done, (key, result) in enumerate(_results(missing, work), len(todo) - len(missing) + 1):
-            found[key] = {"kind": kind, "key": key, **result}
-            run.log(found[key])
-            at(done, key)
-    return {key: {k: v for k, v in found[key].items() if k not in ("kind", "key")} for key in todo}
+    with run.locked():
+        lines = run.metrics()
+        run.keep_metrics(lines)
+        found = {line[field]: line for line in lines if line["kind"] == kind}
+        for key in items.keys() & found.keys():
+            shutil.rmtree(scratch(run, key), ignore_errors=True)  # a kill came between the line and this
+        todo = {key: item for key, item in items.items() if key not in found}
+        if todo:
+            sizes = {key: size(item) for key, item in items.items()}
+            with closing(_watched(backend or _chosen(run.slot, len(todo)), work, todo, run, label, sizes)) as finished:
+                for key, result in finished:
+                    line = {"kind": kind, field: key, **result}
+                    run.log(line)
+                    shutil.rmtree(scratch(run, key), ignore_errors=True)
+                    found[key] = json.loads(json.dumps(line))  # as it is when it is read back
+    there = [key for key in items if key in found]
+    if len(there) < len(items) and not partial:
+        raise Unfinished(f"{label}: {len(there)} of {len(items)} are finished")
+    return {key: {name: x for name, x in found[key].items() if name not in ("kind", field)} for key in there}
 
 
-def _results(todo: Mapping[str, Item], work: Callable[[Item], Json]) -> Iterator[tuple[str, Json]]:
-    processes = min(os.cpu_count() or 1, len(todo))
-    if processes <= 1:
-        yield from ((key, work(item)) for key, item in todo.items())
-        return
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
-    os.environ.update(_ONE_THREAD)
-    try:
-        with ProcessPoolExecutor(processes, get_context("spawn"), _leave_with, (os.getpid(),)) as pool:
-            keys = {pool.submit(work, item): key for key, item in todo.items()}
-            try:
-                for job in as_completed(keys):
-                    yield keys[job], job.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+def _chosen(slot: Slot, items: int) -> Backend:
+    """By default as many at a time as there are cores, on a GPU one."""
+    count = min(items, slot.jobs or (1 if slot.device.startswith("cuda") else os.cpu_count() or 1))
+    return Serial() if count == 1 else Processes(count)
 
 
-def _leave_with(parent: int) -> None:
-    """A worker ends when the process that asked for it is gone, however that ended."""
+def _watched(
+    backend: Backend, work: Work[Item], todo: Mapping[str, Item], run: RunFolder, label: str, sizes: Mapping[str, float]
+) -> Results:
+    """What the backend finds, under a progress bar over all items, of which `sizes` tells."""
+    parts = {key: 0.0 if key in todo else whole for key, whole in sizes.items()}
+    notes: dict[str, str] = {}
+    if len(todo) < len(sizes):
+        label = f"{label}, {len(todo)} of {len(sizes)} to do"
+    with progress(label, sum(sizes.values())) as at:
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
+        def tell(key: str, done: float, note: str) -> None:
+            if parts[key] < sizes[key]:  # what is told may come later than the result
+                parts[key], notes[key] = done, note
+                at(sum(parts.values()), note)
 
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread: tiny products gain little from more, lose much on a busy machine, and bits stay the same
-    whatever the number of cores."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        at(sum(parts.values()))
+        with closing(backend.run(work, todo, run, tell)) as finished:
+            for key, result in finished:
+                tell(key, sizes[key], notes.get(key, key))
+                yield key, result

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder, Unfinished, UserError
 from experiments.store.progress import progress
-from experiments.store.work import one_thread
+from experiments.store.steps import StepLog
+from experiments.store.threads import one_thread
+from experiments.store.work import results
 from theory.plans.heads import TOYS, Heads
 from theory.plans.setting import Setting
 
@@ -60,36 +64,49 @@ def every_rank(sizes: Sequence[Setting]) -> list[Point]:
     return [Point(size, toy, rank) for size in sizes for toy in TOYS for rank in range(size.d + 1)]
 
 
-def minimise_all(points: Sequence[Point], starts: int, run: RunFolder, toys: Mapping[str, Heads] = TOYS) -> Json:
+@dataclass(frozen=True)
+class Minimisation:
+    """The exact minimum at a point, from so many starts; heads: those of the architecture that the point names."""
+
+    point: Point
+    heads: Heads
+    starts: int
+
+
+def minimisations(points: Iterable[Point], starts: int, toys: Mapping[str, Heads] = TOYS) -> list[Minimisation]:
+    return [Minimisation(point, toys[point.toy], starts) for point in points]
+
+
+def minimise_all(todo: Iterable[Minimisation], run: RunFolder) -> Json:
     """For every point: the signal explained at the exact minimum, and the certificate's other numbers."""
+    items = {item.point.key: item for item in todo}
+    label, starts = "exact minimisation", attrgetter("starts")
+    found = results("exact", items, minimum, run, label=label, size=starts, field="point")
+    return {key: {"kind": "exact", "point": key, **result} for key, result in found.items()}
+
+
+def minimum(item: Minimisation, desk: Desk) -> Json:
+    """The signal explained at the exact minimum, and the certificate's other numbers."""
     from theory.prompts.moments import PromptMoments
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
-    lines = run.metrics()
-    run.keep_metrics(lines)
-    found = {line["point"]: line for line in lines if line["kind"] == "exact"}
-    with progress("exact minimisation", len(points)) as at:
-        for i, point in enumerate(points):
-            at(i, point.key)
-            if point.key in found:
-                continue
-            size = point.size
-            loss = PopulationLoss(PromptMoments(*size.floats), toys[point.toy])
-            result = minimise(loss, point.rank, starts=starts)
-            found[point.key] = {
-                "kind": "exact",
-                "point": point.key,
-                "loss": result.value,
-                "explained": loss.constant - result.value,
-                "gradient_norm": result.gradient_norm,
-                "scale": result.scale,
-                "starts": result.starts,
-                "agreeing": result.agreeing,
-            }
-            run.log(found[point.key])
-        at(len(points))
-    return {point.key: found[point.key] for point in points}
+    point, size = item.point, item.point.size
+
+    def report(done: int, _: float) -> None:
+        if done < item.starts:
+            desk.report(done, point.key)
+
+    loss = PopulationLoss(PromptMoments(*size.floats), item.heads)
+    result = minimise(loss, point.rank, starts=item.starts, after_start=report)
+    return {
+        "loss": result.value,
+        "explained": loss.constant - result.value,
+        "gradient_norm": result.gradient_norm,
+        "scale": result.scale,
+        "starts": result.starts,
+        "agreeing": result.agreeing,
+    }
 
 
 def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
@@ -109,25 +126,24 @@ def train_stack(
     """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
 
     learning_rates as in `icl.toys.training.train`.  Raises UserError for a checkpoint that is damaged or belongs to
-    something else.
+    something else, and Unfinished if time is up.
     """
     from icl.checkpoint import BadCheckpoint
     from icl.toys.training import train
 
-    kind = f"train {name}"
-    saved = time.monotonic()
+    saved, late = time.monotonic(), False
 
     def due(_: int) -> bool:
         nonlocal saved
-        if time.monotonic() - saved < SECONDS_BETWEEN_CHECKPOINTS:
+        if time.monotonic() - saved < SECONDS_BETWEEN_CHECKPOINTS and not late:
             return False
         saved = time.monotonic()
         return True
 
-    lines = run.metrics()
-    first = True
+    label = f"training {len(toys.specs)} toys, {name}"
     try:
-        with one_thread(), progress(f"training {len(toys.specs)} toys, {name}", config.steps) as at:
+        with run.locked(), one_thread(), progress(label, config.steps) as at:
+            log = StepLog(run, f"train {name}")
             reports = train(
                 toys,
                 config,
@@ -137,12 +153,12 @@ def train_stack(
                 warn=lambda text: print(f"crosslayer: {text}", file=sys.stderr),
             )
             for report in reports:
-                if first:  # what was logged after the last checkpoint happens again
-                    run.keep_metrics([line for line in lines if line["kind"] != kind or line["step"] < report.step])
-                    first = False
+                if late:
+                    raise Unfinished(f"{label}: {report.step - config.log_every} of {config.steps} steps are done")
                 losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
-                run.log({"kind": kind, "step": report.step, "losses": losses})
+                log.add(report.step, losses=losses)
                 at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
+                late = run.slot.seconds_left < 0
     except BadCheckpoint as error:
         raise UserError(str(error)) from error
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from icl.training.objectives import Task
 
 
+NAME = "magnitude"
+
+
 def probe(model: Decoder, task: Task, device: str) -> Json:
     """On the task's first held-out batch, in fp32 and without dropout; see `icl.probes.magnitude` for the fields.
 

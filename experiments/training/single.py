@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
-from experiments.training.arms import Arm, PromptSource, TextSource, train_arm
+from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.device import check_at_least_one, chosen_device
 from experiments.training.pool import note
+from experiments.training.records import train_arm
 from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import fitting, sized
@@ -102,7 +103,7 @@ def train(
 
 
 def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float) -> Json:
-    run.write("config.json", asdict(arm))
+    run.write("config.json", arm.to_json())
     with progress(label, arm.recipe.steps) as at:
         return train_arm(
             arm,

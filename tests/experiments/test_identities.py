@@ -39,7 +39,7 @@ TEXT = Arm(
 ARMS = {
     "prompts": PROMPTS,
     "twin": replace(PROMPTS, twin=True),
-    "probed": replace(PROMPTS, probe=True),
+    "probed": replace(PROMPTS, probes=("magnitude",)),
     "resformer": replace(PROMPTS, variant="resformer"),
     "text": TEXT,
     "latent": replace(TEXT, architecture=replace(TEXT.architecture, n_kv_heads=0, latent=Latent(8, 4)), variant="dva"),

@@ -17,7 +17,7 @@ ALWAYS = {
     for name, always in {
         "Architecture": "n_kv_heads head_dim norm norm_eps gated positions rope_theta qkv_bias bias dropout mask score "
         "latent copy_rank",
-        "Arm": "std twin probe",
+        "Arm": "std twin",
         "Arms": "scores start",
         "Config": "std heads mixed held_out_windows large held_out copying_prompts construction_prompts starts",
         "Copying": "noise",

@@ -17,7 +17,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.printed import ACCURACIES, note_of
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED
-from experiments.toys.runs import Point, minimise_all
+from experiments.toys.runs import Minimisation, Point, minimisations, minimise_all
 from experiments.verdicts.checks import Judgement
 from theory.errors import BadInput
 from theory.plans.heads import ORDINARY, SKIP, Heads, shares, toy_heads
@@ -137,13 +137,15 @@ class ToyOrderings:
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         made = toys(config.heads)[0]
-        every, shown = _points(config, made), _shown_points(config, made)
-        rest = [p for p in every if p not in shown]
-        mixed = mixtures(config.mixed)
+        shown = _shown_points(config, made)
+        rest = [point for point in _points(config, made) if point not in shown]
+        starts = config.starts * seeds
+        exact = [*minimisations(shown, config.shown_starts * seeds, made), *minimisations(rest, starts, made)]
+        mixed = [Minimisation(point, heads, starts) for point, heads in _mixed_points(config)]
+        found = minimise_all([*exact, *mixed], run)
         return {
-            "exact": minimise_all(shown, config.shown_starts * seeds, run, made)
-            | minimise_all(rest, config.starts * seeds, run, made),
-            "mixtures": minimise_all([p for p, _ in _mixed_points(config)], config.starts * seeds, run, mixed),
+            "exact": {item.point.key: found[item.point.key] for item in exact},
+            "mixtures": {item.point.key: found[item.point.key] for item in mixed},
             "papers": [asdict(r) for r in reported()],
             "accuracies": {name: list(values) for name, values in ACCURACIES.items()},
             "notes": {name: note_of(name) for name in ACCURACIES},

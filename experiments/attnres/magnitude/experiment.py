@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
+from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
 from experiments.verdicts.checks import Check, Judgement
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 CLAIM = "attnres.bounded"
 RULES = (BASELINE, "attnres", "attnres-block")
 STAGES = ("start", "end")
+PROBES = (magnitude_probe.NAME,)
 EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth of the mean square of what they divide
 ROUNDING = 1e-5  # float32 sums of some hundred terms
 
@@ -125,7 +127,7 @@ class ScaleMagnitude:
         def arm(rule: str, depth: int, seed: int) -> Arm:
             architecture = replace(_deep(config.architecture, depth), stem=stem)
             plan = BASELINE if rule == TWIN else rule
-            return Arm(architecture, plan, read.source, config.recipe, seed, twin=rule == TWIN, probe=True)
+            return Arm(architecture, plan, read.source, config.recipe, seed, twin=rule == TWIN, probes=PROBES)
 
         found = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
         records = [record for r in found for record in r.values()]

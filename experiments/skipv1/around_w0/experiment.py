@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.desk import Desk
 from experiments.store.folders import Json
-from experiments.store.work import computed
+from experiments.store.work import results
 from experiments.verdicts.checks import Check
 from theory.errors import InvalidSize
 from theory.plans.heads import ORDINARY, SKIP
@@ -85,23 +86,27 @@ class Point:
         return f"{self.place}/{self.toy}/a{self.rank}"
 
 
-def minimised(point: Point) -> Json:
+def minimised(point: Point, desk: Desk) -> Json:
     """The lowest loss that was found, and how many starts ended there."""
     from theory.prompts.moments import PromptMoments
     from theory.toy.enough_heads import EnoughHeads
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
+    def report(done: int, *_: float) -> None:
+        if done < point.starts:
+            desk.report(done, point.key)
+
     moments = PromptMoments(point.d, point.n, SIGMA, point.prior.matrix(point.d))
     if point.heads == ENOUGH:
         kinds = (ORDINARY,) if point.toy == "mha" else (ORDINARY, SKIP)
-        ends = EnoughHeads(moments, kinds).minimise(point.rank, starts=point.starts)
+        ends = EnoughHeads(moments, kinds).minimise(point.rank, starts=point.starts, after_start=report)
         explained = float(moments.prior_power + point.d * SIGMA**2 - ends[0])
         return {"loss": ends[0], "agreeing": sum(end <= ends[0] + 1e-6 * explained for end in ends)}
     half = point.heads // 2 if point.toy == "skipv1" else 0
     skips = half if point.skips is None else point.skips
     loss = PopulationLoss(moments, (ORDINARY,) * (point.heads - skips) + (SKIP,) * skips)
-    found = minimise(loss, point.rank, starts=point.starts)
+    found = minimise(loss, point.rank, starts=point.starts, after_start=report)
     return {"loss": found.value, "agreeing": found.agreeing}
 
 
@@ -227,7 +232,8 @@ class SkipV1W0:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
-        return {"exact": computed("exact minimum", {p.key: p for p in points(config)}, minimised, run)}
+        kind, todo = "exact minimum", {p.key: p for p in points(config)}
+        return {"exact": results(kind, todo, minimised, run, label=kind, size=lambda point: point.starts)}
 
     def compare(self, prediction: Json, measurement: Json) -> list[Check]:
         exact = measurement["exact"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json
 from experiments.store.progress import progress
-from experiments.store.work import one_thread
+from experiments.store.threads import one_thread
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
 

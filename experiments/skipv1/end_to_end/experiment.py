@@ -26,7 +26,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.end_to_end.constructions import constructions, constructions_measured
 from experiments.store.folders import Json
 from experiments.store.progress import progress
-from experiments.store.work import one_thread
+from experiments.store.threads import one_thread
 from experiments.toys.runs import train_stack
 from experiments.verdicts.checks import Judgement
 from theory.plans.heads import TOYS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Training, every_rank, minimise_all, readouts_only, train_all
+from experiments.toys.runs import Training, every_rank, minimisations, minimise_all, readouts_only, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
@@ -137,7 +137,7 @@ class SkipV1Gap:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         shown = every_rank((config.shown,))
         return {
-            "exact": minimise_all(every_rank(config.exact), config.starts, run),
+            "exact": minimise_all(minimisations(every_rank(config.exact), config.starts), run),
             "trained": train_all(every_rank(config.trained), seeds, config.training, run),
             "readouts_only": readouts_only(shown, seeds, config.training.start),
             "from_gaussian": train_all(shown, seeds, config.from_gaussian, run),

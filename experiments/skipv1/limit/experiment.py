@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Point, Training, minimise_all, train_all
+from experiments.toys.runs import Point, Training, minimisations, minimise_all, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import t_interval
 from theory.plans.heads import TOYS
@@ -114,7 +114,7 @@ class SkipV1Limit:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         endless = [p for d in config.widths for p in _points(d, (ENDLESS,))]
         return {
-            "exact": minimise_all(_points(config.d, config.contexts) + endless, config.starts, run),
+            "exact": minimise_all(minimisations([*_points(config.d, config.contexts), *endless], config.starts), run),
             "trained": train_all(_points(config.d, config.trained), seeds, config.training, run),
         }
 

@@ -1,97 +1,350 @@
-"""Computations side by side: each once, in whatever order, and none left over when the parent is killed."""
+"""Resumed work, on a fake experiment of two points: killed, interrupted, out of time, here and in processes."""
 
+import json
+import math
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from experiments.store.folders import RunFolder
-from experiments.store.work import computed
+from experiments.store import backends
+from experiments.store.backends import Processes, Serial
+from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
+from experiments.store.steps import StepLog
+from experiments.store.threads import THREADS, one_thread
+from experiments.store.work import results
+from tests.experiments.store import fake
+from tests.experiments.store.fake import HELD, STEPS, UntilLate, counted, items, met, steps, wait_for
+
+EVERY = list(range(1, STEPS + 1))
+BACKENDS = [Serial(), Processes(2)]
 
 
-def squared(x):
-    return {"square": x * x, "process": os.getpid()}
-
-
-def failing(x):
-    if x == 2:
-        raise ValueError("two")
-    return {"square": x * x}
+@pytest.fixture
+def trace(tmp_path):
+    (tmp_path / "trace").mkdir()
+    return tmp_path / "trace"
 
 
 @pytest.fixture
 def run(tmp_path):
-    return RunFolder(tmp_path)
+    return RunFolder(tmp_path / "run")
 
 
-def test_results_come_by_key_and_from_other_processes(run, monkeypatch):
-    monkeypatch.setattr("experiments.store.work.os.cpu_count", lambda: 2)
-    found = computed("squares", {f"k{x}": x for x in range(5)}, squared, run)
-    assert {key: value["square"] for key, value in found.items()} == {f"k{x}": x * x for x in range(5)}
-    assert os.getpid() not in {value["process"] for value in found.values()}
-    again = computed("squares", {f"k{x}": x for x in range(5)}, squared, run)
-    assert again == found  # the processes too: nothing was computed again
+def measured(run, trace, **options):
+    (trace / "gate").touch()
+    return results("count", items(trace), counted, run, label="counting", size=lambda _: STEPS, **options)
 
 
-def test_what_was_there_before_a_failure_is_kept(run, monkeypatch):
-    monkeypatch.setattr("experiments.store.work.os.cpu_count", lambda: 1)
+def value(start):
+    for step in EVERY:
+        start = 3 * start + step
+    return start
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# Results.
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_are_the_same_wherever_they_are_computed_and_whenever_they_are_read(run, trace, backend):
+    found = measured(run, trace, backend=backend)
+    assert found == {
+        key: {"value": value(s), "half": value(s) / 2, "pair": [1, 2], "threads": ["1"] * 3}
+        for key, s in (("a", 1), ("b", 2))
+    }
+    lines = sorted(run.metrics(), key=lambda line: line["key"])
+    assert lines == [{"kind": "count", "key": key, **result} for key, result in found.items()]
+    assert names(run.path) == [".lock", "metrics.jsonl"]
+    assert measured(run, trace, backend=backend) == found
+    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
+    at_work = {pid for taken in steps(trace).values() for _, pid in taken}
+    assert (os.getpid() in at_work) == (backend == Serial())
+
+
+@pytest.mark.parametrize("slot", [Slot(jobs=1), Slot("cuda")])
+def test_one_at_a_time_is_here(tmp_path, trace, slot):
+    measured(RunFolder(tmp_path / "run", slot), trace)
+    assert {pid for taken in steps(trace).values() for _, pid in taken} == {os.getpid()}
+
+
+@pytest.mark.parametrize("slot", [Slot(jobs=2), Slot(), Slot("cuda", jobs=2)])
+def test_so_many_at_a_time_as_are_asked_for_or_as_there_are_cores(tmp_path, trace, slot, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    found = results("met", items(trace), met, RunFolder(tmp_path / "run", slot), label="meeting")
+    assert len({result["process"] for result in found.values()} - {os.getpid()}) == 2
+    assert {result["device"] for result in found.values()} == {slot.device}
+
+
+def test_lines_of_other_kinds_and_a_torn_one(run, trace):
+    run.path.mkdir()
+    other = {"kind": "other", "step": 1}
+    run.log(other)
+    run.log({"kind": "count", "point": "b", "value": -1})
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "count", "point": "a", "va')
+    found = measured(run, trace, field="point", backend=Serial())
+    assert {key: result["value"] for key, result in found.items()} == {"a": value(1), "b": -1}
+    assert list(found) == ["a", "b"]
+    assert [(line["kind"], line.get("point")) for line in run.metrics()] == [
+        ("other", None),
+        ("count", "b"),
+        ("count", "a"),
+    ]
+
+
+def test_no_more_than_what_is_missing_is_on_the_progress_bar(run, trace, capsys, monkeypatch):
+    monkeypatch.setattr("experiments.store.progress.SECONDS_BETWEEN_LINES", 0.0)
+    run.path.mkdir()
+    run.log({"kind": "count", "key": "b", "value": -1})
+    measured(run, trace, backend=Serial())
+    said = [line.split(",") for line in capsys.readouterr().err.splitlines()]
+    assert [line[:2] for line in said] == [["counting", f" 1 of 2 to do: {round(50 + 50 * i / STEPS)}%"] for i in EVERY]
+    assert all(f"at {i}" in line[-1] for i, line in zip(EVERY, said, strict=True))
+
+
+def failing(x, _):
+    if x == 2:
+        raise ValueError("two")
+    if x > 2:
+        time.sleep(60)
+    return {"square": x * x}
+
+
+def test_what_was_there_before_a_failure_is_kept(run):
+    todo = {f"k{x}": x for x in range(4)}
     with pytest.raises(ValueError, match="two"):
-        computed("squares", {f"k{x}": x for x in range(4)}, failing, run)
+        results("square", todo, failing, run, label="squares", backend=Serial())
     assert [line["key"] for line in run.metrics()] == ["k0", "k1"]
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="two"):
+        results("square", {"k3": 3, "k2": 2}, failing, run, label="squares", backend=Processes(2))
+    assert time.monotonic() - began < 30  # the other one is not waited for
 
 
-def test_environment_is_left_as_it_was(run, monkeypatch):
-    monkeypatch.setattr("experiments.store.work.os.cpu_count", lambda: 2)
+def dying(_, __):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_dies_is_one_line(run):
+    with pytest.raises(UserError, match="died") as stop:
+        results("x", {"a": 1, "b": 2}, dying, run, label="x", backend=Processes(2))
+    assert "\n" not in str(stop.value)
+
+
+def test_two_do_not_work_in_one_folder(run, trace):
+    with RunFolder(run.path).locked(), pytest.raises(UserError, match="another process is working in"):
+        measured(run, trace)
+    with run.locked():
+        measured(run, trace, backend=Serial())
+        with pytest.raises(UserError, match="another process is working in"), RunFolder(run.path).locked():
+            pass
+    with RunFolder(run.path).locked():
+        pass
+
+
+# Threads.
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_environment_is_left_as_it_was(run, trace, monkeypatch, backend):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    computed("squares", {"a": 1, "b": 2}, squared, run)
-    assert os.environ["OMP_NUM_THREADS"] == "3"
-    assert "MKL_NUM_THREADS" not in os.environ
+    before = {name: os.environ.get(name) for name in THREADS}
+    measured(run, trace, backend=backend)
+    assert {name: os.environ.get(name) for name in THREADS} == before
 
 
-SCRIPT = """
-import os, sys, time
-from pathlib import Path
-from experiments.runs import RunFolder
-from experiments import side_by_side
-def work(x):
-    Path(sys.argv[1], f"pid{x}").write_text(str(os.getpid()))
-    time.sleep(120)
-    return {}
-if __name__ == "__main__":
-    side_by_side.os.cpu_count = lambda: 2
-    side_by_side.computed("sleep", {"a": 1, "b": 2}, work, RunFolder(Path(sys.argv[1])))
-"""
+def test_the_guard_holds_what_is_loaded():
+    import numpy  # noqa: F401
+    import torch
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    before = torch.get_num_threads()
+    with threadpool_limits(2):
+        torch.set_num_threads(2)
+        try:
+            with one_thread():
+                assert torch.get_num_threads() == 1
+                assert {library["num_threads"] for library in threadpool_info()} == {1}
+            assert torch.get_num_threads() == 2
+            assert {library["num_threads"] for library in threadpool_info()} == {2}
+        finally:
+            torch.set_num_threads(before)
 
 
-def test_workers_leave_when_the_parent_is_killed(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    parent = subprocess.Popen([sys.executable, tmp_path / "script.py", tmp_path], env=environment)
-    files = [tmp_path / f"pid{x}" for x in (1, 2)]
-    try:
-        wait_for(lambda: all(f.exists() and f.read_text() for f in files))
-    finally:
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
-    wait_for(lambda: not any(alive(int(f.read_text())) for f in files))
+# Time.
 
 
-def wait_for(condition):
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError("a minute has passed")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_when_time_is_up_nothing_is_begun(tmp_path, trace, backend):
+    run = RunFolder(tmp_path / "run", Slot(deadline=0.0))
+    assert measured(run, trace, backend=backend, partial=True) == {}
+    assert steps(trace) == {}
+    assert names(run.path) == [".lock", "metrics.jsonl"]
+    with pytest.raises(Unfinished, match="counting: 0 of 2 are finished"):
+        measured(run, trace, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_time_that_runs_out_leaves_checkpoints(tmp_path, trace, backend):
+    """ "b" waits at its third step until the deadline has passed."""
+    run = RunFolder(tmp_path / "run", UntilLate(trace=str(trace)))
+
+    def end():
+        wait_for(lambda: run.has("metrics.jsonl") and run.metrics() and len(steps(trace).get(2, ())) == HELD)
+        (trace / "late").touch()
+        (trace / "gate").touch()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises(Unfinished, match="counting: 1 of 2 are finished"):
+        results("count", items(trace), counted, run, label="counting", backend=backend)
+    thread.join()
+    assert names(run.path) == [".lock", "metrics.jsonl", "unfinished-b"]
+    found = measured(RunFolder(run.path), trace, backend=backend)
+    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
+    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
+    assert names(run.path) == [".lock", "metrics.jsonl"]
+
+
+def test_what_will_not_fit_is_not_begun(run, monkeypatch):
+    """The longest so far took 10 seconds; the next needs eleven."""
+    clock, left = iter(range(0, 1000, 10)), iter([math.inf, 11.5, 10.5])
+    monkeypatch.setattr(backends, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(Slot, "seconds_left", property(lambda slot: next(left)))
+    todo = dict.fromkeys("abc", 1)
+    found = results("x", todo, lambda x, desk: {"x": x}, run, label="x", backend=Serial(), partial=True)
+    assert list(found) == ["a", "b"]
+
+
+# Kills.
+
+
+def start(run, trace, jobs):
+    root = Path(fake.__file__).parents[3]
+    command = [sys.executable, "-m", "tests.experiments.store.fake", str(run.path), str(trace), str(jobs)]
+    return subprocess.Popen(command, cwd=root, stderr=subprocess.DEVNULL, start_new_session=True)
 
 
 def alive(pid):
     """Whether the process runs; one that has ended and not been waited for does not."""
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def children(parent):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if path.read_text().rsplit(")", 1)[1].split()[1] == str(parent):
+                found.append(int(path.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
+    """With "a" finished and "b" half-way; no worker is left, and nothing is done twice."""
+    parent = start(run, trace, jobs)
+    try:
+        wait_for(lambda: run.has("metrics.jsonl") and run.metrics())
+        wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
+        wait_for(lambda: (run / "unfinished-b" / "checkpoint").read_text().startswith(f"{HELD} "))
+        workers = children(parent.pid)
+        assert (parent.pid in {pid for taken in steps(trace).values() for _, pid in taken}) == (jobs == 1)
+        parent.send_signal(how)
+        assert parent.wait(10) != 0
+        wait_for(lambda: not any(map(alive, workers)))
+    finally:
+        parent.kill()
+        parent.wait()
+    found = measured(run, trace)
+    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
+    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
+    assert names(run.path) == [".lock", "metrics.jsonl"]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.15, 0.3])
+def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
+    parent = start(run, trace, 2)
+    try:
+        wait_for(lambda: len(children(parent.pid)) >= 2)  # a worker, and what cleans up after them
+        time.sleep(seconds)
+        parent.send_signal(signal.SIGSTOP)  # so that no other is started in between
+        workers = children(parent.pid)
+        parent.kill()
+        parent.wait()
+        wait_for(lambda: not any(map(alive, workers)))
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+def test_an_interrupt_in_this_process_leaves_no_worker(run, trace, monkeypatch):
+    """While a result is logged: as bad a moment as any."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "log", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        results("count", items(trace), counted, run, label="counting", backend=Processes(2))
+    workers = {pid for taken in steps(trace).values() for _, pid in taken}
+    wait_for(lambda: not any(map(alive, workers)))
+
+
+def test_a_folder_whose_result_is_there_is_removed(run, trace):
+    """A kill may come between the line and the removal."""
+    measured(run, trace, backend=Serial())
+    (run / "unfinished-a").mkdir()
+    measured(run, trace)
+    assert names(run.path) == [".lock", "metrics.jsonl"]
+
+
+def test_an_experiment_is_carried_through_after_a_kill(tmp_path, trace):
+    from experiments.experiment.execution import execute, prepare
+
+    job = prepare(fake.Fake(trace), "smoke", None, tmp_path)
+    parent = start(job.run, trace, 2)
+    wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
+    parent.kill()
+    parent.wait()
+    (trace / "gate").touch()
+    for name in ("figure.svg", "figure.png"):
+        (job.run / name).touch()
+    assert execute(job) == []
+    assert [job.run.read("measurement.json")[key]["value"] for key in "ab"] == [value(1), value(2)]
+    assert job.run.read("prediction.json") == {"steps": STEPS}
+
+
+# Logs of steps.
+
+
+def test_a_log_drops_what_happens_again(run):
+    run.path.mkdir()
+    lines = [{"kind": kind, "step": step} for step in (1, 2, 3) for kind in ("train a", "train b")]
+    run.keep_metrics(lines)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train a", "st')
+    log = StepLog(run, "train a")
+    assert [line["step"] for line in log.lines] == [1, 2, 3]
+    log.add(3, loss=0.5)
+    log.add(4, loss=0.25)
+    again = [{"kind": "train a", "step": 3, "loss": 0.5}, {"kind": "train a", "step": 4, "loss": 0.25}]
+    assert log.lines == [lines[0], lines[2], *again]
+    assert run.metrics() == [*lines[:4], lines[5], *again]
+    assert json.loads((run / "metrics.jsonl").read_text().splitlines()[-1]) == again[1]

@@ -5,24 +5,27 @@ import math
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training import campaign as scale
 from experiments.training import pool
 from experiments.training import text as text_data
-from experiments.training.arms import Arm, OutOfTime, PromptSource, TextSource, train_arm
+from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, tuned
 from experiments.training.pool import train_all
+from experiments.training.records import train_arm
 from icl.data import shards
 from icl.training import loop
 from icl.training.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.names import resolve
+from theory.plans.plan import plan, v
 
 RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
 PROMPTS = Arm(Architecture(8, 2, 2, 16, 7, Vectors(2)), "vanilla", PromptSource(2, 3, 0.1, 64), RECIPE, seed=0)
@@ -74,6 +77,15 @@ def trained(monkeypatch):
     return arms
 
 
+PLAN = plan(PROMPTS.architecture.shape, values=lambda n, h: v(n, h) + 0.5 * v(1, h) if n > 1 else v(n, h))
+HERE = f"{__name__}:size"
+
+
+def size(model, _, device):
+    """A probe of one's own."""
+    return {"entries": sum(float(p.detach().abs().sum()) for p in model.parameters()), "device": device}
+
+
 def timeless(record):
     return {k: v for k, v in record.items() if k not in (*CLOCK, *EDITED)}
 
@@ -102,7 +114,11 @@ def test_the_record_of_a_training_on_prompts(tmp_path):
     assert record["evaluations"][-1][1] == record["loss"]
     assert (record["kind"], record["name"], record["seed"]) == ("run", "vanilla", 0)
     assert record["key"] == PROMPTS.key("cpu")
-    assert record["arm"] == asdict(PROMPTS)
+    assert record["arm"] == PROMPTS.to_json()
+    assert record["arm"] == {
+        **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label")},
+        "probe": False,
+    }
     assert record["parameters"] == sum(p.numel() for p in PROMPTS.model("cpu").parameters())
     assert record["tokens"] == 6 * 4 * 7
     assert (record["diverged"], record["magnitudes"], record["mfu"]) == (None, None, None)
@@ -132,7 +148,7 @@ def test_the_trained_weights_are_kept_where_they_are_asked_for(tmp_path):
 
 
 def test_magnitudes_are_those_before_and_after(tmp_path):
-    arm = replace(PROMPTS, probe=True)
+    arm = replace(PROMPTS, probes=("magnitude",))
     with pytest.raises(OutOfTime):
         train_arm(arm, tmp_path, "cpu", out_of_time(2), seconds_between_saves=0.0)
     resumed = train_arm(arm, tmp_path, "cpu")["magnitudes"]
@@ -141,9 +157,9 @@ def test_magnitudes_are_those_before_and_after(tmp_path):
     assert whole["start"] != whole["end"]
 
 
-@pytest.mark.parametrize("probe", [False, True])
-def test_a_training_that_diverged_has_a_record_too(probe, tmp_path):
-    arm = replace(with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), probe=probe)
+@pytest.mark.parametrize("probes", [(), ("magnitude",)])
+def test_a_training_that_diverged_has_a_record_too(probes, tmp_path):
+    arm = replace(with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), probes=probes)
     record = finite(train_arm(arm, tmp_path, "cpu", weights=tmp_path / "model.safetensors"))
     assert "diverged by step" in record["diverged"]
     assert str(tmp_path) not in record["diverged"]  # a result is carried to other machines
@@ -159,7 +175,7 @@ def test_a_training_that_its_last_update_ruined_has_diverged(tmp_path):
     assert (record["loss"], record["held_out"]) == (None, None)
 
 
-# Going on.
+# Resuming.
 
 
 def out_of_time(after):
@@ -244,7 +260,11 @@ def test_a_key_changes_with_all_that_matters(reader, monkeypatch):
         PROMPTS,
         *OTHERS.values(),
         replace(PROMPTS, architecture=replace(PROMPTS.architecture, d_ff=8)),
-        replace(PROMPTS, probe=True),
+        replace(PROMPTS, probes=("magnitude",)),
+        replace(PROMPTS, probes=("magnitude", HERE)),
+        replace(PROMPTS, probes=(HERE,)),
+        replace(PROMPTS, variant=PLAN),
+        replace(PROMPTS, variant=resolve("resformer", PROMPTS.architecture.shape)),
         *(with_rate(PROMPTS, 0.01, **change) for change in ({"steps": 8}, {"clip": 0.5}, {"betas": (0, 0)})),
         with_rate(PROMPTS, 0.01, precision="bf16"),
         with_rate(PROMPTS, 0.01, compile=True),
@@ -278,6 +298,39 @@ def test_a_key_follows_a_plan_of_one_s_own(tmp_path):
     assert keys[0] != keys[1]
 
 
+def test_a_variant_may_be_a_plan(tmp_path):
+    arm = replace(PROMPTS, variant=PLAN)
+    assert arm.name.startswith("plan-")
+    assert replace(arm, twin=True).name == f"{arm.name}-twin"
+    shown = replace(arm, label="mine")
+    assert (shown.name, shown.key("cpu")) == ("mine", arm.key("cpu"))  # what it is called decides no number
+    assert replace(PROMPTS, label="mine").key("cpu") == PROMPTS.key("cpu")
+    record = finite(train_arm(shown, tmp_path, "cpu"))
+    assert (record["name"], record["arm"]["variant"]) == ("mine", "mine")
+    assert "1/2" in record["arm"]["plan"] or "0.5" in record["arm"]["plan"]
+
+
+def test_a_plan_and_its_name_train_the_same_model(tmp_path):
+    by_name = replace(PROMPTS, variant="resformer")
+    as_plan = replace(PROMPTS, variant=resolve("resformer", PROMPTS.architecture.shape))
+    records = [train_arm(arm, tmp_path / str(i), "cpu") for i, arm in enumerate((by_name, as_plan))]
+    assert records[0]["curve"] == records[1]["curve"]
+    assert records[0]["key"] != records[1]["key"]
+
+
+def test_probes_are_found_by_name(tmp_path):
+    record = finite(train_arm(replace(PROMPTS, probes=(HERE, "magnitude")), tmp_path, "cpu"))
+    assert set(record["magnitudes"]) == {"start", "end"}
+    found = record["probes"][HERE]
+    assert found["start"]["entries"] != found["end"]["entries"]
+    assert record["arm"]["probe"] is True
+    assert record["arm"]["probes"] == [HERE]
+    for name in ("magnitudes", "nowhere:probe", f"{__name__}:nothing"):
+        with pytest.raises(UserError, match=f"there is no probe '{name}'") as stop:
+            train_arm(replace(PROMPTS, probes=(name,)), tmp_path / "other", "cpu")
+        assert "\n" not in str(stop.value)
+
+
 def test_a_twin_differs_in_its_initial_weights_alone():
     twin = replace(PROMPTS, twin=True)
     assert (PROMPTS.name, twin.name) == ("vanilla", "vanilla-twin")
@@ -301,81 +354,54 @@ def test_the_recipe_says_how_output_projections_start():
 ARMS = [PROMPTS, replace(PROMPTS, variant="resformer"), replace(PROMPTS, seed=1)]
 
 
-def test_finished_trainings_are_not_redone(run, trained):
+def test_finished_trainings_are_not_repeated(run, trained):
     first = train_all(ARMS[:2], run, "some")
     assert trained == ARMS[:2]
     assert list(first) == ARMS[:2]
     again = train_all(ARMS, RunFolder(run.path, run.slot), "all")
     assert trained == ARMS
     assert list(again) == ARMS
-    assert {arm: again[arm] for arm in ARMS[:2]} == finite_each(first)
-    assert [path.name for path in run.path.iterdir()] == ["metrics.jsonl"]
+    assert {arm: again[arm] for arm in ARMS[:2]} == first
+    assert names(run) == [".lock", "metrics.jsonl"]
+    assert [(line["kind"], line["key"]) for line in run.metrics()] == [("run", arm.key("cpu")) for arm in ARMS]
 
 
-def finite_each(records):
-    return {arm: finite(record) for arm, record in records.items()}
+def names(run):
+    return sorted(path.name for path in run.path.iterdir())
 
 
 def test_one_training_that_is_asked_for_twice_is_done_once(reader, run, trained):
     copy = replace(reader, source=replace(reader.source, folder=f"{reader.source.folder}/"))
     found = train_all([PROMPTS, reader, PROMPTS, copy], run, "twice")
     assert trained in ([PROMPTS, reader], [PROMPTS, copy])
-    assert found[copy]["key"] == found[reader]["key"]
+    assert found[copy] == found[reader]
 
 
-def test_a_torn_last_line_is_trained_again(run, trained):
-    train_all(ARMS[:2], run, "some")
-    path = run / "metrics.jsonl"
-    path.write_text(path.read_text()[:-20])
-    found = train_all(ARMS, run, "all")
-    assert trained == [*ARMS[:2], *ARMS[1:]]
-    assert list(found) == ARMS
-    assert [line["key"] for line in run.metrics()] == [arm.key("cpu") for arm in ARMS]
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_when_time_is_up_nothing_is_begun(jobs, tmp_path, trained):
-    run = RunFolder(tmp_path, Slot(jobs=jobs, deadline=0.0))
-    assert train_all(ARMS, run, "late") == {}
-    assert trained == []
-    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
-
-
-def test_a_slot_that_ends_in_a_training_is_gone_on_with(run, trained, monkeypatch, tmp_path):
-    whole = train_all(ARMS[:1], RunFolder(tmp_path, Slot(jobs=1)), "whole")
-    (tmp_path / "metrics.jsonl").unlink()
+def test_a_slot_that_ends_in_a_training_leaves_a_checkpoint(run, monkeypatch, tmp_path):
+    whole = train_all(ARMS[:1], RunFolder(tmp_path / "whole", Slot(jobs=1)), "whole")
     left = iter([9.0, 9.0, -1.0])  # asked before the training, and at every report
     with monkeypatch.context() as patch:
         patch.setattr(Slot, "seconds_left", property(lambda slot: next(left)))
         assert train_all(ARMS, run, "stopped") == {}
     assert next(left, None) is None
-    assert trained == [ARMS[0], ARMS[0]]
+    assert f"unfinished-{ARMS[0].key('cpu')}" in names(run)
+    steps = []
+    monkeypatch.setattr(pool, "note", lambda arm, logged: steps.append(logged.step) or "")
     assert timeless(train_all(ARMS[:1], run, "on")[ARMS[0]]) == timeless(whole[ARMS[0]])
-    assert [path.name for path in run.path.iterdir()] == ["metrics.jsonl"]
+    assert steps == [6]
 
 
-def test_a_training_that_will_not_fit_is_not_begun(run, monkeypatch):
-    """The longest so far took 10 seconds; the next needs eleven."""
-    clock = iter(range(0, 1000, 10))
-    left = iter([math.inf, 11.5, 10.5])
-    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(Slot, "seconds_left", property(lambda slot: next(left)))
-    monkeypatch.setattr(pool, "train_arm", lambda arm, *_: {"kind": "run", "key": arm.key("cpu")})
-    assert list(train_all(ARMS, run, "tight")) == ARMS[:2]
-
-
-def test_side_by_side_they_end_as_one_by_one(reader, run, tmp_path):
-    """Two processes for three trainings, of which one diverges."""
-    arms = [with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), reader, replace(PROMPTS, seed=1)]
+def test_processes_find_what_one_finds(reader, run, tmp_path):
+    """Two processes for three trainings, of which one diverges and one is of a plan."""
+    arms = [with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), reader, replace(PROMPTS, variant=PLAN, seed=1)]
     alone = train_all(arms, run, "one by one")
-    (tmp_path / "both").mkdir()
     together = RunFolder(tmp_path / "both", Slot(jobs=2))
-    found = train_all(arms, together, "side by side")
+    found = train_all(arms, together, "two at a time")
     assert list(found) == arms
-    assert {arm: timeless(record) for arm, record in finite_each(found).items()} == {
-        arm: timeless(record) for arm, record in finite_each(alone).items()
+    assert {arm: timeless(record) for arm, record in found.items()} == {
+        arm: timeless(record) for arm, record in alone.items()
     }
-    assert [path.name for path in together.path.iterdir()] == ["metrics.jsonl"]
+    assert names(together) == [".lock", "metrics.jsonl"]
     assert sorted(line["key"] for line in together.metrics()) == sorted(arm.key("cpu") for arm in arms)
 
 

@@ -1,0 +1,132 @@
+"""Where computations are done: in this process, or in others that end with it.  Other machines would be one more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from queue import Empty
+from typing import Any, Protocol, TypeVar
+
+from experiments.store.desk import Desk, LocalDesk, OutOfTime, Pace, Tell
+from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.threads import one_thread, one_thread_environment
+
+Item = TypeVar("Item")
+Work = Callable[[Item, Desk], Json]  # a module's function, with a result of plain JSON
+Results = Generator[tuple[str, Json]]  # by key, as they come
+
+POLL = 0.5  # seconds
+
+
+class Backend(Protocol):
+    def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
+        """`work` of the items, each with one thread; what desks are told of is passed on to `tell`.
+
+        None is begun that does not fit into the run's slot (`Pace`), and what ends with OutOfTime has no result.  Once
+        the generator is closed, or has raised what a computation raised, none of them runs on.
+        """
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One after the other, in this process."""
+
+    def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
+        pace = Pace(run.slot)
+        for key, item in items.items():
+            if not pace.fits():
+                return
+            began = time.monotonic()
+            try:
+                with one_thread():
+                    result = work(item, LocalDesk(key, run, tell))
+            except OutOfTime:
+                return
+            pace.took(time.monotonic() - began)
+            yield key, result
+
+
+@dataclass(frozen=True)
+class Processes:
+    """So many at a time, each in a process of this machine.
+
+    They leave at once when this process lets go of them or is gone, killed in whatever way: so nobody still writes to a
+    folder from which a run is resumed.  Raises UserError if one of them dies.
+    """
+
+    count: int
+
+    def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
+        context = get_context("spawn")
+        news, (line, held) = context.Queue(), context.Pipe(duplex=False)
+        count = min(self.count, len(items))
+        waiting, pace = list(items), Pace(run.slot)
+        began: dict[Future[Json | None], tuple[str, float]] = {}
+        start = _start, (news, line, os.getpid())
+        with held, line, one_thread_environment(), ProcessPoolExecutor(count, context, *start) as pool:
+            try:
+                while waiting or began:
+                    while waiting and len(began) < count and pace.fits():
+                        key = waiting.pop(0)
+                        began[pool.submit(_result, work, items[key], key, run)] = key, time.monotonic()
+                    if not began:
+                        return
+                    for job in wait(began, POLL, FIRST_COMPLETED).done:
+                        key, since = began.pop(job)
+                        if (result := job.result()) is not None:
+                            pace.took(time.monotonic() - since)
+                            yield key, result
+                    for told in _read(news):
+                        tell(*told)
+            except BaseException as error:
+                held.close()
+                pool.shutdown(wait=False, cancel_futures=True)
+                if isinstance(error, BrokenProcessPool):
+                    raise UserError(f"a process that worked in {run.path} died, perhaps for want of memory") from None
+                raise
+
+
+def _read(news: Any) -> Iterator[tuple[str, float, str]]:
+    while True:
+        try:
+            yield news.get_nowait()
+        except Empty:
+            return
+
+
+_NEWS: Any = None
+
+
+def _start(news: Any, line: Connection, parent: int) -> None:
+    """What a worker does first.  `line` has an end when the parent lets go of it or is gone."""
+    global _NEWS
+    _NEWS = news
+    news.cancel_join_thread()  # a worker need not wait for a parent that no longer reads
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts all of them at once; the parent decides
+
+    def leave() -> None:
+        while not line.poll(POLL) and os.getppid() == parent:  # a fork of the parent would hold the line too
+            pass
+        os._exit(1)
+
+    threading.Thread(target=leave, daemon=True).start()
+
+
+def _result(work: Work[Item], item: Item, key: str, run: RunFolder) -> Json | None:
+    """None if time was up."""
+    try:
+        return work(item, LocalDesk(key, run, _tell))
+    except OutOfTime:
+        return None
+
+
+def _tell(key: str, done: float, note: str) -> None:
+    _NEWS.put((key, done, note))

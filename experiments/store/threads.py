@@ -1,0 +1,43 @@
+"""The thread guard.
+
+Products here are small, gain little from more threads than one and lose much on a busy machine; and with one thread
+bits stay the same whatever the number of cores.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for BLAS and torch: in what is loaded, in what is loaded in here, in processes that are spawned here."""
+    from threadpoolctl import threadpool_limits
+
+    loaded = sys.modules.get("torch")
+    before = loaded.get_num_threads() if loaded else os.cpu_count() or 1
+    try:
+        with one_thread_environment(), threadpool_limits(1):
+            if loaded:
+                loaded.set_num_threads(1)
+            yield
+    finally:
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread_environment() -> Iterator[None]:
+    """One thread for the libraries of processes that are spawned in here."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})

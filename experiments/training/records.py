@@ -1,0 +1,162 @@
+"""Training an arm, from where it was left, and the record that is kept of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.store.desk import OutOfTime
+from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.store.provenance import provenance
+from experiments.store.steps import StepLog
+from experiments.training import probes
+from experiments.training.arms import Arm, PromptSource
+
+if TYPE_CHECKING:
+    from icl.models.decoder import Decoder
+    from icl.training.loop import Logged
+    from icl.training.objectives import Task
+
+
+def train_arm(
+    arm: Arm,
+    folder: Path,
+    device: str,
+    on_log: Callable[[Logged], None] = lambda _: None,
+    warn: Callable[[str], None] = lambda _: None,
+    seconds_between_saves: float = 60.0,
+    weights: Path | None = None,
+) -> Json:
+    """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
+
+    A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
+    go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
+    Raises UserError for a folder that belongs to something else.
+    """
+    began = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    model, task = arm.model(device), arm.task()
+    at_start = _probed(arm, model, task, device)
+    log = StepLog(RunFolder(folder), "step")
+    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves)
+    if diverged is None:
+        _check_whole(arm, log)
+        if weights is not None:
+            _write_weights(model, weights)
+    at_end = dict.fromkeys(at_start) if diverged else _probed(arm, model, task, device)
+    return {
+        "kind": "run",
+        "key": arm.key(device),
+        "arm": arm.to_json(),
+        "name": arm.name,
+        "seed": arm.seed,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "diverged": diverged,
+        **_losses(arm, log.lines, diverged),
+        "tokens": arm.recipe.steps * arm.recipe.batch * task.tokens,
+        **_of_text(task, arm),
+        "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
+        "mfu": _median([line["mfu"] for line in log.lines]),
+        **_of_probes(at_start, at_end),
+        "seconds": round(time.monotonic() - began, 1),
+        **provenance(device, __name__, *map(probes.module, arm.probes)),
+    }
+
+
+def _train(
+    arm: Arm,
+    model: Decoder,
+    task: Task,
+    log: StepLog,
+    on_log: Callable[[Logged], None],
+    warn: Callable[[str], None],
+    seconds_between_saves: float,
+) -> str | None:
+    """Train in place; why it diverged, if it did."""
+    from icl.training.checkpoint import BadCheckpoint
+    from icl.training.loop import Diverged, train
+
+    device = next(model.parameters()).device
+    steps = train(
+        model,
+        task,
+        arm.recipe,
+        arm.seed,
+        folder=log.run.path,
+        seconds_between_saves=seconds_between_saves,
+        warn=warn,
+        name=arm.key(str(device)),
+    )
+    try:
+        for logged in steps:
+            log.add(**asdict(logged))
+            on_log(logged)
+    except Diverged as error:
+        return str(error)
+    except OutOfTime:
+        with suppress(StopIteration):
+            steps.send(True)
+        raise
+    except BadCheckpoint as error:
+        raise UserError(str(error)) from error
+    return None
+
+
+def _check_whole(arm: Arm, log: StepLog) -> None:
+    every, last = arm.recipe.log_every, arm.recipe.steps
+    if [line["step"] for line in log.lines] != [*range(every, last, every), last]:
+        folder = log.run.path
+        raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} and train again")
+
+
+def _write_weights(model: Decoder, path: Path) -> None:
+    from icl.models.saved import weights
+
+    write_atomically(path, weights(model))
+
+
+def _losses(arm: Arm, lines: list[Json], diverged: str | None) -> Json:
+    held_out = None if diverged else lines[-1]["held_out"]
+    return {
+        "curve": [[line["step"], line["loss"]] for line in lines],
+        "evaluations": [[line["step"], _mean(line["held_out"]["loss"])] for line in lines if line["held_out"]],
+        "held_out": held_out if isinstance(arm.source, PromptSource) else None,
+        "loss": _mean(held_out["loss"]) if held_out else None,
+    }
+
+
+def _probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:
+    return {name: probes.probe(name)(model, task, device) for name in arm.probes}
+
+
+def _of_probes(at_start: Json, at_end: Json) -> Json:
+    """What a record says of them; magnitudes stand where they stood when there was no other probe."""
+    found = {name: {"start": at_start[name], "end": at_end[name]} for name in at_start}
+    return {"magnitudes": found.pop(probes.MAGNITUDE, None), **({"probes": found} if found else {})}
+
+
+def _of_text(task: Task, arm: Arm) -> Json:
+    """How much text there was, and how often it was read."""
+    from icl.training.objectives import TextTask
+
+    if not isinstance(task, TextTask):
+        return {}
+    windows = task.windows(arm.seed)
+    return {
+        "data": task.data.manifest.digest,
+        "unique_tokens": windows.tokens_an_epoch,
+        "epochs": windows.epochs(arm.recipe.steps, arm.recipe.batch),
+    }
+
+
+def _mean(values: Any) -> float:
+    return float(sum(values) / len(values))
+
+
+def _median(values: list[float | None]) -> float | None:
+    known = sorted(v for v in values if v is not None)
+    return known[len(known) // 2] if known else None
