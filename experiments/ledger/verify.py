@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
+from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError, write_atomically
 from experiments.store.provenance import versions
 from experiments.store.sources import source_digest
@@ -101,7 +102,7 @@ def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
     return known | new
 
 
-def judged(entry: tuple[str, str], *_: object) -> Json:
+def judged(entry: tuple[str, str], _: Desk | None = None) -> Json:
     """Run the checks of one entry, (module, id), without its premises.  A check that raises does not hold."""
     module, name = entry
     (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}

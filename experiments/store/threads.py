@@ -16,7 +16,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for BLAS and torch: in what is loaded, in what is loaded in here, in processes that are spawned here."""
+    """One thread for BLAS and torch: in what is loaded, now or in here, and in processes that are spawned here."""
     from threadpoolctl import threadpool_limits
 
     loaded = sys.modules.get("torch")

@@ -77,7 +77,7 @@ def _train(
     seconds_between_saves: float,
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
-    from icl.training.checkpoint import BadCheckpoint
+    from icl.checkpoint import BadCheckpoint
     from icl.training.loop import Diverged, train
 
     device = next(model.parameters()).device

@@ -9,9 +9,22 @@ against what the papers print of full-size models (`experiments.across.printed`)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from experiments.across.orderings.points import (
+    HEAD_RATIO,
+    ORDERINGS,
+    PAPERS_HEADS,
+    PAPERS_WIDTH,
+    RAW_KEYS,
+    TIE,
+    VALUE_MAPS,
+    Config,
+    mixtures,
+    plans,
+    toys,
+)
 from experiments.across.printed import reported
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.printed import ACCURACIES, note_of
@@ -19,12 +32,9 @@ from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED
 from experiments.toys.runs import Minimisation, Point, minimisations, minimise_all
 from experiments.verdicts.checks import Judgement
-from theory.errors import BadInput
-from theory.plans.heads import ORDINARY, SKIP, Heads, shares, toy_heads
-from theory.plans.names import resolve
-from theory.plans.plan import Plan, Shape
+from theory.plans.heads import Heads, toy_heads
+from theory.plans.plan import Plan
 from theory.plans.setting import Setting
-from theory.plans.variants import VARIANTS
 from theory.prompts.setting import signal_share, zero_loss
 from theory.toy.value_maps import closed_form, explained_bounds, needs_free_weights
 from theory.toy.width import most_explained
@@ -33,28 +43,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.store.folders import RunFolder
-
-VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS = "toy.value-maps", "toy.raw-keys", "toy.head-ratio", "toy.orderings"
-PAPERS_WIDTH, PAPERS_HEADS = 768, 12  # LLaMA-130M and GPT2-125M; the order is the same at every width of the papers
-TIE = 0.01  # of the signal: a smaller difference between two toys is none
-NAMES = tuple(dict.fromkeys([*VARIANTS, *(name for r in reported() for name in (r.variant, r.against))]))
-
-
-@dataclass(frozen=True)
-class Config:
-    """every_rank: sizes at which every toy is minimised at every rank; shown: the figure's, at d/2 and d only.
-
-    heads: of every plan; mixed: of the mixtures of ordinary and skip heads, minimised at `mixed_size`.  A seed stands
-    for one block of `starts` descents, of which the lowest counts.
-    """
-
-    every_rank: tuple[Setting, ...]
-    shown: Setting
-    mixed_size: Setting
-    starts: int
-    shown_starts: int
-    heads: int = 2
-    mixed: int = 4
 
 
 _DETECTS = f"{ALTERED:.0%} of the explained signal; of a paper's loss, what three paired seeds tell from chance"
@@ -69,40 +57,6 @@ PROFILES = {
         _DETECTS,
     ),
 }
-
-
-def plans(heads: int) -> dict[str, Plan]:
-    """The named variants that the toy covers, at two layers of so many heads."""
-    found = {}
-    for name in NAMES:
-        try:
-            plan = resolve(name, Shape(2, heads))
-            toy_heads(plan)
-        except BadInput:
-            continue
-        found[name] = plan
-    return found
-
-
-def toys(heads: int) -> tuple[dict[str, Heads], dict[str, str]]:
-    """The toys that differ, each by the first variant that it stands for, and the toy of every variant."""
-    distinct: dict[tuple[object, ...], str] = {}
-    made: dict[str, Heads] = {}
-    toy_of: dict[str, str] = {}
-    for name, plan in plans(heads).items():
-        reduced = tuple(sorted(toy_heads(plan), key=lambda h: (str(h.key), h.raw, h.key_raw)))
-        signature = (
-            tuple((h.copied, h.raw, h.key_copied, h.key_raw) for h in reduced),
-            *(tuple(shares(reduced, label)[1]) for label in ("readout", "key")),
-        )
-        toy_of[name] = distinct.setdefault(signature, name)
-        made.setdefault(toy_of[name], reduced)
-    return made, toy_of
-
-
-def mixtures(heads: int) -> dict[str, Heads]:
-    """From ordinary heads alone to skip heads alone."""
-    return {f"{h} of {heads} skip": (ORDINARY,) * (heads - h) + (SKIP,) * h for h in range(heads + 1)}
 
 
 class ToyOrderings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from experiments.across.orderings.experiment import ORDERINGS
+from experiments.across.orderings.points import ORDERINGS
 from experiments.resformer.printed import RESFORMER
 from experiments.skipv1.printed import SKIPV1
 from experiments.store.folders import Json

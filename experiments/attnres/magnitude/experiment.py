@@ -10,9 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from experiments.attnres.magnitude.points import (
+    CLAIM,
+    EPS_SLACK,
+    ROUNDING,
+    RULES,
+    STAGES,
+    Config,
+    growth,
+    of_seeds,
+    unevenness,
+)
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training import magnitude_probe
@@ -29,24 +40,7 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
 
-CLAIM = "attnres.bounded"
-RULES = (BASELINE, "attnres", "attnres-block")
-STAGES = ("start", "end")
 PROBES = (magnitude_probe.NAME,)
-EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth of the mean square of what they divide
-ROUNDING = 1e-5  # float32 sums of some hundred terms
-
-
-@dataclass(frozen=True)
-class Config:
-    """depths: layers, each two sublayers; the architecture's own number is replaced."""
-
-    architecture: Architecture
-    depths: tuple[int, ...]
-    data: str
-    vocab: int
-    recipe: Recipe
-    held_out_windows: int = 8
 
 
 _SMALL = llama(32, 2, 12, 64, 512, 32)
@@ -172,21 +166,6 @@ class ScaleMagnitude:
 
 def _deep(architecture: Architecture, depth: int) -> Architecture:
     return replace(architecture, n_layers=depth)
-
-
-def of_seeds(measurement: Json, rule: str, depth: int, stage: str) -> list[Json]:
-    """What was probed, of the seeds whose training did not diverge."""
-    return [both[stage] for both in measurement["magnitudes"][f"{rule}/{depth}"] if both["end"]]
-
-
-def growth(probed: Json) -> float:
-    return math.log(probed["read_rms"][-1] / probed["read_rms"][0])
-
-
-def unevenness(probed: Json) -> float:
-    logs = [math.log(norm) for norm in probed["layer_gradient"]]
-    mean = sum(logs) / len(logs)
-    return math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
 
 
 def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> dict[str, Interval]:

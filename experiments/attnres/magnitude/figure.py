@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.magnitude.experiment import RULES, of_seeds
+from experiments.attnres.magnitude.points import RULES, of_seeds
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE

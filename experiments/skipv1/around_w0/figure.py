@@ -8,7 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.skipv1.around_w0.experiment import C_HEADS, D_HEADS, ENOUGH, N_HEADS, SIGMA, Point, Prior, best, scale
+from experiments.skipv1.around_w0.points import (
+    C_HEADS,
+    D_HEADS,
+    ENOUGH,
+    N_HEADS,
+    SIGMA,
+    Point,
+    Prior,
+    best,
+    scale,
+)
 from experiments.store.folders import Json
 
 LOSS = r"loss less noise / $E\,\|W^*\|^2$"

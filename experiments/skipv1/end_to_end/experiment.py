@@ -20,10 +20,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.end_to_end.constructions import constructions, constructions_measured
+from experiments.skipv1.end_to_end.points import Arms, Config, Sweep, arm_key
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from experiments.store.threads import one_thread
@@ -38,43 +39,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
 
-StartName = Literal["random", "copying"]
 LAST_STEPS = 500
-
-
-@dataclass(frozen=True)
-class Arms:
-    """Both architectures at some widths: what layer 1's scores see (`icl.toys.end_to_end.Scores`), and the start."""
-
-    widths: tuple[int, ...]
-    scores: Literal["both", "positions", "printed"] = "both"
-    start: StartName = "random"
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
-    assumed, else at the first of them."""
-
-    size: Setting
-    arms: tuple[Arms, ...]
-    steps: int
-    learning_rates: tuple[float, ...]
-
-    @property
-    def widths(self) -> list[int]:
-        return sorted({width for arms in self.arms for width in arms.widths})
-
-
-@dataclass(frozen=True)
-class Config:
-    """held_out, copying_prompts: of every seed, for the explained share and for the copying; construction_prompts: of
-    all streams together, for the weights that theory writes down."""
-
-    sweeps: tuple[Sweep, ...]
-    held_out: int = 65_536
-    copying_prompts: int = 2_048
-    construction_prompts: int = 131_072
 
 
 def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
@@ -116,10 +81,6 @@ PROFILES = {
         _DETECTS,
     ),
 }
-
-
-def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:
-    return f"{size}/{scores}/{start}/{toy}/m{width}"
 
 
 class SkipV1EndToEnd:

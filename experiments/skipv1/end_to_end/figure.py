@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.skipv1.end_to_end.experiment import arm_key
+from experiments.skipv1.end_to_end.points import arm_key
 from experiments.skipv1.end_to_end.verdicts import Variant, variants, widths, worths
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval

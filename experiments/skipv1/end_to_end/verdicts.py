@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from experiments.skipv1.end_to_end.experiment import arm_key
+from experiments.skipv1.end_to_end.points import arm_key
 from experiments.store.folders import Json
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval

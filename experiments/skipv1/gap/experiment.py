@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
 from experiments.toys.runs import Training, every_rank, minimisations, minimise_all, readouts_only, train_all
@@ -87,12 +88,6 @@ PROFILES = {
         _DETECTS,
     ),
 }
-
-
-def paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
-    """SkipV1Former's explained signal less MHA's, seed by seed."""
-    pairs = zip(trained[f"{size}/skipv1/a{rank}"], trained[f"{size}/mha/a{rank}"], strict=True)
-    return [skip - mha for skip, mha in pairs]
 
 
 class SkipV1Gap:

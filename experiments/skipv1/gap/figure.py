@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.skipv1.gap.experiment import paired_gaps
+from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, TRAINED_SLACK
 from experiments.verdicts.intervals import t_interval

@@ -1,0 +1,57 @@
+"""Which depth rules are trained, and what is taken from a probe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from icl.training.recipe import Recipe
+from theory.plans.architecture import Architecture
+
+if TYPE_CHECKING:
+    pass
+
+
+CLAIM = "attnres.bounded"
+
+
+RULES = (BASELINE, "attnres", "attnres-block")
+
+
+STAGES = ("start", "end")
+
+
+EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth of the mean square of what they divide
+
+
+ROUNDING = 1e-5  # float32 sums of some hundred terms
+
+
+@dataclass(frozen=True)
+class Config:
+    """depths: layers, each two sublayers; the architecture's own number is replaced."""
+
+    architecture: Architecture
+    depths: tuple[int, ...]
+    data: str
+    vocab: int
+    recipe: Recipe
+    held_out_windows: int = 8
+
+
+def of_seeds(measurement: Json, rule: str, depth: int, stage: str) -> list[Json]:
+    """What was probed, of the seeds whose training did not diverge."""
+    return [both[stage] for both in measurement["magnitudes"][f"{rule}/{depth}"] if both["end"]]
+
+
+def growth(probed: Json) -> float:
+    return math.log(probed["read_rms"][-1] / probed["read_rms"][0])
+
+
+def unevenness(probed: Json) -> float:
+    logs = [math.log(norm) for norm in probed["layer_gradient"]]
+    mean = sum(logs) / len(logs)
+    return math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))

@@ -1,0 +1,127 @@
+"""The checks around W0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from experiments.skipv1.around_w0.points import ALTERED, TOYS, best
+from experiments.store.folders import Json
+from experiments.verdicts.checks import Check
+
+if TYPE_CHECKING:
+    pass
+
+
+ROUNDING = 1e-9  # of the zero loss
+
+
+SLACK = 0.005  # of what is explained: where a descent with enough heads may stop
+
+
+DESCENT = 1e-3  # of the zero loss: how far MHA's descents may stay from an infimum at infinity
+
+
+LARGE = 16  # of c^2 / d: from here on W0 decides where few heads end
+
+
+def few_checks(said: Json, exact: Json) -> Iterator[Check]:
+    """Of few heads; what concerns W0 only where it outweighs W* - W0, elsewhere the floors say nothing."""
+    place, d, zero = said["place"], said["d"], said["zero"]
+    if said["d2"] is not None:
+        yield Check(
+            id=f"d2/{place}",
+            group="two heads at d = 2",
+            claim="skipv1.w0-d2",
+            statement="SkipV1Former's exact minimum is at most Theorem 5's bound",
+            predicted=said["d2"],
+            measured=best(exact, place, "skipv1"),
+            stderr=0.0,
+            tolerance=zero,
+            controls=(said["d2"] - said["c"] ** 2,),
+            above=ROUNDING * zero,
+        )
+    if said["c"] ** 2 < LARGE * d or 3 * said["heads"] // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
+        return
+    mha, skip = (float(exact[f"{place}/{toy}/a{d}"]["loss"]) for toy in TOYS)
+    yield at_least_check(
+        f"floor/{place}",
+        "SkipV1Former's floor at a = d, few heads, W0 = c I",
+        "the exact minimum stays above what Lemma 1 leaves to so many products",
+        (said["skipv1_floor"], said["skipv1_floor_one_less"]),
+        skip,
+        zero,
+    )
+    if 2 * said["heads"] <= d:
+        yield at_least_check(
+            f"mha-floor/{place}",
+            "MHA's floor at a = d, few heads, W0 = c I",
+            "the exact minimum stays above what Lemma 1 leaves to so many products",
+            (said["mha_floor"], said["mha_floor_one_less"]),
+            mha,
+            zero,
+        )
+    if said["mha_reached"] is not None:
+        yield at_least_check(
+            f"loses/{place}",
+            "SkipV1Former loses to MHA at a = d by what is proved, W0 = c I",
+            "its exact minimum less MHA's is at least its floor less what MHA is proved to reach",
+            (said["skipv1_floor"] - said["mha_reached"], said["skipv1_floor_one_less"] - said["mha_reached"]),
+            skip - mha,
+            zero,
+        )
+
+
+def at_least_check(
+    name: str, group: str, statement: str, floors: tuple[float, float], found: float, zero_loss: float
+) -> Check:
+    """No less than the first floor; the second, of one product less, is what it has to go below.
+
+    On the other side stands the loss of predicting zero, which no minimum exceeds.
+    """
+    return Check(
+        id=name,
+        group=group,
+        claim="skipv1.w0",
+        statement=statement,
+        predicted=floors[0],
+        measured=found,
+        stderr=0.0,
+        tolerance=ROUNDING * zero_loss,
+        controls=floors[1:],
+        above=zero_loss,
+    )
+
+
+def many_checks(said: Json, exact: Json) -> Iterator[Check]:
+    """Of enough heads, at one rank; the gap only where a descent that stops early cannot hide what MHA explains."""
+    place, a, zero = said["place"], said["rank"], said["zero"]
+    mha, skip = (float(exact[f"{place}/{toy}/a{a}"]["loss"]) for toy in TOYS)
+    explained = zero - said["skipv1"]
+    if said["skipv1"] == said["skipv1_floor"]:
+        yield Check(
+            id=f"enough/{place}/a{a}",
+            group="SkipV1Former with enough heads",
+            claim="skipv1.w0-floors",
+            statement="the exact minimum explains what Theorem 2 says, and not more",
+            predicted=explained,
+            measured=zero - skip,
+            stderr=0.0,
+            tolerance=SLACK * explained,
+            controls=((1 - ALTERED) * explained, (1 + ALTERED) * explained),
+            above=ROUNDING * zero,
+        )
+    if a < said["d"] and DESCENT * said["zero"] > said["gap_if_mha_explained_nothing"] - said["gap"]:
+        return
+    yield Check(
+        id=f"gap/{place}/a{a}",
+        group="gap at equal rank, enough heads",
+        claim="skipv1.w0-enough-heads",
+        statement="the exact minima differ by at least rho a^2",
+        predicted=said["gap"],
+        measured=mha - skip,
+        stderr=0.0,
+        tolerance=SLACK * said["gap"],
+        controls=(said["gap_if_mha_explained_nothing"],),
+        above=zero,
+    )
