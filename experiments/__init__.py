@@ -3,6 +3,7 @@
     experiments.run("skipv1-gap", "smoke")                      predict, measure, compare and draw
     experiments.train("llama-2m", "resformer", steps=200)       one model; `icl.load(....folder)` reads it back
     experiments.all_experiments(), experiments.claims()         what there is, by name
+    experiments.verify("skipv1.gap")                            run its checks, and those of what it rests on
     experiments.write_report(Path("runs"))                      the page, from finished runs
 
 What stands here is imported when it is first used.
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from experiments.experiment.execution import Finished
     from experiments.experiment.protocol import Experiment, Profile
     from experiments.ledger.claim import Claim
+    from experiments.ledger.verify import Verification
     from experiments.report import write_report
-    from experiments.runs import run
+    from experiments.runs import run, verify
     from experiments.store.folders import Unfinished, UserError
     from experiments.training.single import Trained, train
     from experiments.training.text import prepare as prepare_text
@@ -32,11 +34,13 @@ __all__ = [
     "Trained",
     "Unfinished",
     "UserError",
+    "Verification",
     "all_experiments",
     "claims",
     "prepare_text",
     "run",
     "train",
+    "verify",
     "write_report",
 ]
 
@@ -48,11 +52,13 @@ _HOMES = {
     "Trained": "experiments.training.single",
     "Unfinished": "experiments.store.folders",
     "UserError": "experiments.store.folders",
+    "Verification": "experiments.ledger.verify",
     "all_experiments": "experiments.catalogue",
     "claims": "experiments.catalogue",
     "prepare_text": "experiments.training.text:prepare",
     "run": "experiments.runs",
     "train": "experiments.training.single",
+    "verify": "experiments.runs",
     "write_report": "experiments.report",
 }
 

@@ -7,6 +7,7 @@ A paper's room in `experiments`, or the package that an entry point of the group
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -48,6 +49,16 @@ def claims() -> dict[str, Claim]:
                         raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
                     claim.module = claim.module or module
     return found
+
+
+def claim(name: str) -> Claim:
+    """The ledger entry of that id.  Raises UserError for an unknown one."""
+    ledger = claims()
+    if name in ledger:
+        return ledger[name]
+    near = get_close_matches(name, ledger, n=3, cutoff=0.4)
+    hint = f"did you mean {', '.join(near)}?" if near else "`crosslayer verify --json` lists all"
+    raise UserError(f"unknown ledger entry {name!r}; {hint}")
 
 
 def indexes() -> list[Index]:

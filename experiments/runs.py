@@ -1,4 +1,4 @@
-"""Running an experiment by its name, from Python."""
+"""Running experiments and verifying claims by name, from Python."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from experiments import catalogue
 from experiments.experiment.execution import Finished, execute, prepare
+from experiments.ledger.verify import Verification, verified
 from experiments.training.device import slot_for
 
 
@@ -35,3 +36,13 @@ def run(
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data)
     job = prepare(experiment, profile, seeds, Path(out), slot)
     return Finished(job.run.path, tuple(execute(job)))
+
+
+def verify(*ids: str, afresh: bool = False) -> list[Verification]:
+    """Run the checks of these ledger entries, by default of all, and of what they rest on.
+
+    What stood, and imports nothing that has changed since, is remembered unless `afresh`.  Raises UserError for an id
+    that is not there.
+    """
+    ledger = catalogue.claims()
+    return verified([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)

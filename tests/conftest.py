@@ -2,6 +2,7 @@
 here are tiny, and two threads on a busy machine take many times as long as one."""
 
 import os
+import re
 
 for library in ("OMP", "OPENBLAS", "MKL"):  # read when numpy is first imported
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
@@ -11,3 +12,9 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("default", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_make_parametrize_id(config, val):  # noqa: ARG001
+    """Without addresses, which are others in every process: workers have to collect the same names."""
+    text = repr(val)
+    return re.sub(r" at 0x[0-9a-f]+", "", text) if " at 0x" in text else None

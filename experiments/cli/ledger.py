@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Collection
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cli.commands import OUT, Commands
-from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.ledger.claim import Claim
     from experiments.ledger.verify import Verification
 
 
@@ -33,13 +30,10 @@ def add_to(commands: Commands) -> None:
 
 
 def verify(options: argparse.Namespace) -> int:
-    from experiments import catalogue
+    from experiments import catalogue, runs
     from experiments.cli.claim import verification_json
-    from experiments.ledger.verify import verified
 
-    ledger = catalogue.claims()
-    wanted = [_entry(name, ledger) for name in dict.fromkeys(options.ids or ledger)]
-    done = verified(wanted, ledger, afresh=options.afresh)
+    done = runs.verify(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
         print(json.dumps([verification_json(v) for v in done], indent=1))
     else:
@@ -51,31 +45,21 @@ def verify(options: argparse.Namespace) -> int:
             f"{sum(v.stands for v in done)} of {len(done)} verdicts hold{f', {again} of them unchanged' * bool(again)}"
         )
         if not options.ids:
-            print("\n".join(index.summary(ledger) for index in catalogue.indexes()))
+            print("\n".join(index.summary(catalogue.claims()) for index in catalogue.indexes()))
     return int(not all(v.stands for v in done))
 
 
 def claim(options: argparse.Namespace) -> int:
-    from experiments import catalogue
+    from experiments import runs
     from experiments.cli.claim import description, print_description
-    from experiments.ledger.verify import verified
 
-    ledger = catalogue.claims()
-    (found,) = verified([_entry(options.id, ledger)], ledger)
+    (found,) = runs.verify(options.id)
     about = description(found, options.out)
     if options.json:
         print(json.dumps(about, indent=1))
     else:
         print_description(about)
     return int(not found.stands)
-
-
-def _entry(name: str, ledger: dict[str, Claim]) -> Claim:
-    if name in ledger:
-        return ledger[name]
-    near = get_close_matches(name, ledger, n=3, cutoff=0.4)
-    hint = f"did you mean {', '.join(near)}?" if near else "`crosslayer verify --json` lists all"
-    raise UserError(f"unknown ledger entry {name!r}; {hint}")
 
 
 def _failures(v: Verification) -> Collection[str]:

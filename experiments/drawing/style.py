@@ -14,20 +14,23 @@ from matplotlib.figure import Figure
 
 from experiments.store.folders import write_atomically
 from experiments.verdicts.intervals import Interval
+from theory.plans import variants
+from theory.skipv1 import paper as skipv1
 
 # Black against a mid grey-blue and a light orange: apart in colour, in brightness and in line style.
 MHA: dict[str, Any] = {"color": "#1a1a1a", "linestyle": "--"}
-SKIPV1: dict[str, Any] = {"color": "#2f7fb8", "linestyle": "-"}
-TOYS = {"mha": ("MHA", MHA, "s"), "skipv1": ("SkipV1Former", SKIPV1, "o")}  # name, line, marker
+SKIPV1: dict[str, Any] = {"color": skipv1.PAPER.colour, "linestyle": "-"}
+TOYS = {"mha": ("MHA", MHA, "s"), "skipv1": (skipv1.PAPER.name, SKIPV1, "o")}  # name, line, marker
 BOUND: dict[str, Any] = {"color": "#d98a2b", "linestyle": ":"}
-# Variants at full size: colour, line and marker differ, so that any one of the three tells them apart.
+# Variants at full size: colour, line and marker differ, so that any one of the three tells them apart.  Where no colour
+# stands, it is the paper's.
 VARIANTS: dict[str, dict[str, Any]] = {
     "vanilla": {"color": "#1a1a1a", "linestyle": "--", "marker": "s"},
-    "skipv1": {"color": "#2f7fb8", "linestyle": "-", "marker": "o"},
-    "resformer": {"color": "#d98a2b", "linestyle": "-", "marker": "^"},
+    "skipv1": {"linestyle": "-", "marker": "o"},
+    "resformer": {"linestyle": "-", "marker": "^"},
     "svformer": {"color": "#7a4fa3", "linestyle": "-.", "marker": "D"},
     "skipv0": {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
-    "attnres": {"color": "#1d6b34", "linestyle": "-", "marker": "P"},
+    "attnres": {"linestyle": "-", "marker": "P"},
     "attnres-block": {"color": "#66b266", "linestyle": "--", "marker": "X"},
     "denseformer": {"color": "#b3261e", "linestyle": ":", "marker": "<"},
     "cla-v": {"color": "#c2a500", "linestyle": "-.", "marker": ">"},
@@ -53,6 +56,15 @@ RC: dict[str, Any] = {
     "svg.hashsalt": "crosslayer",
     "svg.fonttype": "none",
 }
+
+
+def look(variant: str) -> dict[str, Any]:
+    """Colour, line and marker of a named variant, or of `twin`; its paper's colour, and a star, where none is set."""
+    known = VARIANTS.get(variant, {"linestyle": "-", "marker": "*"})
+    if "color" in known:
+        return known
+    paper = variants.VARIANTS[variant].paper
+    return {"color": paper.colour if paper else "#1a1a1a", **known}
 
 
 @contextmanager

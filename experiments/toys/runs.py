@@ -91,13 +91,13 @@ def minimum(item: Minimisation, desk: Desk) -> Json:
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
-    point, size = item.point, item.point.size
+    point = item.point
 
     def report(done: int, _: float) -> None:
         if done < item.starts:
             desk.report(done, point.key)
 
-    loss = PopulationLoss(PromptMoments(*size.floats), item.heads)
+    loss = PopulationLoss(PromptMoments(*point.size.floats), item.heads)
     result = minimise(loss, point.rank, starts=item.starts, after_start=report)
     return {
         "loss": result.value,

@@ -37,6 +37,8 @@ def train_arm(
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
     Raises UserError for a folder that belongs to something else.
     """
+    from icl.models import saved
+
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     model, task = arm.model(device), arm.task()
@@ -46,7 +48,7 @@ def train_arm(
     if diverged is None:
         _check_whole(arm, log)
         if weights is not None:
-            _write_weights(model, weights)
+            write_atomically(weights, saved.weights(model))
     at_end = dict.fromkeys(at_start) if diverged else _probed(arm, model, task, device)
     return {
         "kind": "run",
@@ -111,12 +113,6 @@ def _check_whole(arm: Arm, log: StepLog) -> None:
     if [line["step"] for line in log.lines] != [*range(every, last, every), last]:
         folder = log.run.path
         raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} and train again")
-
-
-def _write_weights(model: Decoder, path: Path) -> None:
-    from icl.models.saved import weights
-
-    write_atomically(path, weights(model))
 
 
 def _losses(arm: Arm, lines: list[Json], diverged: str | None) -> Json:

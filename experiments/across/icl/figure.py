@@ -66,7 +66,7 @@ def _gaps(axis: Axes, prediction: Json, gaps: Mapping[str, Mapping[str, Interval
 
 
 def _markers(axis: Axes, x: Sequence[float], found: Sequence[Interval], variant: str) -> None:
-    look = {k: v for k, v in style.VARIANTS[variant].items() if k != "linestyle"}
+    look = {k: v for k, v in style.look(variant).items() if k != "linestyle"}
     name = "vanilla, other initial weights" if variant == TWIN else variant
     style.bars(axis, x, found, label=f"{name}, 95 %", **look)
 

@@ -35,7 +35,7 @@ def _curves(axis: Axes, measurement: Json) -> None:
             continue
         curve = _mean_curve(by_seed)
         steps = [step for step in curve if step in baseline]
-        look = {**style.VARIANTS[name], "markevery": max(1, len(steps) // 6), "markerfacecolor": "white"}
+        look = {**style.look(name), "markevery": max(1, len(steps) // 6), "markerfacecolor": "white"}
         label = "vanilla, other initial weights" if name == TWIN else name
         axis.plot(steps, [curve[s] - baseline[s] for s in steps], label=label, linewidth=1.2, **look)
     axis.set_xlabel("optimiser steps")

@@ -43,7 +43,7 @@ def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
         _line(axis, range(1, len(found) + 1), found, rule, NAMES[rule])
         if stage == "end":
             bounds = [max(at) for at in zip(*(p["bounds"] for p in probed), strict=True)]
-            look = style.VARIANTS[rule]
+            look = style.look(rule)
             axis.plot(
                 range(1, len(bounds) + 1), bounds, color=look["color"], linestyle=look["linestyle"], linewidth=0.7
             )
@@ -98,16 +98,16 @@ def _band(by_seed: Sequence[Sequence[float]]) -> list[Interval]:
 
 def _line(axis: Axes, x: Sequence[int], found: Sequence[Interval], rule: str, label: str) -> None:
     """A mean over seeds with its 95 % band, which a logarithmic axis cuts at a tenth of the mean."""
-    look = style.VARIANTS[rule]
+    look = style.look(rule)
     axis.plot(x, [i.mean for i in found], color=look["color"], linestyle=look["linestyle"], label=label)
     low = [max(i.mean - i.half_width, i.mean / 10) for i in found]
     axis.fill_between(x, low, [i.mean + i.half_width for i in found], color=look["color"], alpha=0.18, linewidth=0)
 
 
 def _bound(axis: Axes, x: Sequence[int], bounds: Sequence[float], rule: str) -> None:
-    look = style.VARIANTS[rule]
+    look = style.look(rule)
     axis.plot(x, bounds, color=look["color"], linestyle=look["linestyle"], linewidth=0.7)
 
 
 def _markers(rule: str) -> dict[str, Any]:
-    return {k: v for k, v in style.VARIANTS[rule].items() if k != "linestyle"}
+    return {k: v for k, v in style.look(rule).items() if k != "linestyle"}

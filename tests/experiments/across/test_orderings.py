@@ -8,7 +8,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.across.orderings import experiment as toy_orderings
-from experiments.across.orderings.experiment import NAMES, mixtures, plans, toys
+from experiments.across.orderings.points import NAMES, mixtures, plans, toys
 from experiments.across.orderings.verdicts import difference, expectations, levels_of, pairs_of
 from experiments.cli import main
 from theory.errors import BadInput

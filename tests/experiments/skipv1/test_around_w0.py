@@ -7,8 +7,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.cli import main
-from experiments.skipv1.around_w0.experiment import ENOUGH, Config, Point, Prior, best, minimised, points
-from experiments.store import work as side_by_side
+from experiments.skipv1.around_w0.points import ENOUGH, Config, Point, Prior, best, points
 from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import worst
 from theory.skipv1 import w0 as skipv1_w0
@@ -60,22 +59,13 @@ def test_what_is_found_beats_what_is_printed(measured):
         assert math.copysign(1, best(exact, place, "skipv1") - best(exact, place, "mha")) == sign
 
 
-def test_what_is_finished_is_not_done_again(measured, monkeypatch):
-    run, before = measured
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    assert len(lines) == len({p.key for p in points(TINY)})
-    (run / "metrics.jsonl").write_text("\n".join(lines[: len(lines) // 2]) + "\n")
-    asked = []
-    monkeypatch.setattr(side_by_side.os, "cpu_count", lambda: 1)
-
-    def counted(point):
-        asked.append(point.key)
-        return minimised(point)
-
-    todo = {p.key: p for p in points(TINY)}
-    again = side_by_side.computed("exact minimum", todo, counted, run)
-    assert len(asked) == len(lines) - len(lines) // 2
-    assert again == before["exact"]
+def test_every_point_is_a_line_and_has_its_number(measured):
+    run, found = measured
+    lines = {line["key"]: line for line in run.metrics()}
+    assert len(lines) == len(run.metrics()) == len({p.key for p in points(TINY)})
+    assert {line["kind"] for line in lines.values()} == {"exact minimum"}
+    assert list(found["exact"]) == list(dict.fromkeys(p.key for p in points(TINY)))
+    assert all(set(result) == {"loss", "agreeing"} for result in found["exact"].values())
 
 
 def test_spectra_have_the_norm_they_say():

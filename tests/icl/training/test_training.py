@@ -281,7 +281,7 @@ def test_what_an_optimiser_keeps_and_a_checkpoint_cannot_hold_is_not_dropped():
         {"task": lambda: text(301)},
         {"task": lambda: text(held_out_windows=2)},
     ],
-    ids=str,
+    ids=lambda case: "".join(case),
 )
 def test_a_checkpoint_is_used_only_for_what_it_belongs_to(other, tmp_path):
     abandoned(tmp_path)

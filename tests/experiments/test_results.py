@@ -1,0 +1,63 @@
+"""Committed results against the present source: what it predicts, and what it makes of the stored measurements."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments import catalogue
+from experiments.verdicts.checks import judgement, worst
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+NAMES = catalogue.names()
+
+
+def stored(name, what):
+    return json.loads((RESULTS / name / f"{what}.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_verdicts_drawn_again_are_those_committed(name):
+    summary = stored(name, "summary")
+    checks = catalogue.experiment(name).compare(stored(name, "prediction"), stored(name, "measurement"))
+    before = {content["id"]: content for content in summary["checks"]}
+    assert {check.id: check.verdict for check in checks} == {i: content["verdict"] for i, content in before.items()}
+    assert {check.id: check.claim for check in checks} == {i: content["claim"] for i, content in before.items()}
+    assert worst(checks) == summary["verdict"]
+    assert all(judgement(content).verdict == content["verdict"] for content in before.values())
+
+
+def differences(new, old, place=()):
+    """Places where numbers differ by more than rounding, or than the standard error that stands beside them."""
+    if isinstance(new, dict):
+        for key, value in new.items():
+            error = 6 * (new.get(f"{key}_stderr") or 0) + 6 * (old.get(f"{key}_stderr") or 0)
+            if isinstance(value, float) and error:
+                if abs(value - old[key]) > error:
+                    yield (*place, key)
+            elif not key.endswith("_stderr"):
+                yield from differences(value, old[key], (*place, key))
+    elif isinstance(new, list):
+        assert len(new) == len(old), place
+        for i, (x, y) in enumerate(zip(new, old, strict=True)):
+            yield from differences(x, y, (*place, i))
+    elif isinstance(new, float):
+        if abs(new - old) > 1e-9 * max(1.0, abs(old)):
+            yield place
+    elif not isinstance(new, str) and new != old:
+        yield place
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_numbers_predicted_are_those_committed(name):
+    """Texts may have been improved, and numbers that nothing read left out."""
+    experiment = catalogue.experiment(name)
+    new = json.loads(json.dumps(experiment.predict(experiment.profiles["cpu"].config)))
+    assert not list(differences(new, stored(name, "prediction")))
+
+
+def test_a_changed_number_is_seen():
+    assert list(differences({"a": [1.0, {"b": 2.0}]}, {"a": [1.0, {"b": 2.1}]})) == [("a", 1, "b")]
+    noisy = {"x": 1.0, "x_stderr": 0.1}
+    assert not list(differences(noisy, {"x": 1.5, "x_stderr": 0.1}))
+    assert list(differences(noisy, {"x": 2.5, "x_stderr": 0.1})) == [("x",)]
