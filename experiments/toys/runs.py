@@ -45,7 +45,7 @@ class Point:
 Start = Literal["orthogonal", "gaussian"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """How toys are trained and tested; the rest stands in `icl.toys.training.TrainConfig`.
 

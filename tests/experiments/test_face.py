@@ -73,7 +73,7 @@ class Squares:
     """Its prediction, its measurement and its one check, which holds."""
 
     name, title, kind, claims = "squares", "Corners of a square", "theory", ()
-    profiles: ClassVar = {"smoke": Profile(Config(), 2, 1, "a corner")}
+    profiles: ClassVar = {"smoke": Profile(config=Config(), seeds=2, seconds=1, detects="a corner")}
 
     def predict(self, config):
         return {"corners": config.sides}
