@@ -50,7 +50,7 @@ def point_key(size: str, toy: str, rank: int) -> str:
 Start = Literal["orthogonal", "gaussian"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """How toys are trained and tested; the rest stands in `icl.toys.training.TrainConfig`.
 

@@ -25,7 +25,7 @@ EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth 
 ROUNDING = 1e-5  # float32 sums of some hundred terms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """depths: layers, each two sublayers; the architecture's own number is replaced."""
 

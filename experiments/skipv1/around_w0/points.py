@@ -96,7 +96,7 @@ def minimised(point: Point, desk: Desk) -> Json:
     return {"loss": found.value, "agreeing": found.agreeing}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """The figure's questions, each a sweep.  starts: descents for each exact minimum.
 

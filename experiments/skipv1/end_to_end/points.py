@@ -24,7 +24,7 @@ class Arms:
     start: StartName = "random"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
     assumed, else at the first of them."""
@@ -39,7 +39,7 @@ class Sweep:
         return sorted({width for arms in self.arms for width in arms.widths})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """held_out, copying_prompts: of every seed, for the explained share and for the copying; construction_prompts: of
     all streams together, for the weights that theory writes down."""

@@ -15,7 +15,18 @@ from theory.skipv1 import w0_heads as skipv1_w0_heads
 from theory.toy import few_terms
 
 # d = 4 twice: with W0 small and large; nothing that takes more than a second.
-TINY = Config(4, 1, (0.5, 8.0), (1,), (2, 4), (1,), (2,), ("rank one",), (2, 2, 1), 2)
+TINY = Config(
+    d=4,
+    n=1,
+    scales=(0.5, 8.0),
+    contexts=(1,),
+    widths=(2, 4),
+    at_widths=(1,),
+    heads=(2,),
+    spectra=("rank one",),
+    mixed=(2, 2, 1),
+    starts=2,
+)
 EXPERIMENT = catalogue.experiment("skipv1-w0")
 
 
@@ -88,7 +99,18 @@ def test_keys_tell_points_apart():
 def test_seeds_say_nothing_where_nothing_is_random(monkeypatch, tmp_path):
     from dataclasses import replace
 
-    tiny = Config(2, 1, (8.0,), (1,), (2,), (1,), (2,), ("rank one",), (2, 2, 1), 3)
+    tiny = Config(
+        d=2,
+        n=1,
+        scales=(8.0,),
+        contexts=(1,),
+        widths=(2,),
+        at_widths=(1,),
+        heads=(2,),
+        spectra=("rank one",),
+        mixed=(2, 2, 1),
+        starts=3,
+    )
     monkeypatch.setitem(EXPERIMENT.profiles, "smoke", replace(EXPERIMENT.profiles["smoke"], config=tiny))
     assert main(["run", "skipv1-w0", "--profile", "smoke", "--seeds", "3", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / "skipv1-w0").iterdir()
