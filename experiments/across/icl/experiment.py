@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE
+from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
@@ -205,12 +205,11 @@ class ScaleIcl:
             )
 
         pairs = [(v, m) for m in config.widths for v in (*config.variants, TWIN)]
-        trials = {f"{v}/{m}": arm(v, m, 0) for v, m in pairs if v != TWIN}
+        trials = {cell(v, m): arm(v, m, 0) for v, m in pairs if v != TWIN}
         rates, tuning = tuned(trials, config.tuning, run, self.name)
 
         def with_rate(variant: str, width: int, seed: int) -> Arm:
-            made = arm(variant, width, seed)
-            rate = rates[f"{made.variant}/{width}"]
+            made, rate = arm(variant, width, seed), rates[cell(BASELINE if variant == TWIN else variant, width)]
             return replace(made, recipe=replace(made.recipe, learning_rate=rate))
 
         found = rounds(lambda seed: {pair: with_rate(*pair, seed) for pair in pairs}, seeds, run, self.name)
@@ -218,9 +217,9 @@ class ScaleIcl:
         return {
             "seeds": len(found),
             "tuning": tuning,
-            "losses": {f"{v}/{m}": [_by_position(r[v, m], "loss") for r in found] for v, m in pairs},
-            "stderr": {f"{v}/{m}": [_by_position(r[v, m], "stderr") for r in found] for v, m in pairs},
-            "training": {f"{v}/{m}": [r[v, m]["curve"] for r in found] for v, m in pairs},
+            "losses": {cell(v, m): [_by_position(r[v, m], "loss") for r in found] for v, m in pairs},
+            "stderr": {cell(v, m): [_by_position(r[v, m], "stderr") for r in found] for v, m in pairs},
+            "training": {cell(v, m): [r[v, m]["curve"] for r in found] for v, m in pairs},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "provenance": of_runs(records),
         }

@@ -20,6 +20,7 @@ from experiments.attnres.magnitude.points import (
     RULES,
     STAGES,
     Config,
+    cell,
     growth,
     of_seeds,
     unevenness,
@@ -145,8 +146,8 @@ class ScaleMagnitude:
         records = [record for r in found for record in r.values()]
         return {
             "seeds": len(found),
-            "magnitudes": {f"{rule}/{n}": [r[rule, n]["magnitudes"] for r in found] for rule, n in arms},
-            "loss": {f"{rule}/{n}": [r[rule, n]["loss"] for r in found] for rule, n in arms},
+            "magnitudes": {cell(rule, n): [r[rule, n]["magnitudes"] for r in found] for rule, n in arms},
+            "loss": {cell(rule, n): [r[rule, n]["loss"] for r in found] for rule, n in arms},
             "d_model": config.architecture.d_model,
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "text": read.name,
@@ -187,7 +188,7 @@ def _deep(architecture: Architecture, depth: int) -> Architecture:
 
 
 def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> dict[str, Interval]:
-    probed = {rule: [both["end"] for both in measurement["magnitudes"][f"{rule}/{depth}"]] for rule in (*RULES, TWIN)}
+    probed = {rule: [both["end"] for both in measurement["magnitudes"][cell(rule, depth)]] for rule in (*RULES, TWIN)}
     values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
     return against_baseline(values.pop(BASELINE), values)
 
@@ -241,7 +242,7 @@ def _convex(measurement: Json, rule: str, depth: int) -> Check:
 def _same_at_start(prediction: Json, measurement: Json, rule: str, depth: int) -> Check:
     """With zero queries every read is PreNorm's over a count, up to eps."""
     scale = prediction["start_scale"][rule][str(depth)]
-    both = (measurement["magnitudes"][f"{which}/{depth}"] for which in (rule, BASELINE))
+    both = (measurement["magnitudes"][cell(which, depth)] for which in (rule, BASELINE))
     pairs = ((p["start"], q["start"]) for p, q in zip(*both, strict=True))
     ratios = [[a / (s * b) for a, b, s in zip(p["read_rms"], q["read_rms"], scale, strict=True)] for p, q in pairs]
     farthest = max((r for by_read in ratios for r in by_read), key=lambda r: abs(math.log(r)))

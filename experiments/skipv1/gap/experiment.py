@@ -15,7 +15,15 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Training, every_rank, minimisations, minimise_all, readouts_only, train_all
+from experiments.toys.runs import (
+    Training,
+    every_rank,
+    minimisations,
+    minimise_all,
+    point_key,
+    readouts_only,
+    train_all,
+)
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
@@ -150,26 +158,26 @@ class SkipV1Gap:
     def compare(self, prediction: Json, measurement: Json) -> list[Check]:
         trained = measurement["trained"]
         # At rank 0 a toy predicts zero whatever its weights: there is nothing to train.
-        trained = {key: values for key, values in trained.items() if not key.endswith("/a0")}
-        gaps = sum("/mha/" in key for key in trained)
-        family = len(trained) + gaps
+        points = [(size, rank) for size, said in prediction["sizes"].items() for rank in range(1, said["d"] + 1)]
+        points = [(size, rank) for size, rank in points if point_key(size, "mha", rank) in trained]
+        family = len(points) * (len(TOYS) + 1)  # and a gap each
         checks = []
         for size, said in prediction["sizes"].items():
             for rank, point in enumerate(said["ranks"]):
                 for toy in TOYS:
-                    key = f"{size}/{toy}/a{rank}"
+                    key = point_key(size, toy, rank)
                     closed = ClosedForm(CLAIMS[toy], point[toy], said["rho"])
                     explained, zero_loss = measurement["exact"][key]["explained"], said["zero_loss"]
                     group = f"{toy}, {size}"
                     checks.append(
                         exact_check(f"exact/{key}", f"exact minimum, {group}", EXACT, closed, explained, zero_loss)
                     )
-                    if key in trained:
+                    if (size, rank) in points:
                         interval, most = t_interval(trained[key], family), GAP_SLACK * point["gap"]
                         checks.append(
                             trained_check(f"trained/{key}", f"trained, {group}", TRAINED, closed, interval, most)
                         )
-                if f"{size}/mha/a{rank}" in trained:
+                if (size, rank) in points:
                     checks.append(_gap_check(size, rank, point, t_interval(paired_gaps(trained, size, rank), family)))
         return checks
 

@@ -67,7 +67,7 @@ def test_what_is_found_beats_what_is_printed(measured):
     exact = measured[1]["exact"]
     for c, sign in ((0.5, -1), (8.0, 1)):
         place = Point(Prior("identity", c), 4, 1, "mha", 2, 4, 1).place
-        assert math.copysign(1, best(exact, place, "skipv1") - best(exact, place, "mha")) == sign
+        assert math.copysign(1, best(exact, place, "skipv1", 4) - best(exact, place, "mha", 4)) == sign
 
 
 def test_every_point_is_a_line_and_has_its_number(measured):
@@ -92,7 +92,7 @@ def test_spectra_have_the_norm_they_say():
 def test_keys_tell_points_apart():
     for profile in EXPERIMENT.profiles.values():
         todo = list(points(profile.config))
-        assert len({p.key for p in todo}) == len({(*p.key.split("/"), p.skips) for p in todo})
+        assert len({p.key for p in todo}) == len({(p.place, p.toy, p.rank, p.skips) for p in todo})
         assert any(p.heads == ENOUGH for p in todo)
 
 

@@ -92,12 +92,11 @@ def test_a_gap_as_predicted_agrees_and_none_contradicts(smoke):
 
 
 def test_worth_is_read_off_the_curve_of_mha():
-    said, variant = {"d": 2}, ("both", "random")
+    said, variant = {"d": 2, "widths": {"2": {}, "3": {}, "6": {}}}, ("both", "random")
     shares = {("skipv1", 2): [1.0, 0.2, 0.9], ("mha", 2): [0.495, 0.3, 0.1]}
     shares |= {("mha", 3): [0.6, 0.9, 0.2], ("mha", 6): [0.99, 0.9, 0.3], ("skipv1", 3): [1.0] * 3}
     shares |= {("skipv1", 6): [1.0] * 3}
     arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
-    arms = dict(sorted(arms.items()))
     first, second, never = worths(said, arms, SIZE, variant)
     assert first == pytest.approx(6)
     assert second == 2
