@@ -21,9 +21,9 @@ from experiments.training.campaign import BASELINE
 from experiments.verdicts.orders import agreement
 from theory.plans.heads import ORDINARY, SKIP
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
-from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.population import Weights
 
 PERMUTATIONS = 20_000
@@ -52,12 +52,12 @@ def mixtures_attain(share: Callable[[int, int], Fraction]) -> bool:
     """`share` of SkipV1Former's signal, for `skip` of `heads` heads, of which all but one of a kind are silent."""
     d, n, sigma = RATIONAL_TASKS[2]
     for a in range(1, d + 1):
-        two = skipv1_optimal(d, n, sigma, a)
+        two = skipv1_weights(d, n, sigma, a)
         for skip, heads in ((1, 3), (2, 3), (1, 4), (3, 4)):
             kinds = (ORDINARY, *(SKIP,) * skip, *(ORDINARY,) * (heads - skip - 1))
             silent = np.zeros((heads - 2, d, d), dtype=object)
             w, k = np.concatenate([two.w, silent]), np.concatenate([two.k, silent[:, :, :a]])
-            least = closed_form(d, n, sigma, share(skip, heads) * a * d)
+            least = loss_at_entries(d, n, sigma, share(skip, heads) * a * d)
             if exact_loss(kinds, d, n, sigma).value(Weights(two.a, two.b, w, k)) != least:
                 return False
     return True

@@ -237,12 +237,12 @@ def _toy_sign(name: str) -> int | None:
     from theory.errors import BadInput
     from theory.plans.names import resolve
     from theory.plans.plan import Shape
-    from theory.toy.width import explained
+    from theory.toy.width import explained_share_at_width
 
     d, n, sigma = TOY
-    baseline = explained(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
+    baseline = explained_share_at_width(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
     try:
-        found = explained(resolve(name, Shape(2, 2)), d, n, sigma, d)
+        found = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
     except BadInput:
         return None
     if found is None or baseline is None:

@@ -16,7 +16,7 @@ from experiments.skipv1.claims.lemma1 import constant_vanishes_from
 from experiments.skipv1.claims.lemma3 import row_moment_given_x
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import exact_loss, prompt_map
 from theory.toy.population import Weights
@@ -99,7 +99,7 @@ LEMMA2_CONSTANTS = Claim(
     correction="C_1 and C_2 are functions of the weights, E||N_1 + N_2||^2, and >= 0 is all that holds: they are "
     "zero at W = 0.  C_2 is zero at the weights that the theorem's own proof picks, and must be, else min L_2 "
     "would not be C + C_3.",
-    proof=skipv1_optimal,
+    proof=skipv1_weights,
     uses=("skipv1.lemma2-blocks", "skipv1.lemma2-parity", "skipv1.eq10-even-part", "skipv1.lemma4-constant"),
 )
 
@@ -133,7 +133,7 @@ def c1_scales_with_power(power: int) -> bool:
     """d = a = 1: MHA is even, and C_1 = L_1 - C - E||W_D||^2 = L_1 - L_1(0) at readouts t goes with t^power."""
     loss = exact_loss(MHA, 1, 3, Fraction(1, 2))
     unit = np.full((2, 1, 1), Fraction(1), dtype=object)
-    excess = [loss.value(Weights(unit[0], unit[0, 1:], t * unit, unit)) - loss.constant for t in (1, 2, 3)]
+    excess = [loss.value(Weights(unit[0], unit[0, 1:], t * unit, unit)) - loss.zero_loss for t in (1, 2, 3)]
     return excess[0] > 0 and all(e == t**power * excess[0] for t, e in enumerate(excess, 1))
 
 

@@ -180,4 +180,4 @@ def paper_weights_loss(first: float) -> bool:
     step, unit = setting.signal_share(d, n, sigma) / n, paper_weights(d, first)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     value = loss.value(Weights(unit.a, unit.b, step * unit.w, unit.k))
-    return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.constant)
+    return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.zero_loss)

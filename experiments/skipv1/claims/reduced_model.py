@@ -36,4 +36,4 @@ def _explained_around_zero(heads: Heads, d: int, n: int, sigma: float, a: int, s
 
 
 def _explained(loss: PopulationLoss, a: int, starts: int) -> float:
-    return loss.constant - minimise(loss, a, starts=starts).value
+    return loss.zero_loss - minimise(loss, a, starts=starts).value

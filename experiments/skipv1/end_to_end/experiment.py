@@ -129,8 +129,8 @@ class SkipV1EndToEnd:
 
 def _predicted(sweep: Sweep) -> Json:
     from theory.prompts import regression, setting
-    from theory.toy.positions import most_explained
-    from theory.toy.width import most_explained as under_assumption_1
+    from theory.toy.positions import most_entries_with_positions
+    from theory.toy.width import most_entries_at_width
 
     size = sweep.size
     task, entries = size.floats, size.d**2
@@ -139,8 +139,8 @@ def _predicted(sweep: Sweep) -> Json:
     zero = setting.zero_loss(*task)
     widths = {}
     for width in sweep.widths:
-        copied = {toy: under_assumption_1(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
-        bound = {toy: most_explained(heads, size.d, width) for toy, heads in TOYS.items()}
+        copied = {toy: most_entries_at_width(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
+        bound = {toy: most_entries_with_positions(heads, size.d, width) for toy, heads in TOYS.items()}
         widths[str(width)] = {
             "assumed_copy": {toy: rho * count / entries for toy, count in copied.items()},
             "bound": {toy: rho * count / entries for toy, count in bound.items()},
