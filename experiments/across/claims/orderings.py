@@ -31,7 +31,7 @@ PERMUTATIONS = 20_000
 HEAD_RATIO = Claim(
     "toy.head-ratio",
     PAPER.ours,
-    place="theory/skipv1/gap.py; bears on SkipV1Former (003), section 6.5 (Fig. 9a) and appendix B.2 (Table 7)",
+    place="theory/skipv1/gap.py; bears on SkipV1Former, section 6.5 (Fig. 9a) and appendix B.2 (Table 7)",
     statement="Any mixture of at least one ordinary and at least one skip head has the minimum of half and half, "
     "at finite weights; skip heads alone come as near to it as one likes.  So the toy does not explain why one "
     "half is the best share of skip heads, or why all of them (SVFormer) are worse than none.",
@@ -85,7 +85,7 @@ def _prediction_and_figures() -> tuple[Json, Json]:
 ORDERINGS = Claim(
     "toy.orderings",
     PAPER.ours,
-    place="ResFormer (002), sections 3.5 and 4.2 to 4.8; SkipV1Former (003), section 6 and appendices B and C",
+    place="ResFormer, sections 3.5 and 4.2 to 4.8; SkipV1Former, section 6 and appendices B and C",
     statement="Of 38 pairs of variants that one of the two papers puts in order, the two-layer toy orders 24, and "
     "20 of them as the paper does.  It contradicts them on SVFormer and on sharing every second layer's values, "
     "which it takes for better than vanilla, and on SkipV1-YOCO, which it takes for worse.  On SkipV0, SkipV2, "

@@ -30,8 +30,8 @@ from theory.toy.raw_keys_weights import (
 RAW_KEYS = Claim(
     "toy.raw-keys",
     PAPER.ours,
-    place="theory/toy/raw_keys.py; bears on ResFormer (002), section 3.5 (Fig. 4), 4.3 (Fig. 7) and 4.8 (Fig. 16), and "
-    "SkipV1Former (003), appendix C.5",
+    place="theory/toy/raw_keys.py; bears on ResFormer, section 3.5 (Fig. 4), 4.3 (Fig. 7) and 4.8 (Fig. 16), and "
+    "SkipV1Former, appendix C.5",
     statement="Keys from layer 1 under values of layer 2 are worth one number of W* a head: H heads explain "
     "rho min(H, a d) of the signal, and, for a >= 1, no weights attain it.  Beside keys of layer 2 they add "
     "rho min(H, a^2) to MHA's rho a (d - a), if H > 2 a - d or a = d.",

@@ -35,8 +35,8 @@ RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
 VALUE_MAPS = Claim(
     "toy.value-maps",
     PAPER.ours,
-    place="theory/toy/value_maps.py; bears on the orderings of ResFormer (002), sections 4.2, 4.3 and 4.8, and "
-    "SkipV1Former (003), section 6.5 and appendix C.5",
+    place="theory/toy/value_maps.py; bears on the orderings of ResFormer, sections 4.2, 4.3 and 4.8, and "
+    "SkipV1Former, section 6.5 and appendix C.5",
     statement="A two-layer plan's toy explains rho a d of the signal if some value from layer 1 meets a key of "
     "layer 2 (SkipV1Former, ResFormer, SVFormer); rho a (d - a) if none does, no value of layer 2 meets a key of "
     "layer 1, and one meets a key of layer 2 (MHA, SkipV0, true cross-layer attention, SkipKV1Former); nothing if "
@@ -138,7 +138,7 @@ def _least_loss(heads: Heads, d: int, n: int, sigma: float, rank: int) -> float:
 RESFORMER_HEAD = Claim(
     "toy.resformer-head",
     PAPER.ours,
-    place="theory/toy/value_maps.py; ResFormer (002), Eqn. (7)",
+    place="theory/toy/value_maps.py; ResFormer, Eqn. (7)",
     statement="One ResFormer head attains SkipV1Former's minimum at every rank, at finite weights.",
     assumes=W0_ZERO + "; layers 1 and 2 have value projections of their own",
     verdict="verified",
@@ -163,7 +163,7 @@ RESFORMER_HEAD.check(
 SVFORMER_INFIMUM = Claim(
     "toy.svformer-infimum",
     PAPER.ours,
-    place="theory/toy/value_maps.py; ResFormer (002), Eqn. (10)",
+    place="theory/toy/value_maps.py; ResFormer, Eqn. (10)",
     statement="SVFormer, all values from layer 1, comes as near to SkipV1Former's minimum as one likes, with an "
     "excess of lambda^2 a n (n + d + 1) / beta^2 at ||A|| ~ beta; it does not attain it for a >= 1.",
     assumes=W0_ZERO,

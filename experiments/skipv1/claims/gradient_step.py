@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import W0_ZERO
+from experiments.skipv1.claims.assumptions import W0_ZERO
 from theory.plans.heads import SKIPV1
 from theory.prompts import regression, setting
 from theory.prompts.moments import Array

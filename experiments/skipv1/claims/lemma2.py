@@ -5,6 +5,7 @@ What the lemma says of the loss as a whole, parity and H_2, is judged in claims 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +31,8 @@ LEMMA2_BLOCKS = Claim(
     assumes="none",
     verdict="corrected",
     correction="W^h splits by columns as printed, M^h by rows: M_1^h is a x d, M_2^h is (d - a) x d.  With these "
-    "Eqns. (8) and (9) and H_1 are right.  With the printed shapes B^T M_2^h has no meaning, for any a < d.",
+    "Eqns. (8) and (9) and H_1 are right.  With the printed shapes B^T M_2^h has no meaning for any a > 0, and A^T "
+    "M_1^h none for any a < d.",
     proof=blocks,
     uses=("skipv1.eqns-5-6",),
 )
@@ -65,6 +67,24 @@ def eqn9_adds_up(version: tuple[str, bool]) -> bool:
             total = total + n_1 + w_2 @ by @ by.T @ m_2 + n_3
         if (total != sum(w_h @ (s_xx + u @ u.T) @ k @ w.a for w_h, k in zip(w.w, w.k, strict=True))).any():
             return False
+    return True
+
+
+@LEMMA2_BLOCKS.check(
+    "at which ranks A^T M_1 and B^T M_2 have a meaning with the printed shapes; d = 1..4, every rank",
+    states=lambda a, d: (a == d, a == 0),
+    control=lambda a, d: (a == d, a == d),
+    wrong="B^T M_2 at a = d, where B is empty",
+)
+def printed_products_conform(meaning: Callable[[int, int], tuple[bool, bool]]) -> bool:
+    """Whether A^T M_1 and B^T M_2 are products of matrices that fit, M split by columns as printed."""
+    rng = np.random.default_rng(52)
+    for d in range(1, 5):
+        for a in range(d + 1):
+            w = draw_weights(rng, a, d)
+            for _, _, m_1, m_2 in blocks(w, "columns"):
+                if (w.a.T.shape[1] == m_1.shape[0], w.b.T.shape[1] == m_2.shape[0]) != meaning(a, d):
+                    return False
     return True
 
 

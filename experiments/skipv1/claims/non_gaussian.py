@@ -113,7 +113,7 @@ def other_inputs_minimiser_finds(factor: float) -> bool:
     control=lambda d: d + 2,
     wrong="normal inputs are explained best",
 )
-def largest_share(beyond: Callable[[int], int]) -> bool:
+def no_law_explains_more(beyond: Callable[[int], int]) -> bool:
     """tr(h + C)^{-1} <= d / (h + beyond(d)), C = E[|x|^2 x x^T], over random finite laws, with equality for signs."""
     rng = np.random.default_rng(3)
     for d, n, sigma in product((1, 2, 4), (1, 5), (0.0, 0.7)):

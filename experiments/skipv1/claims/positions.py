@@ -76,7 +76,7 @@ def _last_token(context: Array, query: Array, mask: str) -> Array:
 ROTATING_MHA = Claim(
     "toy.rotating-mha",
     PAPER.ours,
-    place="theory/toy/positions.py, step (7); bears on SkipV1Former (003), Assumption 1",
+    place="theory/toy/positions.py, step (7); bears on SkipV1Former, Assumption 1",
     statement="Without Assumption 1, MHA of even width d explains rho (d^2/4 + d/2) with two heads in each layer, "
     "at finite weights, where Assumption 1 lets it approach rho d^2/4.",
     assumes=SETTING,
