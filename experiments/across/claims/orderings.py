@@ -159,7 +159,7 @@ def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
     wrong="one in twenty",
 )
 def chance_of_order(p: float) -> bool:
-    """Sampled permutations of the levels within each paper, apart from `verdicts.orders`' exact distribution."""
+    """Sampled permutations of the levels within each paper, against the exact ones of `experiments.verdicts.orders`."""
     prediction, measurement = _prediction_and_figures()
     levels, rng = levels_of(prediction), np.random.default_rng(3)
     balances, reference = np.zeros(PERMUTATIONS), 0

@@ -42,7 +42,7 @@ class Said:
 
 
 def _said(variant: str, place: str, size: str) -> Said:
-    """From the one comparison with vanilla in `paper_losses` whose place and size begin so."""
+    """From the one comparison with vanilla in `experiments.across.printed` whose place and size begin so."""
     r = report(variant, place, size)
     where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
     return Said(r.sign if r.differs else None, r.nats, where)

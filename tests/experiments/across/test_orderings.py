@@ -1,4 +1,4 @@
-"""toy-orderings: the toy's order comes from theory, the papers' from paper_losses, and verdicts follow both."""
+"""toy-orderings: the toy's order comes from theory, the papers' from what they print, and verdicts follow both."""
 
 import json
 import shutil
