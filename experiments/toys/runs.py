@@ -39,13 +39,18 @@ class Point:
 
     @property
     def key(self) -> str:
-        return f"{self.size.key}/{self.toy}/a{self.rank}"
+        return point_key(self.size.key, self.toy, self.rank)
+
+
+def point_key(size: str, toy: str, rank: int) -> str:
+    """How results name a point, of whose size they have the key."""
+    return f"{size}/{toy}/a{rank}"
 
 
 Start = Literal["orthogonal", "gaussian"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """How toys are trained and tested; the rest stands in `icl.toys.training.TrainConfig`.
 

@@ -48,13 +48,37 @@ if TYPE_CHECKING:
 _DETECTS = f"{ALTERED:.0%} of the explained signal; of a paper's loss, what three paired seeds tell from chance"
 _SHORT, _LONG, _NOISY = Setting(3, 4, 0.3), Setting(3, 24, 0.0), Setting(3, 8, 1.0)
 PROFILES = {
-    "smoke": Profile(Config((Setting(2, 6, 0.3),), Setting(2, 6, 0.3), Setting(2, 6, 0.3), 4, 4), 2, 20, _DETECTS),
-    "cpu": Profile(Config((_SHORT, _LONG, _NOISY), Setting(4, 16, 0.3), _SHORT, 6, 20), 2, 160, _DETECTS),
+    "smoke": Profile(
+        config=Config(
+            every_rank=(Setting(2, 6, 0.3),),
+            shown=Setting(2, 6, 0.3),
+            mixed_size=Setting(2, 6, 0.3),
+            starts=4,
+            shown_starts=4,
+        ),
+        seeds=2,
+        seconds=20,
+        detects=_DETECTS,
+    ),
+    "cpu": Profile(
+        config=Config(
+            every_rank=(_SHORT, _LONG, _NOISY), shown=Setting(4, 16, 0.3), mixed_size=_SHORT, starts=6, shown_starts=20
+        ),
+        seeds=2,
+        seconds=160,
+        detects=_DETECTS,
+    ),
     "full": Profile(
-        Config((Setting(2, 6, 0.3), _SHORT, _LONG, _NOISY), Setting(4, 16, 0.3), Setting(4, 16, 0.3), 12, 60),
-        4,
-        1500,
-        _DETECTS,
+        config=Config(
+            every_rank=(Setting(2, 6, 0.3), _SHORT, _LONG, _NOISY),
+            shown=Setting(4, 16, 0.3),
+            mixed_size=Setting(4, 16, 0.3),
+            starts=12,
+            shown_starts=60,
+        ),
+        seeds=4,
+        seconds=1500,
+        detects=_DETECTS,
     ),
 }
 

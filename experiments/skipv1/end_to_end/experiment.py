@@ -53,32 +53,44 @@ _DETECTS = "a gap of 3% of the signal where none is expected; explained shares 2
 _SMOKE = Arms((2, 4)), Arms((2, 4), start="copying"), Arms((2, 4), "positions", "copying")
 PROFILES = {
     "smoke": Profile(
-        Config((Sweep(_TWO, _SMOKE, 1500, (0.03,)),), held_out=16_384, construction_prompts=65_536), 4, 40, _DETECTS
+        config=Config(
+            sweeps=(Sweep(size=_TWO, arms=_SMOKE, steps=1500, learning_rates=(0.03,)),),
+            held_out=16_384,
+            construction_prompts=65_536,
+        ),
+        seeds=4,
+        seconds=40,
+        detects=_DETECTS,
     ),
     "cpu": Profile(
-        Config(
-            (
-                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 3500, (0.03, 0.1)),
-                Sweep(_THREE, (Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")), 3500, (0.02, 0.01)),
+        config=Config(
+            sweeps=(
+                Sweep(size=_TWO, arms=_arms((2, 3, 4, 6), 2), steps=3500, learning_rates=(0.03, 0.1)),
+                Sweep(
+                    size=_THREE,
+                    arms=(Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")),
+                    steps=3500,
+                    learning_rates=(0.02, 0.01),
+                ),
             )
         ),
-        6,
-        290,
-        _DETECTS,
+        seeds=6,
+        seconds=290,
+        detects=_DETECTS,
     ),
     "full": Profile(
-        Config(
-            (
-                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 10_000, (0.03, 0.1)),
-                Sweep(_THREE, _arms((3, 4, 5, 6, 9), 3), 10_000, (0.02, 0.01)),
+        config=Config(
+            sweeps=(
+                Sweep(size=_TWO, arms=_arms((2, 3, 4, 6), 2), steps=10_000, learning_rates=(0.03, 0.1)),
+                Sweep(size=_THREE, arms=_arms((3, 4, 5, 6, 9), 3), steps=10_000, learning_rates=(0.02, 0.01)),
             ),
             held_out=131_072,
             copying_prompts=8_192,
             construction_prompts=1_048_576,
         ),
-        8,
-        3000,
-        _DETECTS,
+        seeds=8,
+        seconds=3000,
+        detects=_DETECTS,
     ),
 }
 

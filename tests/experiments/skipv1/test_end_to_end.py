@@ -92,12 +92,11 @@ def test_a_gap_as_predicted_agrees_and_none_contradicts(smoke):
 
 
 def test_worth_is_read_off_the_curve_of_mha():
-    said, variant = {"d": 2}, ("both", "random")
+    said, variant = {"d": 2, "widths": {"2": {}, "3": {}, "6": {}}}, ("both", "random")
     shares = {("skipv1", 2): [1.0, 0.2, 0.9], ("mha", 2): [0.495, 0.3, 0.1]}
     shares |= {("mha", 3): [0.6, 0.9, 0.2], ("mha", 6): [0.99, 0.9, 0.3], ("skipv1", 3): [1.0] * 3}
     shares |= {("skipv1", 6): [1.0] * 3}
     arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
-    arms = dict(sorted(arms.items()))
     first, second, never = worths(said, arms, SIZE, variant)
     assert first == pytest.approx(6)
     assert second == 2
@@ -122,7 +121,9 @@ def test_predictions_hold_the_theory_they_name():
 
 
 def test_of_two_learning_rates_the_lower_training_loss_counts():
-    sweep = Sweep(Setting(2, 3, 0.1), (Arms((2,)), Arms((2,), start="copying")), 10, (0.02, 0.05))
+    sweep = Sweep(
+        size=Setting(2, 3, 0.1), arms=(Arms((2,)), Arms((2,), start="copying")), steps=10, learning_rates=(0.02, 0.05)
+    )
     trainees = list(_trainees(sweep, 2))
     assert [t.learning_rate for t in trainees] == [0.02, 0.05] * 4 + [0.02] * 4
     chosen = _lowest(trainees, [2.0, 1.0, 1.0, 2.0, math.nan, 3.0, 3.0, math.nan, *[math.nan] * 4])
@@ -131,12 +132,12 @@ def test_of_two_learning_rates_the_lower_training_loss_counts():
 
 
 TINY = Config(
-    (
+    sweeps=(
         Sweep(
-            Setting(2, 3, 0.1),
-            (Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
-            300,
-            (0.02, 0.05),
+            size=Setting(2, 3, 0.1),
+            arms=(Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
+            steps=300,
+            learning_rates=(0.02, 0.05),
         ),
     ),
     held_out=1024,
