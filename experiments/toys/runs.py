@@ -106,7 +106,7 @@ def minimum(item: Minimisation, desk: Desk) -> Json:
     result = minimise(loss, point.rank, starts=item.starts, after_start=report)
     return {
         "loss": result.value,
-        "explained": loss.constant - result.value,
+        "explained": loss.zero_loss - result.value,
         "gradient_norm": result.gradient_norm,
         "scale": result.scale,
         "starts": result.starts,
@@ -203,7 +203,7 @@ def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
     explained = []
     for i, spec in enumerate(specs):
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
-        explained.append(loss.constant - loss.value(loss.best_readout(population_weights(toys, i))))
+        explained.append(loss.zero_loss - loss.value(loss.best_readout(population_weights(toys, i))))
     return _by_point(points, seeds, explained)
 
 

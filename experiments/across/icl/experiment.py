@@ -161,12 +161,14 @@ class ScaleIcl:
     def predict(self, config: Config) -> Json:
         from experiments.drawing.curves import curves
         from theory.prompts import regression
-        from theory.toy.width import explained
+        from theory.toy.width import explained_share_at_width
 
         task = (config.d, config.n, config.sigma)
         plans = {variant: resolve(variant, Shape(2, 2)) for variant in config.variants}
         # Of these variants the theorem has a closed form for each.
-        share = {v: {str(m): explained(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()}
+        share = {
+            v: {str(m): explained_share_at_width(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()
+        }
         d, sigma = config.d, config.sigma
         return {
             "assumes": "W0 = 0; two layers of linear attention; Assumption 1 with the best division of the width",

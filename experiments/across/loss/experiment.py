@@ -42,7 +42,7 @@ class Said:
 
 
 def _said(variant: str, place: str, size: str) -> Said:
-    """From the one comparison with vanilla in `paper_losses` whose place and size begin so."""
+    """From the one comparison with vanilla in `experiments.across.printed` whose place and size begin so."""
     r = report(variant, place, size)
     where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
     return Said(r.sign if r.differs else None, r.nats, where)
@@ -252,12 +252,12 @@ def _toy_sign(name: str) -> int | None:
     from theory.errors import BadInput
     from theory.plans.names import resolve
     from theory.plans.plan import Shape
-    from theory.toy.width import explained
+    from theory.toy.width import explained_share_at_width
 
     d, n, sigma = TOY
-    baseline = explained(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
+    baseline = explained_share_at_width(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
     try:
-        found = explained(resolve(name, Shape(2, 2)), d, n, sigma, d)
+        found = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
     except BadInput:
         return None
     if found is None or baseline is None:

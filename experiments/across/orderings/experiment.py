@@ -36,8 +36,8 @@ from theory.plans.heads import Heads, toy_heads
 from theory.plans.plan import Plan
 from theory.plans.setting import Setting
 from theory.prompts.setting import signal_share, zero_loss
-from theory.toy.value_maps import closed_form, explained_bounds, needs_free_weights
-from theory.toy.width import most_explained
+from theory.toy.value_maps import closed_form, explained_entry_bounds, needs_free_weights
+from theory.toy.width import most_entries_at_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -163,7 +163,7 @@ def _mixed_points(config: Config) -> list[tuple[Point, Heads]]:
 
 def _of_point(point: Point, heads: Heads, claim: str | None = None) -> Json:
     """What the theorems leave possible, in entries of W*, with what one is worth."""
-    least, most = explained_bounds(heads, point.size.d, point.rank)
+    least, most = explained_entry_bounds(heads, point.size.d, point.rank)
     task = point.size.floats
     return {
         "toy": point.toy,
@@ -183,7 +183,7 @@ def _of_variant(plan: Plan, config: Config) -> Json:
     beside: whether there are terms beside the attention, which are proved to change nothing and are not minimised over.
     """
     size, heads = config.shown, toy_heads(plan)
-    ranks = [explained_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
+    ranks = [explained_entry_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
     best = max(range(size.d + 1), key=lambda rank: ranks[rank])
     found = closed_form(plan, *size.floats, best)
     widths = {"d": size.d, "3d/2": size.d + size.d // 2, "2d": 2 * size.d}
@@ -192,13 +192,13 @@ def _of_variant(plan: Plan, config: Config) -> Json:
         "best_rank": best,
         "best": ranks[best][1],
         "attained": None if found is None else found.attained,
-        "widths": {name: most_explained(heads, size.d, width) for name, width in widths.items()},
+        "widths": {name: most_entries_at_width(heads, size.d, width) for name, width in widths.items()},
         "beside": any(head.beside.terms for head in plan.table[1]),
     }
 
 
 def _share(heads: Heads) -> float | None:
-    entries = most_explained(heads, PAPERS_WIDTH, PAPERS_WIDTH)
+    entries = most_entries_at_width(heads, PAPERS_WIDTH, PAPERS_WIDTH)
     return None if entries is None else entries / PAPERS_WIDTH**2
 
 

@@ -28,7 +28,7 @@ ENOUGH_LOOK: dict[str, Any] = {"color": "#7a4fa3", "linestyle": "-."}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Eight panels, each a question of `skipv1_w0.Config`."""
+    """Eight panels, each a question of `experiments.skipv1.around_w0.points.Config`."""
     fig, axes = style.figure(4, rows=2, width=3.7, height=4.3)
     exact = measurement["exact"]
     _over_c(axes[0], prediction, exact)

@@ -6,7 +6,7 @@ one sees positions (`icl.toys.end_to_end`), and the embedding's width m goes fro
 
 What is predicted.  Under Assumption 1 (`theory.toy.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and
 SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
-from `theory.positions`, which also bounds it where the first layer's scores are of positions alone.
+from `theory.toy.positions`, which also bounds it where the first layer's scores are of positions alone.
 
 Learning rates were looked for on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
 d = 3: those at which the fewest toys of both architectures stopped on plateaus, as a gain of 0.5 left fewer there than
@@ -141,8 +141,8 @@ class SkipV1EndToEnd:
 
 def _predicted(sweep: Sweep) -> Json:
     from theory.prompts import regression, setting
-    from theory.toy.positions import most_explained
-    from theory.toy.width import most_explained as under_assumption_1
+    from theory.toy.positions import most_entries_with_positions
+    from theory.toy.width import most_entries_at_width
 
     size = sweep.size
     task, entries = size.floats, size.d**2
@@ -151,8 +151,8 @@ def _predicted(sweep: Sweep) -> Json:
     zero = setting.zero_loss(*task)
     widths = {}
     for width in sweep.widths:
-        copied = {toy: under_assumption_1(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
-        bound = {toy: most_explained(heads, size.d, width) for toy, heads in TOYS.items()}
+        copied = {toy: most_entries_at_width(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
+        bound = {toy: most_entries_with_positions(heads, size.d, width) for toy, heads in TOYS.items()}
         widths[str(width)] = {
             "assumed_copy": {toy: rho * count / entries for toy, count in copied.items()},
             "bound": {toy: rho * count / entries for toy, count in bound.items()},

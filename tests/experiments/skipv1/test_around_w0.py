@@ -53,7 +53,7 @@ def _scaled(function, factor):
         (few_terms, "term_floor", 1.2, "SkipV1Former's floor"),
         (skipv1_w0, "constant_share", 0.8, "SkipV1Former with enough heads"),
         (skipv1_w0, "constant_share", 1.2, "SkipV1Former with enough heads"),
-        (skipv1_w0_heads, "mha_reached", 0.5, "SkipV1Former loses"),
+        (skipv1_w0_heads, "mha_loss_around", 0.5, "SkipV1Former loses"),
     ],
 )
 def test_altered_theory_fails(measured, monkeypatch, module, name, factor, group):

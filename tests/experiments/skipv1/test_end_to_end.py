@@ -24,7 +24,7 @@ from experiments.toys import runs as toy_runs
 from experiments.verdicts.checks import Check, Expectation
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
-from theory.toy.positions import most_explained
+from theory.toy.positions import most_entries_with_positions
 
 SIZE = "d2-n8-s0.1"
 
@@ -114,7 +114,7 @@ def test_predictions_hold_the_theory_they_name():
         for said in prediction["sizes"].values():
             for width, shares in said["widths"].items():
                 for toy, heads in TOYS.items():
-                    entries = most_explained(heads, said["d"], int(width))
+                    entries = most_entries_with_positions(heads, said["d"], int(width))
                     assert shares["bound"][toy] == pytest.approx(said["rho"] * entries / said["d"] ** 2)
                     assert shares["assumed_copy"][toy] <= shares["bound"][toy] <= said["rho"] < said["ridge"]
             assert said["worth"] == 2 * said["d"]
