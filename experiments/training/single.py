@@ -60,7 +60,7 @@ def train(
     data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1
     batch       sequences a step; by default what makes about 4,096 tokens
     context     tokens a sequence of text; by default the preset's, at most 512
-    schedule    of a paper (`icl.training.recipe.SCHEDULES`), whose rate and decay the next two replace
+    schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
     precision   fp32, or bf16 with fp32 weights: the default on a GPU
     save_every  seconds between checkpoints
 
@@ -129,7 +129,7 @@ def _arm(
     **recipe: Any,
 ) -> Arm:
     """The training as data.  replaced: settings of the schedule, unless None; recipe: fields of `Recipe`."""
-    from icl.training.recipe import SCHEDULES, Recipe
+    from icl.recipe import SCHEDULES, Recipe
 
     if schedule not in SCHEDULES:
         raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
