@@ -38,19 +38,19 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
 
 def _side_by_side(jobs: Sequence[Job], cores: int) -> Iterator[tuple[Job, Result]]:
     by_name = {job.experiment.name: job for job in jobs}
-    gone = dict.fromkeys(by_name, 0.0)
+    elapsed = dict.fromkeys(by_name, 0.0)
     place = RunFolder(jobs[0].run.path.parent.parent, jobs[0].run.slot)
     with progress(f"{len(jobs)} experiments", sum(job.profile.seconds for job in jobs)) as at:
 
         def tell(name: str, seconds: float, note: str) -> None:
-            gone[name] = max(gone[name], min(seconds, 0.99 * by_name[name].profile.seconds))
-            at(sum(gone.values()), f"{name}, {note}")
+            elapsed[name] = max(elapsed[name], min(seconds, 0.99 * by_name[name].profile.seconds))
+            at(sum(elapsed.values()), f"{name}, {note}")
 
         at(0)
         for name, result in Processes(cores).run(_work, by_name, place, tell):
             job = by_name[name]
-            gone[name] = job.profile.seconds
-            at(sum(gone.values()), f"{name} done")
+            elapsed[name] = job.profile.seconds
+            at(sum(elapsed.values()), f"{name} done")
             yield job, _result(result)
 
 
@@ -64,7 +64,7 @@ def _work(job: Job, desk: Desk) -> Json:
             return {"unfinished": str(stop)}
 
 
-def _result(told: Json) -> Result:
-    if "unfinished" in told:
-        return Unfinished(told["unfinished"])
-    return [judgement(content) for content in told["checks"]]
+def _result(reply: Json) -> Result:
+    if "unfinished" in reply:
+        return Unfinished(reply["unfinished"])
+    return [judgement(content) for content in reply["checks"]]
