@@ -69,7 +69,7 @@ def inside(tmp_path_factory):
     """A copy of the project with two folders more, and what to put on the path."""
     folder = tmp_path_factory.mktemp("inside")
     for package in ("theory", "icl", "experiments", "tests"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, folder / package)
     shutil.copy(ROOT / "pyproject.toml", folder)
     write(folder, MODULES | TESTS)
     return folder, [folder]
@@ -122,6 +122,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
     if where == "inside":
         assert "the paper's sign" in said["run scale-doubled"]
         assert "the paper's sign" in said["compare scale-doubled"]
+        assert " 2 passed" in done.stdout
     page = (folder / "runs" / "report.html").read_text()
     assert "doubled.weight" in page
     assert page.count("data:image/png;base64,") == sum(command[1] == "run" for command in commands)
