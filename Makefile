@@ -2,6 +2,7 @@
 PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
+XDIST := --numprocesses auto --maxprocesses 8 --dist worksteal
 
 .PHONY: setup reproduce test test-all lint bench scale gpu clean
 
@@ -20,10 +21,10 @@ reproduce: setup
 	$(BIN)/crosslayer report --out $(OUT) && exit $$status
 
 test: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(XDIST) -m "not slow"
 
 test-all: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(XDIST)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -107,7 +107,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
     if where == "outside":  # trainings do not care where they are described
         commands = [command for command in commands if "scale-doubled" not in command and command[0] != "pytest"]
     done = run(folder, paths, "-c", SCRIPT, json.dumps(commands))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     said = dict(part.split("\n", 1) for part in done.stdout.split("## ")[1:])
     assert "doubled-worth: What doubled values are worth" in said["list"]
     assert "https://example.org/doubled" in said["papers"]

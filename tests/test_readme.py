@@ -39,7 +39,7 @@ def test_the_theorem_s_page_names_ledger_entries():
 def test_numbers_on_the_theorem_s_page():
     """What the page says of d = 4, n = 2, sigma = 0.1, W0 = 10 I is what the code says."""
     page = PAGES["theory/skipv1/THEOREM.md"]
-    assert f"{skipv1_w0_heads.mha_reached(4, 2, 0.1, 10.0):.2f}" in page
+    assert f"{skipv1_w0_heads.mha_loss_around(4, 2, 0.1, 10.0):.2f}" in page
     assert f"{skipv1_w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.2f}" in page
 
 

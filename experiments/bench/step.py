@@ -52,7 +52,7 @@ def bench_step(options: argparse.Namespace) -> int:
     config = replace(config, context=config.context if options.context is None else options.context)
     batch = max(1, TOKENS_A_STEP // config.context) if options.batch is None else options.batch
     fast = device == "cuda"
-    recipe = Recipe(1000, batch, 1e-4, precision="bf16" if fast else "fp32", compile=fast)
+    recipe = Recipe(steps=1000, batch=batch, learning_rate=1e-4, precision="bf16" if fast else "fp32", compile=fast)
     result = {
         "benchmark": "step",
         "preset": options.preset,

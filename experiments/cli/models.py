@@ -70,7 +70,7 @@ def predict(options: argparse.Namespace) -> int:
     from theory.plans.names import resolve
     from theory.plans.plan import Shape
     from theory.skipv1 import gap as skipv1
-    from theory.toy.value_maps import STARTS, closed_form, minimised
+    from theory.toy.value_maps import STARTS, closed_form, optimum_by_descent
 
     check_sizes(options.d, options.n, options.sigma)
     rank = skipv1.best_mha_rank(options.d) if options.rank is None else options.rank
@@ -81,7 +81,7 @@ def predict(options: argparse.Namespace) -> int:
     if found is None:
         with progress("minimising", STARTS) as at:
             at(0)
-            found = minimised(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
+            found = optimum_by_descent(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
     result: dict[str, Any] = {"plan": options.plan, **asdict(found), **reference, "paper_bound": None}
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))

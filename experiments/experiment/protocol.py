@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Kind = Literal["theory", "scale"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """How much of an experiment to run.
 

@@ -87,8 +87,8 @@ class Processes:
                     for told in _read(news):
                         tell(*told)
             except BaseException as error:
-                held.close()
-                pool.shutdown(wait=False, cancel_futures=True)
+                held.close()  # at which the workers leave
+                pool.shutdown(cancel_futures=True)
                 if isinstance(error, BrokenProcessPool):
                     raise UserError(f"a process that worked in {run.path} died, perhaps for want of memory") from None
                 raise

@@ -39,13 +39,18 @@ class Point:
 
     @property
     def key(self) -> str:
-        return f"{self.size.key}/{self.toy}/a{self.rank}"
+        return point_key(self.size.key, self.toy, self.rank)
+
+
+def point_key(size: str, toy: str, rank: int) -> str:
+    """How results name a point, of whose size they have the key."""
+    return f"{size}/{toy}/a{rank}"
 
 
 Start = Literal["orthogonal", "gaussian"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """How toys are trained and tested; the rest stands in `icl.toys.training.TrainConfig`.
 
@@ -91,17 +96,17 @@ def minimum(item: Minimisation, desk: Desk) -> Json:
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
-    point, size = item.point, item.point.size
+    point = item.point
 
     def report(done: int, _: float) -> None:
         if done < item.starts:
             desk.report(done, point.key)
 
-    loss = PopulationLoss(PromptMoments(*size.floats), item.heads)
+    loss = PopulationLoss(PromptMoments(*point.size.floats), item.heads)
     result = minimise(loss, point.rank, starts=item.starts, after_start=report)
     return {
         "loss": result.value,
-        "explained": loss.constant - result.value,
+        "explained": loss.zero_loss - result.value,
         "gradient_norm": result.gradient_norm,
         "scale": result.scale,
         "starts": result.starts,
@@ -198,7 +203,7 @@ def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
     explained = []
     for i, spec in enumerate(specs):
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
-        explained.append(loss.constant - loss.value(loss.best_readout(population_weights(toys, i))))
+        explained.append(loss.zero_loss - loss.value(loss.best_readout(population_weights(toys, i))))
     return _by_point(points, seeds, explained)
 
 

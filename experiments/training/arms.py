@@ -48,7 +48,7 @@ class PromptSource:
     held_out_prompts: int = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arm:
     """A model under a variant, trained on a source by a recipe.
 

@@ -18,7 +18,7 @@ BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights:
 TUNING_SEED = 500_000  # apart from the seeds that are compared
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tuning:
     """Learning rates to try for each arm, on `share` of its steps and one seed that is not compared.
 

@@ -145,9 +145,9 @@ def _arm(
     batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
     made = Recipe(batch=batch, **recipe, **settings)
     if prompts is not None:
-        return Arm(config, chosen, prompts, made, seed)
+        return Arm(architecture=config, variant=chosen, source=prompts, recipe=made, seed=seed)
     read, config = _text(config, data)  # last: nothing of what is refused above needs any text prepared
-    return Arm(config, chosen, read, made, seed)
+    return Arm(architecture=config, variant=chosen, source=read, recipe=made, seed=seed)
 
 
 def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | None]:

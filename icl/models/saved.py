@@ -1,7 +1,8 @@
 """Trained decoders: the weights that a training leaves, and a decoder from the folder that it left them in.
 
 The folder, as `crosslayer train` writes it, holds `config.json` with the architecture and the variant, beside what else
-was asked of the training, and `model.safetensors` with the weights by name, and digests of them and of the plan.
+was asked of the training, and `model.safetensors` with the weights by name, and digests of them and of the plan.  A
+variant that was given as a plan, not by a name, stands in `config.json` as text that nothing reads back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from icl.models.decoder import Decoder
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture, Latent, Stem
+from theory.plans.architecture import Architecture, Latent, Stem, misfits
 from theory.plans.identity import text
 from theory.plans.names import fitting
 from theory.plans.plan import Plan
@@ -33,18 +34,26 @@ def weights(model: Decoder) -> bytes:
     return save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
 
 
-def load(folder: Path | str, device: torch.device | str = "cpu") -> Decoder:
+def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
     """The trained decoder of a folder, ready to be asked: without dropout, until `train()` is called.
 
-    A variant of one's own, `FILE.py:name`, is read from its file again, by the path that the training was given.
+    variant   what was trained, where the folder's own name for it will not do: a plan that had no name, or a file
+              `FILE.py:name` that has moved since; it must make the very plan that was trained
+
     Raises BadInput for a folder in which something is missing or damaged, or whose weights are of another model.
     """
     folder = Path(folder)
-    architecture, variant = _config(folder / CONFIG)
-    plan = fitting(variant, architecture)
+    architecture, named = _config(folder / CONFIG)
+    variant = named if variant is None else variant
+    if variant is None:
+        raise BadInput(f"{folder} was trained under a plan without a name; give it as `variant`")
+    plan = fitting(variant, architecture) if isinstance(variant, str) else variant
     tensors, digests = _weights(folder / WEIGHTS)
     if digests.get("plan", _digest_of_plan(plan)) != _digest_of_plan(plan):
-        raise BadInput(f"{folder}: {variant} stands for another plan than the one that was trained")
+        what = variant if isinstance(variant, str) else "what was given"
+        raise BadInput(f"{folder}: {what} is another plan than the one that was trained")
+    for misfit in misfits(architecture, plan):
+        raise BadInput(f"{folder}: {misfit}")
     model = Decoder(architecture, plan, device="meta")
     wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -56,12 +65,14 @@ def load(folder: Path | str, device: torch.device | str = "cpu") -> Decoder:
     return model.to(device).eval()
 
 
-def _config(path: Path) -> tuple[Architecture, str]:
+def _config(path: Path) -> tuple[Architecture, str | None]:
+    """The architecture, and the variant's name if it has one."""
     if not path.is_file():
         raise BadInput(f"{path.parent} holds no {CONFIG}: it is no folder of a training")
     try:
         content = json.loads(path.read_bytes())
-        return _architecture(content["architecture"]), str(content["variant"])
+        variant = str(content["variant"])
+        return _architecture(content["architecture"]), None if "plan" in content else variant
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{path} describes no model ({type(error).__name__}: {error})") from error
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from theory.errors import BadInput, field_problems
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """AdamW with a linear warm-up and a cosine decay.  Raises BadInput, in one line, for what cannot be meant.
 

@@ -27,12 +27,29 @@ from theory.plans.identity import ALWAYS, canonical, text
 from theory.plans.names import model, resolve
 
 RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
-PROMPTS = Arm(Architecture(8, 2, 2, 16, 7, Vectors(2)), "vanilla", PromptSource(2, 3, 0.1, 64), RECIPE, seed=0)
+PROMPTS = Arm(
+    architecture=Architecture(d_model=8, n_layers=2, n_heads=2, d_ff=16, context=7, stem=Vectors(2)),
+    variant="vanilla",
+    source=PromptSource(2, 3, 0.1, 64),
+    recipe=RECIPE,
+    seed=0,
+)
 TEXT = Arm(
-    Architecture(32, 4, 4, 64, 16, Tokens(320, tied=True), n_kv_heads=2, norm="layer", gated=False, bias=True),
-    "skipv1+attnres-block:blocks=2",
-    TextSource("/anywhere", "0123abcd"),
-    replace(RECIPE, precision="bf16", compile=True),
+    architecture=Architecture(
+        d_model=32,
+        n_layers=4,
+        n_heads=4,
+        d_ff=64,
+        context=16,
+        stem=Tokens(320, tied=True),
+        n_kv_heads=2,
+        norm="layer",
+        gated=False,
+        bias=True,
+    ),
+    variant="skipv1+attnres-block:blocks=2",
+    source=TextSource("/anywhere", "0123abcd"),
+    recipe=replace(RECIPE, precision="bf16", compile=True),
     seed=3,
     std=0.1,
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from theory.plans.presets import Preset, gpt2, register
 
-_DVA_A = gpt2(768, 12, 12, 50_257, 256, tied=False, qkv_bias=False)
+_DVA_A = gpt2(d_model=768, n_heads=12, n_layers=12, vocab=50_257, context=256, tied=False, qkv_bias=False)
 
 register(
     {

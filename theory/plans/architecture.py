@@ -57,7 +57,7 @@ class Latent:
     rope: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """All sizes of a model.  Raises ValueError, in one line, for sizes that no model can have.
 

@@ -26,23 +26,31 @@ class Preset:
 
 
 def llama(
-    d_model: int, n_heads: int, n_layers: int, d_ff: int, vocab: int, context: int, n_kv_heads: int = 0
+    *, d_model: int, n_heads: int, n_layers: int, d_ff: int, vocab: int, context: int, n_kv_heads: int = 0
 ) -> Architecture:
     """RMSNorm, gated feed-forward, rotary positions, no biases, input and output embeddings apart."""
-    return Architecture(d_model, n_layers, n_heads, d_ff, context, Tokens(vocab), n_kv_heads=n_kv_heads)
+    return Architecture(
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_ff=d_ff,
+        context=context,
+        stem=Tokens(vocab),
+        n_kv_heads=n_kv_heads,
+    )
 
 
 def gpt2(
-    d_model: int, n_heads: int, n_layers: int, vocab: int, context: int, *, tied: bool, qkv_bias: bool
+    *, d_model: int, n_heads: int, n_layers: int, vocab: int, context: int, tied: bool, qkv_bias: bool
 ) -> Architecture:
     """GPT-2: LayerNorm, GELU, learned positions, biases."""
     return Architecture(
-        d_model,
-        n_layers,
-        n_heads,
-        4 * d_model,
-        context,
-        Tokens(vocab, tied),
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_ff=4 * d_model,
+        context=context,
+        stem=Tokens(vocab, tied),
         norm="layer",
         gated=False,
         positions="learned",
@@ -52,9 +60,11 @@ def gpt2(
     )
 
 
-def gpt2_rotary(d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
+def gpt2_rotary(*, d_model: int, n_heads: int, n_layers: int, vocab: int, context: int) -> Architecture:
     """GPT-2 as in SkipV1Former's published code: LayerNorm and GELU, but rotary, without biases, embeddings tied."""
-    base = gpt2(d_model, n_heads, n_layers, vocab, context, tied=True, qkv_bias=False)
+    base = gpt2(
+        d_model=d_model, n_heads=n_heads, n_layers=n_layers, vocab=vocab, context=context, tied=True, qkv_bias=False
+    )
     return replace(base, positions="rope", bias=False, dropout=0.2)
 
 
@@ -65,12 +75,12 @@ def toy(d: int, n: int, *, heads: int = 2, layers: int = 2, copy_rank: int | Non
     the missing residual stream by a plan whose depth rule is `Chain`.
     """
     return Architecture(
-        d,
-        layers,
-        heads,
-        0,
-        2 * n + 1,
-        Vectors(d, read_in=False),
+        d_model=d,
+        n_layers=layers,
+        n_heads=heads,
+        d_ff=0,
+        context=2 * n + 1,
+        stem=Vectors(d, read_in=False),
         head_dim=d,
         norm="none",
         positions="none",

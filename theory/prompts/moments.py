@@ -136,6 +136,14 @@ class PromptMoments:
         """E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T): the power of W* x for a query x."""
         return self._signal + (self.w0 @ self.covariance * self.w0).sum()
 
+    @property
+    def zero_loss(self) -> Any:
+        """E ||y||^2 = E ||W* x||^2 + d sigma^2, the loss of predicting zero; d^2 + ||W0||^2 + d sigma^2 at identities.
+
+        In squared units of y summed over its d entries; exact if the task is.
+        """
+        return self.prior_power + self.d * self.sigma**2
+
     def sandwich(self, m: Array) -> Array:
         """E[S M S], shape of m: (..., 2d, 2d)."""
         n, k, g1, late = self.n, self._k, self._g1, self._late

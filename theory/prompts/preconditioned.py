@@ -3,11 +3,12 @@
 Setting.  A task of `theory.prompts.moments.PromptMoments`: n pairs with y = W* x + noise, x of covariance Sigma,
 normal or with independent entries of Sigma^{-1/2} x of some kurtosis; W* of mean W0 and Cov(W*_ij, W*_kl) = Psi_ik
 Gamma_jl; noise of variance sigma^2 in each of d outputs.  Estimators P see S_yx = W* S_xx + noise X^T, and their loss
-is that of a fresh query, E ||y - P x||^2 = E ||(P - W*) Sigma^{1/2}||^2 + d sigma^2.  Write Omega = E[W*^T W*] =
-tr(Psi) Gamma + W0^T W0 and A = E[S_yx^T S_yx] = E[S_xx Omega S_xx] + n d sigma^2 Sigma; E[S_yx^T W*] = n Sigma Omega.
+is that of a fresh query, E ||y - P x||^2 = E ||(P - W*) Sigma^{1/2}||^2 + d sigma^2; L_0 at P = 0.  Write Omega =
+E[W*^T W*] = tr(Psi) Gamma + W0^T W0 and A = E[S_yx^T S_yx] = E[S_xx Omega S_xx] + n d sigma^2 Sigma; E[S_yx^T W*] =
+n Sigma Omega.
 
 after_step       P = S_yx M.  As tr(P Sigma W*^T) has mean n tr(M Sigma Omega Sigma), the loss is
-                     zero - 2n tr(M Sigma Omega Sigma) + tr(M Sigma M^T A).
+                     L_0 - 2n tr(M Sigma Omega Sigma) + tr(M Sigma M^T A).
 one_step         The best M = eta I: eta = n tr(Sigma Omega Sigma) / tr(Sigma A), explained n eta tr(Sigma Omega Sigma).
 preconditioned   The best M at all: where the derivative, -2n Sigma Omega Sigma + 2 A M Sigma, is zero, so
                  M = n A^{-1} Sigma Omega, explained n^2 tr(Omega Sigma A^{-1} Sigma Omega Sigma).  For normal x, W0 = 0
@@ -39,18 +40,12 @@ from theory.errors import BadInput
 from theory.prompts.moments import Array, PromptMoments
 
 
-def zero(moments: PromptMoments) -> Any:
-    """E ||W* x||^2 + d sigma^2: the loss of predicting zero, in squared units of y summed over its d entries."""
-    return moments.prior_power + moments.d * moments.sigma**2
-
-
 def after_step(moments: PromptMoments, preconditioner: Array) -> Any:
     """The loss of P = S_yx M, M = preconditioner (d, d); exact if the arrays of the task and M are exact."""
     signal, power, covariance = _signal(moments), _power(moments), moments.covariance
     weighted = preconditioner @ covariance
-    return (
-        zero(moments) - 2 * moments.n * (preconditioner * signal.T).sum() + (weighted * (power @ preconditioner)).sum()
-    )
+    linear, quadratic = (preconditioner * signal.T).sum(), (weighted * (power @ preconditioner)).sum()
+    return moments.zero_loss - 2 * moments.n * linear + quadratic
 
 
 def best_step(moments: PromptMoments) -> Any:
@@ -61,7 +56,7 @@ def best_step(moments: PromptMoments) -> Any:
 
 def one_step(moments: PromptMoments) -> Any:
     """The loss of the best single gradient step from zero, P = eta S_yx; exact if the task is."""
-    return zero(moments) - moments.n * best_step(moments) * _signal(moments).trace()
+    return moments.zero_loss - moments.n * best_step(moments) * _signal(moments).trace()
 
 
 def best_preconditioner(moments: PromptMoments) -> Array:
@@ -71,8 +66,8 @@ def best_preconditioner(moments: PromptMoments) -> Array:
 
 def preconditioned(moments: PromptMoments) -> float:
     """The loss of P = S_yx M at the best matrix M."""
-    found = zero(moments) - moments.n * (best_preconditioner(moments) * _float(_signal(moments)).T).sum()
-    return float(found)
+    explained = moments.n * (best_preconditioner(moments) * _float(_signal(moments)).T).sum()
+    return float(moments.zero_loss - explained)
 
 
 def linear(moments: PromptMoments) -> float:
@@ -80,14 +75,14 @@ def linear(moments: PromptMoments) -> float:
     if moments.w0.any():
         raise BadInput("the best linear map of S_yx is worked out for W0 = 0 only")
     of_x, of_rows, of_columns = (_float(m) for m in (moments.covariance, moments.prior_rows, moments.prior_columns))
-    read = of_columns @ of_x  # Gamma Sigma
+    target = of_columns @ of_x  # Gamma Sigma
     sandwich, noise = _float(_of_inputs(moments, moments.prior_columns)), float(moments.n * moments.sigma**2) * of_x
     explained = 0.0
     for psi in np.linalg.eigvalsh(of_rows):
         if psi > 0:
             covariance = _inverse(psi * sandwich + noise)
-            explained += float(moments.n * psi) ** 2 * float(np.trace(of_x @ read @ covariance @ read.T))
-    return float(zero(moments)) - explained
+            explained += float(moments.n * psi) ** 2 * float(np.trace(of_x @ target @ covariance @ target.T))
+    return float(moments.zero_loss) - explained
 
 
 def minimum_norm(moments: PromptMoments) -> Any:
@@ -131,8 +126,8 @@ def _of_inputs(moments: PromptMoments, m: Array) -> Array:
 
 def _inverse(matrix: Array) -> Array:
     """The inverse on the range of a symmetric matrix, in float64."""
-    found = _float(matrix)
-    return np.linalg.pinv((found + found.T) / 2, rcond=len(found) * np.finfo(np.float64).eps, hermitian=True)
+    m = _float(matrix)
+    return np.linalg.pinv((m + m.T) / 2, rcond=len(m) * np.finfo(np.float64).eps, hermitian=True)
 
 
 def _float(matrix: Array) -> Array:

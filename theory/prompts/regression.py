@@ -51,7 +51,7 @@ from math import comb, inf
 from typing import TYPE_CHECKING, Any
 
 from theory.errors import InvalidSize, at_least, check_sizes
-from theory.prompts.setting import Estimate, Number
+from theory.prompts.setting import Estimate, Number, signal_share, zero_loss
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -64,8 +64,7 @@ FEWEST_SAMPLES = 64
 
 def zero(d: int, sigma: Number) -> Any:
     """d^2 + d sigma^2: the loss of predicting zero; exact if sigma is a Fraction.  Raises InvalidSize."""
-    check_sizes(d, 1, sigma)
-    return d**2 + d * sigma**2
+    return zero_loss(d, 1, sigma)
 
 
 def one_step(d: int, k: int, sigma: Number) -> Any:
@@ -74,7 +73,7 @@ def one_step(d: int, k: int, sigma: Number) -> Any:
     rho_k = k / (k + d + 1 + sigma^2).  Raises InvalidSize.
     """
     _check(d, k, sigma)
-    return zero(d, sigma) - d**2 * (k / (k + d + 1 + sigma**2))
+    return zero(d, sigma) - (d**2 * signal_share(d, k, sigma) if k else 0)
 
 
 def minimum_norm(d: int, k: int, sigma: Number) -> Any:

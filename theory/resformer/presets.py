@@ -8,7 +8,12 @@ TABLE_4 = "ResFormer, appendix A.5, Table 4"
 
 
 def _neox(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str = "") -> Preset:
-    return Preset(llama(d_model, n_heads, n_layers, d_ff, 50_277, 2048), TABLE_4, stated, note)
+    return Preset(
+        llama(d_model=d_model, n_heads=n_heads, n_layers=n_layers, d_ff=d_ff, vocab=50_277, context=2048),
+        TABLE_4,
+        stated,
+        note,
+    )
 
 
 register(

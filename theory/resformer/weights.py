@@ -20,7 +20,7 @@ def cancelling_share(kept: bool) -> Fraction:
     return Fraction(1, 1 + kept)
 
 
-def one_head_attaining(
+def one_head_weights(
     d: int, n: int, sigma: Number, rank: int, copied: Callable[[bool], Number] = cancelling_share
 ) -> Weights:
     """Weights of `ONE_HEAD` whose loss is exactly d^2 + d sigma^2 - rho rank d, SkipV1Former's minimum.

@@ -40,7 +40,7 @@ from fractions import Fraction
 from typing import Any
 
 from theory.errors import check_sizes
-from theory.prompts.setting import Number, signal_share
+from theory.prompts.setting import Number, signal_share, zero_loss
 from theory.prompts.spectral import best_output_loss
 
 
@@ -73,4 +73,4 @@ def compressed_losses(d: int, n: int, sigma: Number, rank: int, steps: int) -> C
 def any_depth_floor(d: int, sigma: Number, rank: int) -> Any:
     """d^2 + d sigma^2 - a (d - a), of (1); exact if sigma is a Fraction.  Raises InvalidSize."""
     check_sizes(d, 1, sigma, rank)
-    return d**2 + d * sigma**2 - rank * (d - rank)
+    return zero_loss(d, 1, sigma) - rank * (d - rank)

@@ -30,10 +30,10 @@ Proof.
     and P_even = 0.
 (4) Which ranks.  An ordinary head sees S_yx only through B S_yx A^T, a (d-a) numbers.  A skip head sees it through
     S_yx A^T, a d numbers, of which B S_yx A^T is a function.  This proves both lower bounds, for any number of heads.
-(5) SkipV1Former attains its bound (`skipv1_weights.skipv1_optimal`): A = (I_a 0), B = 0, K^1 = K^2 = (I_a ; 0),
+(5) SkipV1Former attains its bound (`gap_weights.skipv1_weights`): A = (I_a 0), B = 0, K^1 = K^2 = (I_a ; 0),
     W^2 = lambda I.  With Pi = diag(I_a, 0): P_odd = lambda S_yx Pi, and P_even = [W^1 (I + Pi) + lambda I] S_xx Pi,
     which W^1 = -lambda (I + Pi)^{-1} makes zero.
-(6) MHA approaches its bound (`skipv1_weights.mha_approaching`): A = (I_a 0), B = beta (0 I_{d-a}), one head with
+(6) MHA approaches its bound (`gap_weights.mha_weights`): A = (I_a 0), B = beta (0 I_{d-a}), one head with
     K = (I_a ; 0), W = (lambda/beta) diag(0, I).  Then P_odd = lambda times the lower-left block of S_yx, and
     P_even = (lambda/beta) times the lower-left block of S_xx, of mean square n a (d-a):
         L = inf L_mha(a) + rho lambda a (d-a) / beta^2.
@@ -50,7 +50,7 @@ Proof.
       - A_1 singular, A_1 v = 0:         S_12 = v w^T for any w != 0,      S_22 = 0.
       - A_1 regular, A_2 = 0:            S_12 anything,                    S_22 = 0.
       - A_1 regular, A_2 != 0:           S_12 = A_1^{-1} A_2,              S_22 = -2 I.
-    (`skipv1_weights.unattained_witness` builds this S for any A.)                                              QED
+    (`gap_weights.unattained_witness` builds this S for any A.)                                                 QED
 
 What is wrong with the printed theorem
 --------------------------------------
@@ -77,14 +77,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LossGap:
-    """The closed forms at one (d, n, sigma, rank), in squared units of y summed over its d entries."""
+class Gaps:
+    """The theorem's five numbers at one task and rank, in squared units of y summed over its d entries.
+
+    mha, skipv1       the lowest losses at this rank
+    gap               between these two
+    gap_to_optimum    from MHA at this rank to SkipV1Former at its best rank
+    gap_of_optima     between both at their best ranks
+    """
 
     mha: float
     skipv1: float
     gap: float
     gap_to_optimum: float
     gap_of_optima: float
+
+
+def gaps(zero: Any, *, mha: Any, skipv1: Any, best_mha: Any, best_skipv1: Any) -> Gaps:
+    """From the loss of predicting zero and what both explain, at one rank and at their best ones."""
+    return Gaps(zero - mha, zero - skipv1, skipv1 - mha, best_skipv1 - mha, best_skipv1 - best_mha)
+
+
+@dataclass(frozen=True)
+class LossGap(Gaps):
+    """The five numbers of an isotropic task, and its rho."""
+
     rho: float
 
 
@@ -107,17 +124,14 @@ def best_mha_rank(d: int) -> int:
 
 def loss_gap(d: int, n: int, sigma: Number, rank: int) -> LossGap:
     """The theorem's five numbers and rho, exact if sigma is a Fraction.  Raises InvalidSize for impossible sizes."""
-    zero = zero_loss(d, n, sigma)
-    mha, skipv1 = mha_explained(d, n, sigma, rank), skipv1_explained(d, n, sigma, rank)
-    best_mha, best_skipv1 = mha_explained(d, n, sigma, best_mha_rank(d)), skipv1_explained(d, n, sigma, d)
-    return LossGap(
-        mha=zero - mha,
-        skipv1=zero - skipv1,
-        gap=skipv1 - mha,
-        gap_to_optimum=best_skipv1 - mha,
-        gap_of_optima=best_skipv1 - best_mha,
-        rho=signal_share(d, n, sigma),
+    numbers = gaps(
+        zero_loss(d, n, sigma),
+        mha=mha_explained(d, n, sigma, rank),
+        skipv1=skipv1_explained(d, n, sigma, rank),
+        best_mha=mha_explained(d, n, sigma, best_mha_rank(d)),
+        best_skipv1=skipv1_explained(d, n, sigma, d),
     )
+    return LossGap(**vars(numbers), rho=signal_share(d, n, sigma))
 
 
 LARGEST_SPECTRUM = 1024

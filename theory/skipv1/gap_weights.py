@@ -11,8 +11,8 @@ from theory.prompts.setting import Number, identity, signal_share
 from theory.toy.population import Weights
 
 
-def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
-    """Weights of the heads `toy.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
+def skipv1_weights(d: int, n: int, sigma: Number, rank: int) -> Weights:
+    """Weights of the heads `theory.plans.heads.SKIPV1` whose loss is exactly min L_skipv1(rank).  Step (5)."""
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     keep = eye[:rank]
@@ -24,10 +24,10 @@ def skipv1_optimal(d: int, n: int, sigma: Number, rank: int) -> Weights:
     )
 
 
-def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Weights:
-    """Weights of the heads `toy.MHA` whose loss is inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6).
+def mha_weights(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Weights:
+    """Weights of the heads `theory.plans.heads.MHA` whose loss is inf L_mha(rank) + `mha_excess`.  Step (6).
 
-    The second head is switched off: one is enough.
+    beta is the size of B.  The second head is switched off: one is enough.
     """
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
@@ -41,7 +41,7 @@ def mha_approaching(d: int, n: int, sigma: Number, rank: int, beta: Number) -> W
 
 
 def mha_excess(d: int, n: int, sigma: Number, rank: int, beta: Number) -> Number:
-    """rho lambda a (d-a) / beta^2: how far `mha_approaching` stays above the infimum."""
+    """rho lambda a (d-a) / beta^2: how far `mha_weights` stays above the infimum."""
     check_sizes(d, n, sigma, rank)
     rho = signal_share(d, n, sigma)
     return rho * (rho / n) * rank * (d - rank) / beta**2

@@ -44,7 +44,7 @@ Proof.
     (Cauchy), and f increases in psi.
 (7) Singular covariances.  At given weights the loss is a polynomial in Sigma, Psi and Gamma, and the f_ij are
     continuous, so the bounds pass to the limit.
-(8) Reaching the bounds (`skipv1_general_weights`).  Wanted is
+(8) Reaching the bounds (`general_weights`).  Wanted is
         P_odd = sum_h U diag(w^h) U^T Z' Q diag(k^h) Q^T Sigma^{-1/2},       sum_h w^h_i k^h_j = m_ij, r products,
     U the eigenvectors of the psi_i in the sum.  A skip head gives one product with A = beta Q^T Sigma^{-1/2}, B = 0,
     and leaves an even part of the order 1 / beta; so does an ordinary head, with B = beta U^T.  Where A's first a
@@ -63,7 +63,7 @@ Proof.
 
 Where r > 1 a single skip head loses something (in a search over spectra at most 0.4 % of the explained signal at d = 2,
 and 1.7 % at d = 4), but at a = d it is no worse than `preconditioned.preconditioned`, which it attains.  Of the law of
-x the proof uses H only, its commuting with G and the order of its modes: `theory.skipv1.non_gaussian` goes on from
+x the proof uses H only, its commuting with G and the order of its modes: `theory.skipv1.non_gaussian` continues from
 there.
 """
 
@@ -75,17 +75,7 @@ import numpy as np
 
 from theory.errors import BadInput, check_sizes
 from theory.prompts.moments import Array, PromptMoments
-
-
-@dataclass(frozen=True)
-class Gap:
-    """The closed forms at one task and rank, in squared units of y summed over its d entries."""
-
-    mha: float
-    skipv1: float
-    gap: float
-    gap_to_optimum: float
-    gap_of_optima: float
+from theory.skipv1.gap import Gaps, gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,30 +124,29 @@ def _decreasing(matrix: Array) -> tuple[Array, Array]:
     return np.where(values > least, values, 0.0)[::-1], vectors[:, ::-1]
 
 
-def zero_loss(moments: PromptMoments) -> float:
-    """L_0 = tr(Psi) tr(Gamma Sigma) + d sigma^2: the loss of predicting zero."""
-    return float(moments.prior_power + moments.d * moments.sigma**2)
-
-
-def mha_explained(moments: PromptMoments, rank: int) -> float:
+def general_mha_explained(moments: PromptMoments, rank: int) -> float:
     """By how much the best two-layer MHA beats predicting zero.  Raises InvalidSize, and as `modes`."""
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     return _of_mha(modes(moments), rank)
 
 
-def skipv1_explained(moments: PromptMoments, rank: int) -> float:
+def general_skipv1_explained(moments: PromptMoments, rank: int) -> float:
     """By how much SkipV1Former with enough heads beats predicting zero.  Raises InvalidSize, and as `modes`."""
     check_sizes(moments.d, moments.n, moments.sigma, rank)
     return _of_skipv1(modes(moments), rank)
 
 
-def loss_gap(moments: PromptMoments, rank: int) -> Gap:
+def general_loss_gap(moments: PromptMoments, rank: int) -> Gaps:
     """The theorem's five numbers.  Raises InvalidSize for impossible ranks, and as `modes`."""
     check_sizes(moments.d, moments.n, moments.sigma, rank)
-    zero, of, d = zero_loss(moments), modes(moments), moments.d
-    mha, skipv1, best_skipv1 = _of_mha(of, rank), _of_skipv1(of, rank), _of_skipv1(of, d)
-    best_mha = max(_of_mha(of, a) for a in range(d + 1))
-    return Gap(zero - mha, zero - skipv1, skipv1 - mha, best_skipv1 - mha, best_skipv1 - best_mha)
+    of, d = modes(moments), moments.d
+    return gaps(
+        float(moments.zero_loss),
+        mha=_of_mha(of, rank),
+        skipv1=_of_skipv1(of, rank),
+        best_mha=max(_of_mha(of, a) for a in range(d + 1)),
+        best_skipv1=_of_skipv1(of, d),
+    )
 
 
 def _of_mha(of: Modes, rank: int) -> float:

@@ -15,7 +15,7 @@ from theory.skipv1.general import Modes, mha_heads_needed, modes, skip_heads_nee
 from theory.toy.population import Weights
 
 
-def skipv1_attaining(moments: PromptMoments, rank: int) -> tuple[Heads, Weights]:
+def general_skipv1_weights(moments: PromptMoments, rank: int) -> tuple[Heads, Weights]:
     """Ordinary and skip heads, r_skip of each, whose loss is min L_skipv1(rank).
 
     Raises BadInput where A's square block cannot be made regular (see the theorem), InvalidSize, and as `modes`.
@@ -27,7 +27,7 @@ def skipv1_attaining(moments: PromptMoments, rank: int) -> tuple[Heads, Weights]
     block = compress[:, :rank]
     if rank and np.linalg.matrix_rank(block) < rank:
         raise BadInput(
-            "the best A has a singular square block here: the minimum is approached, by `skipv1_approaching`"
+            "the best A has a singular square block here: the minimum is approached, by `general_skip_head_weights`"
         )
     a = np.linalg.solve(block, compress)
     readouts, shrink = _factors(of, d, rank, count)
@@ -43,7 +43,7 @@ def skipv1_attaining(moments: PromptMoments, rank: int) -> tuple[Heads, Weights]
     )
 
 
-def skipv1_approaching(moments: PromptMoments, rank: int, beta: float) -> tuple[Heads, Weights]:
+def general_skip_head_weights(moments: PromptMoments, rank: int, beta: float) -> tuple[Heads, Weights]:
     """r_skip skip heads alone, whose loss exceeds inf L_skipv1(rank) by something of the order 1 / beta^2.
 
     Raises InvalidSize, and as `modes`.
@@ -59,7 +59,7 @@ def skipv1_approaching(moments: PromptMoments, rank: int, beta: float) -> tuple[
     )
 
 
-def mha_approaching(moments: PromptMoments, rank: int, beta: float) -> tuple[Heads, Weights]:
+def general_mha_weights(moments: PromptMoments, rank: int, beta: float) -> tuple[Heads, Weights]:
     """r_mha ordinary heads, whose loss exceeds inf L_mha(rank) by something of the order 1 / beta^2.
 
     Raises InvalidSize, and as `modes`.

@@ -22,8 +22,8 @@ Proof, by the steps of `theory.skipv1.gap`.
     of B: by interlacing at most the sum of the a largest eigenvalues rho_j of n^2 V^{-1}.  B has d - a rows; for skip
     heads it is the identity.
 (5) SkipV1Former's weights cancel the even part for every S, so they need no change but the step: lambda, or one for
-    each direction that A reads (`skipv1_optimal`).  At a = d, A = I, K^1 = K^2 = n V^{-1}, W^2 = I and W^1 = -I / 2 do
-    for any C; at a < d see step (8) of `theory.skipv1.general`.
+    each direction that A reads (`non_gaussian_skipv1_weights`).  At a = d, A = I, K^1 = K^2 = n V^{-1}, W^2 = I and
+    W^1 = -I / 2 do for any C; at a < d see step (8) of `theory.skipv1.general`.
 (6) MHA's weights, with those steps, leave beta^{-2} E ||S_21 diag(rho_j / n)||^2, S_21 the lower-left block of S_xx:
     its entries have E (S_21)_ij^2 = n E x_i^2 x_j^2, which is n for independent entries, as before.
 (7) Non-attainment needs (i) for all symmetric S and (ii) for all symmetric Z, from P_even = 0.  Let W* have a density;
@@ -46,7 +46,7 @@ Proof, by the steps of `theory.skipv1.gap`.
         G_11 = 3 c + 2 s_1,     G_jj = 3 c - 2 s_j,     G_1j = s_1 - s_j + c                        (1 < j <= a),
     as S_1j cancels in G_1j.  So 4 c = G_11 + G_22 - 2 G_12 and all s_j are linear functions of the upper left block,
     which is even.  Above the corner the last column of G is s + (B S_yx A^T)^T; heads that read rows 1 to a can take s
-    away, and P is odd (`signs_attaining`).
+    away, and P is odd (`signs_mha_weights`).
 
 Which x is best?  c_1 + ... + c_d = E |x|^4 >= (E |x|^2)^2 = d^2, so kappa >= -2 where C = (d + 2 + kappa) I, with
 equality just if |x|^2 = d always: for signs, or on that sphere.  Then rho = n / (n + d - 1 + sigma^2), and no law of x
@@ -71,7 +71,7 @@ import numpy as np
 from theory.errors import BadInput, InvalidSize, check_sizes
 from theory.prompts.moments import Array
 from theory.prompts.setting import Number, zero_loss
-from theory.skipv1.general import Gap
+from theory.skipv1.gap import Gaps, gaps
 from theory.toy.population import Weights
 
 
@@ -94,13 +94,13 @@ def signal_shares(fourth: Sequence[Number], n: int, sigma: Number) -> tuple[Any,
     return tuple(n / (n - 1 + c + sigma**2) for c in fourth)
 
 
-def mha_explained(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Any:
+def non_gaussian_mha_explained(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Any:
     """(d - a) sum_{j <= a} rho_j: by how much the best two-layer MHA beats predicting zero.  Raises as the above."""
     check_sizes(len(fourth), n, sigma, rank)
     return (len(fourth) - rank) * _sum_of_largest(signal_shares(fourth, n, sigma), rank)
 
 
-def skipv1_explained(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Any:
+def non_gaussian_skipv1_explained(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Any:
     """d sum_{j <= a} rho_j: by how much the best SkipV1Former beats predicting zero.  Raises as the above."""
     check_sizes(len(fourth), n, sigma, rank)
     return len(fourth) * _sum_of_largest(signal_shares(fourth, n, sigma), rank)
@@ -110,24 +110,26 @@ def _sum_of_largest(shares: Sequence[Any], rank: int) -> Any:
     return sum(sorted(shares, reverse=True)[:rank])
 
 
-def most_explained(d: int, n: int, sigma: Number) -> Any:
-    """d^2 n / (n + d - 1 + sigma^2): what SkipV1Former explains at most, over all laws of x; for |x|^2 = d it does."""
+def largest_explained(d: int, n: int, sigma: Number) -> Any:
+    """d^2 n / (n + d - 1 + sigma^2): the most that SkipV1Former explains, over all laws of x; for |x|^2 = d it does."""
     check_sizes(d, n, sigma)
     return d**2 * (n / (n + d - 1 + sigma**2))
 
 
-def loss_gap(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Gap:
+def non_gaussian_loss_gap(fourth: Sequence[Number], n: int, sigma: Number, rank: int) -> Gaps:
     """The theorem's five numbers, exact if sigma and the moments are.  Raises as the above."""
     d = len(fourth)
-    zero = zero_loss(d, n, sigma)
-    mha, skipv1 = mha_explained(fourth, n, sigma, rank), skipv1_explained(fourth, n, sigma, rank)
-    best_mha = max(mha_explained(fourth, n, sigma, a) for a in range(d + 1))
-    best_skipv1 = skipv1_explained(fourth, n, sigma, d)
-    return Gap(zero - mha, zero - skipv1, skipv1 - mha, best_skipv1 - mha, best_skipv1 - best_mha)
+    return gaps(
+        zero_loss(d, n, sigma),
+        mha=non_gaussian_mha_explained(fourth, n, sigma, rank),
+        skipv1=non_gaussian_skipv1_explained(fourth, n, sigma, rank),
+        best_mha=max(non_gaussian_mha_explained(fourth, n, sigma, a) for a in range(d + 1)),
+        best_skipv1=non_gaussian_skipv1_explained(fourth, n, sigma, d),
+    )
 
 
-def skipv1_optimal(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int) -> Weights:
-    """Weights of the heads `toy.SKIPV1` that attain min L_skipv1(rank) for independent entries.  Step (5).
+def non_gaussian_skipv1_weights(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int) -> Weights:
+    """Weights of the heads `theory.plans.heads.SKIPV1` that attain min L_skipv1(rank), entries independent.  Step (5).
 
     A reads the first entries of x: at a rank between 0 and d they must be those of least kurtosis.  Raises BadInput if
     they are not, and as `signal_shares`.
@@ -138,20 +140,23 @@ def skipv1_optimal(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int)
     return Weights(a=keep, b=0 * eye[rank:], w=np.stack([cancel, eye]), k=np.stack([key, key]))
 
 
-def mha_approaching(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int, beta: Number) -> Weights:
-    """One ordinary head with loss inf L_mha(rank) + `mha_excess(..., beta)`.  Step (6); raises as `skipv1_optimal`."""
+def non_gaussian_mha_weights(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int, beta: Number) -> Weights:
+    """One ordinary head with loss inf L_mha(rank) + `non_gaussian_mha_excess`, beta being the size of B.  Step (6).
+
+    Raises as `non_gaussian_skipv1_weights`.
+    """
     steps, eye = _steps(kurtosis, n, sigma, rank)
     lower = eye[:, rank:] @ eye[rank:]
     return Weights(a=eye[:rank], b=beta * eye[rank:], w=(lower / beta)[None], k=(eye[:, :rank] * steps)[None])
 
 
-def mha_excess(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int, beta: Number) -> Any:
-    """n (d - a) sum_{j <= a} (rho_j / n)^2 / beta^2: how far `mha_approaching` stays above the infimum."""
+def non_gaussian_mha_excess(kurtosis: Sequence[Number], n: int, sigma: Number, rank: int, beta: Number) -> Any:
+    """n (d - a) sum_{j <= a} (rho_j / n)^2 / beta^2: how far `non_gaussian_mha_weights` stays above the infimum."""
     steps, eye = _steps(kurtosis, n, sigma, rank)
     return n * (len(eye) - rank) * (steps**2).sum() / beta**2
 
 
-def signs_attaining(d: int, n: int, sigma: Number) -> Weights:
+def signs_mha_weights(d: int, n: int, sigma: Number) -> Weights:
     """d - 1 ordinary heads that attain MHA's infimum at rank d - 1 >= 2 where the entries of x are signs.  Step (7).
 
     Head i reads row i of G, and its column l adds to entry l of B S_yx A^T.  Raises InvalidSize for d < 3.

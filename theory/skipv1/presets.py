@@ -13,26 +13,41 @@ LLAMA = "SkipV1Former, appendix B.2, Table 4"
 
 def _c4(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str = "") -> Preset:
     note = note or "the paper gives no vocabulary; LLaMA's 32,000 is assumed"
-    return Preset(llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024), LLAMA, stated, note)
+    return Preset(
+        llama(d_model=d_model, n_heads=n_heads, n_layers=n_layers, d_ff=d_ff, vocab=32_000, context=1024),
+        LLAMA,
+        stated,
+        note,
+    )
 
 
 def _owt2(d_model: int, n_heads: int, n_layers: int, stated: str) -> Preset:
     note = "rotary, bias-free and tied as in the authors' code; vocabulary assumed: GPT-2's 50,257 padded to 50,304"
-    return Preset(gpt2_rotary(d_model, n_heads, n_layers, 50_304, 1024), GPT2, stated, note)
+    return Preset(
+        gpt2_rotary(d_model=d_model, n_heads=n_heads, n_layers=n_layers, vocab=50_304, context=1024), GPT2, stated, note
+    )
 
 
 def _tiny(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str) -> Preset:
-    config = llama(d_model, n_heads, n_layers, d_ff, 32_000, 1024, n_heads // 4)
+    config = llama(
+        d_model=d_model,
+        n_heads=n_heads,
+        n_layers=n_layers,
+        d_ff=d_ff,
+        vocab=32_000,
+        context=1024,
+        n_kv_heads=n_heads // 4,
+    )
     return Preset(config, "SkipV1Former, appendix B.2, Table 6", stated, f"dimensions assumed: {note}")
 
 
 _VIT_TINY = Architecture(
-    192,
-    12,
-    3,
-    768,
-    65,
-    Patches(image=32, patch=4, channels=3, classes=10),
+    d_model=192,
+    n_layers=12,
+    n_heads=3,
+    d_ff=768,
+    context=65,
+    stem=Patches(image=32, patch=4, channels=3, classes=10),
     norm="layer",
     gated=False,
     positions="learned",

@@ -107,8 +107,7 @@ import numpy as np
 
 from theory.errors import InvalidSize, check_sizes
 from theory.prompts.moments import Array
-from theory.prompts.setting import signal_share, zero_loss
-from theory.toy.few_terms import Number
+from theory.prompts.setting import Number, signal_share, zero_loss
 
 
 def constant_share(d: int, n: int, sigma: Number, seen: int) -> Any:
@@ -133,17 +132,17 @@ def skipv1_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank:
     return _floor(d, n, sigma, squares, rank, d, d - rank)
 
 
-def skipv1_reached(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
+def skipv1_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
     """What Theorem 2 says SkipV1Former attains with enough heads; its floor wherever they are equal.
 
     squares: the d squared singular values of W0; W0's rank, which counts here, is read off them: see `_rank`.
     """
-    return _floor(d, n, sigma, squares, rank, d, _seen(d, squares, rank))
+    return _floor(d, n, sigma, squares, rank, d, _visible_rows(d, squares, rank))
 
 
-def mha_approached(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
+def mha_enough_heads_loss(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
     """What Theorem 2 says MHA approaches with enough heads around W0 = diag(s_1, ..., s_d), s_1 >= s_2 >= ..."""
-    return _floor(d, n, sigma, squares, rank, d - rank, _seen(d, squares, rank))
+    return _floor(d, n, sigma, squares, rank, d - rank, _visible_rows(d, squares, rank))
 
 
 def mha_compressions(
@@ -155,7 +154,7 @@ def mha_compressions(
     """
     check_sizes(d, n, sigma, rank)
     squares, eye = [s**2 for s in singular], np.eye(d)
-    of_w0, seen = _rank(squares), _seen(d, squares, rank)
+    of_w0, seen = _rank(squares), _visible_rows(d, squares, rank)
     beta = (sigma**2 / (spread(d, n, sigma) - seen * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
     b = beta * eye[rank:]
     for i in range(max(of_w0 - rank, 0)):
@@ -163,7 +162,7 @@ def mha_compressions(
     return alpha * eye[:rank], b
 
 
-def two_heads_reach(d: int, n: int, sigma: Number, power: Number) -> Any:
+def two_heads_loss(d: int, n: int, sigma: Number, power: Number) -> Any:
     """Theorem 3: d sigma^2 + min over mu of E||mu S_yx - W*||^2, from one ordinary and one skip head; power = w^2."""
     check_sizes(d, n, sigma)
     signal = d**2 + power
@@ -181,7 +180,7 @@ def spread(d: int, n: int, sigma: Number) -> Any:
     return d * (n + d + 1) + 2 * d * sigma**2 + sigma**4
 
 
-def _seen(d: int, squares: Sequence[Number], rank: int) -> int:
+def _visible_rows(d: int, squares: Sequence[Number], rank: int) -> int:
     return min(d - rank, d - max(_rank(squares) - rank, 0))
 
 

@@ -59,7 +59,7 @@ from theory.toy.population import Weights
 ROUNDS = 500  # of the fixed-point iteration for c, which contracts by a factor of the order of alpha
 
 
-def rank_one_reached(n: int, sigma: float, w0: Array, alpha: float) -> float:
+def rank_one_loss(n: int, sigma: float, w0: Array, alpha: float) -> float:
     """The loss of `rank_one_weights`, where they exist: MHA's floor at a = 1 less the gain of step (3)."""
     check_sizes(2, n, sigma, 1)
     singular = np.linalg.svd(w0, compute_uv=False)
@@ -67,7 +67,7 @@ def rank_one_reached(n: int, sigma: float, w0: Array, alpha: float) -> float:
 
 
 def rank_one_weights(n: int, sigma: float, w0: Array, alpha: float) -> Weights:
-    """Weights of the heads `toy.SKIPV1` at d = 2, a = 1.  Theorem 6; w0: (2, 2).
+    """Weights of the heads `theory.plans.heads.SKIPV1` at d = 2, a = 1.  Theorem 6; w0: (2, 2).
 
     They exist for small alpha of one sign or the other; raises BadInput for others.
     """

@@ -73,12 +73,12 @@ import numpy as np
 
 from theory.errors import InvalidSize, at_least, check_sizes
 from theory.prompts.moments import Array
-from theory.prompts.setting import signal_share
+from theory.prompts.setting import Number, signal_share, zero_loss
 from theory.skipv1.w0 import constant_share
-from theory.toy.few_terms import Number, cyclic, identity_floor, quaternions, spreads
+from theory.toy.few_terms import TURN, cyclic, identity_floor, quaternions, spreads
 from theory.toy.population import Weights
 
-TURN = Fraction(1) * np.array([[0, -1], [1, 0]]).astype(object)
+EXACT_TURN = Fraction(1) * TURN.astype(object)
 
 
 @dataclass(frozen=True)
@@ -108,21 +108,21 @@ def threshold(d: int, n: int, sigma: Number, heads: int = 2, skips: int = 1) -> 
     return float(signal_share(d, n, sigma) * d**2 / excess) ** 0.5 if excess > 0 else None
 
 
-def mha_reached(d: int, n: int, sigma: Number, c: Number, heads: int = 2) -> Any:
-    """d sigma^2 + d^2 + c^2 l_mha: the loss of `mha_around`."""
+def mha_loss_around(d: int, n: int, sigma: Number, c: Number, heads: int = 2) -> Any:
+    """d sigma^2 + d^2 + c^2 l_mha: the loss of `mha_weights_around`."""
     _check(d, n, sigma, heads, 0)
-    return d * sigma**2 + d**2 + c**2 * _reader(d, n, heads).loss(n)
+    return zero_loss(d, n, sigma) + c**2 * _reader(d, n, heads).loss(n)
 
 
 def skipv1_few_heads_floor(d: int, n: int, sigma: Number, c: Number, heads: int = 2, skips: int = 1) -> Any:
     """No weights of SkipV1Former with so many heads, at any rank, are better around W0 = c I.  Theorem 4, (2), (3)."""
     _check(d, n, sigma, heads, skips)
     rho, lost = signal_share(d, n, sigma), _shares(d, n, sigma, 2 * heads - skips)
-    return d * sigma**2 + d**2 + min(c**2 * share - rho * a * d for a, share in enumerate(lost))
+    return zero_loss(d, n, sigma) + min(c**2 * share - rho * a * d for a, share in enumerate(lost))
 
 
-def mha_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
-    """Weights of `heads` ordinary heads at a = d whose loss is `mha_reached`.  Theorem 4, (1), (5).
+def mha_weights_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
+    """Weights of `heads` ordinary heads at a = d whose loss is `mha_loss_around`.  Theorem 4, (1), (5).
 
     Exact if c is a Fraction.
     """
@@ -133,20 +133,23 @@ def mha_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
     return weights if isinstance(c, Fraction) else Weights(*(x.astype(float) for x in weights.arrays()))
 
 
-def d2_reached(n: int, sigma: Number, power: Number, beta: Number) -> Any:
+def d2_loss(n: int, sigma: Number, power: Number, beta: Number) -> Any:
     """The loss of `d2_weights`: Theorem 5's L, with power = w^2."""
     check_sizes(2, n, sigma)
     step, nu = signal_share(2, n, sigma) / n, Fraction(1, 2 * n + 2)
     mu = nu * (1 - 1 / beta**2)
     odd = 4 * (2 * mu * n - mu**2 * n / step)
-    return 2 * sigma**2 + 4 + power / (n + 1) - odd + 2 * n * (n + 3) * mu**2 / beta**2
+    return zero_loss(2, n, sigma) + power / (n + 1) - odd + 2 * n * (n + 3) * mu**2 / beta**2
 
 
 def d2_weights(n: int, w0: Array, beta: Number) -> Weights:
-    """Weights of the heads `toy.SKIPV1` at d = a = 2 for any W0 (2, 2).  Theorem 5.  Exact if beta and W0 are."""
+    """Weights of the heads `theory.plans.heads.SKIPV1` at d = a = 2 for any W0 (2, 2).  Theorem 5.
+
+    Exact if beta and W0 are.
+    """
     nu = Fraction(1, 2 * n + 2)
-    a, eye = beta * TURN, Fraction(1) * np.eye(2, dtype=int).astype(object)
-    back = -TURN / beta  # A^{-1}
+    a, eye = beta * EXACT_TURN, Fraction(1) * np.eye(2, dtype=int).astype(object)
+    back = -EXACT_TURN / beta  # A^{-1}
     weights = Weights(
         a=a,
         b=a[:0],

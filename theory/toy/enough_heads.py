@@ -13,7 +13,7 @@ least at F g = (best linear estimate of W* from g) A^T (A A^T)^{-1}.  At that F 
 the gradient in A and B is that of L at fixed F.
 
 In A and B it has local minima, and infima at infinity.  Around W0 = c I MHA's is at A = alpha (I 0), alpha -> infinity
-(`skipv1_w0.mha_compressions`), which Gaussian starts miss; so every other descent starts near 3 (I 0).
+(`theory.skipv1.w0.mha_compressions`), which Gaussian starts miss; so every other descent starts near 3 (I 0).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class EnoughHeads:
         self._target = target.transpose(2, 0, 1, 3).reshape(d * d, both**2)  # [(k, l), (p, q)] = E W*_kl S_pq
 
     @property
-    def constant(self) -> float:
-        """The loss of predicting zero."""
-        return float(self.moments.prior_power + self.moments.d * self.moments.sigma**2)
+    def zero_loss(self) -> float:
+        """The task's loss of predicting zero."""
+        return float(self.moments.zero_loss)
 
     def value(self, a: Array, b: Array) -> float:
         """The lowest loss at A: (rank, d) of full rank and B: (d - rank, d), over all that the heads can do."""
@@ -67,7 +67,7 @@ class EnoughHeads:
         fa = np.einsum("kmg,ml->klg", f, a).reshape(d * d, -1)
         fa_seen = fa @ seen
         rest = fa_seen - self._target  # E[((F g) A - W*) vec(S)^T]
-        value = ((fa_seen - 2 * self._target) * (fa @ reads)).sum() + self.constant
+        value = ((fa_seen - 2 * self._target) * (fa @ reads)).sum() + self.zero_loss
         by_a = 2 * np.einsum("kmg,klg->ml", f, (rest @ reads.T).reshape(d, d, -1))
         by_compress = self._to_compress(2 * fa.T @ rest, compress)
         return float(value), by_a + by_compress[:rank, :d], by_compress[rank:, d:]
@@ -80,7 +80,7 @@ class EnoughHeads:
         check_sizes(d, self.moments.n, self.moments.sigma, rank)
         at_least("starts", starts, 1)
         if rank == 0:
-            return [self.constant]
+            return [self.zero_loss]
         rng, ends = np.random.default_rng([seed, rank]), []
 
         def objective(flat: Array) -> tuple[float, Array]:

@@ -14,9 +14,12 @@ from theory.toy.population import PopulationLoss, Weights
 RATIONAL_TASKS = [(1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2, 3)), (4, 2, Fraction(1))]
 
 
-def closed_form(d: int, n: int, sigma: Fraction, rank: Fraction | int) -> Fraction:
-    """The loss d^2 + d sigma^2 - rho rank, written out apart from `theory`."""
-    return d**2 + d * sigma**2 - Fraction(n) / (n + d + 1 + sigma**2) * rank
+def loss_at_entries(d: int, n: int, sigma: Fraction, entries: Fraction | int) -> Fraction:
+    """d^2 + d sigma^2 - rho entries: the loss where so many entries of W* are explained, in units of rho.
+
+    Written out here, so that the checks do not take it from what they check.
+    """
+    return d**2 + d * sigma**2 - Fraction(n) / (n + d + 1 + sigma**2) * entries
 
 
 def exact_loss(heads: Heads, d: int, n: int, sigma: Fraction, w0: Any = None) -> PopulationLoss:

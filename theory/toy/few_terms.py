@@ -67,8 +67,7 @@ import numpy as np
 
 from theory.errors import InvalidSize, at_least
 from theory.prompts.moments import Array
-
-Number = float | Fraction
+from theory.prompts.setting import Number
 
 
 def term_floor(squares: Sequence[Number], n: int, terms: int) -> Any:

@@ -77,7 +77,7 @@ def minimise(
             break
     value, weights = min(found, key=lambda pair: pair[0])
     value, gradient = loss.value_and_gradient(weights)
-    near = 1e-6 * max(loss.constant - value, np.finfo(float).eps * loss.constant)
+    near = 1e-6 * max(loss.zero_loss - value, np.finfo(float).eps * loss.zero_loss)
     return Certificate(
         value=value,
         gradient_norm=_relative_norm(weights, gradient),

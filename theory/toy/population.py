@@ -87,15 +87,15 @@ class PopulationLoss:
         return x if self._dtype.hasobject else float(x)
 
     @property
-    def constant(self) -> float:
-        """The loss of predicting zero, E ||W* x||^2 + d sigma^2; at identity covariances d^2 + ||W0||^2 + d sigma^2."""
-        return self._number(self.moments.prior_power + self.moments.d * self.moments.sigma**2)
+    def zero_loss(self) -> float:
+        """The task's loss of predicting zero, as a float unless the task is exact."""
+        return self._number(self.moments.zero_loss)
 
     def value(self, weights: Weights) -> float:
         """The loss, in squared units of y summed over its d entries."""
         quadratic, c = self._quadratic(self._terms(weights))
         w = _side_by_side(weights.w)
-        return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.constant)
+        return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.zero_loss)
 
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
@@ -130,7 +130,7 @@ class PopulationLoss:
         by_right = 2 * (np.einsum("tsij,sjk->tik", e_ll, right) - self.moments.target_right(wc_t))
         by_right = by_right @ self.moments.covariance
 
-        value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.constant)
+        value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.zero_loss)
         ka = (weights.k @ weights.a)[self._share_k]
         by_ka = np.einsum("h,hij->hij", self._key_copied + self._key_raw, by_right[0::2, :d])
         by_ka = _gathered(by_ka + self._of_keys(compress) @ by_right[1::2], self._share_k)

@@ -37,8 +37,8 @@ Proof.
     parts of all f_t.  So all f_t vanish, and P too: a contradiction.
 (6) Copying is among what positions can do.  With A = (I_a 0), B = (0 I_b), a + b = m, let y_t's token become
     (A x_t ; B y_t), by one head that looks one token back and one that stays, and let x tokens become zero.  Then the
-    lower left block of G is B S_yx A^T and has no even part, and lambda B^T (it) A explains rho a b (`copying`).  In a
-    skip head, A = I gives G = S_yx.
+    lower left block of G is B S_yx A^T and has no even part, and lambda B^T (it) A explains rho a b
+    (`copying_weights`).  In a skip head, A = I gives G = S_yx.
 (7) Let d = m be even, J orthogonal with J^2 = -I.  Let x_t's token become x_t + y_t and y_t's J (x_t - y_t), with value
     matrices I and J.  With D = S_xx + S_yy and N = S_yx + S_yx^T, G = D + N - J (D - N) J, and
         G + J G J = 2 (N + J N J):
@@ -46,7 +46,7 @@ Proof.
     with J, and keeps symmetric ones symmetric, so (lambda/8) (G + J G J) = lambda Pi S_yx, with Pi the projection on
     the symmetric matrices that anticommute with J.  These are the complex symmetric matrices of size d/2, of real
     dimension d^2/4 + d/2, and lambda Pi S_yx explains rho times that, by (3).  W_1 = lambda/8, K_1 = I,
-    W_2 = (lambda/8) J, K_2 = J: two heads (`rotating`).                                                           QED
+    W_2 = (lambda/8) J, K_2 = J: two heads (`rotating_weights`).                                                   QED
 
 The mask P of Eqn. (2).  If the last token is hidden from itself too, as printed, then C = 0 and nothing is explained;
 with scores of contents, f_{2n+1} = sum_h V_h E_c (E_c^T M_h x_{n+1} + r_h) with E_c the 2n context tokens: for E_c = 0
@@ -85,7 +85,7 @@ class TwoLayers:
     readout: Array
 
 
-def most_explained(heads: Heads, d: int, width: int) -> int:
+def most_entries_with_positions(heads: Heads, d: int, width: int) -> int:
     """Entries of W*, of d^2, that no weights exceed, in units of rho, if layer 1's scores are of positions alone.
 
     Raises InvalidSize for a width below d.
@@ -96,7 +96,7 @@ def most_explained(heads: Heads, d: int, width: int) -> int:
     return min(d**2, width * (width + 1) // 2) if ordinary else d**2
 
 
-def copying(d: int, n: int, sigma: Number, width: int) -> TwoLayers:
+def copying_weights(d: int, n: int, sigma: Number, width: int) -> TwoLayers:
     """Weights of MHA with rho floor(m/2) ceil(m/2): y tokens hold a pair squeezed to m numbers, x tokens nothing.
 
     Step (6); its second head of layer 2 is switched off.  Raises InvalidSize for a width below d or above 2d.
@@ -119,14 +119,14 @@ def copying(d: int, n: int, sigma: Number, width: int) -> TwoLayers:
     return TwoLayers(np.eye(width, d), bias, value, key_query, readout)
 
 
-def rotating_explained(d: int, n: int, sigma: Number) -> Any:
-    """rho (d^2/4 + d/2): what MHA of width d explains by `rotating`.  Raises InvalidSize for an odd d."""
+def explained_by_rotating(d: int, n: int, sigma: Number) -> Any:
+    """rho (d^2/4 + d/2): what MHA of width d explains by `rotating_weights`.  Raises InvalidSize for an odd d."""
     _even(d)
     return signal_share(d, n, sigma) * (d**2 // 4 + d // 2)
 
 
-def rotating(d: int, n: int, sigma: float) -> TwoLayers:
-    """Weights of MHA at width d, two heads in each layer, that explain `rotating_explained`.  Step (7).
+def rotating_weights(d: int, n: int, sigma: float) -> TwoLayers:
+    """Weights of MHA at width d, two heads in each layer, that explain `explained_by_rotating`.  Step (7).
 
     Raises InvalidSize for an odd d.
     """

@@ -64,7 +64,7 @@ from __future__ import annotations
 from theory.plans.heads import Heads, shares
 
 
-def bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int] | None:
+def raw_key_bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int] | None:
     """The least and the most entries of W* that the theorem leaves possible; None for heads it does not cover.
 
     rows: of B, d - rank unless tokens have another width than d.  Heads with raw values are taken to have raw keys.

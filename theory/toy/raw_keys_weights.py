@@ -13,18 +13,18 @@ from theory.prompts.setting import Number, identity, signal_share
 from theory.toy.population import Weights
 
 
-def shared_keys(readers: int) -> Heads:
+def shared_key_heads(readers: int) -> Heads:
     """Copied values, raw keys: ResFormer, section 4.8, Fig. 16."""
     return (Head(copied=1, raw=0, key_copied=0, key_raw=1),) * readers
 
 
-def residual_keys(readers: int) -> Heads:
+def residual_key_heads(readers: int) -> Heads:
     """Copied values, and keys of both kinds under one W: ResFormer, section 4.3, Fig. 7."""
     return tuple(Head(1, 0, key_copied=1 - raw, key_raw=raw, readout=h) for h in range(readers) for raw in (0, 1))
 
 
-def shared_keys_approaching(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Weights:
-    """Weights of `shared_keys(readers)` that explain min(readers, rank d) entries but for `shared_keys_excess`."""
+def shared_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Weights:
+    """Weights of `shared_key_heads(readers)` that explain min(readers, rank d) entries but for `shared_key_excess`."""
     check_sizes(d, n, sigma, rank)
     step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
     units = [np.outer(eye[i], eye[j]) for i, j in _units(d, rank, readers)]
@@ -37,7 +37,7 @@ def shared_keys_approaching(d: int, n: int, sigma: Number, rank: int, readers: i
     )
 
 
-def shared_keys_excess(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Any:
+def shared_key_excess(d: int, n: int, sigma: Number, rank: int, readers: int, beta: Number) -> Any:
     """(lambda / beta)^2 sum E (S_xx)_ij^2 over the units (i, j): n, and n (n + 2) on the diagonal."""
     check_sizes(d, n, sigma, rank)
     step: Any = signal_share(d, n, sigma) / n
@@ -49,8 +49,8 @@ def _units(d: int, rank: int, readers: int) -> list[tuple[int, int]]:
     return [(i, j) for j in range(rank) for i in range(d)][:readers]
 
 
-def residual_keys_approaching(d: int, n: int, sigma: Number, rank: int, readers: int, s: Number) -> Weights:
-    """Weights of `residual_keys(readers)` that explain rank (d - rank) + min(readers, rank^2) entries as s -> 0.
+def residual_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int, s: Number) -> Weights:
+    """Weights of `residual_key_heads(readers)` that explain rank (d - rank) + min(readers, rank^2) entries as s -> 0.
 
     Raises InvalidSize for a rank of 0 or d, and for fewer readers than 2 rank - d + 1.
     """

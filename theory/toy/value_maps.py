@@ -69,18 +69,18 @@ class Optimum:
 
 
 def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum:
-    """Of a two-layer plan at one task and rank: the closed form, or, where there is none, `minimised`.
+    """Of a two-layer plan at one task and rank: the closed form, or, where there is none, `optimum_by_descent`.
 
     Raises NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning or too large.
     """
-    return closed_form(plan, d, n, sigma, rank) or minimised(plan, d, n, sigma, rank)
+    return closed_form(plan, d, n, sigma, rank) or optimum_by_descent(plan, d, n, sigma, rank)
 
 
 def closed_form(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum | None:
     """The theorem's number, or None where it has none.  Raises as `optimum`."""
     check_sizes(d, n, sigma, rank)
     heads = toy_heads(plan)
-    share = explained_share(heads, d, rank)
+    share = explained_entries(heads, d, rank)
     if share is None or (is_bound(plan) and needs_free_weights(heads)):
         return None
     explained = signal_share(d, n, sigma) * share
@@ -88,7 +88,7 @@ def closed_form(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum 
     return Optimum(zero_loss(d, n, sigma) - explained, explained, attained, "closed form")
 
 
-def minimised(
+def optimum_by_descent(
     plan: Plan,
     d: int,
     n: int,
@@ -121,22 +121,22 @@ def _has_beside(plan: Plan) -> bool:
     return any(head.beside.terms for head in plan.table[1])
 
 
-def explained_share(heads: Heads, d: int, rank: int, rows: int | None = None) -> int | None:
+def explained_entries(heads: Heads, d: int, rank: int, rows: int | None = None) -> int | None:
     """The number of entries of W* that are explained, in units of rho; None without a closed form.
 
     rows: of B, d - rank unless tokens have another width than d; see `theory.toy.width`.
     """
-    least, most = explained_bounds(heads, d, rank, rows)
+    least, most = explained_entry_bounds(heads, d, rank, rows)
     return most if least == most else None
 
 
-def explained_bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int]:
-    """The least and the most that `explained_share` can be; they differ only where a copied value has a raw key."""
+def explained_entry_bounds(heads: Heads, d: int, rank: int, rows: int | None = None) -> tuple[int, int]:
+    """The least and the most that `explained_entries` can be; they differ only where a copied value has a raw key."""
     pairs = _pairs(heads)
     if (RAW, COPIED) in pairs:
         return (rank * d,) * 2
     if (COPIED, RAW) in pairs:
-        return raw_keys.bounds(heads, d, rank, rows) or (0, rank * d)
+        return raw_keys.raw_key_bounds(heads, d, rank, rows) or (0, rank * d)
     return (rank * (d - rank if rows is None else rows) if (COPIED, COPIED) in pairs else 0,) * 2
 
 

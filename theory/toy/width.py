@@ -27,10 +27,10 @@ from theory.errors import InvalidSize, check_sizes
 from theory.plans.heads import Heads, is_bound, toy_heads
 from theory.plans.plan import Plan
 from theory.prompts.setting import signal_share
-from theory.toy.value_maps import explained_bounds, needs_free_weights
+from theory.toy.value_maps import explained_entry_bounds, needs_free_weights
 
 
-def most_explained(heads: Heads, d: int, width: int) -> int | None:
+def most_entries_at_width(heads: Heads, d: int, width: int) -> int | None:
     """Entries of W*, of d^2, that an embedding of `width` lets the heads explain, in units of rho; None: not known.
 
     Raises InvalidSize for a width below d, which loses part of the input.
@@ -38,18 +38,18 @@ def most_explained(heads: Heads, d: int, width: int) -> int | None:
     if isinstance(width, bool) or not isinstance(width, int) or width < d:
         raise InvalidSize(f"width must be a whole number from d = {d}, got {width!r}")
     divisions = ((min(a, d), min(width - a, d)) for a in range(width + 1))
-    least, most = zip(*(explained_bounds(heads, d, rank, rows) for rank, rows in divisions), strict=True)
+    least, most = zip(*(explained_entry_bounds(heads, d, rank, rows) for rank, rows in divisions), strict=True)
     return max(most) if max(least) == max(most) else None
 
 
-def explained(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | None:
+def explained_share_at_width(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | None:
     """The share of E ||W*||^2 = d^2 that the toy of a two-layer plan explains at most, at the best rank.
 
     Raises theory.plans.heads.NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning.
     """
     check_sizes(d, n, sigma)
     heads = toy_heads(plan)
-    entries = most_explained(heads, d, width)
+    entries = most_entries_at_width(heads, d, width)
     if entries is None or (is_bound(plan) and needs_free_weights(heads)):
         return None
     return signal_share(d, n, sigma) * entries / d**2

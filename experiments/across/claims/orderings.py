@@ -21,9 +21,9 @@ from experiments.training.campaign import BASELINE
 from experiments.verdicts.orders import agreement
 from theory.plans.heads import ORDINARY, SKIP
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
-from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.population import Weights
 
 PERMUTATIONS = 20_000
@@ -31,7 +31,7 @@ PERMUTATIONS = 20_000
 HEAD_RATIO = Claim(
     "toy.head-ratio",
     PAPER.ours,
-    place="theory/skipv1/gap.py; bears on SkipV1Former (003), section 6.5 (Fig. 9a) and appendix B.2 (Table 7)",
+    place="theory/skipv1/gap.py; bears on SkipV1Former, section 6.5 (Fig. 9a) and appendix B.2 (Table 7)",
     statement="Any mixture of at least one ordinary and at least one skip head has the minimum of half and half, "
     "at finite weights; skip heads alone come as near to it as one likes.  So the toy does not explain why one "
     "half is the best share of skip heads, or why all of them (SVFormer) are worse than none.",
@@ -52,12 +52,12 @@ def mixtures_attain(share: Callable[[int, int], Fraction]) -> bool:
     """`share` of SkipV1Former's signal, for `skip` of `heads` heads, of which all but one of a kind are silent."""
     d, n, sigma = RATIONAL_TASKS[2]
     for a in range(1, d + 1):
-        two = skipv1_optimal(d, n, sigma, a)
+        two = skipv1_weights(d, n, sigma, a)
         for skip, heads in ((1, 3), (2, 3), (1, 4), (3, 4)):
             kinds = (ORDINARY, *(SKIP,) * skip, *(ORDINARY,) * (heads - skip - 1))
             silent = np.zeros((heads - 2, d, d), dtype=object)
             w, k = np.concatenate([two.w, silent]), np.concatenate([two.k, silent[:, :, :a]])
-            least = closed_form(d, n, sigma, share(skip, heads) * a * d)
+            least = loss_at_entries(d, n, sigma, share(skip, heads) * a * d)
             if exact_loss(kinds, d, n, sigma).value(Weights(two.a, two.b, w, k)) != least:
                 return False
     return True
@@ -85,7 +85,7 @@ def _prediction_and_figures() -> tuple[Json, Json]:
 ORDERINGS = Claim(
     "toy.orderings",
     PAPER.ours,
-    place="ResFormer (002), sections 3.5 and 4.2 to 4.8; SkipV1Former (003), section 6 and appendices B and C",
+    place="ResFormer, sections 3.5 and 4.2 to 4.8; SkipV1Former, section 6 and appendices B and C",
     statement="Of 38 pairs of variants that one of the two papers puts in order, the two-layer toy orders 24, and "
     "20 of them as the paper does.  It contradicts them on SVFormer and on sharing every second layer's values, "
     "which it takes for better than vanilla, and on SkipV1-YOCO, which it takes for worse.  On SkipV0, SkipV2, "
@@ -159,7 +159,7 @@ def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
     wrong="one in twenty",
 )
 def chance_of_order(p: float) -> bool:
-    """Sampled permutations of the levels within each paper, apart from `verdicts.orders`' exact distribution."""
+    """Sampled permutations of the levels within each paper, against the exact ones of `experiments.verdicts.orders`."""
     prediction, measurement = _prediction_and_figures()
     levels, rng = levels_of(prediction), np.random.default_rng(3)
     balances, reference = np.zeros(PERMUTATIONS), 0

@@ -16,22 +16,22 @@ from experiments.toys.checks import EXACT_SLACK, ROUNDING
 from theory.prompts.setting import signal_share, zero_loss
 from theory.skipv1.paper import PAPER
 from theory.toy import raw_keys
-from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss, odd_map
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries, odd_map
 from theory.toy.population import Weights
 from theory.toy.raw_keys_weights import (
     realigned,
-    residual_keys,
-    residual_keys_approaching,
-    shared_keys,
-    shared_keys_approaching,
-    shared_keys_excess,
+    residual_key_heads,
+    residual_key_weights,
+    shared_key_excess,
+    shared_key_heads,
+    shared_key_weights,
 )
 
 RAW_KEYS = Claim(
     "toy.raw-keys",
     PAPER.ours,
-    place="theory/toy/raw_keys.py; bears on ResFormer (002), section 3.5 (Fig. 4), 4.3 (Fig. 7) and 4.8 (Fig. 16), and "
-    "SkipV1Former (003), appendix C.5",
+    place="theory/toy/raw_keys.py; bears on ResFormer, section 3.5 (Fig. 4), 4.3 (Fig. 7) and 4.8 (Fig. 16), and "
+    "SkipV1Former, appendix C.5",
     statement="Keys from layer 1 under values of layer 2 are worth one number of W* a head: H heads explain "
     "rho min(H, a d) of the signal, and, for a >= 1, no weights attain it.  Beside keys of layer 2 they add "
     "rho min(H, a^2) to MHA's rho a (d - a), if H > 2 a - d or a = d.",
@@ -55,7 +55,7 @@ def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
         for a in range(d + 1):
             for heads in (1, 2, 4, 9):
                 w = _random(rng, heads, heads, a, d)
-                t = odd_map(w, shared_keys(heads)).reshape(d, d, d, d) if a else np.zeros((d, d, d, d), dtype=int)
+                t = odd_map(w, shared_key_heads(heads)).reshape(d, d, d, d) if a else np.zeros((d, d, d, d), dtype=int)
                 if _rank(realigned(t)) != rank(heads, a, d):
                     return False
     return True
@@ -78,15 +78,15 @@ def _rank(matrix: Any) -> int:
     wrong="an excess that falls like 1 / beta",
 )
 def shared_keys_approach(power: int) -> bool:
-    """The loss of `shared_keys_approaching` is the closed form and an excess that falls like beta^-power."""
+    """The loss of `shared_key_weights` is the closed form and an excess that falls like beta^-power."""
     beta = Fraction(7, 2)
     for d, n, sigma in RATIONAL_TASKS[:3]:
         for a in range(d + 1):
             for heads in (1, 3):
-                weights = shared_keys_approaching(d, n, sigma, a, heads, beta)
-                excess = shared_keys_excess(d, n, sigma, a, heads, beta) * beta ** (2 - power)
-                loss = closed_form(d, n, sigma, min(heads, a * d)) + excess
-                if exact_loss(shared_keys(heads), d, n, sigma).value(weights) != loss:
+                weights = shared_key_weights(d, n, sigma, a, heads, beta)
+                excess = shared_key_excess(d, n, sigma, a, heads, beta) * beta ** (2 - power)
+                loss = loss_at_entries(d, n, sigma, min(heads, a * d)) + excess
+                if exact_loss(shared_key_heads(heads), d, n, sigma).value(weights) != loss:
                     return False
     return True
 
@@ -137,7 +137,7 @@ def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
         for a in range(1, d):
             for heads in (1, 2, 4):
                 w = _random(rng, heads, 2 * heads, a, d)
-                t = odd_map(w, residual_keys(heads)).reshape(d, d, d, d)
+                t = odd_map(w, residual_key_heads(heads)).reshape(d, d, d, d)
                 blind = np.array(sympy.Matrix(w.b).nullspace()).reshape(a, d)
                 seen = np.einsum("ijkl,pk,ql->ijpq", t, blind, w.a)
                 if _rank(seen.transpose(0, 3, 2, 1).reshape(d * a, a * d)) != rank(heads, a):
@@ -154,9 +154,9 @@ def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
 def residual_keys_approach(more: int) -> bool:
     """The loss less the closed form, of `more` numbers more: positive, and a hundredth at a tenth of s."""
     for (d, n, sigma), a, heads in ((RATIONAL_TASKS[1], 1, 1), (RATIONAL_TASKS[2], 1, 1), (RATIONAL_TASKS[2], 2, 2)):
-        loss = exact_loss(residual_keys(heads), d, n, sigma)
-        infimum = closed_form(d, n, sigma, a * (d - a) + min(heads, a * a) + more)
-        tries = [residual_keys_approaching(d, n, sigma, a, heads, Fraction(1, s)) for s in (1000, 10_000)]
+        loss = exact_loss(residual_key_heads(heads), d, n, sigma)
+        infimum = loss_at_entries(d, n, sigma, a * (d - a) + min(heads, a * a) + more)
+        tries = [residual_key_weights(d, n, sigma, a, heads, Fraction(1, s)) for s in (1000, 10_000)]
         first, second = (loss.value(weights) - infimum for weights in tries)
         if not (first > 0 and 99 * second < first < 101 * second):
             return False
@@ -173,8 +173,8 @@ def minimiser_finds_raw_keys(factor: float) -> bool:
     """What the exact minima explain, short of `factor` times the closed form by the slack, above it by rounding."""
     d, n, sigma = task = (3, 8, 0.3)
     rho, zero = signal_share(*task), zero_loss(*task)
-    cases = [(shared_keys(h), a, min(h, a * d)) for h in (1, 2, 3) for a in (1, 2)]
-    cases += [(residual_keys(h), 1, d) for h in (2, 3)] + [(residual_keys(2), 3, 2), (residual_keys(1), 3, 1)]
+    cases = [(shared_key_heads(h), a, min(h, a * d)) for h in (1, 2, 3) for a in (1, 2)]
+    cases += [(residual_key_heads(h), a, entries) for h, a, entries in ((2, 1, d), (3, 1, d), (2, 3, 2), (1, 3, 1))]
     for heads, a, entries in cases:
         explained, most = explained_at_minimum(heads, d, n, sigma, a), rho * entries
         if not -EXACT_SLACK * most <= explained - factor * most <= ROUNDING * zero:

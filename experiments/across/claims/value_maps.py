@@ -21,10 +21,10 @@ from theory.prompts.moments import Array, PromptMoments
 from theory.prompts.setting import zero_loss
 from theory.resformer import weights as resformer_weights
 from theory.resformer.weights import cancelling_share
-from theory.skipv1.gap_weights import mha_approaching
+from theory.skipv1.gap_weights import mha_weights
 from theory.skipv1.paper import PAPER
 from theory.toy import value_maps
-from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 from theory.toy.value_maps import optimum
@@ -35,8 +35,8 @@ RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
 VALUE_MAPS = Claim(
     "toy.value-maps",
     PAPER.ours,
-    place="theory/toy/value_maps.py; bears on the orderings of ResFormer (002), sections 4.2, 4.3 and 4.8, and "
-    "SkipV1Former (003), section 6.5 and appendix C.5",
+    place="theory/toy/value_maps.py; bears on the orderings of ResFormer, sections 4.2, 4.3 and 4.8, and "
+    "SkipV1Former, section 6.5 and appendix C.5",
     statement="A two-layer plan's toy explains rho a d of the signal if some value from layer 1 meets a key of "
     "layer 2 (SkipV1Former, ResFormer, SVFormer); rho a (d - a) if none does, no value of layer 2 meets a key of "
     "layer 1, and one meets a key of layer 2 (MHA, SkipV0, true cross-layer attention, SkipKV1Former); nothing if "
@@ -85,8 +85,8 @@ def beside_changes_nothing(c: int) -> bool:
     for d, n, sigma in RATIONAL_TASKS[1:]:
         loss = exact_loss((Head(1, 0),), d, n, sigma)
         for a in range(1, d):
-            infimum = closed_form(d, n, sigma, a * (d - a))
-            near = mha_approaching(d, n, sigma, a, Fraction(1000))
+            infimum = loss_at_entries(d, n, sigma, a * (d - a))
+            near = mha_weights(d, n, sigma, a, Fraction(1000))
             weights = Weights(near.a, near.b, near.w[:1] / c, near.k[:1] * c)
             beside = weights.w[0] @ (1000 * rng.integers(1, 3, (d, d)).astype(object) + Fraction(0))
             total = loss.value(weights) + np.sum(beside**2) + 2 * np.sum(beside * _mean_map(weights, d, n, sigma))
@@ -138,11 +138,11 @@ def _least_loss(heads: Heads, d: int, n: int, sigma: float, rank: int) -> float:
 RESFORMER_HEAD = Claim(
     "toy.resformer-head",
     PAPER.ours,
-    place="theory/toy/value_maps.py; ResFormer (002), Eqn. (7)",
+    place="theory/toy/value_maps.py; ResFormer, Eqn. (7)",
     statement="One ResFormer head attains SkipV1Former's minimum at every rank, at finite weights.",
     assumes=W0_ZERO + "; layers 1 and 2 have value projections of their own",
     verdict="verified",
-    proof=resformer_weights.one_head_attaining,
+    proof=resformer_weights.one_head_weights,
     uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"),
 )
 
@@ -163,7 +163,7 @@ RESFORMER_HEAD.check(
 SVFORMER_INFIMUM = Claim(
     "toy.svformer-infimum",
     PAPER.ours,
-    place="theory/toy/value_maps.py; ResFormer (002), Eqn. (10)",
+    place="theory/toy/value_maps.py; ResFormer, Eqn. (10)",
     statement="SVFormer, all values from layer 1, comes as near to SkipV1Former's minimum as one likes, with an "
     "excess of lambda^2 a n (n + d + 1) / beta^2 at ||A|| ~ beta; it does not attain it for a >= 1.",
     assumes=W0_ZERO,
@@ -187,7 +187,7 @@ def svformer_excess(power: int) -> bool:
         for a in range(d + 1):
             eye, top, bottom = _eyes(d, a)
             weights = Weights(beta * top, bottom, lam / beta**2 * eye[None], eye[None, :, :a])
-            loss = closed_form(d, n, sigma, a * d) + lam**2 * a * n * (n + d + 1) / beta**power
+            loss = loss_at_entries(d, n, sigma, a * d) + lam**2 * a * n * (n + d + 1) / beta**power
             if exact_loss((Head(0, 1),), d, n, sigma).value(weights) != loss:
                 return False
     return True

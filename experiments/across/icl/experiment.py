@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE
+from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """widths: of the embedding, from d on; heads: of every layer; std: of the initial matrices, times sqrt(width)."""
 
@@ -57,37 +57,82 @@ _GPU = Recipe(
     log_every=100,
     compile=True,
 )
-_GRID = Tuning((1e-3, 3e-3, 1e-2), 0.2)
+_GRID = Tuning(grid=(1e-3, 3e-3, 1e-2), share=0.2)
 _TINY = replace(_GPU, steps=20, batch=8, log_every=10, accumulate=2)
 _SMOKE = replace(_CPU, steps=60, batch=32, log_every=20)
 _PAIR = ("vanilla", "skipv1")
 PROFILES = {
     "smoke": Profile(
-        Config(2, 4, 0.1, (2, 8), 2, 2, _PAIR, _SMOKE, 512, Tuning()),
-        2,
-        25,
-        "nothing: it only shows that everything runs",
+        config=Config(
+            d=2,
+            n=4,
+            sigma=0.1,
+            widths=(2, 8),
+            layers=2,
+            heads=2,
+            variants=_PAIR,
+            recipe=_SMOKE,
+            held_out_prompts=512,
+            tuning=Tuning(),
+        ),
+        seeds=2,
+        seconds=25,
+        detects="nothing: it only shows that everything runs",
     ),
     "cpu": Profile(
-        Config(2, 5, 0.1, (2, 4, 8), 3, 2, VARIANTS, _CPU, 4096, Tuning()),
-        4,
-        300,
-        "about half of the signal: whether in-context learning sets in within so few steps varies from seed to seed",
+        config=Config(
+            d=2,
+            n=5,
+            sigma=0.1,
+            widths=(2, 4, 8),
+            layers=3,
+            heads=2,
+            variants=VARIANTS,
+            recipe=_CPU,
+            held_out_prompts=4096,
+            tuning=Tuning(),
+        ),
+        seeds=4,
+        seconds=300,
+        detects="about half of the signal: whether in-context learning sets in within so few steps varies from seed to "
+        "seed",
     ),
     "gpu": Profile(
-        Config(8, 24, 0.1, (8, 16, 32), 12, 4, VARIANTS, _GPU, 16_384, _GRID),
-        3,
-        3600,
-        "about a twentieth of the signal",
+        config=Config(
+            d=8,
+            n=24,
+            sigma=0.1,
+            widths=(8, 16, 32),
+            layers=12,
+            heads=4,
+            variants=VARIANTS,
+            recipe=_GPU,
+            held_out_prompts=16_384,
+            tuning=_GRID,
+        ),
+        seeds=3,
+        seconds=3600,
+        detects="about a twentieth of the signal",
         grows=True,
         device="cuda",
         on_gpu=4,
     ),
     "gpu-tiny": Profile(
-        Config(2, 3, 0.1, (2, 4), 2, 2, _PAIR, _TINY, 512, Tuning((1e-2, 3e-2), 0.5)),
-        2,
-        120,
-        "nothing: it takes the gpu profile's path with tiny models",
+        config=Config(
+            d=2,
+            n=3,
+            sigma=0.1,
+            widths=(2, 4),
+            layers=2,
+            heads=2,
+            variants=_PAIR,
+            recipe=_TINY,
+            held_out_prompts=512,
+            tuning=Tuning(grid=(1e-2, 3e-2), share=0.5),
+        ),
+        seeds=2,
+        seconds=120,
+        detects="nothing: it takes the gpu profile's path with tiny models",
         grows=True,
     ),
 }
@@ -96,12 +141,12 @@ PROFILES = {
 def architecture(config: Config, width: int) -> Architecture:
     """A decoder whose embedding has `width` numbers for a task of width d."""
     return Architecture(
-        width,
-        config.layers,
-        config.heads,
-        2 * width,
-        2 * config.n + 1,
-        Vectors(config.d),
+        d_model=width,
+        n_layers=config.layers,
+        n_heads=config.heads,
+        d_ff=2 * width,
+        context=2 * config.n + 1,
+        stem=Vectors(config.d),
         positions="learned",
     )
 
@@ -116,12 +161,14 @@ class ScaleIcl:
     def predict(self, config: Config) -> Json:
         from experiments.drawing.curves import curves
         from theory.prompts import regression
-        from theory.toy.width import explained
+        from theory.toy.width import explained_share_at_width
 
         task = (config.d, config.n, config.sigma)
         plans = {variant: resolve(variant, Shape(2, 2)) for variant in config.variants}
         # Of these variants the theorem has a closed form for each.
-        share = {v: {str(m): explained(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()}
+        share = {
+            v: {str(m): explained_share_at_width(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()
+        }
         d, sigma = config.d, config.sigma
         return {
             "assumes": "W0 = 0; two layers of linear attention; Assumption 1 with the best division of the width",
@@ -150,22 +197,21 @@ class ScaleIcl:
         def arm(variant: str, width: int, seed: int) -> Arm:
             base = BASELINE if variant == TWIN else variant
             return Arm(
-                architecture(config, width),
-                base,
-                source,
-                config.recipe,
-                seed,
+                architecture=architecture(config, width),
+                variant=base,
+                source=source,
+                recipe=config.recipe,
+                seed=seed,
                 std=config.std * width**-0.5,
                 twin=variant == TWIN,
             )
 
         pairs = [(v, m) for m in config.widths for v in (*config.variants, TWIN)]
-        trials = {f"{v}/{m}": arm(v, m, 0) for v, m in pairs if v != TWIN}
+        trials = {cell(v, m): arm(v, m, 0) for v, m in pairs if v != TWIN}
         rates, tuning = tuned(trials, config.tuning, run, self.name)
 
         def with_rate(variant: str, width: int, seed: int) -> Arm:
-            made = arm(variant, width, seed)
-            rate = rates[f"{made.variant}/{width}"]
+            made, rate = arm(variant, width, seed), rates[cell(BASELINE if variant == TWIN else variant, width)]
             return replace(made, recipe=replace(made.recipe, learning_rate=rate))
 
         found = rounds(lambda seed: {pair: with_rate(*pair, seed) for pair in pairs}, seeds, run, self.name)
@@ -173,9 +219,9 @@ class ScaleIcl:
         return {
             "seeds": len(found),
             "tuning": tuning,
-            "losses": {f"{v}/{m}": [_by_position(r[v, m], "loss") for r in found] for v, m in pairs},
-            "stderr": {f"{v}/{m}": [_by_position(r[v, m], "stderr") for r in found] for v, m in pairs},
-            "training": {f"{v}/{m}": [r[v, m]["curve"] for r in found] for v, m in pairs},
+            "losses": {cell(v, m): [_by_position(r[v, m], "loss") for r in found] for v, m in pairs},
+            "stderr": {cell(v, m): [_by_position(r[v, m], "stderr") for r in found] for v, m in pairs},
+            "training": {cell(v, m): [r[v, m]["curve"] for r in found] for v, m in pairs},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "provenance": of_runs(records),
         }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.across.icl.verdicts import explained_shares
+from experiments.across.icl.verdicts import cell, explained_shares
 from experiments.drawing import curves as icl_curves
 from experiments.drawing import style
 from experiments.store.folders import Json
@@ -32,7 +32,7 @@ def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequ
     icl_curves.draw(axis, prediction["curves"])
     width = prediction["widths"][-1]
     for i, variant in enumerate(variants):
-        losses = [loss for loss in measurement["losses"][f"{variant}/{width}"] if loss]
+        losses = [loss for loss in measurement["losses"][cell(variant, width)] if loss]
         if len(losses) > 1:
             found = [t_interval(at) for at in zip(*losses, strict=True)]
             _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], found, variant)

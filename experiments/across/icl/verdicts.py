@@ -46,10 +46,15 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
     return found
 
 
+def cell(variant: str, width: int | str) -> str:
+    """How results name a variant at a width."""
+    return f"{variant}/{width}"
+
+
 def explained_shares(prediction: Json, measurement: Json, variant: str, width: str) -> list[float]:
     """Of every seed, the share of E ||W*||^2 that the model explains with all n pairs in its context."""
     signal = prediction["d"] ** 2
-    losses = measurement["losses"][f"{variant}/{width}"]
+    losses = measurement["losses"][cell(variant, width)]
     return [(prediction["zero_loss"] - loss[-1]) / signal if loss else float("nan") for loss in losses]
 
 
@@ -86,7 +91,7 @@ class Compared:
 
 def _expected(against: Compared, variant: str, gap: float, measured: Interval) -> list[Judgement]:
     width = against.width
-    name, where = f"{variant}/{width}", f"{variant} against vanilla, width {width}"
+    name, where = cell(variant, width), f"{variant} against vanilla, width {width}"
     if gap == 0:
         # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
         control = (_pair(against.vanilla),) if against.vanilla else ()

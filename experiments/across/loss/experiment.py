@@ -42,7 +42,7 @@ class Said:
 
 
 def _said(variant: str, place: str, size: str) -> Said:
-    """From the one comparison with vanilla in `paper_losses` whose place and size begin so."""
+    """From the one comparison with vanilla in `experiments.across.printed` whose place and size begin so."""
     r = report(variant, place, size)
     where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
     return Said(r.sign if r.differs else None, r.nats, where)
@@ -61,7 +61,7 @@ PAPERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """variants: by the name of the paper's variant, the plan that stands for it at this depth."""
 
@@ -79,8 +79,8 @@ def _variants(*names: str, block: str = "attnres-block") -> dict[str, str]:
 
 
 _ALL = ("vanilla", *PAPERS)
-_TINY = llama(16, 2, 2, 32, 512, 32)
-_SMALL = llama(64, 4, 4, 176, 2048, 128)
+_TINY = llama(d_model=16, n_heads=2, n_layers=2, d_ff=32, vocab=512, context=32)
+_SMALL = llama(d_model=64, n_heads=4, n_layers=4, d_ff=176, vocab=2048, context=128)
 _BLOCKS = "attnres-block:blocks=4"  # of two sublayers, at four layers
 _CPU = Recipe(steps=400, batch=16, learning_rate=4e-3, log_every=20)
 _GPU = Recipe(
@@ -95,54 +95,62 @@ _GPU = Recipe(
 )
 PROFILES = {
     "smoke": Profile(
-        Config(
-            _TINY,
-            _variants("vanilla", "resformer"),
-            "stdlib",
-            512,
-            replace(_CPU, steps=20, batch=8, log_every=10),
-            Tuning(),
-            16,
+        config=Config(
+            architecture=_TINY,
+            variants=_variants("vanilla", "resformer"),
+            data="stdlib",
+            vocab=512,
+            recipe=replace(_CPU, steps=20, batch=8, log_every=10),
+            tuning=Tuning(),
+            held_out_windows=16,
         ),
-        2,
-        40,
-        "nothing: it only shows that everything runs",
+        seeds=2,
+        seconds=40,
+        detects="nothing: it only shows that everything runs",
     ),
     "cpu": Profile(
-        Config(_SMALL, _variants(*_ALL, block=_BLOCKS), "stdlib", 2048, _CPU, Tuning((2e-3, 4e-3, 8e-3)), 128),
-        3,
-        900,
-        "about 0.03 nats a token, in small and briefly trained models",
+        config=Config(
+            architecture=_SMALL,
+            variants=_variants(*_ALL, block=_BLOCKS),
+            data="stdlib",
+            vocab=2048,
+            recipe=_CPU,
+            tuning=Tuning(grid=(2e-3, 4e-3, 8e-3)),
+            held_out_windows=128,
+        ),
+        seeds=3,
+        seconds=900,
+        detects="about 0.03 nats a token, in small and briefly trained models",
     ),
     "gpu": Profile(
-        Config(
-            PRESETS["llama-60m"].architecture,
-            _variants(*_ALL),
-            "stdlib",
-            16_384,
-            _GPU,
-            Tuning((1e-3, 2e-3, 4e-3), 0.2),
-            256,
+        config=Config(
+            architecture=PRESETS["llama-60m"].architecture,
+            variants=_variants(*_ALL),
+            data="stdlib",
+            vocab=16_384,
+            recipe=_GPU,
+            tuning=Tuning(grid=(1e-3, 2e-3, 4e-3), share=0.2),
+            held_out_windows=256,
         ),
-        3,
-        5400,
-        "about 0.01 nats a token",
+        seeds=3,
+        seconds=5400,
+        detects="about 0.01 nats a token",
         grows=True,
         device="cuda",
     ),
     "gpu-tiny": Profile(
-        Config(
-            _TINY,
-            _variants("vanilla", "attnres"),
-            "stdlib",
-            512,
-            replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10, evaluate_every=10),
-            Tuning((1e-3, 4e-3), 0.5),
-            16,
+        config=Config(
+            architecture=_TINY,
+            variants=_variants("vanilla", "attnres"),
+            data="stdlib",
+            vocab=512,
+            recipe=replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10, evaluate_every=10),
+            tuning=Tuning(grid=(1e-3, 4e-3), share=0.5),
+            held_out_windows=16,
         ),
-        2,
-        150,
-        "nothing: it takes the gpu profile's path with tiny models",
+        seeds=2,
+        seconds=150,
+        detects="nothing: it takes the gpu profile's path with tiny models",
         grows=True,
     ),
 }
@@ -179,7 +187,14 @@ class ScaleLoss:
 
         def arm(name: str, seed: int) -> Arm:
             plan = config.variants[BASELINE if name == TWIN else name]
-            return Arm(architecture, plan, read.source, config.recipe, seed, twin=name == TWIN)
+            return Arm(
+                architecture=architecture,
+                variant=plan,
+                source=read.source,
+                recipe=config.recipe,
+                seed=seed,
+                twin=name == TWIN,
+            )
 
         rates, tuning = tuned({name: arm(name, 0) for name in config.variants}, config.tuning, run, self.name)
 
@@ -237,12 +252,12 @@ def _toy_sign(name: str) -> int | None:
     from theory.errors import BadInput
     from theory.plans.names import resolve
     from theory.plans.plan import Shape
-    from theory.toy.width import explained
+    from theory.toy.width import explained_share_at_width
 
     d, n, sigma = TOY
-    baseline = explained(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
+    baseline = explained_share_at_width(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
     try:
-        found = explained(resolve(name, Shape(2, 2)), d, n, sigma, d)
+        found = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
     except BadInput:
         return None
     if found is None or baseline is None:

@@ -36,8 +36,8 @@ from theory.plans.heads import Heads, toy_heads
 from theory.plans.plan import Plan
 from theory.plans.setting import Setting
 from theory.prompts.setting import signal_share, zero_loss
-from theory.toy.value_maps import closed_form, explained_bounds, needs_free_weights
-from theory.toy.width import most_explained
+from theory.toy.value_maps import closed_form, explained_entry_bounds, needs_free_weights
+from theory.toy.width import most_entries_at_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,13 +48,37 @@ if TYPE_CHECKING:
 _DETECTS = f"{ALTERED:.0%} of the explained signal; of a paper's loss, what three paired seeds tell from chance"
 _SHORT, _LONG, _NOISY = Setting(3, 4, 0.3), Setting(3, 24, 0.0), Setting(3, 8, 1.0)
 PROFILES = {
-    "smoke": Profile(Config((Setting(2, 6, 0.3),), Setting(2, 6, 0.3), Setting(2, 6, 0.3), 4, 4), 2, 20, _DETECTS),
-    "cpu": Profile(Config((_SHORT, _LONG, _NOISY), Setting(4, 16, 0.3), _SHORT, 6, 20), 2, 160, _DETECTS),
+    "smoke": Profile(
+        config=Config(
+            every_rank=(Setting(2, 6, 0.3),),
+            shown=Setting(2, 6, 0.3),
+            mixed_size=Setting(2, 6, 0.3),
+            starts=4,
+            shown_starts=4,
+        ),
+        seeds=2,
+        seconds=20,
+        detects=_DETECTS,
+    ),
+    "cpu": Profile(
+        config=Config(
+            every_rank=(_SHORT, _LONG, _NOISY), shown=Setting(4, 16, 0.3), mixed_size=_SHORT, starts=6, shown_starts=20
+        ),
+        seeds=2,
+        seconds=160,
+        detects=_DETECTS,
+    ),
     "full": Profile(
-        Config((Setting(2, 6, 0.3), _SHORT, _LONG, _NOISY), Setting(4, 16, 0.3), Setting(4, 16, 0.3), 12, 60),
-        4,
-        1500,
-        _DETECTS,
+        config=Config(
+            every_rank=(Setting(2, 6, 0.3), _SHORT, _LONG, _NOISY),
+            shown=Setting(4, 16, 0.3),
+            mixed_size=Setting(4, 16, 0.3),
+            starts=12,
+            shown_starts=60,
+        ),
+        seeds=4,
+        seconds=1500,
+        detects=_DETECTS,
     ),
 }
 
@@ -139,7 +163,7 @@ def _mixed_points(config: Config) -> list[tuple[Point, Heads]]:
 
 def _of_point(point: Point, heads: Heads, claim: str | None = None) -> Json:
     """What the theorems leave possible, in entries of W*, with what one is worth."""
-    least, most = explained_bounds(heads, point.size.d, point.rank)
+    least, most = explained_entry_bounds(heads, point.size.d, point.rank)
     task = point.size.floats
     return {
         "toy": point.toy,
@@ -159,7 +183,7 @@ def _of_variant(plan: Plan, config: Config) -> Json:
     beside: whether there are terms beside the attention, which are proved to change nothing and are not minimised over.
     """
     size, heads = config.shown, toy_heads(plan)
-    ranks = [explained_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
+    ranks = [explained_entry_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
     best = max(range(size.d + 1), key=lambda rank: ranks[rank])
     found = closed_form(plan, *size.floats, best)
     widths = {"d": size.d, "3d/2": size.d + size.d // 2, "2d": 2 * size.d}
@@ -168,13 +192,13 @@ def _of_variant(plan: Plan, config: Config) -> Json:
         "best_rank": best,
         "best": ranks[best][1],
         "attained": None if found is None else found.attained,
-        "widths": {name: most_explained(heads, size.d, width) for name, width in widths.items()},
+        "widths": {name: most_entries_at_width(heads, size.d, width) for name, width in widths.items()},
         "beside": any(head.beside.terms for head in plan.table[1]),
     }
 
 
 def _share(heads: Heads) -> float | None:
-    entries = most_explained(heads, PAPERS_WIDTH, PAPERS_WIDTH)
+    entries = most_entries_at_width(heads, PAPERS_WIDTH, PAPERS_WIDTH)
     return None if entries is None else entries / PAPERS_WIDTH**2
 
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.across.orderings.verdicts import expectations
+from experiments.across.orderings.verdicts import expectation
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.printed import Reported
-from experiments.verdicts.checks import Expectation
 from theory.plans.variants import VARIANTS
 
 FILL = {True: ("#2f7fb8", ""), False: ("#a9cbe3", "////"), None: ("#d9d9d9", "")}
@@ -32,7 +31,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     toy, loss, words = fig.subplots(1, 3, sharey=True, width_ratios=(1.0, 1.0, 0.75))
     _toy(toy, prediction, measurement, rows)
     _losses(loss, told, rows)
-    _words(words, list(expectations(prediction, measurement)), told, rows)
+    _words(words, prediction, told, rows)
     toy.set_yticks(range(len(rows)), [_label(name) for name in rows], fontsize=7.5)
     toy.set_ylim(len(rows) - 0.4, -0.6)
     for letter, axis in zip("abc", (toy, loss, words), strict=True):
@@ -128,19 +127,19 @@ def _losses(axis: Axes, told: Sequence[Reported], rows: Sequence[str]) -> None:
     axis.set_title("What the papers print")
 
 
-def _words(axis: Axes, found: Sequence[Expectation], told: Sequence[Reported], rows: Sequence[str]) -> None:
+def _words(axis: Axes, prediction: Json, told: Sequence[Reported], rows: Sequence[str]) -> None:
     """What texts say of plots, and whether the toy's order has that sign."""
-    by_id: dict[tuple[str, str], list[str]] = {}
-    for e in found:
-        if e.id.startswith("paper/"):
-            by_id.setdefault((e.id.split("/")[1], e.id.split("/")[2]), []).append(e.verdict)
+    judged: dict[tuple[str, str], list[str]] = {}
+    for r in told:
+        if found := expectation(prediction, r):
+            judged.setdefault((r.variant, r.against), []).append(found.verdict)
     for i, name in enumerate(rows):
-        spoken = [r for r in told if name in (r.variant, r.against) and r.sign and (r.variant, r.against) in by_id]
+        spoken = [r for r in told if name in (r.variant, r.against) and r.sign and (r.variant, r.against) in judged]
         direct = [r for r in spoken if r.variant == name and r.against == BASELINE]
         chosen = direct or spoken
         if name == BASELINE or not chosen:
             continue
-        verdicts = {v for r in chosen for v in by_id[r.variant, r.against]}
+        verdicts = {v for r in chosen for v in judged[r.variant, r.against]}
         marker, color, face = VERDICTS[next(v for v in ("contradicts", "agrees", "inconclusive") if v in verdicts)]
         axis.plot(0.04, i, marker, color=color, markerfacecolor=face, markersize=6)
         axis.text(0.1, i, _phrase(name, chosen), va="center", fontsize=7.5)

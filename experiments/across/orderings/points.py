@@ -29,7 +29,7 @@ TIE = 0.01  # of the signal: a smaller difference between two toys is none
 NAMES = tuple(dict.fromkeys([*VARIANTS, *(name for r in reported() for name in (r.variant, r.against))]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """every_rank: sizes at which every toy is minimised at every rank; shown: the figure's, at d/2 and d only.
 

@@ -71,24 +71,27 @@ def difference(prediction: Json, variant: str, against: str) -> float | None:
 
 def expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     """One for every comparison of which the toy has something to say.  Control: a model against itself."""
-    told = [Reported(**r) for r in measurement["papers"]]
-    for r in told:
-        said = difference(prediction, r.variant, r.against)
-        if said is None or not r.sign:
-            continue
-        yield Expectation(
-            id=f"paper/{r.variant}/{r.against}/{r.paper}, {r.place}, {r.size}",
-            group=f"{r.variant} against {r.against}",
-            claim=ORDERINGS,
-            statement=_sentence(said, r),
-            rule="sign",
-            predicted=said,
-            measured=float(r.sign) if r.nats is None else r.nats,
-            stderr=0.0,
-            tolerance=r.half_width,
-            controls=((0.0, r.half_width),),
-        )
+    yield from (e for r in measurement["papers"] if (e := expectation(prediction, Reported(**r))))
     yield from _accuracies(prediction, measurement)
+
+
+def expectation(prediction: Json, r: Reported) -> Expectation | None:
+    """Of one comparison; None where the toy, or the paper, says nothing."""
+    said = difference(prediction, r.variant, r.against)
+    if said is None or not r.sign:
+        return None
+    return Expectation(
+        id=f"paper/{r.variant}/{r.against}/{r.paper}, {r.place}, {r.size}",
+        group=f"{r.variant} against {r.against}",
+        claim=ORDERINGS,
+        statement=_sentence(said, r),
+        rule="sign",
+        predicted=said,
+        measured=float(r.sign) if r.nats is None else r.nats,
+        stderr=0.0,
+        tolerance=r.half_width,
+        controls=((0.0, r.half_width),),
+    )
 
 
 def _sentence(said: float, r: Reported) -> str:

@@ -43,7 +43,7 @@ def aligned_outputs_attain(largest: Mapping[str, Callable[[int], float]]) -> boo
     """
     for name, bound_at in largest.items():
         for layers in (2, 4, 8, 16):
-            config = llama(16, 2, layers, 32, 64, 8)
+            config = llama(d_model=16, n_heads=2, n_layers=layers, d_ff=32, vocab=64, context=8)
             plan = resolve(name, config.shape)
             attained = max(len(source) for sources in depth_reads(config, plan) for source in sources)
             bound = max(read_bounds(config, plan, 1.0, [1.0] * (2 * layers)))
@@ -66,7 +66,7 @@ def decoders_stay_below(factor: float) -> bool:
     from icl.models.decoder import Decoder
     from icl.probes.magnitude import magnitudes
 
-    config = llama(16, 2, 4, 32, 64, 8)
+    config = llama(d_model=16, n_heads=2, n_layers=4, d_ff=32, vocab=64, context=8)
     tokens = torch.arange(64).view(8, 8)
     for name in ("vanilla", "attnres", BLOCK):
         for std in (0.02, 0.3, 3.0):

@@ -20,6 +20,7 @@ from experiments.attnres.magnitude.points import (
     RULES,
     STAGES,
     Config,
+    cell,
     growth,
     of_seeds,
     unevenness,
@@ -43,41 +44,51 @@ if TYPE_CHECKING:
 PROBES = (magnitude_probe.NAME,)
 
 
-_SMALL = llama(32, 2, 12, 64, 512, 32)
-_TINY = llama(16, 2, 2, 32, 512, 16)
+_SMALL = llama(d_model=32, n_heads=2, n_layers=12, d_ff=64, vocab=512, context=32)
+_TINY = llama(d_model=16, n_heads=2, n_layers=2, d_ff=32, vocab=512, context=16)
 _CPU = Recipe(steps=100, batch=8, learning_rate=4e-3, log_every=10)
 # Not compiled: unrolled, Full AttnRes at 48 layers has thousands of terms.  In fp32: uncompiled, bf16 sources would be
 # copied to fp32 for each of them.
 _GPU = Recipe(steps=400, batch=16, learning_rate=1e-3, log_every=10)
 PROFILES = {
     "smoke": Profile(
-        Config(_TINY, (2, 4), "stdlib", 512, replace(_CPU, steps=10)),
-        2,
-        40,
-        "a violated bound; nothing about trained networks",
+        config=Config(architecture=_TINY, depths=(2, 4), data="stdlib", vocab=512, recipe=replace(_CPU, steps=10)),
+        seeds=2,
+        seconds=40,
+        detects="a violated bound; nothing about trained networks",
     ),
     "cpu": Profile(
-        Config(_SMALL, (12, 24, 48), "stdlib", 512, _CPU),
-        3,
-        300,
-        "a violated bound, and a tenth of the growth, in narrow and briefly trained networks",
+        config=Config(architecture=_SMALL, depths=(12, 24, 48), data="stdlib", vocab=512, recipe=_CPU),
+        seeds=3,
+        seconds=300,
+        detects="a violated bound, and a tenth of the growth, in narrow and briefly trained networks",
     ),
     "gpu": Profile(
-        Config(llama(512, 8, 12, 1376, 16_384, 512), (12, 24, 48), "stdlib", 16_384, _GPU),
-        3,
-        5400,
-        "a violated bound, and a tenth of the growth",
+        config=Config(
+            architecture=llama(d_model=512, n_heads=8, n_layers=12, d_ff=1376, vocab=16_384, context=512),
+            depths=(12, 24, 48),
+            data="stdlib",
+            vocab=16_384,
+            recipe=_GPU,
+        ),
+        seeds=3,
+        seconds=5400,
+        detects="a violated bound, and a tenth of the growth",
         grows=True,
         device="cuda",
         on_gpu=2,
     ),
     "gpu-tiny": Profile(
-        Config(
-            _TINY, (1,), "stdlib", 512, replace(_GPU, steps=20, batch=8, accumulate=2, precision="bf16", compile=True)
+        config=Config(
+            architecture=_TINY,
+            depths=(1,),
+            data="stdlib",
+            vocab=512,
+            recipe=replace(_GPU, steps=20, batch=8, accumulate=2, precision="bf16", compile=True),
         ),
-        2,
-        150,
-        "nothing: it takes the gpu profile's path with tiny models",
+        seeds=2,
+        seconds=150,
+        detects="nothing: it takes the gpu profile's path with tiny models",
         grows=True,
     ),
 }
@@ -121,14 +132,22 @@ class ScaleMagnitude:
         def arm(rule: str, depth: int, seed: int) -> Arm:
             architecture = replace(_deep(config.architecture, depth), stem=stem)
             plan = BASELINE if rule == TWIN else rule
-            return Arm(architecture, plan, read.source, config.recipe, seed, twin=rule == TWIN, probes=PROBES)
+            return Arm(
+                architecture=architecture,
+                variant=plan,
+                source=read.source,
+                recipe=config.recipe,
+                seed=seed,
+                twin=rule == TWIN,
+                probes=PROBES,
+            )
 
         found = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
         records = [record for r in found for record in r.values()]
         return {
             "seeds": len(found),
-            "magnitudes": {f"{rule}/{n}": [r[rule, n]["magnitudes"] for r in found] for rule, n in arms},
-            "loss": {f"{rule}/{n}": [r[rule, n]["loss"] for r in found] for rule, n in arms},
+            "magnitudes": {cell(rule, n): [r[rule, n]["magnitudes"] for r in found] for rule, n in arms},
+            "loss": {cell(rule, n): [r[rule, n]["loss"] for r in found] for rule, n in arms},
             "d_model": config.architecture.d_model,
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "text": read.name,
@@ -169,7 +188,7 @@ def _deep(architecture: Architecture, depth: int) -> Architecture:
 
 
 def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> dict[str, Interval]:
-    probed = {rule: [both["end"] for both in measurement["magnitudes"][f"{rule}/{depth}"]] for rule in (*RULES, TWIN)}
+    probed = {rule: [both["end"] for both in measurement["magnitudes"][cell(rule, depth)]] for rule in (*RULES, TWIN)}
     values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
     return against_baseline(values.pop(BASELINE), values)
 
@@ -223,7 +242,7 @@ def _convex(measurement: Json, rule: str, depth: int) -> Check:
 def _same_at_start(prediction: Json, measurement: Json, rule: str, depth: int) -> Check:
     """With zero queries every read is PreNorm's over a count, up to eps."""
     scale = prediction["start_scale"][rule][str(depth)]
-    both = (measurement["magnitudes"][f"{which}/{depth}"] for which in (rule, BASELINE))
+    both = (measurement["magnitudes"][cell(which, depth)] for which in (rule, BASELINE))
     pairs = ((p["start"], q["start"]) for p, q in zip(*both, strict=True))
     ratios = [[a / (s * b) for a, b, s in zip(p["read_rms"], q["read_rms"], scale, strict=True)] for p, q in pairs]
     farthest = max((r for by_read in ratios for r in by_read), key=lambda r: abs(math.log(r)))

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from icl.training.recipe import Recipe
 from theory.plans.architecture import Architecture
-
-if TYPE_CHECKING:
-    pass
-
 
 CLAIM = "attnres.bounded"
 
@@ -30,7 +25,7 @@ EPS_SLACK = 0.05  # of the start's identity: the norms' eps is up to a fortieth 
 ROUNDING = 1e-5  # float32 sums of some hundred terms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """depths: layers, each two sublayers; the architecture's own number is replaced."""
 
@@ -42,9 +37,14 @@ class Config:
     held_out_windows: int = 8
 
 
+def cell(rule: str, depth: int) -> str:
+    """How results name a rule at a depth."""
+    return f"{rule}/{depth}"
+
+
 def of_seeds(measurement: Json, rule: str, depth: int, stage: str) -> list[Json]:
     """What was probed, of the seeds whose training did not diverge."""
-    return [both[stage] for both in measurement["magnitudes"][f"{rule}/{depth}"] if both["end"]]
+    return [both[stage] for both in measurement["magnitudes"][cell(rule, depth)] if both["end"]]
 
 
 def growth(probed: Json) -> float:

@@ -28,27 +28,57 @@ _DETECTS = "the sign of the difference wherever it is more than 0.5 % of the los
 _SPECTRA: tuple[Spectrum, ...] = ("identity", "turned", "decaying", "rank one")
 PROFILES = {
     "smoke": Profile(
-        Config(4, 2, (0.5, 8.0), (2,), (2, 4), (2,), (2,), ("identity", "rank one"), (3, 2, 2), 2), 0, 30, _DETECTS
+        config=Config(
+            d=4,
+            n=2,
+            scales=(0.5, 8.0),
+            contexts=(2,),
+            widths=(2, 4),
+            at_widths=(2,),
+            heads=(2,),
+            spectra=("identity", "rank one"),
+            mixed=(3, 2, 2),
+            starts=2,
+        ),
+        seeds=0,
+        seconds=30,
+        detects=_DETECTS,
     ),
     "cpu": Profile(
-        Config(
-            4, 2, (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (1, 2, 4, 8, 16, 32), (2, 3, 4, 5, 6), (2, 16), (2, 4, 6),
-            _SPECTRA, (5, 16, 4), 3,
+        config=Config(
+            d=4,
+            n=2,
+            scales=(0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+            contexts=(1, 2, 4, 8, 16, 32),
+            widths=(2, 3, 4, 5, 6),
+            at_widths=(2, 16),
+            heads=(2, 4, 6),
+            spectra=_SPECTRA,
+            mixed=(5, 16, 4),
+            starts=3,
         ),
-        0,
-        200,
-        _DETECTS,
+        seeds=0,
+        seconds=200,
+        detects=_DETECTS,
     ),
     "full": Profile(
-        Config(
-            4, 2, (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0), (1, 2, 4, 8, 16, 32, 64, 128),
-            (2, 3, 4, 5, 6, 7, 8, 9), (2, 16, 64), (2, 4, 6, 8, 12), _SPECTRA, (6, 16, 4), 8,
+        config=Config(
+            d=4,
+            n=2,
+            scales=(0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0),
+            contexts=(1, 2, 4, 8, 16, 32, 64, 128),
+            widths=(2, 3, 4, 5, 6, 7, 8, 9),
+            at_widths=(2, 16, 64),
+            heads=(2, 4, 6, 8, 12),
+            spectra=_SPECTRA,
+            mixed=(6, 16, 4),
+            starts=8,
         ),
-        0,
-        3600,
-        _DETECTS,
+        seeds=0,
+        seconds=3600,
+        detects=_DETECTS,
     ),
-}  # fmt: skip
+}
 
 
 class SkipV1W0:

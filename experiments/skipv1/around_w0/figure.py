@@ -17,6 +17,7 @@ from experiments.skipv1.around_w0.points import (
     Point,
     Prior,
     best,
+    by_rank,
     scale,
 )
 from experiments.store.folders import Json
@@ -27,7 +28,7 @@ ENOUGH_LOOK: dict[str, Any] = {"color": "#7a4fa3", "linestyle": "-."}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Eight panels, each a question of `skipv1_w0.Config`."""
+    """Eight panels, each a question of `experiments.skipv1.around_w0.points.Config`."""
     fig, axes = style.figure(4, rows=2, width=3.7, height=4.3)
     exact = measurement["exact"]
     _over_c(axes[0], prediction, exact)
@@ -50,14 +51,8 @@ def _share(loss: float, d: int, c: float) -> float:
     return (loss - d * SIGMA**2) / scale(d, c)
 
 
-def _ranks(exact: Json, place: str, toy: str) -> dict[int, float]:
-    """Loss by rank."""
-    start = f"{place}/{toy}/a"
-    return {int(key.removeprefix(start)): x["loss"] for key, x in exact.items() if key.startswith(start)}
-
-
 def _difference(exact: Json, place: str, d: int, c: float) -> float:
-    return (best(exact, place, "skipv1") - best(exact, place, "mha")) / scale(d, c)
+    return (best(exact, place, "skipv1", d) - best(exact, place, "mha", d)) / scale(d, c)
 
 
 def _shown(prediction: Json) -> tuple[int, int]:
@@ -79,7 +74,7 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
     for toy, (name, look, marker) in style.TOYS.items():
         axis.plot(
             scales,
-            [_share(best(exact, _place("identity", x, d, n, 2), toy), d, x) for x in scales],
+            [_share(best(exact, _place("identity", x, d, n, 2), toy, d), d, x) for x in scales],
             linestyle="none",
             marker=marker,
             markerfacecolor="white",
@@ -141,7 +136,9 @@ def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
                   markersize=3, label=f"proved at least, $a=d$, n = {n or 'd²'}")  # fmt: skip
         for d in sorted({said["d"] for said in few if said["n"] == n and said["c"] == large}):
             place = _place("identity", large, d, n, 2)
-            ratio = [(_share(best(exact, place, toy), d, large) * scale(d, large) - d**2) for toy in ("skipv1", "mha")]
+            ratio = [
+                (_share(best(exact, place, toy, d), d, large) * scale(d, large) - d**2) for toy in ("skipv1", "mha")
+            ]
             if min(ratio) > 0:
                 axis.plot([d], [ratio[0] / ratio[1]], "x", color=color, markersize=8, zorder=4)
     style.crosses(axis, [], [], "exact minima, all ranks")
@@ -156,7 +153,7 @@ def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
     heads = sorted({said["heads"] for said in prediction["few"] if (said["d"], said["n"], said["c"]) == (d, n, c)})
     places = [*heads, ENOUGH]
     for toy, (name, look, marker) in style.TOYS.items():
-        y = [_share(best(exact, _place("identity", c, d, n, h), toy), d, c) for h in places]
+        y = [_share(best(exact, _place("identity", c, d, n, h), toy, d), d, c) for h in places]
         axis.plot(range(len(places)), y, marker=marker, markerfacecolor="white", label=f"{name}, exact", **look)
     axis.set_xticks(range(len(places)), [*map(str, heads), "enough"])
     axis.set_ylim(0, None)
@@ -189,7 +186,7 @@ def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
     chosen = [c for c in _scales(prediction, d, n) if c]
     for c, marker, color in zip(chosen[:: max(1, len(chosen) // 4)], style.MARKERS, _greys(), strict=False):
         place = _place("identity", c, d, n, 2)
-        skip, mha = _ranks(exact, place, "skipv1"), _ranks(exact, place, "mha")
+        skip, mha = by_rank(exact, place, "skipv1", d), by_rank(exact, place, "mha", d)
         gaps = {a: (skip[a] - mha[a]) / scale(d, c) for a in sorted(skip)}
         axis.plot(list(gaps), [100 * g for g in gaps.values()], marker=marker, color=color, label=f"$c={c:g}$")
     axis.axhline(0, color="black", linewidth=0.8)
@@ -204,7 +201,7 @@ def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n, heads = mixed[0]["d"], mixed[0]["n"], len(mixed) - 1
     skips = [said["skips"] for said in mixed]
     axis.plot(skips, [_share(said["floor"], d, C_HEADS) for said in mixed], label="floor (Lemma 1)", **style.SKIPV1)
-    found = [_share(best(exact, said["place"], "skipv1"), d, C_HEADS) for said in mixed]
+    found = [_share(best(exact, said["place"], "skipv1", d), d, C_HEADS) for said in mixed]
     style.crosses(axis, skips, found, "exact minimum")
     axis.set_xticks(skips)
     axis.set_ylim(0, None)
@@ -218,10 +215,10 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
     many = [said for said in prediction["many"] if (said["d"], said["n"]) == (d, n)]
     ranks = sorted({said["rank"] for said in many})
     axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least, $a^2$")
-    names = list(dict.fromkeys(said["place"] for said in many if said["c"] == C_HEADS))
-    for i, (place, marker) in enumerate(zip(names, style.MARKERS, strict=False)):
+    names = {said["place"]: said["spectrum"] for said in many if said["c"] == C_HEADS}
+    for i, ((place, spectrum), marker) in enumerate(zip(names.items(), style.MARKERS, strict=False)):
         rho = next(said["gap"] for said in many if said["place"] == place and said["rank"] == 1)
-        mha, skip = _ranks(exact, place, "mha"), _ranks(exact, place, "skipv1")
+        mha, skip = by_rank(exact, place, "mha", d), by_rank(exact, place, "skipv1", d)
         axis.plot(
             [a + 0.08 * (i - 1.5) for a in ranks],
             [(mha[a] - skip[a]) / rho for a in ranks],
@@ -229,7 +226,7 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
             marker=marker,
             markerfacecolor="white",
             color=_greys()[i + 1],
-            label=place.split(f" {C_HEADS:g},")[0].replace("identity", "$c\\,I$"),
+            label=spectrum.replace("identity", "$c\\,I$"),
         )
     axis.set_xticks(ranks)
     axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")

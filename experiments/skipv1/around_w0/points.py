@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from experiments.store.desk import Desk
 from experiments.store.folders import Json
+from experiments.toys.runs import point_key
 from theory.plans.heads import ORDINARY, SKIP
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        return f"{self.place}/{self.toy}/a{self.rank}"
+        return point_key(self.place, self.toy, self.rank)
 
 
 def minimised(point: Point, desk: Desk) -> Json:
@@ -95,7 +96,7 @@ def minimised(point: Point, desk: Desk) -> Json:
     return {"loss": found.value, "agreeing": found.agreeing}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """The figure's questions, each a sweep.  starts: descents for each exact minimum.
 
@@ -151,9 +152,15 @@ def points(config: Config) -> Iterator[Point]:
         yield Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, starts, skips)
 
 
-def best(exact: Json, place: str, toy: str) -> float:
+def by_rank(exact: Json, place: str, toy: str, d: int) -> dict[int, float]:
+    """The loss at every rank that was minimised."""
+    keys = {rank: point_key(place, toy, rank) for rank in range(d + 1)}
+    return {rank: float(exact[key]["loss"]) for rank, key in keys.items() if key in exact}
+
+
+def best(exact: Json, place: str, toy: str, d: int) -> float:
     """The lowest loss over the ranks that were minimised."""
-    return min(float(x["loss"]) for key, x in exact.items() if key.startswith(f"{place}/{toy}/"))
+    return min(by_rank(exact, place, toy, d).values())
 
 
 def scale(d: int, c: float) -> float:

@@ -23,7 +23,7 @@ def few_heads(prior: Prior, d: int, n: int, heads: int) -> Json:
     task, squares = (d, n, SIGMA), [c**2] * d
     rho, base = setting.signal_share(*task), setting.zero_loss(*task)
     try:
-        reached: float | None = float(skipv1_w0_heads.mha_reached(*task, c, heads))
+        reached: float | None = float(skipv1_w0_heads.mha_loss_around(*task, c, heads))
     except InvalidSize:  # no family of so many matrices is known
         reached = None
     return {
@@ -40,8 +40,8 @@ def few_heads(prior: Prior, d: int, n: int, heads: int) -> Json:
         "skipv1_floor_one_less": base
         - rho * d**2
         + c**2 * float(few_terms.identity_floor(d, n, 2 * heads - skips - 1)),
-        "enough_heads": float(skipv1_w0.skipv1_reached(*task, squares, d)),
-        "skipv1_reached": float(skipv1_w0.two_heads_reach(*task, d * c**2)),
+        "enough_heads": float(skipv1_w0.skipv1_enough_heads_loss(*task, squares, d)),
+        "skipv1_reached": float(skipv1_w0.two_heads_loss(*task, d * c**2)),
         "d2": base - 2 * rho + 2 * c**2 / (n + 1) if d == 2 else None,
     }
 
@@ -63,7 +63,7 @@ def enough_heads(point: Point) -> Json:
         "d": point.d,
         "n": point.n,
         "zero": sum(squares) + setting.zero_loss(*task),
-        "skipv1": float(skipv1_w0.skipv1_reached(*task, squares, point.rank)),
+        "skipv1": float(skipv1_w0.skipv1_enough_heads_loss(*task, squares, point.rank)),
         "skipv1_floor": float(skipv1_w0.skipv1_floor(*task, squares, point.rank)),
         "gap": rho * point.rank**2,
         "gap_if_mha_explained_nothing": rho * point.rank * point.d * (1 + ALTERED),

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from experiments.skipv1.around_w0.points import ALTERED, TOYS, best
+from experiments.skipv1.around_w0.points import ALTERED, TOYS, best, by_rank
 from experiments.store.folders import Json
 from experiments.verdicts.checks import Check
-
-if TYPE_CHECKING:
-    pass
-
 
 ROUNDING = 1e-9  # of the zero loss
 
@@ -35,7 +30,7 @@ def few_checks(said: Json, exact: Json) -> Iterator[Check]:
             claim="skipv1.w0-d2",
             statement="SkipV1Former's exact minimum is at most Theorem 5's bound",
             predicted=said["d2"],
-            measured=best(exact, place, "skipv1"),
+            measured=best(exact, place, "skipv1", 2),
             stderr=0.0,
             tolerance=zero,
             controls=(said["d2"] - said["c"] ** 2,),
@@ -43,7 +38,7 @@ def few_checks(said: Json, exact: Json) -> Iterator[Check]:
         )
     if said["c"] ** 2 < LARGE * d or 3 * said["heads"] // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
         return
-    mha, skip = (float(exact[f"{place}/{toy}/a{d}"]["loss"]) for toy in TOYS)
+    mha, skip = (by_rank(exact, place, toy, d)[d] for toy in TOYS)
     yield at_least_check(
         f"floor/{place}",
         "SkipV1Former's floor at a = d, few heads, W0 = c I",
@@ -96,7 +91,7 @@ def at_least_check(
 def many_checks(said: Json, exact: Json) -> Iterator[Check]:
     """Of enough heads, at one rank; the gap only where a descent that stops early cannot hide what MHA explains."""
     place, a, zero = said["place"], said["rank"], said["zero"]
-    mha, skip = (float(exact[f"{place}/{toy}/a{a}"]["loss"]) for toy in TOYS)
+    mha, skip = (by_rank(exact, place, toy, a)[a] for toy in TOYS)
     explained = zero - said["skipv1"]
     if said["skipv1"] == said["skipv1_floor"]:
         yield Check(

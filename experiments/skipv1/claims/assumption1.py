@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import W0_ZERO
+from experiments.skipv1.claims.assumptions import W0_ZERO
 from theory.prompts.isserlis import PromptEngine
 from theory.prompts.moments import Array
 from theory.skipv1.paper import PAPER
@@ -106,7 +106,7 @@ ASSUMPTION1_QUERY.check(
 )(free_query_rank)
 
 
-def largest_share(n: int, v: float, root: float, cross: float) -> float:
+def general_copy_supremum(n: int, v: float, root: float, cross: float) -> float:
     """The supremum at d = 1 of what u = alpha x + beta y lets MHA explain: n^2 / (v + (root + cross) / 2).
 
     root is sqrt(E X^2 E Y^2) and cross is E XY, with X = S_xx and Y = S_yy; v is the variance of S_yx.
@@ -134,7 +134,7 @@ ASSUMPTION1_BLOCKS = Claim(
     "rho, X = S_xx, Y = S_yy, v = n/lambda.",
     assumes=W0_ZERO.replace("Assumption 1", "x_t stays in its token"),
     verdict="verified",
-    proof=largest_share,
+    proof=general_copy_supremum,
     uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"),
 )
 
@@ -158,7 +158,7 @@ def general_copy_rank(rank_of: Callable[[int], int]) -> bool:
 
 @ASSUMPTION1_BLOCKS.check(
     "d = n = 1, sigma = 0, by pairing: below 1/(3 + (sqrt(27) + 3)/2) = 0.141, and within 1 % of it",
-    states=lambda root: largest_share(1, 3, root, 3),
+    states=lambda root: general_copy_supremum(1, 3, root, 3),
     control=lambda root: 1 / 3,
     wrong="rho, as if nothing were lost",
     kind="symbolic",

@@ -57,7 +57,7 @@ def product_of_pairs(steps: Sequence[Any]) -> Sequence[float]:
 OWN_VALUES = Claim(
     "deep.own-values",
     PAPER.ours,
-    place="theory/toy/deep.py, theorems 1 to 3; bears on MHA and SkipV0 (003) and on shared keys and queries",
+    place="theory/toy/deep.py, theorems 1 to 3; bears on MHA, on SkipV0 and on shared keys and queries",
     statement="k layers of own values predict S_yx q(S_xx) x.  With a number for each layer's weight, 1 - s q is "
     "any polynomial of degree <= k with real roots only and value 1 at 0, and no other; with matrices on an even "
     "number of outputs any at all; on an odd number, none without a real root at even k.",
@@ -148,7 +148,8 @@ def two_matrices_have_a_real_root(d: int) -> bool:
 RAW_VALUES = Claim(
     "deep.raw-values-one-step",
     PAPER.ours,
-    place="theory/toy/deep.py, theorems 2 and 3; bears on SVFormer (002), Eqn. (10), and on CLA and YOCO (003), 6.1",
+    place="theory/toy/deep.py, theorems 2 and 3; bears on SVFormer (ResFormer, Eqn. (10)), and on CLA and YOCO "
+    "(SkipV1Former, section 6.1)",
     statement="k layers that all use layer 1's values are worth one gradient step, whatever k; layers that share "
     "values by blocks are worth one step a block.",
     assumes=FAMILY + ".  A head that writes to the x slot makes more of raw values, too",

@@ -1,4 +1,4 @@
-"""What the claims on the proof share: the blocks of the weights, means over the spectrum, the usual assumptions."""
+"""What the claims on the proof share: the blocks of the weights, and means over the spectrum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from theory.prompts.moments import Array
 from theory.toy.population import Weights
 
-W0_ZERO = "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; Assumption 1"
 SIZES = ((1, 2, 1), (1, 3, 2), (2, 3, 4), (2, 4, 1))  # rank, d, n
 
 

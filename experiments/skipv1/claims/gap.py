@@ -122,7 +122,7 @@ def gap_at_zero_a(gap: int) -> bool:
             loss = exact_loss(heads, d, 3, Fraction(1, 2), _large_w0(d))
             weights = [random_weights(rng, 2, a, d) for _ in range(5)]
             losses = {loss.value(Weights(0 * w.a, w.b, w.w, w.k)) for w in weights}
-            if losses != {loss.constant}:
+            if losses != {loss.zero_loss}:
                 return False
             minima += losses
         if minima[0] - minima[1] != gap:

@@ -12,7 +12,14 @@ from experiments.toys.checks import EXACT_SLACK, ROUNDING
 from theory.plans.heads import MHA, ORDINARY, SKIP, Heads
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1 import general as skipv1_general
-from theory.skipv1.general_weights import mha_approaching, skipv1_approaching, skipv1_attaining
+from theory.skipv1.general import (
+    general_loss_gap,
+    general_mha_explained,
+    general_skipv1_explained,
+    modes,
+    skip_heads_needed,
+)
+from theory.skipv1.general_weights import general_mha_weights, general_skip_head_weights, general_skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
@@ -57,14 +64,14 @@ def general_weights_reach(rows: Callable[[int, int], int]) -> bool:
     """
     for task in GENERAL_TASKS:
         moments = random_task(*task)
-        zero, explained = skipv1_general.zero_loss(moments), skipv1_general.modes(moments).explained
+        zero, explained = moments.zero_loss, modes(moments).explained
         for a in range(moments.d + 1):
             minimum = zero - explained[:, :a].sum()
             infimum = zero - explained[: rows(moments.d, a), :a].sum()
             size = ROUNDING * zero
-            if abs(_loss(moments, skipv1_attaining(moments, a)) - minimum) > size:
+            if abs(_loss(moments, general_skipv1_weights(moments, a)) - minimum) > size:
                 return False
-            for approaching, bound in ((skipv1_approaching, minimum), (mha_approaching, infimum)):
+            for approaching, bound in ((general_skip_head_weights, minimum), (general_mha_weights, infimum)):
                 far, near = (_loss(moments, approaching(moments, a, beta)) - bound for beta in (2.0, 16.0))
                 if abs(near - far / 64) > size or far < -size:
                     return False
@@ -107,11 +114,9 @@ def best_read_explains(version: Callable[[PromptMoments], PromptMoments]) -> boo
     for task in GENERAL_TASKS[:3]:
         moments = random_task(*task)
         for a in range(1, moments.d + 1):
-            _, weights = skipv1_approaching(moments, a, 1.0)
-            difference = _explained_by_entries(moments, weights.a) - skipv1_general.skipv1_explained(
-                version(moments), a
-            )
-            if abs(difference) > ROUNDING * skipv1_general.zero_loss(moments):
+            _, weights = general_skip_head_weights(moments, a, 1.0)
+            difference = _explained_by_entries(moments, weights.a) - general_skipv1_explained(version(moments), a)
+            if abs(difference) > ROUNDING * moments.zero_loss:
                 return False
     return True
 
@@ -139,10 +144,10 @@ def general_minimiser_finds(factor: float) -> bool:
     """Exact minimisation ends on both closed forms, and not below; d = 2."""
     moments = random_task(*GENERAL_TASKS[1])
     for a in (1, 2):
-        enough = (ORDINARY, SKIP) * skipv1_general.skip_heads_needed(moments, a)
+        enough = (ORDINARY, SKIP) * skip_heads_needed(moments, a)
         for heads, explained in (
-            (MHA, skipv1_general.mha_explained(moments, a)),
-            (enough, skipv1_general.skipv1_explained(moments, a)),
+            (MHA, general_mha_explained(moments, a)),
+            (enough, general_skipv1_explained(moments, a)),
         ):
             if not ends_on(PopulationLoss(moments, heads), a, factor * explained):
                 return False
@@ -151,8 +156,8 @@ def general_minimiser_finds(factor: float) -> bool:
 
 def ends_on(loss: PopulationLoss, rank: int, explained: float) -> bool:
     """Whether an exact minimum explains so much: short of it by the slack at most, above it by rounding only."""
-    most = loss.constant - minimise(loss, rank, starts=2, max_iterations=150).value
-    return -EXACT_SLACK * explained <= most - explained <= ROUNDING * loss.constant
+    most = loss.zero_loss - minimise(loss, rank, starts=2, max_iterations=150).value
+    return -EXACT_SLACK * explained <= most - explained <= ROUNDING * loss.zero_loss
 
 
 @GENERAL_COVARIANCE.check(
@@ -166,5 +171,5 @@ def heads_reach_the_optimum(count: int) -> bool:
     unequal = np.diag([0.4, 0.05])
     moments = PromptMoments(2, 100, 1.0, prior_rows=unequal, prior_columns=unequal)
     least = minimise(PopulationLoss(moments, (ORDINARY, SKIP) * count), 2, starts=2).value
-    gap = skipv1_general.loss_gap(moments, 2)
-    return least - gap.skipv1 <= 1e-4 * skipv1_general.skipv1_explained(moments, 2)
+    gap = general_loss_gap(moments, 2)
+    return least - gap.skipv1 <= 1e-4 * general_skipv1_explained(moments, 2)

@@ -10,11 +10,11 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import W0_ZERO
+from experiments.skipv1.claims.assumptions import W0_ZERO
 from theory.plans.heads import SKIPV1
 from theory.prompts import regression, setting
 from theory.prompts.moments import Array
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import RATIONAL_TASKS, exact_loss
 from theory.toy.tokens import Prompt, draw, output, whole
@@ -125,7 +125,7 @@ UNCOMPRESSED_STEP = Claim(
     correction="True at rank a = d, with eta = n lambda in Eqn. (1), and no better step exists.  At that rank B "
     "is empty: the token that should hold a pair holds x_t alone.  At a < d the skip head reads the raw y_t, but "
     "x_t through A still: a d entries of W* out of d^2 (skipv1.skipv1-minimum).",
-    proof=skipv1_optimal,
+    proof=skipv1_weights,
     uses=("skipv1.eqn1-sign", "skipv1.skipv1-minimum"),
 )
 
@@ -139,7 +139,7 @@ UNCOMPRESSED_STEP = Claim(
 def best_loss_is_one_step(factor: int) -> bool:
     """SkipV1Former's optimum is the loss of one step of factor lambda on the uncompressed pairs."""
     return all(
-        exact_loss(SKIPV1, d, n, sigma).value(skipv1_optimal(d, n, sigma, d))
+        exact_loss(SKIPV1, d, n, sigma).value(skipv1_weights(d, n, sigma, d))
         == regression.after_steps(d, n, sigma, 1, factor * setting.signal_share(d, n, sigma) / n)
         for d, n, sigma in RATIONAL_TASKS
     )
@@ -156,7 +156,7 @@ def best_prediction_is_one_step(scale: Callable[[int], int]) -> bool:
     rng = np.random.default_rng(33)
     for d, n, sigma in RATIONAL_TASKS:
         p, step = draw(rng, d, n), setting.signal_share(d, n, sigma) / n
-        predicted = output(p, skipv1_optimal(d, n, sigma, d), SKIPV1)
+        predicted = output(p, skipv1_weights(d, n, sigma, d), SKIPV1)
         if (predicted != -scale(n) * step * gradient(np.zeros((d, d), dtype=object), p.x, p.y) @ p.query).any():
             return False
     return True

@@ -17,9 +17,9 @@ from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
 from theory.prompts import setting
 from theory.prompts.isserlis import PromptEngine
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.gap_weights import mha_approaching, mha_excess, skipv1_optimal
+from theory.skipv1.gap_weights import mha_excess, mha_weights, skipv1_weights
 from theory.skipv1.paper import PAPER
-from theory.toy.exact import RATIONAL_TASKS, closed_form, exact_loss, odd_map, prompt_map, random_weights, rational
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries, odd_map, prompt_map, random_weights, rational
 from theory.toy.population import Weights
 
 TASK = (4, 10, 0.4)
@@ -126,8 +126,8 @@ SKIPV1_MINIMUM.check(
 def weights_approach_mha_infimum(rank_of: Rank) -> bool:
     beta = Fraction(7, 2)
     return all(
-        exact_loss(MHA, d, n, sigma).value(mha_approaching(d, n, sigma, a, beta))
-        == closed_form(d, n, sigma, rank_of(a, d)) + mha_excess(d, n, sigma, a, beta)
+        exact_loss(MHA, d, n, sigma).value(mha_weights(d, n, sigma, a, beta))
+        == loss_at_entries(d, n, sigma, rank_of(a, d)) + mha_excess(d, n, sigma, a, beta)
         for d, n, sigma in RATIONAL_TASKS
         for a in range(d + 1)
     )
@@ -141,7 +141,8 @@ def weights_approach_mha_infimum(rank_of: Rank) -> bool:
 )
 def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
     return all(
-        exact_loss(SKIPV1, d, n, sigma).value(skipv1_optimal(d, n, sigma, a)) == closed_form(d, n, sigma, rank_of(a, d))
+        exact_loss(SKIPV1, d, n, sigma).value(skipv1_weights(d, n, sigma, a))
+        == loss_at_entries(d, n, sigma, rank_of(a, d))
         for d, n, sigma in RATIONAL_TASKS
         for a in range(d + 1)
     )

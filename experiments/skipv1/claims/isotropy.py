@@ -11,7 +11,7 @@ from theory.prompts import setting
 from theory.prompts.isserlis import PromptEngine, gaussian_trace
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.population import PopulationLoss, Weights
 
@@ -108,7 +108,7 @@ def step_size(one: int) -> bool:
 def step_size_is_best(one: int) -> bool:
     """The loss of the optimal weights, all readouts scaled by t, is a parabola in t with its minimum at t = 1."""
     d, n, sigma = 3, 6, 0.5
-    w = skipv1_optimal(d, n, sigma, d)
+    w = skipv1_weights(d, n, sigma, d)
     true_step = setting.signal_share(d, n, sigma) / n
     step = 1 / (n + d + one + sigma**2)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)

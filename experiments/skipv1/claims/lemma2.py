@@ -5,6 +5,7 @@ What the lemma says of the loss as a whole, parity and H_2, is judged in claims 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,7 @@ from experiments.skipv1.claims.lemma1 import constant_vanishes_from
 from experiments.skipv1.claims.lemma3 import row_moment_given_x
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import exact_loss, prompt_map
 from theory.toy.population import Weights
@@ -30,7 +31,8 @@ LEMMA2_BLOCKS = Claim(
     assumes="none",
     verdict="corrected",
     correction="W^h splits by columns as printed, M^h by rows: M_1^h is a x d, M_2^h is (d - a) x d.  With these "
-    "Eqns. (8) and (9) and H_1 are right.  With the printed shapes B^T M_2^h has no meaning, for any a < d.",
+    "Eqns. (8) and (9) and H_1 are right.  With the printed shapes B^T M_2^h has no meaning for any a > 0, and A^T "
+    "M_1^h none for any a < d.",
     proof=blocks,
     uses=("skipv1.eqns-5-6",),
 )
@@ -69,6 +71,24 @@ def eqn9_adds_up(version: tuple[str, bool]) -> bool:
 
 
 @LEMMA2_BLOCKS.check(
+    "at which ranks A^T M_1 and B^T M_2 have a meaning with the printed shapes; d = 1..4, every rank",
+    states=lambda a, d: (a == d, a == 0),
+    control=lambda a, d: (a == d, a == d),
+    wrong="B^T M_2 at a = d, where B is empty",
+)
+def printed_products_conform(meaning: Callable[[int, int], tuple[bool, bool]]) -> bool:
+    """Whether A^T M_1 and B^T M_2 are products of matrices that fit, M split by columns as printed."""
+    rng = np.random.default_rng(52)
+    for d in range(1, 5):
+        for a in range(d + 1):
+            w = draw_weights(rng, a, d)
+            for _, _, m_1, m_2 in blocks(w, "columns"):
+                if (w.a.T.shape[1] == m_1.shape[0], w.b.T.shape[1] == m_2.shape[0]) != meaning(a, d):
+                    return False
+    return True
+
+
+@LEMMA2_BLOCKS.check(
     "N_2' of Eqn. (10) is the part of SkipV1Former's P quadratic in Y (N_1' and N_3': "
     "skipv1.eq10-even-part and skipv1.lemma2-h2); exact",
     states=True,
@@ -99,7 +119,7 @@ LEMMA2_CONSTANTS = Claim(
     correction="C_1 and C_2 are functions of the weights, E||N_1 + N_2||^2, and >= 0 is all that holds: they are "
     "zero at W = 0.  C_2 is zero at the weights that the theorem's own proof picks, and must be, else min L_2 "
     "would not be C + C_3.",
-    proof=skipv1_optimal,
+    proof=skipv1_weights,
     uses=("skipv1.lemma2-blocks", "skipv1.lemma2-parity", "skipv1.eq10-even-part", "skipv1.lemma4-constant"),
 )
 
@@ -133,7 +153,7 @@ def c1_scales_with_power(power: int) -> bool:
     """d = a = 1: MHA is even, and C_1 = L_1 - C - E||W_D||^2 = L_1 - L_1(0) at readouts t goes with t^power."""
     loss = exact_loss(MHA, 1, 3, Fraction(1, 2))
     unit = np.full((2, 1, 1), Fraction(1), dtype=object)
-    excess = [loss.value(Weights(unit[0], unit[0, 1:], t * unit, unit)) - loss.constant for t in (1, 2, 3)]
+    excess = [loss.value(Weights(unit[0], unit[0, 1:], t * unit, unit)) - loss.zero_loss for t in (1, 2, 3)]
     return excess[0] > 0 and all(e == t**power * excess[0] for t, e in enumerate(excess, 1))
 
 

@@ -10,7 +10,7 @@ import sympy
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import over_spectrum
-from experiments.skipv1.claims.reduced_model import prediction
+from experiments.skipv1.claims.reduced_model import reduced_prediction
 from theory.plans.heads import MHA, SKIPV1
 from theory.skipv1.paper import PAPER
 from theory.toy.tokens import draw, draw_weights
@@ -73,7 +73,7 @@ def rank_is_at_most(version: tuple[str, Callable[[int, int], int]]) -> bool:
     ranks = []
     for a, d, n in ((1, 2, 2), (1, 3, 4), (2, 3, 3), (2, 4, 4)):
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
-        odd = prediction(p.x, p.y, w, heads) - prediction(p.x, -p.y, w, heads)
+        odd = reduced_prediction(p.x, p.y, w, heads) - reduced_prediction(p.x, -p.y, w, heads)
         ranks.append((int(sympy.Matrix(odd).rank()), rank_of(a, d)))
     return all(rank <= stated for rank, stated in ranks) and any(rank == stated for rank, stated in ranks)
 

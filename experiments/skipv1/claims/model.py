@@ -8,33 +8,14 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
-from theory.prompts.moments import Array
+from experiments.skipv1.claims.reduced_model import reduced_prediction
+from theory.plans.heads import MHA, SKIP, SKIPV1, Heads
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import odd_map
 from theory.toy.population import Weights
-from theory.toy.tokens import Prompt, context, draw, draw_weights, full_key, output, whole
+from theory.toy.tokens import context, draw, draw_weights, full_key, output, whole
 
 SIZES = ((0, 1, 1), (1, 1, 2), (1, 2, 1), (2, 3, 1), (1, 3, 4), (3, 3, 2))  # rank, d, n; one has d = 2n + 1
-
-
-def reduced(p: Prompt, w: Weights, heads: Heads, *, once: bool = False, swapped: bool = False) -> Array:
-    """sum_h W^h G^h M^h of Eqns. (5) and (6), M^h = K^h A: (d, d).
-
-    Each head sums value times key^T over the tokens that the mask keeps.  The tokens of x_t have x_t for both in every
-    head, and those of y_t have u_t for both in an ordinary head, y_t and u_t in a skip head.  What meets the keys is
-    W_K^T W_Q times the query's token (A x_{n+1} ; 0), so the first a columns of W_K^T W_Q, K^h, times A x_{n+1}.
-
-    once       the second term of G for the last pair only, as if the sum did not reach it
-    swapped    u y^T for y u^T in the skip head
-    """
-    u, y = p.labels(w.a, w.b), p.y
-    if once:
-        u, y = u[:, -1:], y[:, -1:]
-    cross = u @ y.T if swapped else y @ u.T
-    grams = {ORDINARY: u @ u.T, SKIP: cross}
-    total: Array = sum(w.w[h] @ (p.x @ p.x.T + grams[head]) @ w.k[h] @ w.a for h, head in enumerate(heads))
-    return total
 
 
 def shared_value_rank(rank_of: Callable[[int, int], int]) -> bool:
@@ -123,7 +104,7 @@ EQN3_MISPRINTS = Claim(
     correction="The first factor is TF_1(E)^T, as in Eqn. (2); as printed the shapes agree only if d = 2n + 1.  "
     "The first head's W_Q is W_Q^{2,1}; read as printed, with one W_Q for both, nothing is lost, as W_Q = I and "
     "W_K^h = (K^h 0)^T make any K^1 and K^2.",
-    proof=reduced,
+    proof=reduced_prediction,
 )
 
 
@@ -141,7 +122,7 @@ def eqn3_conforms(transposed: bool) -> bool:
             return False
         heads = ((first, w.w[0], w.k[0]), (p.tokens, w.w[1], w.k[1]))
         out = sum(v @ values @ context(first) @ (left @ full_key(k) @ first) for values, v, k in heads)
-        if (out[:, -1:] != reduced(p, w, SKIPV1) @ p.query).any():
+        if (out[:, -1:] != reduced_prediction(p.x, p.y, w, SKIPV1) @ p.query).any():
             return False
     return True
 
@@ -159,7 +140,7 @@ def shared_projections_suffice(which: str) -> bool:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
         keys = w.k if which == "query" else np.stack([w.k[0], w.k[0]])
         out = output(p, Weights(w.a, w.b, w.w, keys), SKIPV1)
-        if (out != reduced(p, w, SKIPV1) @ p.query).any():
+        if (out != reduced_prediction(p.x, p.y, w, SKIPV1) @ p.query).any():
             return False
     return True
 
@@ -172,7 +153,7 @@ EQNS_5_6 = Claim(
     assumes="the sum in G covers both of its terms (there is no bracket)",
     verdict="verified",
     correction="M^h is K^h A with K^h: d x a free, so minima over M are over these, not over all d x d matrices.",
-    proof=reduced,
+    proof=reduced_prediction,
     uses=("skipv1.eqn3-misprints",),
 )
 
@@ -180,7 +161,7 @@ EQNS_5_6 = Claim(
 def _reduces(heads: Heads, **reading: bool) -> bool:
     rng = np.random.default_rng(29)
     return all(
-        (output(p, w, heads) == reduced(p, w, heads, **reading) @ p.query).all()
+        (output(p, w, heads) == reduced_prediction(p.x, p.y, w, heads, **reading) @ p.query).all()
         for a, d, n in SIZES
         for w, p in [(draw_weights(rng, a, d), draw(rng, d, n))]
     )

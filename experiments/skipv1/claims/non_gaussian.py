@@ -17,6 +17,14 @@ from theory.plans.heads import MHA, ORDINARY, SKIPV1
 from theory.prompts.moments import Array, PromptMoments
 from theory.prompts.setting import zero_loss
 from theory.skipv1 import non_gaussian
+from theory.skipv1.non_gaussian import (
+    fourth_moments,
+    non_gaussian_loss_gap,
+    non_gaussian_mha_explained,
+    non_gaussian_skipv1_explained,
+    non_gaussian_skipv1_weights,
+    signs_mha_weights,
+)
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import random_weights
 from theory.toy.population import PopulationLoss, Weights
@@ -58,7 +66,7 @@ def enumeration_gives_the_loss(kurtosis_of: Callable[[Law], Fraction]) -> bool:
     for laws, n in (([SPIKED], 2), ([SKEW], 2), ([SIGNS, SIGNS], 1)):
         d, kurtosis = len(laws), [kurtosis_of(law) for law in laws]
         for a in range(1, d + 1):
-            weights = non_gaussian.skipv1_optimal(kurtosis, n, sigma, a)
+            weights = non_gaussian_skipv1_weights(kurtosis, n, sigma, a)
             loss = d * sigma**2
             for xi, p in joint_values(laws * n):
                 x = xi.reshape(n, d).T
@@ -66,7 +74,7 @@ def enumeration_gives_the_loss(kurtosis_of: Callable[[Law], Fraction]) -> bool:
                     w = signs[: d * d].reshape(d, d)
                     off = _predicted(weights, x, w @ x + sigma * signs[d * d :].reshape(d, n)) - w
                     loss += p * q * (off * off).sum()
-            if loss != non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, sigma, a).skipv1:
+            if loss != non_gaussian_loss_gap(fourth_moments(kurtosis), n, sigma, a).skipv1:
                 return False
     return True
 
@@ -89,11 +97,11 @@ def other_inputs_minimiser_finds(factor: float) -> bool:
     for kurtosis in ((-2.0, -2.0), (-1.0, 3.0)):
         moments = PromptMoments(2, 3, 0.5, kurtosis=np.array(kurtosis))
         for a, heads, explained in (
-            (1, MHA, non_gaussian.mha_explained),
-            (1, SKIPV1, non_gaussian.skipv1_explained),
-            (2, SKIPV1, non_gaussian.skipv1_explained),
+            (1, MHA, non_gaussian_mha_explained),
+            (1, SKIPV1, non_gaussian_skipv1_explained),
+            (2, SKIPV1, non_gaussian_skipv1_explained),
         ):
-            stated = factor * explained(non_gaussian.fourth_moments(kurtosis), 3, 0.5, a)
+            stated = factor * explained(fourth_moments(kurtosis), 3, 0.5, a)
             if not ends_on(PopulationLoss(moments, heads), a, stated):
                 return False
     return True
@@ -105,18 +113,18 @@ def other_inputs_minimiser_finds(factor: float) -> bool:
     control=lambda d: d + 2,
     wrong="normal inputs are explained best",
 )
-def largest_share(beyond: Callable[[int], int]) -> bool:
+def no_law_explains_more(beyond: Callable[[int], int]) -> bool:
     """tr(h + C)^{-1} <= d / (h + beyond(d)), C = E[|x|^2 x x^T], over random finite laws, with equality for signs."""
     rng = np.random.default_rng(3)
     for d, n, sigma in product((1, 2, 4), (1, 5), (0.0, 0.7)):
         bound = d**2 * n / (n - 1 + beyond(d) + sigma**2)
-        if abs(non_gaussian.skipv1_explained((d,) * d, n, sigma, d) - bound) > ROUNDING * bound:
+        if abs(non_gaussian_skipv1_explained((d,) * d, n, sigma, d) - bound) > ROUNDING * bound:
             return False
         for _ in range(20):
             x, p = rng.standard_normal((d, 2 * d)), rng.dirichlet(np.ones(2 * d))
             x = np.linalg.solve(np.linalg.cholesky((x * p) @ x.T), x)
             fourth = np.linalg.eigvalsh((x * p * (x**2).sum(axis=0)) @ x.T)
-            if non_gaussian.skipv1_explained(list(fourth), n, sigma, d) > bound * (1 + ROUNDING):
+            if non_gaussian_skipv1_explained(list(fourth), n, sigma, d) > bound * (1 + ROUNDING):
                 return False
     return True
 
@@ -132,9 +140,9 @@ def signs_attain(kurtosis: int) -> bool:
     sigma, n = Fraction(2, 3), 3
     for d in (3, 4):
         moments = PromptMoments(d, n, sigma, kurtosis=np.array([Fraction(kurtosis)] * d))
-        loss = PopulationLoss(moments, (ORDINARY,) * (d - 1)).value(non_gaussian.signs_attaining(d, n, sigma))
-        fourth = non_gaussian.fourth_moments([Fraction(kurtosis)] * d)
-        if loss != zero_loss(d, n, sigma) - non_gaussian.mha_explained(fourth, n, sigma, d - 1):
+        loss = PopulationLoss(moments, (ORDINARY,) * (d - 1)).value(signs_mha_weights(d, n, sigma))
+        fourth = fourth_moments([Fraction(kurtosis)] * d)
+        if loss != zero_loss(d, n, sigma) - non_gaussian_mha_explained(fourth, n, sigma, d - 1):
             return False
     return True
 
@@ -156,7 +164,7 @@ def signs_are_obstructed(attained: Callable[[int, int], bool]) -> bool:
         matrices = [random_weights(rng, 1, a, d).a for _ in range(3)]
         matrices[1][:, a:], matrices[2][:, a - 1] = 0, 0
         if a == d - 1 > 1:
-            matrices.append(non_gaussian.signs_attaining(d, 1, Fraction(0)).a)
+            matrices.append(signs_mha_weights(d, 1, Fraction(0)).a)
         if any(_injective_map_exists(matrix) for matrix in matrices) != attained(a, d):
             return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.reduced_model import explained_at_minimum, prediction
+from experiments.skipv1.claims.reduced_model import explained_at_minimum, reduced_prediction
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import setting
 from theory.prompts.isserlis import PromptEngine
@@ -102,7 +102,8 @@ def skip_odd_part(source: str) -> bool:
         shapes = ((a, d), (d - a, d), (2, d, d), (2, d, a), (d, n), (d, n))
         *arrays, x, y = (rng.integers(-4, 5, shape).astype(object) for shape in shapes)
         w = Weights(*arrays)
-        if (prediction(x, y, w, SKIPV1) - prediction(x, -y, w, SKIPV1) != 2 * odd_formula(x, y, w, source)).any():
+        twice_odd = reduced_prediction(x, y, w, SKIPV1) - reduced_prediction(x, -y, w, SKIPV1)
+        if (twice_odd != 2 * odd_formula(x, y, w, source)).any():
             return False
     return True
 
@@ -117,9 +118,9 @@ def skip_odd_part_real(source: str) -> bool:
             shapes = ((a, d), (d - a, d), (2, d, d), (2, d, a), (d, 5), (d, 5))
             *arrays, x, y = (rng.standard_normal(shape) for shape in shapes)
             w = Weights(*arrays)
-            odd = (prediction(x, y, w, SKIPV1) - prediction(x, -y, w, SKIPV1)) / 2
+            odd = (reduced_prediction(x, y, w, SKIPV1) - reduced_prediction(x, -y, w, SKIPV1)) / 2
             error = np.linalg.norm(odd - odd_formula(x, y, w, source))
-            if error > 1e3 * np.finfo(float).eps * (1 + np.linalg.norm(prediction(x, y, w, SKIPV1))):
+            if error > 1e3 * np.finfo(float).eps * (1 + np.linalg.norm(reduced_prediction(x, y, w, SKIPV1))):
                 return False
     return True
 
@@ -163,7 +164,7 @@ def paper_weights_even_part(times: int) -> bool:
         w = paper_weights(d, -0.5)
         s_xx = x @ x.T
         formula = (w.w[0] + w.w[1]) @ s_xx + times * w.w[0] @ s_xx
-        even = (prediction(x, y, w, SKIPV1) + prediction(x, -y, w, SKIPV1)) / 2
+        even = (reduced_prediction(x, y, w, SKIPV1) + reduced_prediction(x, -y, w, SKIPV1)) / 2
         if even.any() or (even != formula).any():
             return False
     return True
@@ -180,4 +181,4 @@ def paper_weights_loss(first: float) -> bool:
     step, unit = setting.signal_share(d, n, sigma) / n, paper_weights(d, first)
     loss = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1)
     value = loss.value(Weights(unit.a, unit.b, step * unit.w, unit.k))
-    return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.constant)
+    return bool(abs(value - skipv1.loss_gap(d, n, sigma, d).skipv1) <= 1e3 * np.finfo(float).eps * loss.zero_loss)

@@ -17,7 +17,7 @@ from theory.prompts.moments import Array
 from theory.prompts.setting import signal_share
 from theory.skipv1.paper import PAPER
 from theory.toy import positions
-from theory.toy.positions import TwoLayers, rotating
+from theory.toy.positions import TwoLayers, rotating_weights
 
 SETTING = "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; layer 1's scores are of positions alone"
 PROMPTS = 100_000
@@ -76,7 +76,7 @@ def _last_token(context: Array, query: Array, mask: str) -> Array:
 ROTATING_MHA = Claim(
     "toy.rotating-mha",
     PAPER.ours,
-    place="theory/toy/positions.py, step (7); bears on SkipV1Former (003), Assumption 1",
+    place="theory/toy/positions.py, step (7); bears on SkipV1Former, Assumption 1",
     statement="Without Assumption 1, MHA of even width d explains rho (d^2/4 + d/2) with two heads in each layer, "
     "at finite weights, where Assumption 1 lets it approach rho d^2/4.",
     assumes=SETTING,
@@ -131,7 +131,7 @@ def projection_explains(entries: int) -> bool:
     wrong="what Assumption 1 allows",
 )
 def rotating_weights_explain(entries: Callable[[int], int]) -> bool:
-    """The weights of `theory.toy.positions.rotating`, tokens and all, within 4 standard errors; d = 2 and 4."""
+    """The weights of `theory.toy.positions.rotating_weights`, tokens and all, within 4 standard errors; d = 2 and 4."""
     n, sigma = 6, 0.3
     for d in (2, 4):
         mean, error = _sampled_gain(d, n, sigma)
@@ -142,12 +142,12 @@ def rotating_weights_explain(entries: Callable[[int], int]) -> bool:
 
 @cache
 def _sampled_gain(d: int, n: int, sigma: float) -> tuple[float, float]:
-    """By how much `rotating` beats predicting zero, on sampled prompts, and its standard error."""
+    """By how much `rotating_weights` beats predicting zero, on sampled prompts, and its standard error."""
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((PROMPTS, d, n + 1)), rng.standard_normal((PROMPTS, d, d))
     y = (w @ x + sigma * rng.standard_normal((PROMPTS, d, n + 1)))[..., :-1]
     target = (w @ x[..., -1:])[..., 0]
-    out = _predict(rotating(d, n, sigma), x, y)
+    out = _predict(rotating_weights(d, n, sigma), x, y)
     gained = (target**2).sum(1) - ((out - target) ** 2).sum(1)
     return float(gained.mean()), float(gained.std() / PROMPTS**0.5)
 

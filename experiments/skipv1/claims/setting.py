@@ -15,7 +15,7 @@ from theory.prompts import setting
 from theory.prompts.isserlis import PromptEngine
 from theory.prompts.moments import Array
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.gap_weights import skipv1_optimal
+from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import exact_loss, random_weights, rational
 from theory.toy.population import Weights
@@ -68,10 +68,10 @@ def gap_at_one_dimension(share: int) -> bool:
     rng = np.random.default_rng(21)
     for n, sigma in ((1, Fraction(0)), (3, Fraction(1, 2)), (2, Fraction(2))):
         mha, skip = exact_loss(MHA, 1, n, sigma), exact_loss(SKIPV1, 1, n, sigma)
-        if any(mha.value(random_weights(rng, 2, a, 1)) < mha.constant for a in (0, 1) for _ in range(10)):
+        if any(mha.value(random_weights(rng, 2, a, 1)) < mha.zero_loss for a in (0, 1) for _ in range(10)):
             return False
-        best = skip.value(skipv1_optimal(1, n, sigma, 1))
-        if mha.constant - best != share * setting.signal_share(1, n, sigma):
+        best = skip.value(skipv1_weights(1, n, sigma, 1))
+        if mha.zero_loss - best != share * setting.signal_share(1, n, sigma):
             return False
     return True
 

@@ -48,9 +48,10 @@ W0 = Claim(
     wrong="half the excess",
 )
 def explicit_mha_loss(factor: Fraction) -> bool:
-    """Exact loss of `mha_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
+    """Exact loss of `mha_weights_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
     for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7)):
-        loss = exact_loss(MHA, d, n, SIGMA, c * identity(d)).value(skipv1_w0_heads.mha_around(d, n, Fraction(c)))
+        weights = skipv1_w0_heads.mha_weights_around(d, n, Fraction(c))
+        loss = exact_loss(MHA, d, n, SIGMA, c * identity(d)).value(weights)
         lost = skipv1_w0_heads.large_prior(d, n, SIGMA).mha
         if loss != d**2 + d * SIGMA**2 + factor * c**2 * lost:
             return False
@@ -87,7 +88,7 @@ def skipv1_above_mha(products: int) -> bool:
     d, n, sigma, c = 4, 2, 0.1, 10.0
     minima = _skipv1_minima(d, n, sigma, c)
     floor = d**2 * (1 - setting.signal_share(d, n, sigma)) + d * sigma**2 + term_floor([c**2] * d, n, products)
-    mha = float(skipv1_w0_heads.mha_reached(d, n, sigma, c))
+    mha = float(skipv1_w0_heads.mha_loss_around(d, n, sigma, c))
     return min(minima) > mha and floor <= minima[d] <= 1.01 * floor
 
 

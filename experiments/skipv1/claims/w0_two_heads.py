@@ -50,7 +50,7 @@ def small_w0_loss(fraction: Fraction) -> bool:
         mu = (d**2 + power) / ((d**2 + power) * (n + d + 1) + sigma**2 * d**2)
         eye = identity(d)
         weights = Weights(eye, eye[:0], np.stack([-mu * fraction * eye, mu * eye]), np.stack([eye] * 2))
-        if exact_loss(SKIPV1, d, n, sigma, w0).value(weights) != skipv1_w0.two_heads_reach(d, n, sigma, power):
+        if exact_loss(SKIPV1, d, n, sigma, w0).value(weights) != skipv1_w0.two_heads_loss(d, n, sigma, power):
             return False
     return True
 
@@ -68,10 +68,10 @@ def small_w0_wins(share: float) -> bool:
     power = share * skipv1_w0.small_power(d, n, sigma)
     floor = min(skipv1_w0.mha_floor(d, n, sigma, [power / d] * d, a) for a in range(d + 1))
     loss = PopulationLoss(PromptMoments(d, n, sigma, turned * (power / d) ** 0.5), SKIPV1)
-    reached = skipv1_w0.two_heads_reach(d, n, sigma, power)
+    reached = skipv1_w0.two_heads_loss(d, n, sigma, power)
     if not reached < floor:
         return False
-    return _comes_down_to(loss, d, reached + ROUNDING * loss.constant, starts=2)
+    return _comes_down_to(loss, d, reached + ROUNDING * loss.zero_loss, starts=2)
 
 
 def _comes_down_to(loss: PopulationLoss, rank: int, value: float, *, starts: int) -> bool:
@@ -95,7 +95,7 @@ W0_D2 = Claim(
 @W0_D2.check(
     "the exact loss of the weights; rational, random W0", states=2, control=1, wrong="half of what S A^-T adds"
 )
-def d2_loss(cross: int) -> bool:
+def d2_weights_have_loss(cross: int) -> bool:
     """Exact loss of `d2_weights`, random W0: 2 sigma^2 + 4 + tau_0 w^2, less what Z and plus what S adds."""
     rng = np.random.default_rng(8)
     for n, beta, sigma in (

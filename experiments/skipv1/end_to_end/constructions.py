@@ -35,27 +35,27 @@ def constructions(size: Setting, widths: Sequence[int]) -> Iterator[Construction
     """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d."""
     from theory.prompts import setting
     from theory.prompts.moments import PromptMoments
-    from theory.skipv1.gap_weights import mha_approaching, skipv1_optimal
+    from theory.skipv1.gap_weights import mha_weights, skipv1_weights
     from theory.toy import positions
     from theory.toy.population import PopulationLoss
 
     task = size.floats
     for toy, heads in TOYS.items():
         for rank in range(1, size.d + (toy == "skipv1")):
-            best = skipv1_optimal(*task, rank) if toy == "skipv1" else mha_approaching(*task, rank, BETA)
+            best = skipv1_weights(*task, rank) if toy == "skipv1" else mha_weights(*task, rank, BETA)
             loss = PopulationLoss(PromptMoments(*task), heads)
-            explained = loss.constant - loss.value(best)
+            explained = loss.zero_loss - loss.value(best)
             second = {"key_query": _beside_zeros(best.k, size.d), "readout": best.w * size.n}
             beta = 0 if toy == "skipv1" else BETA
             weights = {**_assumption_1(size, rank, beta), **second}
             yield Construction(f"assumption 1, {toy}, rank {rank}", toy, size.d, explained, weights)
     for width in (m for m in widths if m <= 2 * size.d):
         explained = setting.signal_share(*task) * (width // 2) * (width - width // 2)
-        weights = _plain(positions.copying(*task, width), size.n)
+        weights = _plain(positions.copying_weights(*task, width), size.n)
         yield Construction(f"copying, no x kept, mha, m = {width}", "mha", width, explained, weights)
     if size.d % 2 == 0:
-        weights = _plain(positions.rotating(*task), size.n)
-        explained = positions.rotating_explained(*task)
+        weights = _plain(positions.rotating_weights(*task), size.n)
+        explained = positions.explained_by_rotating(*task)
         yield Construction(f"rotating, mha, m = {size.d}", "mha", size.d, explained, weights)
 
 

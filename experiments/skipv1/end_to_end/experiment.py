@@ -6,7 +6,7 @@ one sees positions (`icl.toys.end_to_end`), and the embedding's width m goes fro
 
 What is predicted.  Under Assumption 1 (`theory.toy.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and
 SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
-from `theory.positions`, which also bounds it where the first layer's scores are of positions alone.
+from `theory.toy.positions`, which also bounds it where the first layer's scores are of positions alone.
 
 Learning rates were looked for on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
 d = 3: those at which the fewest toys of both architectures stopped on plateaus, as a gain of 0.5 left fewer there than
@@ -53,32 +53,44 @@ _DETECTS = "a gap of 3% of the signal where none is expected; explained shares 2
 _SMOKE = Arms((2, 4)), Arms((2, 4), start="copying"), Arms((2, 4), "positions", "copying")
 PROFILES = {
     "smoke": Profile(
-        Config((Sweep(_TWO, _SMOKE, 1500, (0.03,)),), held_out=16_384, construction_prompts=65_536), 4, 40, _DETECTS
+        config=Config(
+            sweeps=(Sweep(size=_TWO, arms=_SMOKE, steps=1500, learning_rates=(0.03,)),),
+            held_out=16_384,
+            construction_prompts=65_536,
+        ),
+        seeds=4,
+        seconds=40,
+        detects=_DETECTS,
     ),
     "cpu": Profile(
-        Config(
-            (
-                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 3500, (0.03, 0.1)),
-                Sweep(_THREE, (Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")), 3500, (0.02, 0.01)),
+        config=Config(
+            sweeps=(
+                Sweep(size=_TWO, arms=_arms((2, 3, 4, 6), 2), steps=3500, learning_rates=(0.03, 0.1)),
+                Sweep(
+                    size=_THREE,
+                    arms=(Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")),
+                    steps=3500,
+                    learning_rates=(0.02, 0.01),
+                ),
             )
         ),
-        6,
-        290,
-        _DETECTS,
+        seeds=6,
+        seconds=290,
+        detects=_DETECTS,
     ),
     "full": Profile(
-        Config(
-            (
-                Sweep(_TWO, _arms((2, 3, 4, 6), 2), 10_000, (0.03, 0.1)),
-                Sweep(_THREE, _arms((3, 4, 5, 6, 9), 3), 10_000, (0.02, 0.01)),
+        config=Config(
+            sweeps=(
+                Sweep(size=_TWO, arms=_arms((2, 3, 4, 6), 2), steps=10_000, learning_rates=(0.03, 0.1)),
+                Sweep(size=_THREE, arms=_arms((3, 4, 5, 6, 9), 3), steps=10_000, learning_rates=(0.02, 0.01)),
             ),
             held_out=131_072,
             copying_prompts=8_192,
             construction_prompts=1_048_576,
         ),
-        8,
-        3000,
-        _DETECTS,
+        seeds=8,
+        seconds=3000,
+        detects=_DETECTS,
     ),
 }
 
@@ -129,8 +141,8 @@ class SkipV1EndToEnd:
 
 def _predicted(sweep: Sweep) -> Json:
     from theory.prompts import regression, setting
-    from theory.toy.positions import most_explained
-    from theory.toy.width import most_explained as under_assumption_1
+    from theory.toy.positions import most_entries_with_positions
+    from theory.toy.width import most_entries_at_width
 
     size = sweep.size
     task, entries = size.floats, size.d**2
@@ -139,8 +151,8 @@ def _predicted(sweep: Sweep) -> Json:
     zero = setting.zero_loss(*task)
     widths = {}
     for width in sweep.widths:
-        copied = {toy: under_assumption_1(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
-        bound = {toy: most_explained(heads, size.d, width) for toy, heads in TOYS.items()}
+        copied = {toy: most_entries_at_width(heads, size.d, width) or 0 for toy, heads in TOYS.items()}
+        bound = {toy: most_entries_with_positions(heads, size.d, width) for toy, heads in TOYS.items()}
         widths[str(width)] = {
             "assumed_copy": {toy: rho * count / entries for toy, count in copied.items()},
             "bound": {toy: rho * count / entries for toy, count in bound.items()},

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.skipv1.end_to_end.points import arm_key
-from experiments.skipv1.end_to_end.verdicts import Variant, variants, widths, worths
+from experiments.skipv1.end_to_end.points import Variant, arm_key, variants, widths
+from experiments.skipv1.end_to_end.verdicts import worths
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval
 
@@ -52,10 +52,10 @@ def _shares(axis: Axes, said: Json, measurement: Json, size: str) -> None:
     )
     turning = {k: v for k, v in said["constructions"].items() if k.startswith("rotating")}
     style.crosses(axis, [said["d"]] * len(turning), list(turning.values()), "MHA that rotates" if turning else None)
-    for variant in variants(measurement, size):
+    for variant in variants(said, measurement["explained"], size):
         shift, fill, markersize, name = LOOKS[variant]
         for toy, (_, look, marker) in style.TOYS.items():
-            here = widths(measurement["explained"], size, variant)
+            here = widths(said, measurement["explained"], size, variant)
             least = 0.0 if variant[0] == "printed" else -math.inf  # which rare prompts throw far off
             shares = ([max(least, x) for x in measurement["explained"][arm_key(size, *variant, toy, m)]] for m in here)
             intervals = [t_interval(values) for values in shares]
@@ -84,7 +84,7 @@ def _shares(axis: Axes, said: Json, measurement: Json, size: str) -> None:
 def _tokens(axis: Axes, said: Json, measurement: Json, size: str) -> None:
     """What layer 1 puts into y tokens, stacked, into x tokens and into layer 2's Gram matrix, from the random start."""
     variant = ("both", "random")
-    at = widths(measurement["explained"], size, variant)
+    at = widths(said, measurement["explained"], size, variant)
     arms = [(m, toy) for m in at for toy in style.TOYS]
     shares = [measurement["copying"][arm_key(size, *variant, toy, m)] for m, toy in arms]
     below = [0.0] * len(arms)
@@ -116,8 +116,8 @@ def _worth(axis: Axes, prediction: Json, measurement: Json) -> None:
     """The width, in d, at which MHA explains nearly what SkipV1Former explains at width d."""
     labels: list[str] = []
     for size, said in prediction["sizes"].items():
-        for variant in variants(measurement, size):
-            if variant[0] == "printed" or len(widths(measurement["explained"], size, variant)) < 2:
+        for variant in variants(said, measurement["explained"], size):
+            if variant[0] == "printed" or len(widths(said, measurement["explained"], size, variant)) < 2:
                 continue
             place, values = len(labels), [w / said["d"] for w in worths(said, measurement["explained"], size, variant)]
             reached = [w for w in values if not math.isnan(w)]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import product
+from typing import Literal, get_args
 
+from experiments.store.folders import Json
+from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
 
-if TYPE_CHECKING:
-    pass
-
-
 StartName = Literal["random", "copying"]
+Scores = Literal["both", "positions", "printed"]
+Variant = tuple[str, str]  # what layer 1's scores see, and the start
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,11 @@ class Arms:
     """Both architectures at some widths: what layer 1's scores see (`icl.toys.end_to_end.Scores`), and the start."""
 
     widths: tuple[int, ...]
-    scores: Literal["both", "positions", "printed"] = "both"
+    scores: Scores = "both"
     start: StartName = "random"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
     assumed, else at the first of them."""
@@ -38,7 +39,7 @@ class Sweep:
         return sorted({width for arms in self.arms for width in arms.widths})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """held_out, copying_prompts: of every seed, for the explained share and for the copying; construction_prompts: of
     all streams together, for the weights that theory writes down."""
@@ -50,4 +51,22 @@ class Config:
 
 
 def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:
+    """How results name an arm, of whose size they have the key."""
     return f"{size}/{scores}/{start}/{toy}/m{width}"
+
+
+def widths(said: Json, arms: Json, size: str, variant: Variant) -> list[int]:
+    """At which a variant was trained; said: what is predicted of the size."""
+    return [width for width in map(int, said["widths"]) if arm_key(size, *variant, "mha", width) in arms]
+
+
+def variants(said: Json, arms: Json, size: str) -> list[Variant]:
+    """Those that were trained at a size."""
+    every = product(get_args(Scores), get_args(StartName))
+    return [variant for variant in every if widths(said, arms, size, variant)]
+
+
+def arm_keys(said: Json, arms: Json, size: str) -> list[str]:
+    """Of everything that was trained at a size."""
+    cells = [(variant, width) for variant in variants(said, arms, size) for width in widths(said, arms, size, variant)]
+    return [arm_key(size, *variant, toy, width) for variant, width in cells for toy in TOYS]

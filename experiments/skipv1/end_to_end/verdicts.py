@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from experiments.skipv1.end_to_end.points import arm_key
+from experiments.skipv1.end_to_end.points import Variant, arm_key, arm_keys, variants, widths
 from experiments.store.folders import Json
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
@@ -19,34 +19,22 @@ ALTERED = 0.1  # the negative controls of the constructions, beside a first laye
 STANDARD_ERRORS = 4
 ANYTHING = 1e6  # of the signal: a bound forbids nothing on its other side
 
-Variant = tuple[str, str]  # what layer 1's scores see, and the start
-
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
     """By size: constructions, bounds, Bayes; then gaps, worth in width, copying, starts and the printed mask."""
     found: list[Judgement] = []
     for size, said in prediction["sizes"].items():
-        arms = {k: v for k, v in measurement["explained"].items() if k.startswith(f"{size}/")}
+        arms = measurement["explained"]
         found += _constructions(size, said, measurement["constructions"][size])
         found += _bounds(size, said, arms)
         found.append(_bayes(size, said, arms))
-        for variant in variants(measurement, size):
+        for variant in variants(said, arms, size):
             found += _gaps(size, said, arms, variant)
             found += _worth(size, said, arms, variant)
             found += _copying(size, said, measurement, variant)
         found += _starts(size, said, arms)
         found += _printed(size, said, arms)
     return found
-
-
-def variants(measurement: Json, size: str) -> list[Variant]:
-    """The (scores, start) that were trained at this size."""
-    names = (key.split("/") for key in measurement["explained"])
-    return list(dict.fromkeys((scores, start) for where, scores, start, _, _ in names if where == size))
-
-
-def widths(arms: Json, size: str, variant: Variant) -> list[int]:
-    return [int(key.rsplit("/m")[-1]) for key in arms if key.startswith("/".join((size, *variant, "mha")) + "/")]
 
 
 def gaps(arms: Json, size: str, variant: Variant, width: int) -> list[float]:
@@ -60,7 +48,7 @@ def worths(said: Json, arms: Json, size: str, variant: Variant) -> list[float]:
 
     Between the trained widths, by straight lines; NaN where it is reached at none.
     """
-    at = widths(arms, size, variant)
+    at = widths(said, arms, size, variant)
     targets = arms[arm_key(size, *variant, "skipv1", said["d"])]
     shares = zip(*(arms[arm_key(size, *variant, "mha", m)] for m in at), strict=True)
     return [_reaches(at, list(curve), REACHED * target) for curve, target in zip(shares, targets, strict=True)]
@@ -94,9 +82,10 @@ def _constructions(size: str, said: Json, measured: Json) -> Iterator[Check]:
 
 def _bounds(size: str, said: Json, arms: Json) -> Iterator[Check]:
     """Positions alone: nothing beyond the bound.  Control: what Assumption 1 would allow, or half of the bound."""
-    keys = [key for key in arms if key.startswith(f"{size}/positions/")]
-    for key in keys:
-        toy, width = key.split("/")[3], key.rsplit("/m")[-1]
+    alone = [variant for variant in variants(said, arms, size) if variant[0] == "positions"]
+    cells = [(variant, m, toy) for variant in alone for m in widths(said, arms, size, variant) for toy in TOYS]
+    for variant, m, toy in cells:
+        key, width = arm_key(size, *variant, toy, m), str(m)
         bound = said["widths"][width]["bound"][toy]
         assumed = said["widths"][width]["assumed_copy"][toy]
         yield _at_most(
@@ -104,14 +93,15 @@ def _bounds(size: str, said: Json, arms: Json) -> Iterator[Check]:
             f"positions alone, {toy}, {size}",
             "if layer 1 sees positions alone, no less is left unexplained than theory.toy.positions says",
             bound,
-            t_interval(arms[key], len(keys)),
+            t_interval(arms[key], len(cells)),
             assumed if assumed < bound else bound / 2,
         )
 
 
 def _bayes(size: str, said: Json, arms: Json) -> Check:
     """The best of all arms, with all of them as its family."""
-    best = max((t_interval(values, len(arms)) for values in arms.values()), key=lambda interval: interval.mean)
+    keys = arm_keys(said, arms, size)
+    best = max((t_interval(arms[key], len(keys)) for key in keys), key=lambda interval: interval.mean)
     stderr = math.hypot(best.stderr, said["ridge_stderr"])
     half_width = best.half_width + STANDARD_ERRORS * said["ridge_stderr"]
     return _at_most(
@@ -147,7 +137,7 @@ def _gaps(size: str, said: Json, arms: Json, variant: Variant) -> Iterator[Expec
     """
     if variant[0] == "printed":
         return
-    at, where = widths(arms, size, variant), f"{', '.join(variant)}, {size}"
+    at, where = widths(said, arms, size, variant), f"{', '.join(variant)}, {size}"
     for width in at:
         said_gap = _difference(said["widths"][str(width)]["assumed_copy"])
         interval = t_interval(gaps(arms, size, variant, width), len(at))
@@ -165,7 +155,7 @@ def _gaps(size: str, said: Json, arms: Json, variant: Variant) -> Iterator[Expec
 
 
 def _worth(size: str, said: Json, arms: Json, variant: Variant) -> Iterator[Expectation]:
-    if len(widths(arms, size, variant)) < 2 or variant[0] == "printed":
+    if len(widths(said, arms, size, variant)) < 2 or variant[0] == "printed":
         return
     values = worths(said, arms, size, variant)
     yield Expectation(
@@ -208,7 +198,7 @@ def _copying(size: str, said: Json, measurement: Json, variant: Variant) -> Iter
 def _starts(size: str, said: Json, arms: Json) -> Iterator[Expectation]:
     """What exists is found: the random start explains as much as the one near the copying solution."""
     near, usual = ("both", "copying"), ("both", "random")
-    at = [m for m in widths(arms, size, near) if m in widths(arms, size, usual)]
+    at = [m for m in widths(said, arms, size, near) if m in widths(said, arms, size, usual)]
     for width in at:
         for toy in TOYS:
             far, close = (arms[arm_key(size, *variant, toy, width)] for variant in (usual, near))
@@ -224,7 +214,7 @@ def _printed(size: str, said: Json, arms: Json) -> Iterator[Expectation]:
 
     Rare prompts throw some of these toys far off; none counts for less than predicting zero, which all can do.
     """
-    for width in widths(arms, size, ("printed", "random")):
+    for width in widths(said, arms, size, ("printed", "random")):
         for toy in TOYS:
             seen, hidden = (
                 [max(0.0, share) for share in arms[arm_key(size, scores, "random", toy, width)]]

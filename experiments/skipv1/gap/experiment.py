@@ -15,7 +15,15 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Training, every_rank, minimisations, minimise_all, readouts_only, train_all
+from experiments.toys.runs import (
+    Training,
+    every_rank,
+    minimisations,
+    minimise_all,
+    point_key,
+    readouts_only,
+    train_all,
+)
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
@@ -35,7 +43,7 @@ EXACT = "the exact minimum explains what the closed form says, and not more"
 TRAINED = "toys trained on sampled prompts explain what the closed form says, and not more"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """exact: sizes whose optimum is found by exact minimisation; trained: sizes that are also trained; shown: the
     size of the figure's first panel, which is also trained from the usual Gaussian start, for comparison only."""
@@ -54,38 +62,47 @@ _DETECTS = f"{ALTERED:.0%} of the explained signal at every rank, {ALTERED_GAP:.
 
 def _gaussian(steps: int) -> Training:
     """Of 0.005, 0.01, 0.02 and 0.04, the last left the fewest toys on a plateau."""
-    return Training(steps, held_out=16_384, learning_rate=0.04, start="gaussian")
+    return Training(steps=steps, held_out=16_384, learning_rate=0.04, start="gaussian")
 
 
 PROFILES = {
     "smoke": Profile(
-        Config((_SMALL,), (_SMALL,), _SMALL, Training(steps=4000, held_out=98_304), _gaussian(2000)), 8, 45, _DETECTS
+        config=Config(
+            exact=(_SMALL,),
+            trained=(_SMALL,),
+            shown=_SMALL,
+            training=Training(steps=4000, held_out=98_304),
+            from_gaussian=_gaussian(2000),
+        ),
+        seeds=8,
+        seconds=45,
+        detects=_DETECTS,
     ),
     "cpu": Profile(
-        Config(
-            (_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
-            (_SMALL, _MIDDLE, _LARGE),
-            _LARGE,
-            Training(steps=3500, held_out=131_072),
-            _gaussian(2500),
+        config=Config(
+            exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
+            trained=(_SMALL, _MIDDLE, _LARGE),
+            shown=_LARGE,
+            training=Training(steps=3500, held_out=131_072),
+            from_gaussian=_gaussian(2500),
             starts=6,
         ),
-        8,
-        220,
-        _DETECTS,
+        seeds=8,
+        seconds=220,
+        detects=_DETECTS,
     ),
     "full": Profile(
-        Config(
-            (_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2), Setting(12, 30, 1.0)),
-            (_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
-            _LARGE,
-            Training(steps=20_000, held_out=524_288),
-            _gaussian(20_000),
+        config=Config(
+            exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2), Setting(12, 30, 1.0)),
+            trained=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
+            shown=_LARGE,
+            training=Training(steps=20_000, held_out=524_288),
+            from_gaussian=_gaussian(20_000),
             starts=16,
         ),
-        10,
-        2400,
-        _DETECTS,
+        seeds=10,
+        seconds=2400,
+        detects=_DETECTS,
     ),
 }
 
@@ -141,26 +158,26 @@ class SkipV1Gap:
     def compare(self, prediction: Json, measurement: Json) -> list[Check]:
         trained = measurement["trained"]
         # At rank 0 a toy predicts zero whatever its weights: there is nothing to train.
-        trained = {key: values for key, values in trained.items() if not key.endswith("/a0")}
-        gaps = sum("/mha/" in key for key in trained)
-        family = len(trained) + gaps
+        points = [(size, rank) for size, said in prediction["sizes"].items() for rank in range(1, said["d"] + 1)]
+        points = [(size, rank) for size, rank in points if point_key(size, "mha", rank) in trained]
+        family = len(points) * (len(TOYS) + 1)  # and a gap each
         checks = []
         for size, said in prediction["sizes"].items():
             for rank, point in enumerate(said["ranks"]):
                 for toy in TOYS:
-                    key = f"{size}/{toy}/a{rank}"
+                    key = point_key(size, toy, rank)
                     closed = ClosedForm(CLAIMS[toy], point[toy], said["rho"])
                     explained, zero_loss = measurement["exact"][key]["explained"], said["zero_loss"]
                     group = f"{toy}, {size}"
                     checks.append(
                         exact_check(f"exact/{key}", f"exact minimum, {group}", EXACT, closed, explained, zero_loss)
                     )
-                    if key in trained:
+                    if (size, rank) in points:
                         interval, most = t_interval(trained[key], family), GAP_SLACK * point["gap"]
                         checks.append(
                             trained_check(f"trained/{key}", f"trained, {group}", TRAINED, closed, interval, most)
                         )
-                if f"{size}/mha/a{rank}" in trained:
+                if (size, rank) in points:
                     checks.append(_gap_check(size, rank, point, t_interval(paired_gaps(trained, size, rank), family)))
         return checks
 

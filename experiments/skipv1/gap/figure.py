@@ -13,6 +13,7 @@ from experiments.drawing import style
 from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, TRAINED_SLACK
+from experiments.toys.runs import point_key
 from experiments.verdicts.intervals import t_interval
 
 
@@ -42,7 +43,7 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     for toy, (name, look, marker) in style.TOYS.items():
         fine, curve = _through([zero - point[toy] for point in said["ranks"]])
         axis.plot(fine, curve, label=f"{name}, closed form", **look)
-        keys = [f"{shown}/{toy}/a{rank}" for rank in ranks]
+        keys = [point_key(shown, toy, rank) for rank in ranks]
         style.crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
         intervals = [t_interval([zero - v for v in measurement["trained"][key]]) for key in keys]
         style.bars(
@@ -72,9 +73,9 @@ def _gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
         d, scale = said["d"], said["rho"] * said["d"] ** 2
         shares = [a / d for a in range(d + 1)]
         exact = measurement["exact"]
-        pairs = [(exact[f"{size}/skipv1/a{a}"], exact[f"{size}/mha/a{a}"]) for a in range(d + 1)]
+        pairs = [[exact[point_key(size, toy, a)] for toy in ("skipv1", "mha")] for a in range(d + 1)]
         style.crosses(axis, shares, [(skip["explained"] - mha["explained"]) / scale for skip, mha in pairs])
-        if f"{size}/mha/a0" in measurement["trained"]:
+        if point_key(size, "mha", 0) in measurement["trained"]:
             intervals = [t_interval(paired_gaps(measurement["trained"], size, a)) for a in range(d + 1)]
             label = f"trained, $d={d}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$, 95 %"
             style.bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
@@ -96,7 +97,7 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
     for shift, (toy, (name, look, marker)) in zip((-0.08, 0.08), style.TOYS.items(), strict=True):
         ranks = [a for a in range(d + 1) if said["ranks"][a][toy] > 0]
         signals = [said["ranks"][a][toy] for a in ranks]
-        keys = [f"{size}/{toy}/a{a}" for a in ranks]
+        keys = [point_key(size, toy, a) for a in ranks]
         exact = [100 * (measurement["exact"][k]["explained"] / s - 1) for k, s in zip(keys, signals, strict=True)]
         trained = [
             t_interval([100 * (v / s - 1) for v in measurement["trained"][k]])
@@ -125,10 +126,9 @@ def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
     d, points = said["d"], said["ranks"]
     axis.plot(*_through([point["gap_to_optimum"] for point in points]), color="black", label="closed form")
     trained = measurement["trained"]
-    best = trained[f"{shown}/skipv1/a{d}"]
-    intervals = [
-        t_interval([b - m for b, m in zip(best, trained[f"{shown}/mha/a{a}"], strict=True)]) for a in range(d + 1)
-    ]
+    best = trained[point_key(shown, "skipv1", d)]
+    by_rank = [trained[point_key(shown, "mha", a)] for a in range(d + 1)]
+    intervals = [t_interval([b - m for b, m in zip(best, mha, strict=True)]) for mha in by_rank]
     style.bars(axis, range(d + 1), intervals, marker="o", color=style.SKIPV1["color"], label="trained on prompts, 95 %")
     axis.errorbar(
         range(d + 1),

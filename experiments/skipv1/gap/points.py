@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from experiments.store.folders import Json
-
-if TYPE_CHECKING:
-    pass
+from experiments.toys.runs import point_key
 
 
 def paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
     """SkipV1Former's explained signal less MHA's, seed by seed."""
-    pairs = zip(trained[f"{size}/skipv1/a{rank}"], trained[f"{size}/mha/a{rank}"], strict=True)
-    return [skip - mha for skip, mha in pairs]
+    skip, mha = (trained[point_key(size, toy, rank)] for toy in ("skipv1", "mha"))
+    return [s - m for s, m in zip(skip, mha, strict=True)]

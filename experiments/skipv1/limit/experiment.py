@@ -32,7 +32,7 @@ ENDLESS = 10**6  # a context so long that rho is 1 to within a hundredth of the 
 OVER_D = f"n = {ENDLESS:.0e}, over d"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """d and contexts: the curves over n; trained: the contexts that are also trained; widths: the d's of the limit."""
 
@@ -46,25 +46,38 @@ class Config:
 
 _DETECTS = f"{ALTERED:.0%} of the share explained, at every context length and width"
 PROFILES = {
-    "smoke": Profile(Config(2, (8, 32), (8, 32), (1, 2, 3), Training(4000, 524_288)), 8, 30, _DETECTS),
+    "smoke": Profile(
+        config=Config(
+            d=2, contexts=(8, 32), trained=(8, 32), widths=(1, 2, 3), training=Training(steps=4000, held_out=524_288)
+        ),
+        seeds=8,
+        seconds=30,
+        detects=_DETECTS,
+    ),
     "cpu": Profile(
-        Config(4, (1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 16, 64, 256), (1, 2, 3, 4, 5, 6), Training(3500, 65_536)),
-        8,
-        120,
-        _DETECTS,
+        config=Config(
+            d=4,
+            contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+            trained=(4, 16, 64, 256),
+            widths=(1, 2, 3, 4, 5, 6),
+            training=Training(steps=3500, held_out=65_536),
+        ),
+        seeds=8,
+        seconds=120,
+        detects=_DETECTS,
     ),
     "full": Profile(
-        Config(
-            6,
-            (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
-            (4, 16, 64, 256),
-            (1, 2, 3, 4, 5, 6, 8, 12),
-            Training(20_000, 524_288),
+        config=Config(
+            d=6,
+            contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
+            trained=(4, 16, 64, 256),
+            widths=(1, 2, 3, 4, 5, 6, 8, 12),
+            training=Training(steps=20_000, held_out=524_288),
             starts=16,
         ),
-        10,
-        2400,
-        _DETECTS,
+        seeds=10,
+        seconds=2400,
+        detects=_DETECTS,
     ),
 }
 

@@ -16,7 +16,7 @@ from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import RunFolder, Slot, Unfinished
 from experiments.training.campaign import BASELINE, TWIN
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NAMES = catalogue.names("scale")
 
 
@@ -65,7 +65,7 @@ def test_every_profile_predicts(name):
         assert profile.seeds >= (2 if profile.seconds < 200 else 3)
 
 
-def test_the_same_command_trains_nothing_anew(runs, monkeypatch):
+def test_the_same_command_trains_nothing_again(runs, monkeypatch):
     monkeypatch.setattr("experiments.training.pool.train_arm", None)
     monkeypatch.chdir(runs)
     (folder(runs, "scale-icl") / "measurement.json").unlink()
@@ -178,24 +178,24 @@ def test_a_violated_bound_fails(runs):
     }
 
 
-def make_gpu(results, experiments):
+def make_gpu(results):
     """`make gpu` as on a GPU machine, but for the profile and the device."""
     make = shutil.which("make")
     assert make
     step = "--preset llama-2m --variants vanilla,attnres --context 16 --batch 2 --device cpu"
     command = [make, "gpu", f"PYTHON={sys.executable}", "PROFILE=gpu-tiny", f"RESULTS={results}", f"STEP={step}"]
-    command += [f"EXPERIMENTS={experiments}", "MINUTES=20", "RUN=--jobs 1"]
+    command += ["EXPERIMENTS=--all", "MINUTES=20", "RUN=--jobs 1"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def whole_gpu_path(tmp_path, experiments):
-    first = make_gpu(tmp_path, experiments)
+@pytest.mark.slow
+def test_the_gpu_path_with_tiny_models(tmp_path):
+    first = make_gpu(tmp_path)
     assert first.returncode == 0, first.stderr
     step = json.loads((tmp_path / "step-time-gpu-tiny.json").read_text())
     assert set(step["variants"]) == {"vanilla", "attnres"}
     assert all(v["same_answer"] and v["ratio"] > 0 for v in step["variants"].values())
-    names = NAMES if experiments == "--all" else [experiments]
-    for name in names:
+    for name in NAMES:
         run = RunFolder(tmp_path / name / "gpu-tiny")
         summary = run.read("summary.json")
         assert summary["seeds"] == [0, 1]
@@ -203,15 +203,6 @@ def whole_gpu_path(tmp_path, experiments):
         recipes = [line["arm"]["recipe"] for line in run.metrics()]
         assert all(r["compile"] and r["accumulate"] == 2 for r in recipes)
         assert {r["precision"] for r in recipes} == ({"fp32"} if name == "scale-icl" else {"bf16"})
-    before = {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in names}
-    assert make_gpu(tmp_path, experiments).returncode == 0
-    assert before == {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in names}
-
-
-def test_the_gpu_path_with_tiny_models(tmp_path):
-    whole_gpu_path(tmp_path, "scale-loss")
-
-
-@pytest.mark.slow
-def test_the_whole_gpu_path_with_tiny_models(tmp_path):
-    whole_gpu_path(tmp_path, "--all")
+    before = {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in NAMES}
+    assert make_gpu(tmp_path).returncode == 0
+    assert before == {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in NAMES}

@@ -1,4 +1,4 @@
-"""toy-orderings: the toy's order comes from theory, the papers' from paper_losses, and verdicts follow both."""
+"""toy-orderings: the toy's order comes from theory, the papers' from what they print, and verdicts follow both."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from theory.errors import BadInput
 from theory.plans.heads import toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
-from theory.toy.width import most_explained
+from theory.toy.width import most_entries_at_width
 
 NAME = "toy-orderings"
 
@@ -63,7 +63,7 @@ def test_the_order_is_the_same_at_every_size_of_the_papers():
     """The toy's levels at 8 to 32 heads, where most variants are covered, and at two."""
     by_size = []
     for width, heads in ((512, 8), (768, 12), (1024, 16), (2048, 32), (2560, 32), (1200, 20)):
-        shares = {name: most_explained(toy_heads(plan), width, width) for name, plan in plans(heads).items()}
+        shares = {name: most_entries_at_width(toy_heads(plan), width, width) for name, plan in plans(heads).items()}
         prediction = {"order": {"tie": 0.01, "shares": {name: s / width**2 for name, s in shares.items()}}}
         by_size.append(levels_of(prediction))
     common = set.intersection(*(set(levels) for levels in by_size))
@@ -139,12 +139,12 @@ def test_closed_forms_altered_by_two_per_cent_fail(run, factor):
 
 def test_another_toy_s_closed_form_fails(run, tmp_path, monkeypatch):
     """If MHA's number stood for SkipV1Former's, exit status 1, from the same measurements."""
-    honest = toy_orderings.explained_bounds
+    honest = toy_orderings.explained_entry_bounds
     folder = tmp_path / NAME / run.name
     shutil.copytree(run, folder)
     for file in ("prediction.json", "summary.json"):
         (folder / file).unlink()
-    monkeypatch.setattr(toy_orderings, "explained_bounds", lambda heads, d, rank: honest(heads[:1], d, rank))
+    monkeypatch.setattr(toy_orderings, "explained_entry_bounds", lambda heads, d, rank: honest(heads[:1], d, rank))
     assert main(["run", NAME, "--profile", "smoke", "--out", str(tmp_path), "--json"]) == 1
 
 

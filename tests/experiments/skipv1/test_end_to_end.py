@@ -1,4 +1,4 @@
-"""`skipv1-end-to-end`: its smoke run ends, its checks reject what is wrong, and a killed run goes on."""
+"""`skipv1-end-to-end`: its smoke run ends, its checks reject what is wrong, and a killed run is resumed."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ from experiments.toys import runs as toy_runs
 from experiments.verdicts.checks import Check, Expectation
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
-from theory.toy.positions import most_explained
+from theory.toy.positions import most_entries_with_positions
 
 SIZE = "d2-n8-s0.1"
 
@@ -92,12 +92,11 @@ def test_a_gap_as_predicted_agrees_and_none_contradicts(smoke):
 
 
 def test_worth_is_read_off_the_curve_of_mha():
-    said, variant = {"d": 2}, ("both", "random")
+    said, variant = {"d": 2, "widths": {"2": {}, "3": {}, "6": {}}}, ("both", "random")
     shares = {("skipv1", 2): [1.0, 0.2, 0.9], ("mha", 2): [0.495, 0.3, 0.1]}
     shares |= {("mha", 3): [0.6, 0.9, 0.2], ("mha", 6): [0.99, 0.9, 0.3], ("skipv1", 3): [1.0] * 3}
     shares |= {("skipv1", 6): [1.0] * 3}
     arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
-    arms = dict(sorted(arms.items()))
     first, second, never = worths(said, arms, SIZE, variant)
     assert first == pytest.approx(6)
     assert second == 2
@@ -115,14 +114,16 @@ def test_predictions_hold_the_theory_they_name():
         for said in prediction["sizes"].values():
             for width, shares in said["widths"].items():
                 for toy, heads in TOYS.items():
-                    entries = most_explained(heads, said["d"], int(width))
+                    entries = most_entries_with_positions(heads, said["d"], int(width))
                     assert shares["bound"][toy] == pytest.approx(said["rho"] * entries / said["d"] ** 2)
                     assert shares["assumed_copy"][toy] <= shares["bound"][toy] <= said["rho"] < said["ridge"]
             assert said["worth"] == 2 * said["d"]
 
 
 def test_of_two_learning_rates_the_lower_training_loss_counts():
-    sweep = Sweep(Setting(2, 3, 0.1), (Arms((2,)), Arms((2,), start="copying")), 10, (0.02, 0.05))
+    sweep = Sweep(
+        size=Setting(2, 3, 0.1), arms=(Arms((2,)), Arms((2,), start="copying")), steps=10, learning_rates=(0.02, 0.05)
+    )
     trainees = list(_trainees(sweep, 2))
     assert [t.learning_rate for t in trainees] == [0.02, 0.05] * 4 + [0.02] * 4
     chosen = _lowest(trainees, [2.0, 1.0, 1.0, 2.0, math.nan, 3.0, 3.0, math.nan, *[math.nan] * 4])
@@ -131,12 +132,12 @@ def test_of_two_learning_rates_the_lower_training_loss_counts():
 
 
 TINY = Config(
-    (
+    sweeps=(
         Sweep(
-            Setting(2, 3, 0.1),
-            (Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
-            300,
-            (0.02, 0.05),
+            size=Setting(2, 3, 0.1),
+            arms=(Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
+            steps=300,
+            learning_rates=(0.02, 0.05),
         ),
     ),
     held_out=1024,
@@ -145,12 +146,21 @@ TINY = Config(
 )
 
 
-def test_a_killed_run_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
-    """Killed at its second report, after a checkpoint; and two seeds suffice for verdicts and a figure."""
+def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
+    measurement = EXPERIMENT.measure(TINY, 2, RunFolder(tmp_path))
+    prediction = EXPERIMENT.predict(TINY)
+    judged = verdicts(prediction, measurement)
+    assert all(type(v).from_json(json.loads(json.dumps(v.to_json()))).verdict == v.verdict for v in judged)
+    assert {Check, Expectation} == {type(v) for v in judged}
+    with drawing():
+        assert EXPERIMENT.draw(prediction, measurement).axes
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
+    """Killed at its second report, after a checkpoint."""
     monkeypatch.setattr(toy_runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole, killed = (RunFolder(tmp_path / name) for name in ("whole", "killed"))
-    for run in (whole, killed):
-        run.path.mkdir()
     log = RunFolder.log
     lines = []
 
@@ -167,9 +177,3 @@ def test_a_killed_run_goes_on_with_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(RunFolder, "log", log)
     assert EXPERIMENT.measure(TINY, 2, killed) == expected
     assert killed.metrics() == whole.metrics()
-    prediction = EXPERIMENT.predict(TINY)
-    judged = verdicts(prediction, expected)
-    assert all(type(v).from_json(json.loads(json.dumps(v.to_json()))).verdict == v.verdict for v in judged)
-    assert {Check, Expectation} == {type(v) for v in judged}
-    with drawing():
-        assert EXPERIMENT.draw(prediction, expected).axes

@@ -84,8 +84,9 @@ def test_a_closed_form_altered_by_two_per_cent_fails(smoke, tmp_path, monkeypatc
         assert f"trained/d3-n8-s0.3/{toy}/a{rank}" in failed
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
-    """SIGKILL while toys train, after a checkpoint; the second start goes on, bit for bit."""
+    """SIGKILL while toys train, after a checkpoint; the second start resumes, bit for bit."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     arguments = ["run", "skipv1-limit", "--profile", "smoke", "--seeds", "2"]
 

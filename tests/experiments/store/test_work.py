@@ -56,7 +56,9 @@ def names(folder):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_results_are_the_same_wherever_they_are_computed_and_whenever_they_are_read(run, trace, backend):
+def test_results_are_the_same_wherever_they_are_computed_and_whenever_they_are_read(run, trace, backend, monkeypatch):
+    for name in THREADS:
+        monkeypatch.setenv(name, "2")
     found = measured(run, trace, backend=backend)
     assert found == {
         key: {"value": value(s), "half": value(s) / 2, "pair": [1, 2], "threads": ["1"] * 3}
@@ -304,7 +306,8 @@ def test_an_interrupt_in_this_process_leaves_no_worker(run, trace, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         results("count", items(trace), counted, run, label="counting", backend=Processes(2))
     workers = {pid for taken in steps(trace).values() for _, pid in taken}
-    wait_for(lambda: not any(map(alive, workers)))
+    assert workers
+    assert not any(map(alive, workers))
 
 
 def test_a_folder_whose_result_is_there_is_removed(run, trace):

@@ -28,7 +28,13 @@ from theory.plans.names import resolve
 from theory.plans.plan import plan, v
 
 RECIPE = Recipe(steps=6, batch=4, learning_rate=0.01, log_every=2, evaluate_every=4)
-PROMPTS = Arm(Architecture(8, 2, 2, 16, 7, Vectors(2)), "vanilla", PromptSource(2, 3, 0.1, 64), RECIPE, seed=0)
+PROMPTS = Arm(
+    architecture=Architecture(d_model=8, n_layers=2, n_heads=2, d_ff=16, context=7, stem=Vectors(2)),
+    variant="vanilla",
+    source=PromptSource(2, 3, 0.1, 64),
+    recipe=RECIPE,
+    seed=0,
+)
 CLOCK = ("tokens_per_second", "mfu", "seconds")  # what of a record depends on it
 EDITED = ("commit", "source")  # what changes if somebody edits the code while a test runs
 
@@ -55,8 +61,16 @@ def data(tmp_path_factory):
 def reader(data):
     """An arm that reads it."""
     manifest = shards.open_data(data).manifest
-    architecture = Architecture(8, 1, 2, 16, 10, Tokens(manifest.tokenizer.vocab))
-    return Arm(architecture, "skipv1", TextSource(str(data), manifest.digest, 8), RECIPE, seed=1)
+    architecture = Architecture(
+        d_model=8, n_layers=1, n_heads=2, d_ff=16, context=10, stem=Tokens(manifest.tokenizer.vocab)
+    )
+    return Arm(
+        architecture=architecture,
+        variant="skipv1",
+        source=TextSource(str(data), manifest.digest, 8),
+        recipe=RECIPE,
+        seed=1,
+    )
 
 
 @pytest.fixture
@@ -442,7 +456,7 @@ def test_rounds_are_complete_or_left_out(run, monkeypatch):
 def test_tuning_picks_the_lowest_held_out_loss_that_there_is(run, monkeypatch):
     losses = {("vanilla", 0.1): 2.0, ("vanilla", 0.2): 1.0, ("resformer", 0.1): 3.0, ("resformer", 0.2): None}
     asked = answering(monkeypatch, loss_of=lambda arm: losses.get((arm.variant, arm.recipe.learning_rate)))
-    best, about = tuned(pair(0), Tuning((0.3, 0.1, 0.2), share=0.5), run, "x")
+    best, about = tuned(pair(0), Tuning(grid=(0.3, 0.1, 0.2), share=0.5), run, "x")
     assert best == {"ours": 0.2, "theirs": 0.1}
     assert about["losses"]["theirs"] == {"0.3": None, "0.1": 3.0, "0.2": None}
     assert (about["tuned"], about["best"], about["share_of_steps"]) == (True, best, 0.5)
@@ -455,14 +469,14 @@ def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
     asked = answering(monkeypatch)
     assert tuned(pair(0), Tuning(), run, "x") == ({"ours": 0.01, "theirs": 0.01}, {"tuned": False})
     assert asked == []
-    tuned(pair(0), Tuning((0.1,)), run, "x")
+    tuned(pair(0), Tuning(grid=(0.1,)), run, "x")
     answering(monkeypatch, missing=asked[1:])
     with pytest.raises(Unfinished, match="x: 1 of 2 learning-rate trials are finished"):
-        tuned(pair(0), Tuning((0.1,)), run, "x")
+        tuned(pair(0), Tuning(grid=(0.1,)), run, "x")
 
 
 def test_tuning_for_real_never_picks_what_diverged(run):
-    best, about = tuned({"ours": PROMPTS}, Tuning((1e30, 0.01), share=1.0), run, "x")
+    best, about = tuned({"ours": PROMPTS}, Tuning(grid=(1e30, 0.01), share=1.0), run, "x")
     assert best == {"ours": 0.01}
     assert about["losses"]["ours"]["1e+30"] is None
 

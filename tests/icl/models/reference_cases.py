@@ -60,12 +60,12 @@ def cases(
     biased = not latent and draw(st.booleans())
     stem, length = _stem(draw(st.sampled_from(stems)), length)
     made = Architecture(
-        d_model,
-        layers,
-        kv * group,
-        draw(st.integers(1, 6)),
-        length + draw(st.integers(0, 1)) * (not isinstance(stem, Patches)),
-        stem,
+        d_model=d_model,
+        n_layers=layers,
+        n_heads=kv * group,
+        d_ff=draw(st.integers(1, 6)),
+        context=length + draw(st.integers(0, 1)) * (not isinstance(stem, Patches)),
+        stem=stem,
         n_kv_heads=kv,
         head_dim=width,
         norm=draw(st.sampled_from(["rms", "layer"])),

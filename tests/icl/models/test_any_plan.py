@@ -19,12 +19,12 @@ WIDTH, VOCAB, CONTEXT = 5, 7, 6
 def architecture(plan, group: int) -> Architecture:
     layers, heads = plan.shape.layers, plan.shape.heads
     return Architecture(
-        10,
-        layers,
-        heads * group,
-        6,
-        CONTEXT,
-        Tokens(VOCAB),
+        d_model=10,
+        n_layers=layers,
+        n_heads=heads * group,
+        d_ff=6,
+        context=CONTEXT,
+        stem=Tokens(VOCAB),
         n_kv_heads=heads,
         head_dim=WIDTH,
         positions="none",

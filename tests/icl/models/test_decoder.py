@@ -20,7 +20,7 @@ from theory.plans.plan import DepthAttention, Learned, Shape, k, plan, v
 from theory.plans.presets import PRESETS
 from theory.plans.variants import VARIANTS
 
-LLAMA = Architecture(24, 3, 4, 20, 12, Tokens(11), head_dim=6)
+LLAMA = Architecture(d_model=24, n_layers=3, n_heads=4, d_ff=20, context=12, stem=Tokens(11), head_dim=6)
 GPT2 = replace(
     LLAMA, norm="layer", gated=False, positions="learned", bias=True, qkv_bias=True, stem=Tokens(11, tied=True)
 )

@@ -27,7 +27,15 @@ class DeepToy:
     def __init__(self, plan, d, n, seed):
         shape = plan.shape
         self.d, self.plan = d, plan
-        sizes = Architecture(2 * d, shape.layers, shape.heads, 0, n + 1, Vectors(2 * d, read_in=False), head_dim=2 * d)
+        sizes = Architecture(
+            d_model=2 * d,
+            n_layers=shape.layers,
+            n_heads=shape.heads,
+            d_ff=0,
+            context=n + 1,
+            stem=Vectors(2 * d, read_in=False),
+            head_dim=2 * d,
+        )
         toy = replace(sizes, norm="none", positions="none", mask="context", score="linear")
         self.model = Decoder(toy, plan, seed=0).double()
         generator = torch.Generator().manual_seed(seed)

@@ -131,7 +131,17 @@ def test_padding_does_not_matter_without_a_mask(name):
 
 @pytest.mark.parametrize("real", [[True] * 4, [False, True, True, True], [True, True, True, False]])
 def test_padding_does_not_matter_under_the_context_mask(real):
-    made = Architecture(4, 2, 2, 3, 4, Vectors(3), mask="context", score="linear", positions="none")
+    made = Architecture(
+        d_model=4,
+        n_layers=2,
+        n_heads=2,
+        d_ff=3,
+        context=4,
+        stem=Vectors(3),
+        mask="context",
+        score="linear",
+        positions="none",
+    )
     case = Case(made, batch=1, length=4, seed=0)
     check_padding(case, model_of(case, "vanilla"), torch.tensor([real]))
 
@@ -139,7 +149,12 @@ def test_padding_does_not_matter_under_the_context_mask(real):
 @pytest.mark.parametrize("mask", ["causal", "none"])
 def test_unmarked_padding_matters(mask):
     """The control of the tests above, on vectors, no two of which are alike."""
-    case = Case(Architecture(4, 2, 2, 3, 4, Vectors(3), mask=mask), batch=2, length=4, seed=0)
+    case = Case(
+        Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=3, context=4, stem=Vectors(3), mask=mask),
+        batch=2,
+        length=4,
+        seed=0,
+    )
     model, real = model_of(case, "vanilla"), torch.ones(case.batch, case.length, dtype=torch.bool)
     real[:, 0] = False
     inputs = inputs_of(case)

@@ -23,7 +23,16 @@ VOCAB = 7
 
 def config_of(layers=2, heads=2, group=1, **changes):
     made = Architecture(
-        10, layers, heads * group, 6, 6, Tokens(VOCAB), n_kv_heads=heads, head_dim=5, positions="none", norm_eps=1e-5
+        d_model=10,
+        n_layers=layers,
+        n_heads=heads * group,
+        d_ff=6,
+        context=6,
+        stem=Tokens(VOCAB),
+        n_kv_heads=heads,
+        head_dim=5,
+        positions="none",
+        norm_eps=1e-5,
     )
     return replace(made, **changes)
 

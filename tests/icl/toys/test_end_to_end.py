@@ -16,7 +16,7 @@ from icl.toys.stack import EVAL_BATCH, explained_signal
 from icl.toys.training import TrainConfig, train
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, SKIPV1, TOYS, Head
-from theory.skipv1.gap_weights import mha_approaching, skipv1_optimal
+from theory.skipv1.gap_weights import mha_weights, skipv1_weights
 from theory.toy import positions
 
 MIXED = (Head(0.5, 0.5), Head(-2.0, 1.0))
@@ -147,7 +147,7 @@ def test_the_theorem_s_weights_predict_what_the_assumed_copy_toy_predicts(toy, d
     task = RegressionTask(d, 5, 0.3)
     tokens = task.sample(4, Generator(2), torch.float64).tokens()
     for rank in range(1, d + (toy == "skipv1")):
-        best = skipv1_optimal(d, 5, 0.3, rank) if toy == "skipv1" else mha_approaching(d, 5, 0.3, rank, 4.0)
+        best = skipv1_weights(d, 5, 0.3, rank) if toy == "skipv1" else mha_weights(d, 5, 0.3, rank, 4.0)
         a, b, w, k = (torch.as_tensor(x) for x in best.arrays())
         layer = copying_layer(task, d, rank, 0.0 if toy == "skipv1" else 4.0)
         second = {"key_query": torch.nn.functional.pad(k, (0, d - rank)), "readout": 5 * w}
@@ -246,13 +246,13 @@ def test_rotating_weights_explain_what_theory_says(d):
     n, sigma = 6, 0.3
     task = RegressionTask(d, n, sigma)
     toys = EndToEndToys([EndToEndSpec(task, MHA, d, 0, scores="positions")], dtype=torch.float64)
-    weights = positions.rotating(d, n, sigma)
+    weights = positions.rotating_weights(d, n, sigma)
     plain = {name: torch.as_tensor(x) for name, x in vars(weights).items()}
     toys.load(0, {**plain, "readout": n * plain["readout"]})
     values = torch.stack([explained_signal(toys, EVAL_BATCH, start=i)[0, 0] for i in range(800)])
     mean, error = float(values.mean()), float(values.std()) / 800**0.5
     rho = n / (n + d + 1 + sigma**2)
-    assert abs(mean - float(positions.rotating_explained(d, n, sigma))) <= 5 * error
+    assert abs(mean - float(positions.explained_by_rotating(d, n, sigma))) <= 5 * error
     assert mean - rho * (d**2 // 4) > 5 * error
 
 

@@ -262,7 +262,7 @@ def test_held_out_signal_agrees_with_the_exact_loss():
         weights = population_weights(toys, i)
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
         at = toys.locate[i]
-        assert abs(float(mean[at]) - (loss.constant - loss.value(weights))) <= 5 * float(error[at]) + 1e-9
+        assert abs(float(mean[at]) - (loss.zero_loss - loss.value(weights))) <= 5 * float(error[at]) + 1e-9
     purposes = [toys.batch(1, purpose, 0).moments for purpose in (TRAIN_STREAM, HELD_OUT_STREAM)]
     assert not torch.equal(*purposes)
 

@@ -32,8 +32,10 @@ from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve
 
 VOCAB, CONTEXT = 23, 6
-READER = Architecture(8, 2, 2, 16, CONTEXT, Tokens(VOCAB, tied=True), dropout=0.1)
-REGRESSOR = Architecture(8, 1, 2, 16, 7, Vectors(2))
+READER = Architecture(
+    d_model=8, n_layers=2, n_heads=2, d_ff=16, context=CONTEXT, stem=Tokens(VOCAB, tied=True), dropout=0.1
+)
+REGRESSOR = Architecture(d_model=8, n_layers=1, n_heads=2, d_ff=16, context=7, stem=Vectors(2))
 RECIPE = Recipe(steps=12, batch=4, learning_rate=0.01, weight_decay=0.1, accumulate=2, log_every=3, evaluate_every=6)
 ALWAYS, AT_THE_END = 0.0, math.inf
 
@@ -281,7 +283,7 @@ def test_what_an_optimiser_keeps_and_a_checkpoint_cannot_hold_is_not_dropped():
         {"task": lambda: text(301)},
         {"task": lambda: text(held_out_windows=2)},
     ],
-    ids=str,
+    ids=lambda case: "".join(case),
 )
 def test_a_checkpoint_is_used_only_for_what_it_belongs_to(other, tmp_path):
     abandoned(tmp_path)
@@ -414,7 +416,7 @@ def test_a_weight_that_is_no_number_is_noticed_at_the_first_report():
 @pytest.mark.parametrize("steps", [1, 9])
 def test_an_absurd_learning_rate_diverges_even_in_the_last_step(steps, tmp_path):
     """The loss of a step is that before its update, so of the last update only the held-out loss tells."""
-    recipe = Recipe(steps, 4, 3e38, warmup=0.0, floor=1.0, log_every=1)
+    recipe = Recipe(steps=steps, batch=4, learning_rate=3e38, warmup=0.0, floor=1.0, log_every=1)
     with pytest.raises(Diverged, match=f"diverged by step {min(steps, 2)}"):
         list(train(model_of(REGRESSOR), prompts(), recipe, 0, folder=tmp_path, seconds_between_saves=ALWAYS))
 
@@ -702,7 +704,7 @@ def test_peaks_are_told_by_the_whole_name(title, peak, monkeypatch):
 def test_in_context_regression_is_learnt_and_nothing_leaks():
     """One pair tells w where there is no noise; before it, nobody can do better than zero."""
     task = PromptTask(RegressionTask(1, 1, 0.0), 2048)
-    config = Architecture(16, 2, 2, 32, 3, Vectors(1))
+    config = Architecture(d_model=16, n_layers=2, n_heads=2, d_ff=32, context=3, stem=Vectors(1))
     recipe = Recipe(steps=400, batch=64, learning_rate=0.01, log_every=100)
     *_, last = train(Decoder(config, resolve("vanilla", config.shape), std=0.2), task, recipe, 0)
     before, after = last.held_out.loss
@@ -718,7 +720,9 @@ def test_a_sentence_is_learnt(tmp_path):
     prepare(str(tmp_path / "text"), tmp_path / "data", vocab=280, held_out=0.3)
     data = open_data(tmp_path / "data")
     task = TextTask(data, 16)
-    config = Architecture(16, 1, 2, 32, 16, Tokens(data.manifest.tokenizer.vocab))
+    config = Architecture(
+        d_model=16, n_layers=1, n_heads=2, d_ff=32, context=16, stem=Tokens(data.manifest.tokenizer.vocab)
+    )
     *_, last = train(model_of(config), task, Recipe(steps=120, batch=8, learning_rate=0.02, log_every=40), 0)
     assert np.mean(last.held_out.loss) < 0.25 * math.log(config.stem.vocab)
 

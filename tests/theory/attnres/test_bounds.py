@@ -116,7 +116,7 @@ def test_feed_forward_bound_is_approached(gated):
 
 
 def config_of(layers, **changes):
-    made = Architecture(4, layers, 1, 4, 8, Vectors(4), positions="none")
+    made = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
     return replace(made, **changes)
 
 

@@ -66,7 +66,7 @@ def test_presets_far_from_their_name_say_why():
 @given(st.integers(2, 8), st.sampled_from([2, 4, 6]))
 def test_caches_against_the_papers_formulas(layers, heads):
     """Shares of vanilla's cache of 2 L numbers a head width (ResFormer 3.5, SkipV1Former 3.2, B.1, C.5)."""
-    made = Architecture(heads * 4, layers, heads, 8, 16, Tokens(5))
+    made = Architecture(d_model=heads * 4, n_layers=layers, n_heads=heads, d_ff=8, context=16, stem=Tokens(5))
     full = cache(made, resolve("vanilla", made.shape))
     assert full.total == 2 * layers * made.d_model
 
@@ -116,7 +116,7 @@ def test_queries_beside_the_attention_are_not_cached():
 @given(st.integers(1, 6), st.integers(1, 5))
 def test_depth_memory_is_what_attnres_says(layers, block):
     """O(Ld) Full, O(Nd) Block: the embedding and one vector a sublayer or block."""
-    made = Architecture(8, layers, 2, 8, 16, Tokens(5))
+    made = Architecture(d_model=8, n_layers=layers, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
     full, blocks, stream = (
         depth_memory(made, resolve(name, made.shape)) // 8
         for name in ("attnres", f"attnres-block:size={block}", "vanilla")
@@ -130,7 +130,7 @@ def test_depth_memory_is_what_attnres_says(layers, block):
 @pytest.mark.parametrize("name", [n for n in VARIANTS if n != "attnres-heads"])
 def test_every_read_covers_every_output_once(name):
     """Whatever the depth rule, sources do not overlap, and without a window nothing before a sublayer is lost."""
-    made = Architecture(8, 5, 2, 8, 16, Tokens(5))
+    made = Architecture(d_model=8, n_layers=5, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
     chosen = resolve(name, made.shape)
     for after, sources in enumerate(depth_reads(made, chosen)):
         outputs = [i for source in sources for i in source]

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import pairwise, product
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from theory.prompts.moments import PromptMoments
 
 SAMPLES = 20_000
 ISOTROPIC = (preconditioned.one_step, preconditioned.preconditioned, preconditioned.linear)
+zero_loss = attrgetter("zero_loss")
 
 
 def covariances(rng, d, exact=False):
@@ -45,7 +47,7 @@ def test_isotropic_tasks_are_those_of_regression(d, n, sigma):
     exact = regression.one_step(d, n, sigma)
     assert preconditioned.one_step(moments) == exact
     assert preconditioned.best_step(moments) == 1 / (n + d + 1 + sigma**2)
-    assert preconditioned.zero(moments) == regression.zero(d, sigma)
+    assert moments.zero_loss == regression.zero(d, sigma)
     for loss in ISOTROPIC:
         assert loss(moments) == pytest.approx(float(exact), rel=1e-12)
     if n >= d:
@@ -97,14 +99,14 @@ def test_exact_and_float_tasks_agree(d, n, seed, sigma):
     exact = PromptMoments(d, n, sigma, w0, **given)
     floats = PromptMoments(d, n, float(sigma), w0.astype(float), **{k: v.astype(float) for k, v in given.items()})
     assert isinstance(preconditioned.one_step(exact), Fraction | int)
-    for loss in (preconditioned.zero, preconditioned.one_step, lambda task: preconditioned.after_step(task, m)):
+    for loss in (zero_loss, preconditioned.one_step, lambda task: preconditioned.after_step(task, m)):
         assert float(loss(exact)) == pytest.approx(loss(floats), rel=1e-12, abs=1e-12)
 
 
 @given(tasks(w0=False))
 def test_order_of_the_estimators(moments):
     """Each may do more than the one before it.  What they explain is a solve, and loses the condition of its matrix."""
-    losses = [loss(moments) for loss in (preconditioned.zero, *ISOTROPIC)]
+    losses = [loss(moments) for loss in (zero_loss, *ISOTROPIC)]
     spectra = [np.linalg.eigvalsh(m) for m in (moments.covariance, moments.prior_columns)]
     rounding = 8 * moments.d * np.finfo(float).eps * np.prod([s[-1] / s[0] for s in spectra]) * losses[0]
     assert all(later <= sooner + rounding for sooner, later in pairwise(losses))
@@ -142,7 +144,7 @@ def test_best_linear_map_solves_the_normal_equations(moments):
     read = with_w @ np.linalg.pinv(power, rcond=1e-12, hermitian=True)
     explained = np.trace(np.kron(np.eye(d), moments.covariance) @ read @ with_w.T)
     found = preconditioned.linear(moments)
-    assert found == pytest.approx(preconditioned.zero(moments) - explained, rel=1e-9, abs=1e-9)
+    assert found == pytest.approx(moments.zero_loss - explained, rel=1e-9, abs=1e-9)
 
 
 @given(tasks(w0=False))
@@ -152,7 +154,7 @@ def test_a_preconditioner_is_all_that_equal_outputs_need(moments):
     equal = PromptMoments(moments.d, moments.n, moments.sigma, **given)
     noiseless = PromptMoments(moments.d, moments.n, 0.0, **given, prior_rows=moments.prior_rows)
     for task in (equal, noiseless):
-        scale = preconditioned.zero(task)
+        scale = task.zero_loss
         assert preconditioned.linear(task) == pytest.approx(preconditioned.preconditioned(task), abs=1e-9 * scale)
 
 

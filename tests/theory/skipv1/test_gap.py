@@ -13,7 +13,7 @@ from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.gap_weights import mha_approaching, mha_excess, skipv1_optimal, unattained_witness
+from theory.skipv1.gap_weights import mha_excess, mha_weights, skipv1_weights, unattained_witness
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss
 
@@ -48,14 +48,14 @@ def test_skipv1_weights_attain_the_minimum_exactly(task):
     d, n, sigma, a = task
     sigma = Fraction(sigma).limit_denominator(10)
     zero = np.full((d, d), Fraction(0), dtype=object)
-    value = PopulationLoss(PromptMoments(d, n, sigma, zero), SKIPV1).value(skipv1_optimal(d, n, sigma, a))
+    value = PopulationLoss(PromptMoments(d, n, sigma, zero), SKIPV1).value(skipv1_weights(d, n, sigma, a))
     assert value == d**2 + d * sigma**2 - Fraction(n * a * d) / (n + d + 1 + sigma**2)
 
 
 @given(tasks(), st.sampled_from([0.5, 1.0, 20.0]))
 def test_mha_weights_approach_the_infimum_as_stated(task, beta):
     d, n, sigma, a = task
-    value = PopulationLoss(PromptMoments(d, n, sigma), MHA).value(mha_approaching(d, n, sigma, a, beta))
+    value = PopulationLoss(PromptMoments(d, n, sigma), MHA).value(mha_weights(d, n, sigma, a, beta))
     expected = skipv1.loss_gap(*task).mha + mha_excess(d, n, sigma, a, beta)
     assert value == pytest.approx(expected, rel=1e-12)
 
@@ -123,9 +123,9 @@ def test_certificate_tells_a_minimum_from_an_infimum():
 def test_minimise_stops_when_told():
     loss = PopulationLoss(PromptMoments(4, 10, 0.3), SKIPV1)
     full = minimise(loss, 4)
-    early = minimise(loss, 4, until=lambda value: value < 0.9 * loss.constant)
+    early = minimise(loss, 4, until=lambda value: value < 0.9 * loss.zero_loss)
     assert early.evaluations < full.evaluations / 4
-    assert full.value < early.value < 0.9 * loss.constant
+    assert full.value < early.value < 0.9 * loss.zero_loss
 
 
 @given(tasks(max_d=5))
@@ -184,6 +184,6 @@ def test_numpy_sizes_are_welcome():
     ],
 )
 def test_bad_input_has_one_clear_message(task, message):
-    for function in (skipv1.loss_gap, skipv1.paper_bound, skipv1.mha_explained, skipv1_optimal):
+    for function in (skipv1.loss_gap, skipv1.paper_bound, skipv1.mha_explained, skipv1_weights):
         with pytest.raises(InvalidSize, match=re.escape(message)):
             function(*task)

@@ -12,8 +12,15 @@ from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
 from theory.prompts import preconditioned
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
-from theory.skipv1 import general as skipv1_general
-from theory.skipv1.general_weights import mha_approaching, skipv1_approaching, skipv1_attaining
+from theory.skipv1.general import (
+    general_loss_gap,
+    general_mha_explained,
+    general_skipv1_explained,
+    mha_heads_needed,
+    modes,
+    skip_heads_needed,
+)
+from theory.skipv1.general_weights import general_mha_weights, general_skip_head_weights, general_skipv1_weights
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 
@@ -50,11 +57,11 @@ def test_isotropic_tasks_are_those_of_the_theorem(d, n, sigma, data):
     """Also if x is scaled up and W* down, which changes nothing."""
     rank, scale = data.draw(st.integers(0, d)), data.draw(st.sampled_from([1.0, 9.0]))
     moments = PromptMoments(d, n, sigma, covariance=scale * np.eye(d), prior_columns=np.eye(d) / scale)
-    said, gap = skipv1.loss_gap(d, n, sigma, rank), skipv1_general.loss_gap(moments, rank)
+    said, gap = skipv1.loss_gap(d, n, sigma, rank), general_loss_gap(moments, rank)
     for name in ("mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima"):
         assert getattr(gap, name) == pytest.approx(getattr(said, name), rel=1e-12, abs=1e-12 * said.mha), name
-    assert skipv1_general.skip_heads_needed(moments, rank) == 1
-    assert skipv1_general.mha_heads_needed(moments, rank) == 1
+    assert skip_heads_needed(moments, rank) == 1
+    assert mha_heads_needed(moments, rank) == 1
 
 
 @given(ranked(singular=True), st.integers(0, 99))
@@ -67,18 +74,18 @@ def test_rotations_change_nothing(case, seed):
     turns = dict(zip(NAMES, (o, u, o), strict=True))
     turned = {name: t @ getattr(moments, name) @ t.T for name, t in turns.items()}
     other = PromptMoments(d, moments.n, moments.sigma, **{name: (m + m.T) / 2 for name, m in turned.items()})
-    scale = skipv1_general.zero_loss(moments)
-    for loss in (skipv1_general.mha_explained, skipv1_general.skipv1_explained):
+    scale = moments.zero_loss
+    for loss in (general_mha_explained, general_skipv1_explained):
         assert loss(moments, rank) == pytest.approx(loss(other, rank), abs=1e-9 * scale)
 
 
 @given(ranked())
 def test_weights_attain_the_minimum(case):
     moments, rank = case
-    gap = skipv1_general.loss_gap(moments, rank)
-    heads, weights = skipv1_attaining(moments, rank)
-    assert heads.count(SKIP) == heads.count(ORDINARY) == skipv1_general.skip_heads_needed(moments, rank)
-    size = skipv1_general.zero_loss(moments) * max(1.0, np.linalg.norm(weights.a) ** 2)
+    gap = general_loss_gap(moments, rank)
+    heads, weights = general_skipv1_weights(moments, rank)
+    assert heads.count(SKIP) == heads.count(ORDINARY) == skip_heads_needed(moments, rank)
+    size = moments.zero_loss * max(1.0, np.linalg.norm(weights.a) ** 2)
     assert value(moments, heads, weights) == pytest.approx(gap.skipv1, abs=1e-10 * size)
 
 
@@ -86,9 +93,9 @@ def test_weights_attain_the_minimum(case):
 def test_weights_approach_both_infima_as_one_over_beta_squared(case):
     """With covariances of any rank."""
     moments, rank = case
-    gap = skipv1_general.loss_gap(moments, rank)
-    zero = skipv1_general.zero_loss(moments)
-    for approaching, infimum in ((skipv1_approaching, gap.skipv1), (mha_approaching, gap.mha)):
+    gap = general_loss_gap(moments, rank)
+    zero = moments.zero_loss
+    for approaching, infimum in ((general_skip_head_weights, gap.skipv1), (general_mha_weights, gap.mha)):
         first, second, third = (
             value(moments, *approaching(moments, rank, beta)) - infimum for beta in (1.0, 4.0, 32.0)
         )
@@ -105,31 +112,29 @@ def test_no_weights_pass_the_bounds(case, count, seed):
     """
     moments, rank = case
     d = moments.d
-    gap = skipv1_general.loss_gap(moments, rank)
+    gap = general_loss_gap(moments, rank)
     rng = np.random.default_rng(seed)
     for heads, least in (((ORDINARY,) * count, gap.mha), ((ORDINARY,) * count + (SKIP,) * count, gap.skipv1)):
         loss = PopulationLoss(moments, heads)
         shapes = ((rank, d), (d - rank, d), (len(heads), d, d), (len(heads), d, rank))
         weights = Weights(*(rng.standard_normal(shape) for shape in shapes))
         best = loss.best_readout(weights)
-        size = loss.constant + loss.value(weights) * (best.w**2).max()
+        size = loss.zero_loss + loss.value(weights) * (best.w**2).max()
         assert loss.value(best) >= least - 8 * len(heads) * d * np.finfo(float).eps * size
 
 
 @given(tasks(max_d=6))
 def test_the_optimum_is_the_best_linear_map_of_all_of_s_yx(moments):
-    assert skipv1_general.loss_gap(moments, moments.d).skipv1 == pytest.approx(
-        preconditioned.linear(moments), rel=1e-10
-    )
+    assert general_loss_gap(moments, moments.d).skipv1 == pytest.approx(preconditioned.linear(moments), rel=1e-10)
 
 
 @given(tasks(max_d=6, singular=True))
 def test_stronger_modes_explain_more(moments):
-    explained = skipv1_general.modes(moments).explained
-    tiny = 1e-12 * skipv1_general.zero_loss(moments)
+    explained = modes(moments).explained
+    tiny = 1e-12 * moments.zero_loss
     assert (np.diff(explained, axis=0) <= tiny).all()
     assert (np.diff(explained, axis=1) <= tiny).all()
-    assert explained.sum() <= skipv1_general.zero_loss(moments) - moments.d * moments.sigma**2 + tiny
+    assert explained.sum() <= moments.zero_loss - moments.d * moments.sigma**2 + tiny
 
 
 @pytest.mark.parametrize(("d", "n", "sigma", "seed"), [(2, 3, 0.5, 0), (2, 2, 0.0, 1), (3, 4, 0.7, 2)])
@@ -139,14 +144,14 @@ def test_minimisation_ends_on_the_closed_forms(d, n, sigma, seed):
     product_of_both = moments.covariance @ moments.prior_columns
     assert np.abs(product_of_both - product_of_both.T).max() > 0.05 * np.abs(product_of_both).max()
     for rank in range(1, d + 1):
-        enough = (ORDINARY, SKIP) * skipv1_general.skip_heads_needed(moments, rank)
+        enough = (ORDINARY, SKIP) * skip_heads_needed(moments, rank)
         for heads, explained in (
-            (MHA, skipv1_general.mha_explained(moments, rank)),
-            (enough, skipv1_general.skipv1_explained(moments, rank)),
+            (MHA, general_mha_explained(moments, rank)),
+            (enough, general_skipv1_explained(moments, rank)),
         ):
             loss = PopulationLoss(moments, heads)
-            found = loss.constant - minimise(loss, rank, starts=2, max_iterations=500).value
-            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.constant, (rank, heads)
+            found = loss.zero_loss - minimise(loss, rank, starts=2, max_iterations=500).value
+            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.zero_loss, (rank, heads)
 
 
 UNEQUAL = {"prior_rows": np.diag([0.4, 0.05]), "prior_columns": np.diag([0.4, 0.05])}
@@ -156,13 +161,13 @@ def test_too_few_skip_heads_fall_short_at_full_rank():
     """m has rank 2: one skip head stops above the infimum, by what the best product leaves of m, and below the best
     preconditioner."""
     moments = PromptMoments(2, 100, 1.0, **UNEQUAL)
-    assert skipv1_general.skip_heads_needed(moments, 2) == 2
-    optimum, explained = skipv1_general.loss_gap(moments, 2).skipv1, skipv1_general.skipv1_explained(moments, 2)
+    assert skip_heads_needed(moments, 2) == 2
+    optimum, explained = general_loss_gap(moments, 2).skipv1, general_skipv1_explained(moments, 2)
     one, two = (minimise(PopulationLoss(moments, (ORDINARY, SKIP) * k), 2, starts=2).value for k in (1, 2))
     assert two - optimum <= 1e-6 * explained
     assert one - optimum > 3e-3 * explained
     assert one < preconditioned.preconditioned(moments) - 1e-2 * explained
-    assert skipv1_general.skip_heads_needed(moments, 1) == 1
+    assert skip_heads_needed(moments, 1) == 1
 
 
 @pytest.mark.parametrize(
@@ -183,28 +188,28 @@ def test_too_few_skip_heads_fall_short_at_full_rank():
 def test_heads_that_are_needed(sigma, given, heads):
     """The rank of the multipliers, and the explicit weights have so many of each kind."""
     moments = PromptMoments(2, 3, sigma, **given)
-    assert skipv1_general.skip_heads_needed(moments, 2) == heads
-    of, _ = skipv1_attaining(moments, 2)
+    assert skip_heads_needed(moments, 2) == heads
+    of, _ = general_skipv1_weights(moments, 2)
     assert (of.count(SKIP), of.count(ORDINARY)) == (heads, heads)
-    assert np.linalg.matrix_rank(skipv1_general.modes(moments).multipliers, tol=1e-9) == heads
+    assert np.linalg.matrix_rank(modes(moments).multipliers, tol=1e-9) == heads
 
 
 def test_where_the_best_compression_has_a_singular_block():
     """Sigma = diag(1, 4): the best A reads the second coordinate alone, and the minimum is only approached so."""
     moments = PromptMoments(2, 3, 0.5, covariance=np.diag([1.0, 4.0]))
     with pytest.raises(BadInput, match="singular square block"):
-        skipv1_attaining(moments, 1)
-    gap = skipv1_general.loss_gap(moments, 1)
-    assert value(moments, *skipv1_approaching(moments, 1, 1e4)) == pytest.approx(gap.skipv1, abs=1e-6)
+        general_skipv1_weights(moments, 1)
+    gap = general_loss_gap(moments, 1)
+    assert value(moments, *general_skip_head_weights(moments, 1, 1e4)) == pytest.approx(gap.skipv1, abs=1e-6)
     assert minimise(PopulationLoss(moments, SKIPV1), 1, starts=4).value == pytest.approx(gap.skipv1, abs=1e-4)
 
 
 def test_gap_in_the_limit_of_long_prompts():
     """sigma does not matter any more, and every mode is explained in full."""
     moments = random_task(np.random.default_rng(5), 3, 10**9, 1.0)
-    of = skipv1_general.modes(moments)
+    of = modes(moments)
     np.testing.assert_allclose(of.explained, np.outer(of.psi, of.g), rtol=1e-6)
-    gap = skipv1_general.loss_gap(moments, 3)
+    gap = general_loss_gap(moments, 3)
     assert gap.skipv1 == pytest.approx(3.0, rel=1e-6)  # d sigma^2
     best = max(of.psi[: 3 - a].sum() * of.g[:a].sum() for a in range(4))
     assert gap.gap_of_optima == pytest.approx(of.psi.sum() * of.g.sum() - best, rel=1e-6)
@@ -217,9 +222,7 @@ def test_what_the_theorem_is_not_about():
         (PromptMoments(2, 3, 0.1, kurtosis=np.zeros(2)), "normal inputs"),
     ):
         with pytest.raises(BadInput, match=message):
-            skipv1_general.loss_gap(bad, 1)
-    for rank, function in product(
-        (-1, 3, 1.5), (skipv1_general.loss_gap, skipv1_general.skip_heads_needed, skipv1_attaining)
-    ):
+            general_loss_gap(bad, 1)
+    for rank, function in product((-1, 3, 1.5), (general_loss_gap, skip_heads_needed, general_skipv1_weights)):
         with pytest.raises(InvalidSize, match="rank must be"):
             function(PromptMoments(2, 3, 0.1), rank)

@@ -15,8 +15,19 @@ from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
-from theory.skipv1 import non_gaussian
 from theory.skipv1.gap_weights import unattained_witness
+from theory.skipv1.non_gaussian import (
+    fourth_moments,
+    largest_explained,
+    non_gaussian_loss_gap,
+    non_gaussian_mha_excess,
+    non_gaussian_mha_explained,
+    non_gaussian_mha_weights,
+    non_gaussian_skipv1_explained,
+    non_gaussian_skipv1_weights,
+    signal_shares,
+    signs_mha_weights,
+)
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 
@@ -56,14 +67,14 @@ def test_explicit_weights_by_enumeration(laws, n):
     """They have the stated losses, and no other step would be better."""
     d, kurtosis = len(laws), kurtoses(laws)
     for rank in range(1, d + 1):
-        gap = non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, SIGMA, rank)
+        gap = non_gaussian_loss_gap(fourth_moments(kurtosis), n, SIGMA, rank)
         beta = Fraction(2)
         for heads, weights, stated in (
-            (SKIPV1, non_gaussian.skipv1_optimal(kurtosis, n, SIGMA, rank), gap.skipv1),
+            (SKIPV1, non_gaussian_skipv1_weights(kurtosis, n, SIGMA, rank), gap.skipv1),
             (
                 (ORDINARY,),
-                non_gaussian.mha_approaching(kurtosis, n, SIGMA, rank, beta),
-                gap.mha + non_gaussian.mha_excess(kurtosis, n, SIGMA, rank, beta),
+                non_gaussian_mha_weights(kurtosis, n, SIGMA, rank, beta),
+                gap.mha + non_gaussian_mha_excess(kurtosis, n, SIGMA, rank, beta),
             ),
         ):
             none, one, two = losses(heads, weights, laws, n)
@@ -79,18 +90,18 @@ def test_weights_have_the_stated_losses(d, n, data):
     kurtosis = sorted(data.draw(st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=d, max_size=d)))
     rank, beta = data.draw(st.integers(0, d)), Fraction(3)
     moments = PromptMoments(d, n, SIGMA, kurtosis=np.array(kurtosis, dtype=object))
-    gap = non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, SIGMA, rank)
-    optimal = non_gaussian.skipv1_optimal(kurtosis, n, SIGMA, rank)
+    gap = non_gaussian_loss_gap(fourth_moments(kurtosis), n, SIGMA, rank)
+    optimal = non_gaussian_skipv1_weights(kurtosis, n, SIGMA, rank)
     assert PopulationLoss(moments, SKIPV1).value(optimal) == gap.skipv1
-    approaching = non_gaussian.mha_approaching(kurtosis, n, SIGMA, rank, beta)
-    excess_loss = non_gaussian.mha_excess(kurtosis, n, SIGMA, rank, beta)
+    approaching = non_gaussian_mha_weights(kurtosis, n, SIGMA, rank, beta)
+    excess_loss = non_gaussian_mha_excess(kurtosis, n, SIGMA, rank, beta)
     assert PopulationLoss(moments, (ORDINARY,)).value(approaching) == gap.mha + excess_loss
 
 
 @given(st.integers(1, 6), st.integers(1, 30), st.sampled_from([0.0, 0.3, 4.0]), st.data())
 def test_normal_inputs_are_those_of_the_theorem(d, n, sigma, data):
     rank = data.draw(st.integers(0, d))
-    said, gap = skipv1.loss_gap(d, n, sigma, rank), non_gaussian.loss_gap((d + 2,) * d, n, sigma, rank)
+    said, gap = skipv1.loss_gap(d, n, sigma, rank), non_gaussian_loss_gap((d + 2,) * d, n, sigma, rank)
     for name in ("mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima"):
         assert getattr(gap, name) == pytest.approx(getattr(said, name), rel=1e-12, abs=1e-12 * said.mha), name
 
@@ -99,15 +110,15 @@ def test_normal_inputs_are_those_of_the_theorem(d, n, sigma, data):
 def test_minimisation_ends_on_the_closed_forms(kurtosis):
     """From above to 1e-4 of the explained signal, from below to rounding; the entries in any order."""
     d, n, sigma = len(kurtosis), 3, 0.5
-    moments, fourth = PromptMoments(d, n, sigma, kurtosis=np.array(kurtosis)), non_gaussian.fourth_moments(kurtosis)
+    moments, fourth = PromptMoments(d, n, sigma, kurtosis=np.array(kurtosis)), fourth_moments(kurtosis)
     for rank in range(1, d + 1):
         for heads, explained in (
-            (MHA, non_gaussian.mha_explained(fourth, n, sigma, rank)),
-            (SKIPV1, non_gaussian.skipv1_explained(fourth, n, sigma, rank)),
+            (MHA, non_gaussian_mha_explained(fourth, n, sigma, rank)),
+            (SKIPV1, non_gaussian_skipv1_explained(fourth, n, sigma, rank)),
         ):
             loss = PopulationLoss(moments, heads)
-            found = loss.constant - minimise(loss, rank, starts=4, max_iterations=500).value
-            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.constant, (rank, heads)
+            found = loss.zero_loss - minimise(loss, rank, starts=4, max_iterations=500).value
+            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.zero_loss, (rank, heads)
 
 
 @given(st.integers(1, 4), st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=1, max_size=4), st.data())
@@ -118,7 +129,7 @@ def test_no_weights_pass_the_bounds(count, kurtosis, data):
     """
     d, n, sigma = len(kurtosis), data.draw(st.integers(1, 9)), 0.5
     rank = data.draw(st.integers(0, d))
-    gap = non_gaussian.loss_gap(non_gaussian.fourth_moments(kurtosis), n, sigma, rank)
+    gap = non_gaussian_loss_gap(fourth_moments(kurtosis), n, sigma, rank)
     moments = PromptMoments(d, n, sigma, kurtosis=np.array([float(k) for k in kurtosis]))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for heads, least in (((ORDINARY,) * count, gap.mha), ((ORDINARY,) * count + (SKIP,) * count, gap.skipv1)):
@@ -126,7 +137,7 @@ def test_no_weights_pass_the_bounds(count, kurtosis, data):
         shapes = ((rank, d), (d - rank, d), (len(heads), d, d), (len(heads), d, rank))
         weights = Weights(*(rng.standard_normal(shape) for shape in shapes))
         best = loss.best_readout(weights)
-        size = loss.constant + loss.value(weights) * (best.w**2).max()
+        size = loss.zero_loss + loss.value(weights) * (best.w**2).max()
         assert loss.value(best) >= float(least) - 8 * len(heads) * d * np.finfo(float).eps * size
 
 
@@ -134,7 +145,7 @@ def test_dependent_entries_on_a_sphere():
     """x = +-2 e_j at d = 4: |x|^2 = 4 always, so C = 4 I, as for signs; every prompt of two inputs."""
     d, n, sigma = 4, 2, Fraction(1, 2)
     inputs = [s * 2 * np.eye(d, dtype=object)[:, j] for s in (1, -1) for j in range(d)]
-    step, second = non_gaussian.signal_shares((d,) * d, n, sigma)[0] / n, 0
+    step, second = signal_shares((d,) * d, n, sigma)[0] / n, 0
     loss = Fraction(0)
     for x in product(inputs, repeat=n):
         s = sum(np.outer(v, v) for v in x)
@@ -143,8 +154,8 @@ def test_dependent_entries_on_a_sphere():
         loss += d * (off * off).sum() + d * sigma**2 * step**2 * s.trace()
     count = len(inputs) ** n
     assert (second == np.eye(d, dtype=object) * count * n * (n + d - 1)).all()
-    assert loss / count + d * sigma**2 == non_gaussian.loss_gap((d,) * d, n, sigma, d).skipv1
-    assert d**2 - loss / count == non_gaussian.most_explained(d, n, sigma)
+    assert loss / count + d * sigma**2 == non_gaussian_loss_gap((d,) * d, n, sigma, d).skipv1
+    assert d**2 - loss / count == largest_explained(d, n, sigma)
 
 
 @given(st.integers(1, 4), st.integers(1, 9), st.sampled_from([0.0, 0.5]), st.integers(0, 999))
@@ -158,8 +169,8 @@ def test_no_law_explains_more_than_one_on_a_sphere(d, n, sigma, seed):
         values, vectors = np.linalg.eigh((x * p) @ x.T)
         x = (vectors / np.sqrt(values)) @ vectors.T @ x
         fourth = np.linalg.eigvalsh((x * p * (x**2).sum(axis=0)) @ x.T)
-        explained = non_gaussian.skipv1_explained(list(fourth), n, sigma, d)
-        most = non_gaussian.most_explained(d, n, sigma)
+        explained = non_gaussian_skipv1_explained(list(fourth), n, sigma, d)
+        most = largest_explained(d, n, sigma)
         assert explained <= most * (1 + 1e-9)
         assert not on_sphere or explained == pytest.approx(most, rel=1e-9)
 
@@ -167,18 +178,18 @@ def test_no_law_explains_more_than_one_on_a_sphere(d, n, sigma, seed):
 @pytest.mark.parametrize("d", [3, 4])
 def test_signs_let_mha_attain_its_infimum_at_rank_d_minus_1(d):
     n = 2
-    weights, heads = non_gaussian.signs_attaining(d, n, SIGMA), (ORDINARY,) * (d - 1)
+    weights, heads = signs_mha_weights(d, n, SIGMA), (ORDINARY,) * (d - 1)
     moments = PromptMoments(d, n, SIGMA, kurtosis=np.array([Fraction(-2)] * d))
-    infimum = non_gaussian.loss_gap((d,) * d, n, SIGMA, d - 1).mha
+    infimum = non_gaussian_loss_gap((d,) * d, n, SIGMA, d - 1).mha
     assert PopulationLoss(moments, heads).value(weights) == infimum
     normal = PromptMoments(d, n, SIGMA, kurtosis=np.array([Fraction(0)] * d))
-    assert PopulationLoss(normal, heads).value(weights) > non_gaussian.loss_gap((d + 2,) * d, n, SIGMA, d - 1).mha
+    assert PopulationLoss(normal, heads).value(weights) > non_gaussian_loss_gap((d + 2,) * d, n, SIGMA, d - 1).mha
 
 
 def test_signs_attaining_weights_cancel_the_even_part_of_every_prompt():
     """From tokens: P is odd in the labels for signs, and is not for an input that is none."""
     d, n = 3, 4
-    weights = non_gaussian.signs_attaining(d, n, 0.5)
+    weights = signs_mha_weights(d, n, 0.5)
     rng = np.random.default_rng(0)
 
     def predicted(x, y):
@@ -231,7 +242,7 @@ def test_where_signs_leave_an_obstruction(d, a):
     matrices[1][:, a:] = 0
     matrices[2][:, a - 1] = 0
     if a == d - 1 >= 2:
-        matrices = [non_gaussian.signs_attaining(d, 1, 0.0).a.astype(int)]
+        matrices = [signs_mha_weights(d, 1, 0.0).a.astype(int)]
     for matrix in matrices:
         vanishing = []
         for s in constant:
@@ -258,12 +269,12 @@ def test_the_witness_needs_more_than_signs():
 
 def test_bad_input_is_refused():
     with pytest.raises(BadInput, match="at least -2"):
-        non_gaussian.fourth_moments((-3, 0))
+        fourth_moments((-3, 0))
     with pytest.raises(BadInput, match="at least 4"):
-        non_gaussian.signal_shares((1.0, 2.0), 3, 0.1)
+        signal_shares((1.0, 2.0), 3, 0.1)
     with pytest.raises(BadInput, match="first 1 entries must be those of least kurtosis"):
-        non_gaussian.skipv1_optimal((1, 0), 3, 0.1, 1)
+        non_gaussian_skipv1_weights((1, 0), 3, 0.1, 1)
     with pytest.raises(InvalidSize, match="from d = 3 on, got 2"):
-        non_gaussian.signs_attaining(2, 3, 0.1)
+        signs_mha_weights(2, 3, 0.1)
     with pytest.raises(InvalidSize, match="rank must be"):
-        non_gaussian.loss_gap((4, 4), 3, 0.1, 3)
+        non_gaussian_loss_gap((4, 4), 3, 0.1, 3)

@@ -30,13 +30,13 @@ from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.w0 import (
     constant_share,
-    mha_approached,
     mha_compressions,
+    mha_enough_heads_loss,
     mha_floor,
+    skipv1_enough_heads_loss,
     skipv1_floor,
-    skipv1_reached,
     small_power,
-    two_heads_reach,
+    two_heads_loss,
 )
 from theory.toy.enough_heads import CUT, EnoughHeads
 from theory.toy.exact import exact_loss, prompt_map, random_weights
@@ -135,7 +135,7 @@ def test_gap_between_the_optima(seed):
     n, sigma, w0 = int(rng.integers(1, 6)), float(rng.choice([0.0, 1.0, 3.0])), 3 * rng.standard_normal((2, 2))
     moments, squares = PromptMoments(2, n, sigma, w0), np.linalg.svd(w0, compute_uv=False) ** 2
     mha = min(EnoughHeads(moments, [ORDINARY]).minimise(a)[0] for a in range(3))
-    skip = min(skipv1_reached(2, n, sigma, squares, a) for a in range(3))
+    skip = min(skipv1_enough_heads_loss(2, n, sigma, squares, a) for a in range(3))
     rounding = np.finfo(float).eps / CUT * moments.prior_power
     assert skip <= mha - setting.signal_share(2, n, sigma) + rounding
 
@@ -197,7 +197,7 @@ def test_skipv1former_attains_what_it_should(data, size, n, sigma):
     a, b = skip_compressions(u, v, of_w0, rank)
     assume(s_is_available(a, b))
     best = best_loss(PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T), a, b, BOTH)
-    floor, reached = skipv1_floor(d, n, sigma, s**2, rank), skipv1_reached(d, n, sigma, s**2, rank)
+    floor, reached = skipv1_floor(d, n, sigma, s**2, rank), skipv1_enough_heads_loss(d, n, sigma, s**2, rank)
     assert floor <= best <= reached
     assert (floor == reached) == (not sigma or not rank or of_w0 <= 2 * rank)
     if floor < reached:
@@ -223,13 +223,13 @@ def test_the_rank_of_w0_survives_rounding(spectrum, dtype):
         known = [*singular**2, *[0.0] * (d - of_w0)]
         close = d**2 * np.finfo(dtype).eps * sum(known)
         for a in range(d + 1):
-            for value in (skipv1_reached, mha_approached):
+            for value in (skipv1_enough_heads_loss, mha_enough_heads_loss):
                 assert value(d, n, sigma, found, a) == pytest.approx(value(d, n, sigma, known, a), abs=close)
 
 
 def test_the_rank_of_an_exact_w0_is_exact():
     task, tiny = (3, 4, Fraction(3, 2)), Fraction(1, 10**40)
-    at_rank_one, at_rank_three = (skipv1_reached(*task, [9, x, x], 1) for x in (0, tiny))
+    at_rank_one, at_rank_three = (skipv1_enough_heads_loss(*task, [9, x, x], 1) for x in (0, tiny))
     assert at_rank_three - at_rank_one > Fraction(1, 100)
 
 
@@ -245,7 +245,7 @@ def test_where_the_floor_is_not_attained():
     task, squares = (3, 4, 1.5), [9.0] * 3
     ends = EnoughHeads(PromptMoments(*task, 3 * np.eye(3)), SKIPV1).minimise(1)
     assert ends[-1] - ends[0] < 1e-6
-    assert skipv1_floor(*task, squares, 1) + 0.03 < ends[0] < skipv1_reached(*task, squares, 1) - 0.007
+    assert skipv1_floor(*task, squares, 1) + 0.03 < ends[0] < skipv1_enough_heads_loss(*task, squares, 1) - 0.007
 
 
 ALIGNED = [
@@ -265,7 +265,7 @@ def test_mha_approaches_its_floor_around_diagonal_matrices(task, singular, rank)
     """In fractions (A and B rounded to some): the distance falls like alpha^-2."""
     squares = [Fraction(s) ** 2 for s in singular]
     moments = PromptMoments(*task, np.diag(exact(np.array(singular))))
-    aim = mha_approached(*task, squares, rank)
+    aim = mha_enough_heads_loss(*task, squares, rank)
     away = []
     for alpha in (20, 200):
         pair = mha_compressions(*task[:2], float(task[2]), singular, rank, alpha)
@@ -275,7 +275,7 @@ def test_mha_approaches_its_floor_around_diagonal_matrices(task, singular, rank)
     assert abs(away[1]) <= abs(away[0]) / 90
     assert aim + away[1] >= mha_floor(*task, squares, rank)
     assert (aim == mha_floor(*task, squares, rank)) == (sum(s > 0 for s in singular) <= 2 * rank)
-    assert aim - skipv1_reached(*task, squares, rank) == setting.signal_share(*task) * rank**2
+    assert aim - skipv1_enough_heads_loss(*task, squares, rank) == setting.signal_share(*task) * rank**2
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_mha_approaches_its_floor_around_diagonal_matrices(task, singular, rank)
 def test_mha_approaches_its_floor_without_noise(d, singular, rank):
     squares = [s**2 for s in singular]
     enough = EnoughHeads(PromptMoments(d, 2, 0.0, np.diag(singular)), [ORDINARY])
-    aim = mha_approached(d, 2, 0.0, squares, rank)
+    aim = mha_enough_heads_loss(d, 2, 0.0, squares, rank)
     away = [enough.value(*mha_compressions(d, 2, 0.0, singular, rank, alpha)) - aim for alpha in (10.0, 100.0)]
     assert aim == mha_floor(d, 2, 0.0, squares, rank)
     assert 0 < away[1] < away[0] / 10 < 0.1
@@ -299,7 +299,7 @@ def test_few_heads_never_undercut_the_floors(d, heads):
         for kinds, floor in (((ORDINARY,) * heads, mha_floor), ((ORDINARY,) + (SKIP,) * (heads - 1), skipv1_floor)):
             loss = PopulationLoss(PromptMoments(d, n, sigma, w0), kinds)
             found = minimise(loss, a, starts=2, max_iterations=150)
-            assert found.value >= floor(d, n, sigma, squares, a) - 1e-9 * loss.constant
+            assert found.value >= floor(d, n, sigma, squares, a) - 1e-9 * loss.zero_loss
 
 
 # Theorem 3
@@ -320,7 +320,7 @@ def test_two_heads_reach_what_theorem_3_says(d, n, sigma, data):
     curvature = twice - 2 * once + none
     best = none - (once - none - curvature / 2) ** 2 / (2 * curvature)
     rho = setting.signal_share(d, n, sigma)
-    assert best == two_heads_reach(d, n, sigma, power)
+    assert best == two_heads_loss(d, n, sigma, power)
     assert best <= d * sigma**2 + (1 - rho) * (d**2 + power)
     assert best >= skipv1_floor(d, n, sigma, [power] + [0] * (d - 1), d)
 
@@ -333,10 +333,10 @@ def test_small_power_is_where_two_heads_meet_mha_s_floor(d, n, sigma):
     rho = setting.signal_share(d, n, sigma)
     assert d * sigma**2 + (1 - rho) * (d**2 + power) == least
     if not sigma:
-        assert two_heads_reach(d, n, sigma, power) == least
+        assert two_heads_loss(d, n, sigma, power) == least
     for squares in ([power] + [0] * (d - 1), [power / d] * d):
         assert (
-            two_heads_reach(d, n, sigma, power) <= least < min(mha_floor(d, n, sigma, squares, a) for a in range(d + 1))
+            two_heads_loss(d, n, sigma, power) <= least < min(mha_floor(d, n, sigma, squares, a) for a in range(d + 1))
         )
 
 
@@ -347,7 +347,7 @@ def test_long_contexts(squares):
     limits = [d**2 - a * (d - a) + sum(squares[a:]) for a in range(d + 1)]
     mha = [mha_floor(d, n, sigma, squares, a) - d * sigma**2 for a in range(d + 1)]
     assert all(0 <= x - limit < Fraction(1, 1000) for x, limit in zip(mha, limits, strict=True))
-    assert 0 < two_heads_reach(d, n, sigma, sum(squares)) - d * sigma**2 < Fraction(1, 1000)
+    assert 0 < two_heads_loss(d, n, sigma, sum(squares)) - d * sigma**2 < Fraction(1, 1000)
     assert 0 < skipv1_floor(d, n, sigma, squares, d) - d * sigma**2 < Fraction(1, 1000)
     singular = np.sqrt(np.array(squares, dtype=float))
     loss = PopulationLoss(PromptMoments(d, n, 1.0, np.diag(singular)), (ORDINARY,))
@@ -357,7 +357,7 @@ def test_long_contexts(squares):
         assert loss.value(loss.best_readout(reader)) - d == pytest.approx(limits[a], abs=1e-3)
 
 
-@pytest.mark.parametrize("floor", [mha_floor, skipv1_floor, skipv1_reached, mha_approached])
+@pytest.mark.parametrize("floor", [mha_floor, skipv1_floor, skipv1_enough_heads_loss, mha_enough_heads_loss])
 def test_bad_input(floor):
     with pytest.raises(InvalidSize, match="W0 has d = 2 squared singular values, got 1"):
         floor(2, 3, 0.1, [1.0], 1)
@@ -370,7 +370,7 @@ def test_bad_input(floor):
 
 
 def test_bad_input_elsewhere():
-    for call in (two_heads_reach, constant_share, lambda d, n, s, _: small_power(d, n, s)):
+    for call in (two_heads_loss, constant_share, lambda d, n, s, _: small_power(d, n, s)):
         with pytest.raises(InvalidSize, match="d must be"):
             call(0, 3, 0.1, 1)
     with pytest.raises(InvalidSize, match="rank must be"):

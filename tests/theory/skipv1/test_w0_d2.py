@@ -13,8 +13,8 @@ from theory.plans.heads import SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1.w0 import constant_share, mha_floor
-from theory.skipv1.w0_d2 import rank_one_reached, rank_one_weights
-from theory.skipv1.w0_heads import d2_best_beta, d2_reached
+from theory.skipv1.w0_d2 import rank_one_loss, rank_one_weights
+from theory.skipv1.w0_heads import d2_best_beta, d2_loss
 from theory.toy.population import PopulationLoss, Weights
 
 SIGMAS = st.sampled_from([0.3, 1.0, 2.0, 5.0])
@@ -39,7 +39,7 @@ def first_weights(n, sigma, w0):
 
 def lower_of_theorem_5(n, sigma, squares):
     beta = min(d2_best_beta(n, sigma), 1e4)
-    return d2_reached(n, sigma, sum(squares), beta)
+    return d2_loss(n, sigma, sum(squares), beta)
 
 
 @settings(max_examples=40)
@@ -52,7 +52,7 @@ def test_weights_pass_below_mha_s_floor(n, sigma, s_2, ratio, left, right):
     alpha, weights = first_weights(n, sigma, w0)
     moments = PromptMoments(2, n, Fraction(sigma), exact_floats(w0))
     loss = PopulationLoss(moments, SKIPV1).value(Weights(*(exact_floats(x) for x in weights.arrays())))
-    reached = rank_one_reached(n, sigma, w0, alpha)
+    reached = rank_one_loss(n, sigma, w0, alpha)
     floor = mha_floor(2, n, sigma, [s_1**2, s_2**2], 1)
     rounding = 1e3 * np.finfo(float).eps * float(moments.prior_power)
     assert abs(float(loss) - reached) <= rounding
@@ -73,7 +73,7 @@ def test_the_margin_is_no_rounding(n, sigma, margin):
     w0 = turned(s_1, s_2, 0.9, 2.0)
     floors = [mha_floor(2, n, sigma, squares, a) for a in range(3)]
     assert min(floors) == floors[1] < lower_of_theorem_5(n, sigma, squares)
-    best = min(rank_one_reached(n, sigma, w0, alpha) for alpha in workable(n, sigma, w0))
+    best = min(rank_one_loss(n, sigma, w0, alpha) for alpha in workable(n, sigma, w0))
     assert best < floors[1] - margin * setting.signal_share(2, n, sigma)
 
 
@@ -128,4 +128,4 @@ def test_bad_input():
     with pytest.raises(BadInput, match="try the other sign, or a smaller one"):
         rank_one_weights(2, 1.0, w0, 1e6)
     with pytest.raises(InvalidSize, match="n must be"):
-        rank_one_reached(0, 1.0, w0, 0.1)
+        rank_one_loss(0, 1.0, w0, 0.1)

@@ -15,11 +15,11 @@ from theory.prompts.moments import PromptMoments
 from theory.skipv1.w0 import mha_floor, skipv1_floor
 from theory.skipv1.w0_heads import (
     d2_best_beta,
-    d2_reached,
+    d2_loss,
     d2_weights,
     large_prior,
-    mha_around,
-    mha_reached,
+    mha_loss_around,
+    mha_weights_around,
     skipv1_few_heads_floor,
     threshold,
 )
@@ -45,9 +45,9 @@ def test_mha_s_weights_have_the_loss_stated(d, n, heads):
     """In fractions, and at a c that is no more than a number: the loss is that at c = 0 and a multiple of c^2."""
     sigma, c = Fraction(1, 2), Fraction(7, 3)
     loss = exact_loss((ORDINARY,) * heads, d, n, sigma, c * eye(d))
-    assert loss.value(mha_around(d, n, c, heads)) == mha_reached(d, n, sigma, c, heads)
-    assert mha_reached(d, n, sigma, Fraction(0), heads) == setting.zero_loss(d, n, sigma)
-    share = (mha_reached(d, n, sigma, c, heads) - setting.zero_loss(d, n, sigma)) / c**2
+    assert loss.value(mha_weights_around(d, n, c, heads)) == mha_loss_around(d, n, sigma, c, heads)
+    assert mha_loss_around(d, n, sigma, Fraction(0), heads) == setting.zero_loss(d, n, sigma)
+    share = (mha_loss_around(d, n, sigma, c, heads) - setting.zero_loss(d, n, sigma)) / c**2
     if d > 1:
         assert share == large_prior(d, n, sigma, heads, 0).mha
 
@@ -55,7 +55,8 @@ def test_mha_s_weights_have_the_loss_stated(d, n, heads):
 def test_mha_s_weights_in_float64_and_for_more_heads():
     for d, heads in ((4, 2), (11, 3)):
         loss = PopulationLoss(PromptMoments(d, 5, 0.3, 4.0 * np.eye(d)), (ORDINARY,) * heads)
-        assert loss.value(mha_around(d, 5, 4.0, heads)) == pytest.approx(mha_reached(d, 5, 0.3, 4.0, heads), rel=1e-10)
+        value = loss.value(mha_weights_around(d, 5, 4.0, heads))
+        assert value == pytest.approx(mha_loss_around(d, 5, 0.3, 4.0, heads), rel=1e-10)
 
 
 @pytest.mark.parametrize(("d", "heads", "skips"), [(4, 2, 1), (5, 2, 1), (6, 3, 1), (3, 2, 2)])
@@ -87,7 +88,7 @@ def test_no_weights_undercut_the_floor(d, n, c, heads, skips):
 def test_the_counterexample_in_four_dimensions():
     """d = 4, n = 2, W0 = 10 I, sigma = 0.1: MHA's weights, SkipV1Former's floor, and what minimisation finds."""
     task, w0 = (4, 2, 0.1), 10 * np.eye(4)
-    mha = PopulationLoss(PromptMoments(*task, w0), MHA).value(mha_around(4, 2, 10.0))
+    mha = PopulationLoss(PromptMoments(*task, w0), MHA).value(mha_weights_around(4, 2, 10.0))
     floor = skipv1_few_heads_floor(*task, 10.0)
     found = minimise(PopulationLoss(PromptMoments(*task, w0), SKIPV1), 4, starts=4).value
     assert mha == pytest.approx(96.04, abs=1e-9)
@@ -101,7 +102,7 @@ def test_the_counterexample_in_three_dimensions():
         sigma = Fraction(1, 10)
         c = Fraction(threshold(3, n, sigma))
         near = [c * Fraction(s, 1000) for s in (999, 1001)]
-        mha = [exact_loss(MHA, 3, n, sigma, x * eye(3)).value(mha_around(3, n, x)) for x in near]
+        mha = [exact_loss(MHA, 3, n, sigma, x * eye(3)).value(mha_weights_around(3, n, x)) for x in near]
         floors = [skipv1_few_heads_floor(3, n, sigma, x) for x in near]
         assert mha[1] < floors[1]
         assert mha[0] > floors[0]
@@ -110,7 +111,7 @@ def test_the_counterexample_in_three_dimensions():
 def test_the_reader_of_three_dimensions_is_scaled_at_its_best():
     """And it is better than the quaternion family with its remainder."""
     for n in (1, 4):
-        weights = mha_around(3, n, Fraction(1))
+        weights = mha_weights_around(3, n, Fraction(1))
         right = weights.k @ weights.a
         left = np.concatenate([weights.w, weights.w @ weights.a])
         right = np.concatenate([right, weights.a.T @ right])
@@ -157,8 +158,8 @@ def test_threshold_is_where_the_losses_meet():
         lowest = (
             d * sigma**2 + d**2 - setting.signal_share(d, n, sigma) * d**2 + c**2 * min(prior.skipv1, prior.small_ranks)
         )
-        assert float(lowest) == pytest.approx(float(mha_reached(d, n, sigma, c)), rel=1e-9)
-        assert skipv1_few_heads_floor(d, n, sigma, 1.001 * c) > mha_reached(d, n, sigma, 1.001 * c)
+        assert float(lowest) == pytest.approx(float(mha_loss_around(d, n, sigma, c)), rel=1e-9)
+        assert skipv1_few_heads_floor(d, n, sigma, 1.001 * c) > mha_loss_around(d, n, sigma, 1.001 * c)
     assert threshold(2, 5, 0.1) is None
     assert threshold(20, 1, 0.1) is None
 
@@ -196,7 +197,7 @@ def test_two_dimensions_loss_and_map(n, sigma, beta, data):
     w0 = whole_numbers(data.draw, 2, 2)
     weights = d2_weights(n, w0, beta)
     loss = exact_loss(SKIPV1, 2, n, sigma, w0)
-    assert loss.value(weights) == d2_reached(n, sigma, (w0 * w0).sum(), beta)
+    assert loss.value(weights) == d2_loss(n, sigma, (w0 * w0).sum(), beta)
     rng = np.random.default_rng(n)
     x, eta = exact(rng.integers(-5, 6, (2, 3))), exact(rng.integers(-5, 6, (2, 3)))
     y = w0 @ x + eta
@@ -217,7 +218,7 @@ def test_two_dimensions_bound(n, sigma):
     rho = setting.signal_share(2, n, sigma)
     for power in (Fraction(0), Fraction(50)):
         bound = skipv1_floor(2, n, sigma, [power, 0], 2) + 2 * rho  # at a = 2 the floor is 4 rho below tau_0 w^2
-        assert d2_reached(n, sigma, power, beta) < bound
+        assert d2_loss(n, sigma, power, beta) < bound
 
 
 @settings(max_examples=60)
@@ -254,14 +255,14 @@ def test_bad_input():
     with pytest.raises(InvalidSize, match="of 2 heads at most 2 are skip heads, got 3"):
         large_prior(4, 2, 0.1, 2, 3)
     with pytest.raises(InvalidSize, match="heads must be a whole number from 1"):
-        mha_around(4, 2, 1.0, 0)
+        mha_weights_around(4, 2, 1.0, 0)
     with pytest.raises(InvalidSize, match="no way to read a trace with 3 heads is known here for d = 10 < 11"):
-        mha_reached(10, 2, 0.1, 1.0, 3)
+        mha_loss_around(10, 2, 0.1, 1.0, 3)
     assert skipv1_few_heads_floor(10, 2, 0.1, 1.0, 3, 1) > 0
     with pytest.raises(InvalidSize, match="d must be"):
         skipv1_few_heads_floor(0, 2, 0.1, 1.0)
     with pytest.raises(InvalidSize, match="sigma must be"):
         threshold(4, 2, -0.1)
-    for call in (d2_reached, lambda n, sigma, *_: d2_best_beta(n, sigma)):
+    for call in (d2_loss, lambda n, sigma, *_: d2_best_beta(n, sigma)):
         with pytest.raises(InvalidSize, match="n must be"):
             call(0, 0.1, 1, 2)

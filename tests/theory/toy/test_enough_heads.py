@@ -12,7 +12,7 @@ from theory.errors import InvalidSize
 from theory.plans.heads import ORDINARY, SKIP, SKIPV1, Head
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
-from theory.skipv1.w0 import mha_approached, mha_floor, skipv1_floor
+from theory.skipv1.w0 import mha_enough_heads_loss, mha_floor, skipv1_floor
 from theory.toy.enough_heads import CUT, EnoughHeads
 from theory.toy.population import PopulationLoss, Weights
 
@@ -48,7 +48,7 @@ def test_d_a_heads_of_each_kind_are_enough(kinds, d, rank):
     assert loss.value(loss.best_readout(weights)) == pytest.approx(value, rel=1e-9)
     few = PopulationLoss(moments, kinds)
     drawn = Weights(a, b, np.zeros((len(kinds), d, d)), rng.standard_normal((len(kinds), d, rank)))
-    assert few.value(few.best_readout(drawn)) >= value - ROUNDING * loss.constant
+    assert few.value(few.best_readout(drawn)) >= value - ROUNDING * loss.zero_loss
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
@@ -66,7 +66,7 @@ def test_descents_find_infima_at_infinity():
     task, squares = (3, 2, 0.1), [9.0] * 3
     heard = []
     ends = EnoughHeads(PromptMoments(*task, 3 * np.eye(3)), [ORDINARY]).minimise(1, after_start=heard.append)
-    assert mha_floor(*task, squares, 1) - 9 * ROUNDING <= ends[0] <= mha_approached(*task, squares, 1) + 0.01
+    assert mha_floor(*task, squares, 1) - 9 * ROUNDING <= ends[0] <= mha_enough_heads_loss(*task, squares, 1) + 0.01
     assert heard == [1, 2, 3, 4]
     assert len(ends) == 4
 

@@ -159,8 +159,8 @@ def test_best_readout_is_stationary_and_no_worse(d, data, seed):
     together, at_once = loss.value_and_gradient_at_best_readout(weights)
     assert together == value
     assert all(np.array_equal(x, y) for x, y in zip(at_once.arrays(), gradient.arrays(), strict=True))
-    assert value <= loss.constant * (1 + 1e-12)
-    assert np.linalg.norm(gradient.w) * np.linalg.norm(best.w) <= 1e-6 * loss.constant
+    assert value <= loss.zero_loss * (1 + 1e-12)
+    assert np.linalg.norm(gradient.w) * np.linalg.norm(best.w) <= 1e-6 * loss.zero_loss
 
 
 def test_scales_to_d_16():

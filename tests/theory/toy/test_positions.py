@@ -14,8 +14,8 @@ from theory.errors import InvalidSize
 from theory.plans.heads import MHA, SKIP, SKIPV1
 from theory.prompts.isserlis import PromptEngine, pairings
 from theory.prompts.setting import signal_share
-from theory.toy.positions import copying, most_explained, rotating, rotating_explained
-from theory.toy.width import most_explained as under_assumption_1
+from theory.toy.positions import copying_weights, explained_by_rotating, most_entries_with_positions, rotating_weights
+from theory.toy.width import most_entries_at_width
 
 
 def prompt(d, n, seed):
@@ -65,7 +65,7 @@ def test_rotating_mha_predicts_by_the_projection_of_s_yx(half, n, seed):
     s_yx = y @ x.T
     projected = np.einsum("k,kij->ij", np.einsum("kij,ij->k", basis, s_yx), basis)
     expected = signal_share(d, n, sigma) / n * projected @ query
-    got = predict(rotating(d, n, sigma), x, y, query)
+    got = predict(rotating_weights(d, n, sigma), x, y, query)
     size = (np.sum(x**2) + np.sum(y**2)) * np.linalg.norm(query)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * d * n * (1 + size))
 
@@ -79,7 +79,7 @@ def test_copying_mha_predicts_by_a_block_of_s_yx(d, n, extra, seed):
     block[:, upper:] = 0
     block[: d - (width - upper)] = 0
     expected = signal_share(d, n, sigma) / n * block @ query
-    got = predict(copying(d, n, sigma, width), x, y, query)
+    got = predict(copying_weights(d, n, sigma, width), x, y, query)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * (1 + np.abs(block).sum()) * d * n)
 
 
@@ -96,7 +96,8 @@ def test_what_the_projection_explains_is_exact_at_d_2():
     at = {str(engine.n): n, str(engine.sigma): sympy.Rational(1, 3), **{f"w_{i}{j}": 0 for i in (0, 1) for j in (0, 1)}}
     step = signal_share(2, n, sigma) / n
     value = [Fraction(str(p.as_expr().subs(at))) / 2 for p in (meets, power)]
-    assert 2 * step * value[0] - step**2 * value[1] == rotating_explained(2, n, sigma) == 2 * signal_share(2, n, sigma)
+    explained = explained_by_rotating(2, n, sigma)
+    assert 2 * step * value[0] - step**2 * value[1] == explained == 2 * signal_share(2, n, sigma)
 
 
 def gaussian_mean(polynomial, symbols):
@@ -152,20 +153,20 @@ def test_an_ordinary_head_sees_a_symmetric_matrix_and_a_skip_head_does_not(d, ex
 @given(d=st.integers(1, 10), extra=st.integers(0, 12))
 def test_no_construction_is_above_the_bound(d, extra):
     width = d + extra
-    bound = most_explained(MHA, d, width)
-    assert under_assumption_1(MHA, d, width) <= bound <= d * d
-    assert most_explained(SKIPV1, d, width) == most_explained((SKIP,), d, width) == d * d
+    bound = most_entries_with_positions(MHA, d, width)
+    assert most_entries_at_width(MHA, d, width) <= bound <= d * d
+    assert most_entries_with_positions(SKIPV1, d, width) == most_entries_with_positions((SKIP,), d, width) == d * d
     if d % 2 == 0:
-        share = rotating_explained(d, 5, Fraction(1)) / signal_share(d, 5, Fraction(1))
-        assert under_assumption_1(MHA, d, d) < share <= most_explained(MHA, d, d)
+        share = explained_by_rotating(d, 5, Fraction(1)) / signal_share(d, 5, Fraction(1))
+        assert most_entries_at_width(MHA, d, d) < share <= most_entries_with_positions(MHA, d, d)
 
 
 def test_sizes():
     with pytest.raises(InvalidSize, match="even d, got 3"):
-        rotating(3, 4, 0.1)
+        rotating_weights(3, 4, 0.1)
     with pytest.raises(InvalidSize, match="even d, got 1"):
-        rotating_explained(1, 4, 0.1)
+        explained_by_rotating(1, 4, 0.1)
     with pytest.raises(InvalidSize, match="width must be a whole number from 3, got 2"):
-        most_explained(MHA, 3, 2)
+        most_entries_with_positions(MHA, 3, 2)
     with pytest.raises(InvalidSize, match="from width 2d = 4 on"):
-        copying(2, 4, 0.1, 5)
+        copying_weights(2, 4, 0.1, 5)

@@ -15,17 +15,17 @@ from theory.prompts.setting import signal_share, zero_loss
 from theory.toy.exact import odd_map
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
-from theory.toy.raw_keys import bounds, key_kinds
+from theory.toy.raw_keys import key_kinds, raw_key_bounds
 from theory.toy.raw_keys_weights import (
     realigned,
-    residual_keys,
-    residual_keys_approaching,
-    shared_keys,
-    shared_keys_approaching,
-    shared_keys_excess,
+    residual_key_heads,
+    residual_key_weights,
+    shared_key_excess,
+    shared_key_heads,
+    shared_key_weights,
 )
-from theory.toy.value_maps import closed_form, explained_bounds, optimum
-from theory.toy.width import explained, most_explained
+from theory.toy.value_maps import closed_form, explained_entry_bounds, optimum
+from theory.toy.width import explained_share_at_width, most_entries_at_width
 
 RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
 sizes = st.integers(1, 5).flatmap(lambda d: st.tuples(st.just(d), st.integers(0, d)))
@@ -34,11 +34,11 @@ sizes = st.integers(1, 5).flatmap(lambda d: st.tuples(st.just(d), st.integers(0,
 @given(sizes, st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.integers(1, 7), st.sampled_from([1.0, 30.0]))
 def test_shared_keys_approach_their_bound_as_stated(size, n, sigma, heads, beta):
     d, rank = size
-    weights = shared_keys_approaching(d, n, sigma, rank, heads, beta)
-    loss = PopulationLoss(PromptMoments(d, n, sigma), shared_keys(heads)).value(weights)
-    (least, most), one = bounds(shared_keys(heads), d, rank), signal_share(d, n, sigma)
+    weights = shared_key_weights(d, n, sigma, rank, heads, beta)
+    loss = PopulationLoss(PromptMoments(d, n, sigma), shared_key_heads(heads)).value(weights)
+    (least, most), one = raw_key_bounds(shared_key_heads(heads), d, rank), signal_share(d, n, sigma)
     assert least == most
-    expected = zero_loss(d, n, sigma) - one * most + shared_keys_excess(d, n, sigma, rank, heads, beta)
+    expected = zero_loss(d, n, sigma) - one * most + shared_key_excess(d, n, sigma, rank, heads, beta)
     assert loss == pytest.approx(expected, rel=1e-11)
 
 
@@ -52,11 +52,11 @@ def test_residual_keys_approach_their_bound(size, n, sigma, more):
     """What is missing falls like s^2.  (At smaller s, float64 would not see how large parts cancel.)"""
     d, rank = size
     heads = max(0, 2 * rank - d) + more
-    loss = PopulationLoss(PromptMoments(d, n, sigma), residual_keys(heads))
-    least, most = bounds(residual_keys(heads), d, rank)
+    loss = PopulationLoss(PromptMoments(d, n, sigma), residual_key_heads(heads))
+    least, most = raw_key_bounds(residual_key_heads(heads), d, rank)
     assert least == most
     said = zero_loss(d, n, sigma) - signal_share(d, n, sigma) * most
-    tries = [residual_keys_approaching(d, n, sigma, rank, heads, s) for s in (0.02, 0.01)]
+    tries = [residual_key_weights(d, n, sigma, rank, heads, s) for s in (0.02, 0.01)]
     far, near = (loss.value(weights) - said for weights in tries)
     assert 0 < near < far
     assert far / near == pytest.approx(4, rel=0.01)
@@ -67,13 +67,13 @@ def test_no_weights_go_below_the_bounds(size, shared, ordinary, seed):
     """Random weights with the best readout, at random scales of A, B and K."""
     d, rank = size
     rng = np.random.default_rng(seed)
-    heads = shared_keys(shared) + (ORDINARY,) * ordinary + residual_keys(2)
+    heads = shared_key_heads(shared) + (ORDINARY,) * ordinary + residual_key_heads(2)
     scale = 10.0 ** rng.uniform(-1, 2, 3)
     a, b = scale[0] * rng.standard_normal((rank, d)), scale[1] * rng.standard_normal((d - rank, d))
     loss = PopulationLoss(PromptMoments(d, 3, 0.4), heads)
     weights = Weights(a, b, np.zeros((loss.readouts, d, d)), scale[2] * rng.standard_normal((loss.keys, d, rank)))
     explained = zero_loss(d, 3, 0.4) - loss.value(loss.best_readout(weights))
-    assert explained <= signal_share(d, 3, 0.4) * bounds(heads, d, rank)[1] + 1e-7 * zero_loss(d, 3, 0.4)
+    assert explained <= signal_share(d, 3, 0.4) * raw_key_bounds(heads, d, rank)[1] + 1e-7 * zero_loss(d, 3, 0.4)
 
 
 @given(st.integers(1, 4), st.integers(0, 10**6))
@@ -92,16 +92,16 @@ def test_realigning_takes_the_identity_to_the_identity_and_keeps_the_norm(d, see
 @pytest.mark.parametrize("rank", [1, 2])
 def test_minimisation_ends_between_the_bounds(heads, rank):
     """One head with keys of both kinds seldom finds what it can explain at rank 1; see the next test for rank 2."""
-    for made in (shared_keys(heads), *([residual_keys(heads)] if heads > 1 else [])):
-        least, most = bounds(made, 3, rank)
+    for made in (shared_key_heads(heads), *([residual_key_heads(heads)] if heads > 1 else [])):
+        least, most = raw_key_bounds(made, 3, rank)
         assert least == most
         assert 0.995 * least <= minimised(made, rank) <= most + 1e-9
 
 
 def test_the_open_case():
     """One head with keys of both kinds, rank 2 of 3: of the two entries that are left possible, the lower is found."""
-    assert bounds(residual_keys(1), 3, 2) == (2, 3)
-    assert minimised(residual_keys(1), 2) == pytest.approx(2, abs=1e-3)
+    assert raw_key_bounds(residual_key_heads(1), 3, 2) == (2, 3)
+    assert minimised(residual_key_heads(1), 2) == pytest.approx(2, abs=1e-3)
 
 
 def minimised(heads, rank):
@@ -112,28 +112,28 @@ def minimised(heads, rank):
 
 
 def test_bounds():
-    assert bounds(shared_keys(2), 4, 3) == (2, 2)
-    assert bounds(shared_keys(20), 4, 3) == (12, 12)
-    assert bounds(shared_keys(2), 4, 0) == (0, 0)
-    assert bounds(MHA, 5, 2) == (6, 6)
-    assert bounds((RAW_BOTH,), 5, 2) == (0, 0)
-    assert bounds((ORDINARY, *shared_keys(1)), 4, 3) == (4, 4)  # MHA's three and one more
-    assert bounds(residual_keys(2), 4, 2) == (6, 6)
-    assert bounds(residual_keys(2), 4, 3) == (4, 5)
-    assert bounds(residual_keys(3), 4, 3) == (6, 6)
-    assert bounds(residual_keys(2), 4, 4) == (2, 2)
-    assert bounds(residual_keys(2), 4, 4, rows=4) == (16, 16)
-    assert bounds(shared_keys(2), 4, 4, rows=4) == (2, 2)
+    assert raw_key_bounds(shared_key_heads(2), 4, 3) == (2, 2)
+    assert raw_key_bounds(shared_key_heads(20), 4, 3) == (12, 12)
+    assert raw_key_bounds(shared_key_heads(2), 4, 0) == (0, 0)
+    assert raw_key_bounds(MHA, 5, 2) == (6, 6)
+    assert raw_key_bounds((RAW_BOTH,), 5, 2) == (0, 0)
+    assert raw_key_bounds((ORDINARY, *shared_key_heads(1)), 4, 3) == (4, 4)  # MHA's three and one more
+    assert raw_key_bounds(residual_key_heads(2), 4, 2) == (6, 6)
+    assert raw_key_bounds(residual_key_heads(2), 4, 3) == (4, 5)
+    assert raw_key_bounds(residual_key_heads(3), 4, 3) == (6, 6)
+    assert raw_key_bounds(residual_key_heads(2), 4, 4) == (2, 2)
+    assert raw_key_bounds(residual_key_heads(2), 4, 4, rows=4) == (16, 16)
+    assert raw_key_bounds(shared_key_heads(2), 4, 4, rows=4) == (2, 2)
 
 
 def test_heads_that_share_matrices_are_one_reader():
     one_key = tuple(Head(1, 0, 0, 1, key="k") for _ in range(3))
     assert key_kinds(one_key) == [{True}]
-    assert key_kinds(residual_keys(2)) == [{False, True}, {False, True}]
+    assert key_kinds(residual_key_heads(2)) == [{False, True}, {False, True}]
     crossed = tuple(Head(1, 0, 0, 1, readout=w, key=key) for w in "ab" for key in "cd")
     assert key_kinds(crossed) is None
-    assert bounds(crossed, 3, 1) is None
-    assert explained_bounds(crossed, 3, 1) == (0, 3)
+    assert raw_key_bounds(crossed, 3, 1) is None
+    assert explained_entry_bounds(crossed, 3, 1) == (0, 3)
     assert key_kinds((Head(1, 0, 0.5, 0.5),)) is None
 
 
@@ -158,9 +158,9 @@ def test_named_plans():
 
 def test_widths():
     shared, residual = (toy_heads(resolve(name, Shape(2, 3))) for name in ("shared-keys", "residual-keys"))
-    assert [most_explained(shared, 4, width) for width in (4, 6, 8, 20)] == [3] * 4
-    assert [most_explained(residual, 4, width) for width in (4, 6, 8, 20)] == [7, 12, 16, 16]
-    assert explained(resolve("shared-keys", Shape(2, 3)), 4, 8, 0.3, 4) == pytest.approx(
+    assert [most_entries_at_width(shared, 4, width) for width in (4, 6, 8, 20)] == [3] * 4
+    assert [most_entries_at_width(residual, 4, width) for width in (4, 6, 8, 20)] == [7, 12, 16, 16]
+    assert explained_share_at_width(resolve("shared-keys", Shape(2, 3)), 4, 8, 0.3, 4) == pytest.approx(
         3 / 16 * signal_share(4, 8, 0.3)
     )
 
@@ -169,13 +169,13 @@ def test_heads_that_bind_each_other_have_no_closed_form():
     """Two heads over both of layer 1's keys: their K are sums of the same two."""
     bound = plan(Shape(2, 2), keys=lambda n, h: k(1, 1) + k(1, 2))
     assert closed_form(bound, 4, 8, 0.3, 2) is None
-    assert explained(bound, 4, 8, 0.3, 4) is None
+    assert explained_share_at_width(bound, 4, 8, 0.3, 4) is None
 
 
 def test_constructions_refuse_what_they_cannot_do():
     for rank, heads in ((0, 1), (3, 1), (2, 1)):
         with pytest.raises(InvalidSize, match="0 < rank < d and readers"):
-            residual_keys_approaching(3, 4, 0.5, rank, heads, 0.1)
+            residual_key_weights(3, 4, 0.5, rank, heads, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_residual_keys_at_other_widths(d, a, b, heads):
         for w, c, r in zip(readouts, copied, raw, strict=True)
     )
     gained = (target**2).sum((1, 2)) - ((predicted - target) ** 2).sum((1, 2))
-    least, most = bounds(residual_keys(heads), d, a, b)
+    least, most = raw_key_bounds(residual_key_heads(heads), d, a, b)
     one = signal_share(d, n, sigma)
     assert least == most == a * b + min(heads, a * (d - b))
     stderr = gained.std() / prompts**0.5

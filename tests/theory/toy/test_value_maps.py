@@ -19,7 +19,7 @@ from theory.skipv1.gap import loss_gap
 from theory.skipv1.variants import skipv1
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
-from theory.toy.value_maps import explained_bounds, explained_share, optimum
+from theory.toy.value_maps import explained_entries, explained_entry_bounds, optimum
 
 D, N, SIGMA = 3, 8, 0.3
 COVERED = [name for name in VARIANTS if not name.startswith(("attnres", "dva", "denseformer"))]
@@ -74,7 +74,7 @@ def test_what_has_no_closed_form_says_so():
     assert found.method == "exact minimisation"
     assert found.starts == 12
     assert 1 <= found.agreeing <= 12
-    least, most = explained_bounds(toy_heads(one_head), D, 2)
+    least, most = explained_entry_bounds(toy_heads(one_head), D, 2)
     rho = signal_share(D, N, SIGMA)
     assert 0.999 * rho * least <= found.explained <= rho * most
 
@@ -113,8 +113,8 @@ def test_reduction_keeps_what_a_head_s_values_and_keys_share():
     keys = toy_heads(two_layers("residual-keys", 1))
     assert len({head.readout for head in keys}) == 1
     assert len({head.key for head in keys}) == 2
-    assert explained_share(MHA, 5, 2) == 6
-    assert explained_share(SKIPV1, 5, 2) == 10
+    assert explained_entries(MHA, 5, 2) == 6
+    assert explained_entries(SKIPV1, 5, 2) == 10
 
 
 def test_shared_matrices_are_one_matrix():

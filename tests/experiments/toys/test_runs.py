@@ -1,0 +1,90 @@
+"""Many toys: exact minima have the same bits however many processes find them, and a stack resumes."""
+
+import json
+
+import pytest
+
+from experiments.store.folders import RunFolder, Slot, Unfinished
+from experiments.toys import runs as toy_runs
+from experiments.toys.runs import Minimisation, Training, every_rank, minimisations, minimise_all, train_all
+from theory.plans.heads import MHA, SKIPV1
+from theory.plans.setting import Setting
+
+SIZE = Setting(2, 3, 0.1)
+POINTS = every_rank([SIZE])
+TRAINING = Training(steps=300, held_out=16_384, batch=8)
+
+
+def test_exact_minima_have_the_same_bits_here_and_in_processes(tmp_path):
+    size = Setting(8, 40, 0.2)  # whose matrices are large enough for BLAS to divide among threads
+    todo = minimisations([p for p in every_rank([size]) if p.rank == 1], 1)
+    runs = [RunFolder(tmp_path / str(jobs), Slot(jobs=jobs)) for jobs in (1, 2)]
+    here, elsewhere = (minimise_all(todo, run) for run in runs)
+    assert here == elsewhere
+    assert list(here) == [item.point.key for item in todo]
+    assert {key: {"kind": "exact", "point": key, "starts": 1} for key in here} == {
+        key: {name: found[name] for name in ("kind", "point", "starts")} for key, found in here.items()
+    }
+
+
+def test_lines_of_exact_minima_are_those_of_committed_results(tmp_path):
+    run = RunFolder(tmp_path, Slot(jobs=1))
+    found = minimise_all(minimisations(POINTS, 2), run)
+    assert run.metrics() == list(found.values())
+    fields = ["kind", "point", "loss", "explained", "gradient_norm", "scale", "starts", "agreeing"]
+    assert all(list(line) == fields for line in run.metrics())
+    path = run / "metrics.jsonl"
+    path.write_text(path.read_text()[:-9])
+    assert minimise_all([Minimisation(p, MHA if p.toy == "mha" else SKIPV1, 2) for p in POINTS], run) == found
+
+
+def test_a_deadline_ends_a_minimisation_between_its_starts(tmp_path, monkeypatch):
+    left = iter([9.0, 9.0, -1.0])
+    monkeypatch.setattr(Slot, "seconds_left", property(lambda _: next(left)))
+    with pytest.raises(Unfinished, match="exact minimisation: 0 of 6 are finished"):
+        minimise_all(minimisations(POINTS, 4), RunFolder(tmp_path, Slot(jobs=1)))
+    assert next(left, None) is None
+
+
+def trained(run):
+    return train_all(POINTS, 2, TRAINING, run)
+
+
+@pytest.fixture
+def whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(toy_runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    run = RunFolder(tmp_path / "whole")
+    return run, trained(run)
+
+
+def test_a_stack_that_was_killed_ends_with_the_same_numbers(whole, tmp_path, monkeypatch):
+    """At its second report, after a checkpoint; and with a line of what happens again in the log."""
+    run, lines = RunFolder(tmp_path / "killed"), []
+    log = RunFolder.log
+
+    def die(run, line):
+        lines.append(line)
+        log(run, line)
+        if len(lines) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "log", die)
+        with pytest.raises(KeyboardInterrupt):
+            trained(run)
+    assert [line["step"] for line in run.metrics()] == [100, 200]
+    assert trained(run) == whole[1]
+    assert run.metrics() == whole[0].metrics()
+
+
+def test_a_stack_out_of_time_is_saved(whole, tmp_path, monkeypatch):
+    run = RunFolder(tmp_path / "late")
+    with monkeypatch.context() as patch:
+        patch.setattr(Slot, "seconds_left", -1.0)
+        with pytest.raises(Unfinished, match="100 of 300 steps are done"):
+            trained(run)
+    steps = []
+    monkeypatch.setattr(toy_runs.StepLog, "add", lambda self, step, **_: steps.append(step))
+    assert trained(run) == whole[1]
+    assert steps == [200, 300]
+    assert json.dumps(whole[1])

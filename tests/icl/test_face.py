@@ -1,0 +1,164 @@
+"""`import icl`: the names that it offers; decoders by name, and trained ones from their folder."""
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+
+import icl
+from icl.models import saved
+from tests.faces import check_face
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors
+from theory.plans.names import resolve
+from theory.plans.plan import Shape, plan, v
+
+SMALL = Architecture(
+    d_model=16, n_layers=3, n_heads=4, d_ff=24, context=12, stem=Tokens(vocab=20, tied=True), dropout=0.5
+)
+INPUTS = torch.arange(24).view(2, 12) % 20
+MODELS = {
+    "tokens": (SMALL, "skipv1+denseformer"),
+    "vectors": (replace(SMALL, stem=Vectors(3), n_kv_heads=2), "resformer-learned+attnres-block:blocks=2"),
+    "as they are": (replace(SMALL, stem=Vectors(16, read_in=False)), "dva"),
+    "images": (replace(SMALL, stem=Patches(8, 4, 3, 10), context=5, positions="learned", mask="none"), "neutreno"),
+    "latent": (replace(SMALL, latent=Latent(8, 4), norm="layer", bias=True), "vanilla"),
+}
+
+
+def inputs(config):
+    match config.stem:
+        case Tokens():
+            return INPUTS
+        case Patches():
+            return torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+        case stem:
+            return torch.randn(2, 12, stem.width, generator=torch.Generator().manual_seed(0))
+
+
+def write(folder, model, variant):
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({"architecture": asdict(model.config), "variant": variant}))
+    (folder / "model.safetensors").write_bytes(saved.weights(model))
+    return folder
+
+
+def test_face():
+    check_face("icl")
+
+
+def test_build_by_name_by_sizes_and_by_plan():
+    named = icl.build("llama-2m", "skipv1:ratio=0.5+attnres-block", seed=3)
+    config = named.config
+    others = (
+        icl.build(config, "skipv1+attnres-block", seed=3),
+        icl.build(config, resolve("skipv1+attnres-block", config.shape), seed=3),
+        icl.Decoder(config, resolve("skipv1+attnres-block", config.shape), seed=3),
+    )
+    for other in others:
+        assert all(map(torch.equal, named.parameters(), other.parameters()))
+    assert icl.build(SMALL).plan == resolve("vanilla", SMALL.shape)
+    assert icl.build("dva-b", device="meta").plan == resolve("dva", Shape(12, 1))
+    assert icl.build(SMALL, "resformer+gqa").config.n_kv_heads == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "variant"),
+    [("llama-2mm", None), ("llama-2m", "resformers"), (SMALL, plan(Shape(2, 4))), (SMALL, "mla+gqa")],
+)
+def test_what_cannot_be_built_is_one_line(model, variant):
+    with pytest.raises(BadInput) as stop:
+        icl.build(model, variant)
+    assert "\n" not in str(stop.value)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_loaded_is_what_was_saved(name, tmp_path):
+    config, variant = MODELS[name]
+    model = icl.build(config, variant, seed=1, std=0.3).eval()
+    found = icl.load(write(tmp_path, model, variant))
+    assert (found.config, found.plan) == (model.config, model.plan)
+    assert not found.training
+    assert torch.equal(found(inputs(config)), model(inputs(config)))
+    assert all(p.requires_grad for p in found.parameters())
+
+
+def test_weights_without_digests_load(tmp_path):
+    """As they were written before."""
+    from safetensors.torch import load_file, save_file
+
+    model = icl.build(SMALL, "resformer").eval()
+    path = write(tmp_path, model, "resformer") / "model.safetensors"
+    save_file(load_file(path), path)
+    assert torch.equal(icl.load(tmp_path)(INPUTS), model(INPUTS))
+
+
+def test_a_variant_of_one_s_own(tmp_path):
+    file = tmp_path / "mine.py"
+    text = "from theory import plan, v\ndef mine(s):\n    return plan(s, values=lambda n, h: {} * v(n, h) + v(1, h))\n"
+    file.write_text(text.format(0.5))
+    model = icl.build(SMALL, f"{file}:mine").eval()
+    folder = write(tmp_path / "folder", model, f"{file}:mine")
+    assert torch.equal(icl.load(folder)(INPUTS), model(INPUTS))
+    file.write_text(text.format(0.25))  # the same shapes
+    with pytest.raises(BadInput, match="another plan than the one that was trained"):
+        icl.load(folder)
+    file.unlink()
+    with pytest.raises(BadInput, match="no such file"):
+        icl.load(folder)
+    own = plan(SMALL.shape, values=lambda n, h: 0.5 * v(n, h) + v(1, h))
+    assert torch.equal(icl.load(folder, variant=own)(INPUTS), model(INPUTS))
+    with pytest.raises(BadInput, match="what was given is another plan"):
+        icl.load(folder, variant=plan(SMALL.shape))
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**content, "variant": "plan-012345", "plan": "Plan(...)"}))
+    with pytest.raises(BadInput, match="a plan without a name; give it"):
+        icl.load(folder)
+    assert torch.equal(icl.load(folder, variant=own)(INPUTS), model(INPUTS))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def configure(folder, **fields):
+    content = json.loads((folder / "config.json").read_text())
+    content["architecture"] |= fields
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+DAMAGE = {
+    "no folder": (lambda f: [p.unlink() for p in f.iterdir()] and f.rmdir(), "no folder of a training"),
+    "no config": (lambda f: (f / "config.json").unlink(), "holds no config.json"),
+    "no JSON": (lambda f: (f / "config.json").write_text("{"), "describes no model"),
+    "no object": (lambda f: (f / "config.json").write_text("[]"), "describes no model"),
+    "no variant": (
+        lambda f: (f / "config.json").write_text(json.dumps({"architecture": asdict(SMALL)})),
+        "describes no",
+    ),
+    "an unknown field": (lambda f: configure(f, colour="red"), "describes no model"),
+    "an unknown stem": (lambda f: configure(f, stem={"letters": 26}), "describes no model"),
+    "impossible sizes": (lambda f: configure(f, n_heads=3), "describes no model"),
+    "no weights": (lambda f: (f / "model.safetensors").unlink(), "its training has not ended"),
+    "half of the weights": (
+        lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-1]),
+        "is damaged",
+    ),
+    "one bit of the weights": (lambda f: flip(f / "model.safetensors"), "is damaged"),
+    "another width": (lambda f: configure(f, d_ff=32), "is not of the model in config.json"),
+    "another depth": (lambda f: configure(f, n_layers=4), "another plan"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_is_missing_damaged_or_does_not_match_is_one_line(damage, tmp_path):
+    folder = write(tmp_path / "folder", icl.build(SMALL, "skipv1"), "skipv1")
+    hurt, message = DAMAGE[damage]
+    hurt(folder)
+    with pytest.raises(BadInput, match=message) as stop:
+        icl.load(folder)
+    assert "\n" not in str(stop.value)
+    assert str(folder) in str(stop.value)

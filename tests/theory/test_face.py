@@ -1,0 +1,49 @@
+"""`import theory`: the names that it offers, and `predict`."""
+
+import pytest
+
+import theory
+from tests.faces import check_face, imported_by
+from theory.plans.heads import NotCovered, toy_heads
+from theory.skipv1.gap import best_mha_rank, mha_explained
+from theory.toy.value_maps import closed_form
+
+HEAVY = {"numpy", "scipy", "sympy", "torch", "matplotlib"}
+
+
+def test_face():
+    check_face("theory")
+
+
+@pytest.mark.parametrize("package", ["theory", "icl", "experiments"])
+def test_importing_a_face_is_instant(package):
+    found = imported_by(f"import {package}")
+    assert package in found
+    assert not HEAVY & found
+
+
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_predict_by_name_and_by_plan(d):
+    task = {"d": d, "n": 8, "sigma": 0.3}
+    own = theory.plan(theory.Shape(2, 2), values=lambda n, h: 0.5 * theory.v(n, h) + 0.5 * theory.v(1, h))
+    expected = closed_form(own, d, 8, 0.3, 1)
+    assert theory.predict("resformer", rank=1, **task) == theory.predict(own, rank=1, **task) == expected
+    best = theory.predict("vanilla", **task)
+    assert best.explained == mha_explained(d, 8, 0.3, best_mha_rank(d))
+    assert best.loss == theory.loss_gap(d, 8, 0.3, d // 2).mha
+    assert all(best.loss <= theory.predict("vanilla", rank=rank, **task).loss for rank in range(d + 1))
+
+
+def test_predict_says_what_it_cannot_say():
+    with pytest.raises(NotCovered, match="depth rule"):
+        theory.predict("attnres", d=2, n=3, sigma=0.1)
+    for asked in ({"plan": "resformers"}, {"plan": "resformer", "rank": 3}, {"plan": "resformer", "sigma": -1.0}):
+        with pytest.raises(theory.BadInput):
+            theory.predict(**{"d": 2, "n": 3, "sigma": 0.1, **asked})
+
+
+def test_what_the_toy_s_exact_loss_reaches_is_what_is_predicted():
+    heads = theory.plan(theory.Shape(2, 2), values=lambda n, h: theory.v(1 if h == 2 else n, h))
+    loss = theory.PopulationLoss(theory.PromptMoments(2, 4, 0.5), toy_heads(heads))
+    found = theory.minimise(loss, 1, starts=2)
+    assert found.value == pytest.approx(theory.predict(heads, d=2, n=4, sigma=0.5, rank=1).loss, rel=1e-6)
