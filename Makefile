@@ -2,7 +2,7 @@
 PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
-XDIST := --numprocesses auto --maxprocesses 8 --dist worksteal
+XDIST := --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 .PHONY: setup reproduce test test-all lint bench scale gpu clean
 
