@@ -191,8 +191,10 @@ def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
     low, high = np.log(0.05 / count / (k + d + 1 + float(sigma) ** 2)), np.log(4 / (k + d + 1))
     grid = np.linspace(low, high, 48)
     place = min(range(1, len(grid) - 1), key=lambda i: loss(float(grid[i])))
-    found = minimize_scalar(loss, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-10})
-    return float(np.exp(found.x)), float(found.fun)
+    minimum = minimize_scalar(
+        loss, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-10}
+    )
+    return float(np.exp(minimum.x)), float(minimum.fun)
 
 
 def _check(d: int, k: int, sigma: Number, count: int = 0) -> None:

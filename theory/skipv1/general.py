@@ -104,9 +104,9 @@ def modes(moments: PromptMoments) -> Modes:
         m.astype(np.float64) for m in (moments.covariance, moments.prior_rows, moments.prior_columns)
     )
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    root = np.sqrt(np.where(kept, values, 0.0))
-    whiten = np.divide(1.0, root, out=np.zeros_like(root), where=kept)
+    positive = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    root = np.sqrt(np.where(positive, values, 0.0))
+    whiten = np.divide(1.0, root, out=np.zeros_like(root), where=positive)
     root, whiten = (vectors * root) @ vectors.T, (vectors * whiten) @ vectors.T
     psi, of_outputs = _decreasing(rows)
     g, of_inputs = _decreasing(root @ columns @ root)

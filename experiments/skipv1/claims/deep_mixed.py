@@ -42,13 +42,13 @@ def every_polynomial_is_made(source: int) -> bool:
     rng = np.random.default_rng(25)
     for layers in range(2, 7):
         for _ in range(20):
-            wanted = [Fraction(1), *(Fraction(int(c), 3) for c in rng.integers(-9, 10, layers))]
+            target = [Fraction(1), *(Fraction(int(c), 3) for c in rng.integers(-9, 10, layers))]
             own = [Fraction(int(c)) for c in rng.integers(1, 6, layers - 1)]
             steps = [
                 {m if m == n else source: w for m, w in row.items()}
-                for n, row in enumerate(mixed_weights(wanted, own), 1)
+                for n, row in enumerate(mixed_weights(target, own), 1)
             ]
-            if list(residual_polynomial(steps)) != wanted:
+            if list(residual_polynomial(steps)) != target:
                 return False
     return True
 

@@ -188,7 +188,7 @@ def _loss_of_step(mu: float, n: int, sigma: float) -> float:
     wrong="C > 0 at every n",
 )
 def constant_vanishes_from(shortest: Callable[[int], float]) -> bool:
-    """sigma = 0: C = d (d - n)_+, zero just if n whole-number x's determine W*, that is if X has rank d."""
+    """sigma = 0: C = d (d - n)_+, zero if and only if n whole-number x's determine W*: if X has rank d."""
     rng = np.random.default_rng(43)
     for d in (1, 2, 3):
         for n in range(1, d + 3):

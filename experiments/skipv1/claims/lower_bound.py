@@ -75,7 +75,7 @@ def rank_is_at_most(version: tuple[str, Callable[[int, int], int]]) -> bool:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
         odd = reduced_prediction(p.x, p.y, w, heads) - reduced_prediction(p.x, -p.y, w, heads)
         ranks.append((int(sympy.Matrix(odd).rank()), rank_of(a, d)))
-    return all(rank <= stated for rank, stated in ranks) and any(rank == stated for rank, stated in ranks)
+    return all(rank <= bound for rank, bound in ranks) and any(rank == bound for rank, bound in ranks)
 
 
 RANK_ARGUMENT = Claim(

@@ -70,9 +70,9 @@ def raising(_):
 )
 def test_a_check_that_cannot_fail_does_not_stand(made, holds, stands):
     ledger = made("x", holds)
-    (found,) = verified(ledger.values(), ledger)
-    assert found.stands is stands
-    assert holds is not raising or found.outcomes[0].error == "ArithmeticError: no number"
+    (verification,) = verified(ledger.values(), ledger)
+    assert verification.stands is stands
+    assert holds is not raising or verification.outcomes[0].error == "ArithmeticError: no number"
 
 
 def test_no_evidence_does_not_stand():
