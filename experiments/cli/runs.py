@@ -108,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("name experiments, or give --all, but not both")
     if options.only and not options.all:
         raise UserError("--only chooses from --all")
-    from experiments.experiment.execution import execute, prepare
+    from experiments.experiment.execution import prepare
+    from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
     from experiments.training.device import slot_for
     from experiments.verdicts.checks import worst
@@ -123,18 +124,15 @@ def run(options: argparse.Namespace) -> int:
         experiments, options.profile, options.device, jobs=options.jobs, minutes=options.minutes, data=options.data
     )
     results, failed = [], False
-    for job in [prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]:
-        try:
-            checks = execute(job)
-        except Unfinished as stop:
-            print(f"crosslayer: time is up: {stop}; the same command goes on from here", file=sys.stderr)
+    for job, outcome in executed([prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]):
+        if isinstance(outcome, Unfinished):
+            print(f"crosslayer: time is up: {outcome}; the same command resumes from here", file=sys.stderr)
             continue
-        failed |= worst(checks) == "fail"
-        results.append(
-            {"experiment": job.experiment.name, "folder": str(job.run.path), "checks": [c.to_json() for c in checks]}
-        )
+        failed |= worst(outcome) == "fail"
+        checks = [check.to_json() for check in outcome]
+        results.append({"experiment": job.experiment.name, "folder": str(job.run.path), "checks": checks})
         if not options.json:
-            _print_checks(job.experiment.title, checks)
+            _print_checks(job.experiment.title, outcome)
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))

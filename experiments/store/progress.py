@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 SECONDS_BETWEEN_LINES = 15.0
+
+
+_relay: Callable[[str], None] | None = None
+
+
+@contextmanager
+def relayed(tell: Callable[[str], None]) -> Iterator[None]:
+    """Inside, no progress is shown: `tell` hears of it, in a process whose parent shows that of several."""
+    global _relay
+    before, _relay = _relay, tell
+    try:
+        yield
+    finally:
+        _relay = before
 
 
 class Advance(Protocol):
@@ -21,6 +35,9 @@ def progress(label: str, total: float) -> Iterator[Advance]:
 
     The first call says where the job starts, 0 or where it is resumed; the time left is told from the speed since.
     """
+    if (tell := _relay) is not None:
+        yield lambda done, note="": tell(f"{label}: {done / total if total else 1:.0%} {note}".rstrip())
+        return
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn

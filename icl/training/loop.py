@@ -1,7 +1,7 @@
 """The training loop of full-size models: one model, one task, one recipe.
 
 What happens at a step depends on nothing but the step, the weights and the optimiser: batches and dropout come from
-streams that (seed, step) names.  So a killed run that goes on from its checkpoint ends with the numbers of one that was
+streams that (seed, step) names.  So a killed run that resumes from its checkpoint ends with the numbers of one that was
 not killed, bit for bit on a CPU with as many threads.
 """
 

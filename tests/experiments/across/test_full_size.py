@@ -88,7 +88,7 @@ def test_time_that_is_up_is_said_and_nothing_is_lost(tmp_path, capsys):
     with pytest.raises(Unfinished, match="0 of 12 trainings are finished"):
         execute(job)
     assert main(["run", "scale-icl", "--profile", "smoke", "--out", str(tmp_path), "--minutes", "0.0001"]) == 0
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "the same command resumes from here" in capsys.readouterr().err
     assert main(["run", "scale-icl", "--profile", "smoke", "--out", str(tmp_path), "--jobs", "1"]) == 0
 
 

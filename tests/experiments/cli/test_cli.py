@@ -20,7 +20,7 @@ EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--ran
 WRONG = Claim("wrong", "p", "here", "s", "none", "verified")
 WRONG.check("two is one", states=2, control=3, wrong="three")(lambda version: version == 1)
 PROMPTS = "regression:d=2,n=3,sigma=0"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_predict_prints_the_contract_s_keys(capsys):
@@ -121,7 +121,7 @@ def test_variants_are_listed(capsys):
         ("describe llama-350m --figure nowhere/plan.svg", "nowhere: no such folder"),
         ("variants --preset llama", "unknown preset 'llama'"),
         ("predict skipv1 --n 8 --sigma 0.3", "--d"),
-        ("run nothing", "unknown experiment 'nothing'; there are skipv1-gap, skipv1-limit"),
+        ("run nothing", "unknown experiment 'nothing'; there are skipv1-w0, skipv1-end-to-end"),
         ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
         ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be from 2"),
         ("run skipv1-gap --seeds 1000000000000", "--seeds must be from 2"),
@@ -132,7 +132,7 @@ def test_variants_are_listed(capsys):
         ("run scale-icl --jobs -1", "--jobs must not be negative, got -1"),
         ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
         ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
-        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are scale-icl"),
+        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are scale-magnitude, scale-icl"),
         ("compare --out nowhere", "no finished full-size run below nowhere"),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
@@ -235,8 +235,8 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
-    toys = ["skipv1-gap", "skipv1-limit", "skipv1-w0", "skipv1-end-to-end", "toy-orderings"]
-    assert names == [*toys, "scale-icl", "scale-magnitude", "scale-loss"]
+    toys = ["skipv1-w0", "skipv1-end-to-end", "skipv1-gap", "skipv1-limit", "toy-orderings"]
+    assert names == [*toys, "scale-magnitude", "scale-icl", "scale-loss"]  # toys first, then by paper and folder
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""Several experiments at a time, each in a process of its own, under one progress bar."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+from experiments.experiment.execution import Job, execute
+from experiments.store.backends import Processes
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder, Unfinished
+from experiments.store.progress import progress, relayed
+from experiments.verdicts.checks import Judgement, judgement
+
+Result = Sequence[Judgement] | Unfinished
+
+
+def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+    """Every job with its checks, or with what is left of it if time is up, as they end.
+
+    Experiments on toys run side by side, the longest first, one a core: much of each is one thread's work.  Those of
+    full size fill the machine with trainings of their own and run one after the other.
+    """
+    toys = [job for job in jobs if job.experiment.kind == "theory"]
+    cores = os.cpu_count() or 1
+    if len(toys) < 2 or cores < 2 or any(job.run.slot.jobs for job in toys):
+        toys = []
+    else:
+        yield from _side_by_side(sorted(toys, key=lambda job: -job.profile.seconds), cores)
+    for job in jobs:
+        if job not in toys:
+            try:
+                yield job, execute(job)
+            except Unfinished as stop:
+                yield job, stop
+
+
+def _side_by_side(jobs: Sequence[Job], cores: int) -> Iterator[tuple[Job, Result]]:
+    by_name = {job.experiment.name: job for job in jobs}
+    gone = dict.fromkeys(by_name, 0.0)
+    place = RunFolder(jobs[0].run.path.parent.parent, jobs[0].run.slot)
+    with progress(f"{len(jobs)} experiments", sum(job.profile.seconds for job in jobs)) as at:
+
+        def tell(name: str, seconds: float, note: str) -> None:
+            gone[name] = max(gone[name], min(seconds, 0.99 * by_name[name].profile.seconds))
+            at(sum(gone.values()), f"{name}, {note}")
+
+        at(0)
+        for name, result in Processes(cores).run(_work, by_name, place, tell):
+            job = by_name[name]
+            gone[name] = job.profile.seconds
+            at(sum(gone.values()), f"{name} done")
+            yield job, _result(result)
+
+
+def _work(job: Job, desk: Desk) -> Json:
+    """Carry a job through in a worker; how far it is, is told by the time that it took."""
+    began = time.monotonic()
+    with relayed(lambda note: desk.report(time.monotonic() - began, note)):
+        try:
+            return {"checks": [check.to_json() for check in execute(job)]}
+        except Unfinished as stop:
+            return {"unfinished": str(stop)}
+
+
+def _result(told: Json) -> Result:
+    if "unfinished" in told:
+        return Unfinished(told["unfinished"])
+    return [judgement(content) for content in told["checks"]]
