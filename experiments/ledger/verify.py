@@ -70,7 +70,9 @@ def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
     return tuple(order)
 
 
-def verified(claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: bool = False) -> list[Verification]:
+def verifications(
+    claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: bool = False
+) -> list[Verification]:
     """A verification of each, in order; premises are run too.  afresh: nothing is remembered."""
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])

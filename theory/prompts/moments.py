@@ -174,7 +174,7 @@ class PromptMoments:
 
 
 def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> Array:
-    """A covariance, by default the identity.  Whether it has negative eigenvalues is looked at in float64 only."""
+    """A covariance, by default the identity.  Negative eigenvalues are noticed in float64 only."""
     if matrix is None:
         return np.eye(d, dtype=dtype)
     result = np.asarray(matrix, dtype)

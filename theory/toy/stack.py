@@ -95,7 +95,7 @@ def prompt(rng: np.random.Generator, d: int, n: int, sigma: float) -> tuple[Arra
     return x, rng.standard_normal((d, d)) @ x + sigma * rng.standard_normal((d, n)), rng.standard_normal(d)
 
 
-def filtered(residual: Sequence[float], x: Array, y: Array, query: Array) -> Array:
+def polynomial_prediction(residual: Sequence[float], x: Array, y: Array, query: Array) -> Array:
     """S_yx q(S_xx) query, with p = 1 - s q given by its coefficients, ascending."""
     out, power = np.zeros(len(query)), query
     for coefficient in residual[1:]:

@@ -19,7 +19,7 @@ from theory.toy import raw_keys
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries, odd_map
 from theory.toy.population import Weights
 from theory.toy.raw_keys_weights import (
-    realigned,
+    realignment,
     residual_key_heads,
     residual_key_weights,
     shared_key_excess,
@@ -56,7 +56,7 @@ def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
             for heads in (1, 2, 4, 9):
                 w = _random(rng, heads, heads, a, d)
                 t = odd_map(w, shared_key_heads(heads)).reshape(d, d, d, d) if a else np.zeros((d, d, d, d), dtype=int)
-                if _rank(realigned(t)) != rank(heads, a, d):
+                if _rank(realignment(t)) != rank(heads, a, d):
                     return False
     return True
 

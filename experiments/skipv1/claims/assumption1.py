@@ -86,7 +86,7 @@ def n3_rank_is_at_most_a(query: str) -> bool:
 
 
 def _odd_part(p: Prompt, w: Weights) -> Array:
-    """Twice the odd part of sum_h W^h G M^h, with M^h in the place of the keys: (d, d)."""
+    """Twice the odd part of sum_h W^h G M^h, with M^h instead of the keys: (d, d)."""
     plus, minus = p.labels(w.a, w.b), p.labels(w.a, -w.b)
     total: Array = sum(w.w[h] @ (plus @ plus.T - minus @ minus.T) @ w.k[h] for h in range(len(w.w)))
     return total

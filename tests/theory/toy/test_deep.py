@@ -23,7 +23,7 @@ from theory.toy.stack import (
     AttentionHead,
     Value,
     descent_layers,
-    filtered,
+    polynomial_prediction,
     predicts,
     prompt,
     run,
@@ -72,7 +72,7 @@ def test_recursion_is_what_attention_computes(d, n, table, seed):
     steps = scaled(table, x @ x.T)
     layers = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
     tokens = side_by_side(x, y, query)
-    expected = filtered(deep.residual_polynomial(steps), x, y, query)
+    expected = polynomial_prediction(deep.residual_polynomial(steps), x, y, query)
     assert predicts(tokens, layers, expected)
     assert not predicts(tokens, layers, expected + 1e-6 * np.linalg.norm(tokens))
 
@@ -85,7 +85,7 @@ def test_the_stream_holds_labels_less_predictions(d, n, table, seed):
     layers = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
     for layer, stream in enumerate(run(side_by_side(x, y, x[:, 0]), layers)[1:], 1):
         residual = deep.residual_polynomial(steps[:layer])
-        left = y - np.stack([filtered(residual, x, y, x[:, t]) for t in range(n)], axis=1)
+        left = y - np.stack([polynomial_prediction(residual, x, y, x[:, t]) for t in range(n)], axis=1)
         rounding = 8 * np.finfo(float).eps * 2 * d * (n + 1) * (layer + 1)
         assert np.linalg.norm(stream[:-1, d:].T - left) <= rounding * (np.linalg.norm(stream) + np.linalg.norm(y))
         assert np.array_equal(stream[:-1, :d].T, x)
@@ -222,7 +222,7 @@ def test_matrices_make_complex_roots_with_an_even_number_of_outputs(n, half, roo
     residual = np.poly1d([1.0])
     for z in inverse:
         residual = residual * np.poly1d([-z, 1.0])
-    expected = filtered([*residual.coeffs.real[::-1]], x, y, query)
+    expected = polynomial_prediction([*residual.coeffs.real[::-1]], x, y, query)
     assert predicts(side_by_side(x, y, query), descent_layers(steps), expected)
 
 
@@ -258,7 +258,7 @@ def test_once_the_x_slot_is_written_the_family_s_bounds_are_off():
     c, g, b = (sympy.Rational(f.numerator, f.denominator) for f in (c, g, b))
     polynomial = sympy.Poly((1 - c * s) * (1 - g * s * (1 + b * s) ** 2), s)
     residual = [Fraction(int(f.p), int(f.q)) for f in reversed(polynomial.all_coeffs())]
-    assert predicts(tokens, own, filtered([float(f) for f in residual], x, y, query))
+    assert predicts(tokens, own, polynomial_prediction([float(f) for f in residual], x, y, query))
     losses = spectral.polynomial_loss(d, n, 1, residual), spectral.best_polynomial(d, n, 1, 2).loss
     assert [round(float(loss), 2) for loss in losses] == [4.69, 5.25]
 

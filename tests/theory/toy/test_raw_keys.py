@@ -17,7 +17,7 @@ from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 from theory.toy.raw_keys import key_kinds, raw_key_bounds
 from theory.toy.raw_keys_weights import (
-    realigned,
+    realignment,
     residual_key_heads,
     residual_key_weights,
     shared_key_excess,
@@ -79,13 +79,13 @@ def test_no_weights_go_below_the_bounds(size, shared, ordinary, seed):
 @given(st.integers(1, 4), st.integers(0, 10**6))
 def test_realigning_takes_the_identity_to_the_identity_and_keeps_the_norm(d, seed):
     eye = np.einsum("ik,jl->ijkl", np.eye(d), np.eye(d))
-    np.testing.assert_array_equal(realigned(eye), np.eye(d * d))
+    np.testing.assert_array_equal(realignment(eye), np.eye(d * d))
     left, right = np.random.default_rng(seed).standard_normal((2, d, d))
     read = np.einsum("il,kj->ijkl", left, right)  # Z -> L Z^T R
     z = np.arange(d * d, dtype=float).reshape(d, d)
     np.testing.assert_allclose(np.einsum("ijkl,kl->ij", read, z), left @ z.T @ right, atol=1e-9)
-    assert np.linalg.matrix_rank(realigned(read)) == 1
-    np.testing.assert_allclose(np.linalg.norm(realigned(read)), np.linalg.norm(read))
+    assert np.linalg.matrix_rank(realignment(read)) == 1
+    np.testing.assert_allclose(np.linalg.norm(realignment(read)), np.linalg.norm(read))
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
@@ -144,7 +144,7 @@ def test_one_reader_sees_one_direction(seed):
     heads = tuple(Head(1, 0, 0, 1, key="k") for _ in range(3))
     shapes = ((2, 3), (1, 3), (3, 3, 3), (1, 3, 2))
     w = Weights(*(rng.standard_normal(shape) for shape in shapes))
-    assert np.linalg.matrix_rank(realigned(odd_map(w, heads).reshape(3, 3, 3, 3))) == 1
+    assert np.linalg.matrix_rank(realignment(odd_map(w, heads).reshape(3, 3, 3, 3))) == 1
 
 
 def test_named_plans():
