@@ -83,10 +83,10 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
 
 def fitting(text: str, config: Architecture) -> Plan:
     """The plan that `text` names for an architecture.  Raises BadName if the two do not fit."""
-    chosen = resolve(text, config.shape)
-    for misfit in misfits(config, chosen):
+    plan = resolve(text, config.shape)
+    for misfit in misfits(config, plan):
         raise BadName(misfit)
-    return chosen
+    return plan
 
 
 def resolve(text: str, shape: Shape) -> Plan:
@@ -111,10 +111,12 @@ def _plan(part: str, shape: Shape) -> Plan:
     if name in HEAD_KINDS:
         raise BadName(f"{name} says what a model's heads are; here there is no model")
     if ".py:" in name:
-        made = _call(name, _of_user(name), options, shape)
-        if not isinstance(made, Plan):
-            raise BadName(f"{name} must return a plan, as `theory.plans.plan.plan` makes it, not {type(made).__name__}")
-        return made
+        result = _call(name, _of_user(name), options, shape)
+        if not isinstance(result, Plan):
+            raise BadName(
+                f"{name} must return a plan, as `theory.plans.plan.plan` makes it, not {type(result).__name__}"
+            )
+        return result
     if name not in VARIANTS:
         raise BadName(_unknown("variant", name, VARIANTS))
     return _call(name, VARIANTS[name].make, options, shape)
@@ -131,20 +133,20 @@ def _of_user(name: str) -> Callable[..., Plan]:
     path, _, function = name.rpartition(":")
     if not Path(path).is_file():
         raise BadName(f"{path}: no such file")
-    found = _guarded(path, lambda: runpy.run_path(path))
-    if not callable(found.get(function)):
+    namespace = _guarded(path, lambda: runpy.run_path(path))
+    if not callable(namespace.get(function)):
         raise BadName(f"{path} has no function {function!r}")
-    return found[function]
+    return namespace[function]
 
 
 def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
     """make(first, **options), read from the text; whatever goes wrong in there becomes one line."""
     parameters = dict(list(signature(make).parameters.items())[1:])
     options: dict[str, object] = {}
-    found = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
-    if ",".join(found) != text:
+    parts = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
+    if ",".join(parts) != text:
         raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
-    for option in found:
+    for option in parts:
         key, _, value = option.partition("=")
         if key.strip() in options:
             raise BadName(f"{name}: {key.strip()} is given twice")
@@ -175,8 +177,8 @@ def _value(what: str, text: str, default: object) -> object:
     numbers = value if isinstance(value, tuple) and isinstance(default, tuple) else (value,)
     kinds, words = (int, "whole numbers") if isinstance(default, int | tuple) else (int | float, "numbers")
     if not numbers or not all(isinstance(x, kinds) and not isinstance(x, bool) for x in numbers):
-        wanted = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
-        raise BadName(f"{what} must be {wanted}, got {text!r}")
+        expected = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
+        raise BadName(f"{what} must be {expected}, got {text!r}")
     return numbers if isinstance(default, tuple) else value
 
 
