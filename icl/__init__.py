@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.models.saved import load
     from icl.prompts import Generator, RegressionTask
+    from icl.recipe import Recipe
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
     from icl.toys.stack import explained_signal
     from icl.toys.stacked import StackedToys, ToySpec
-    from icl.toys.training import TrainConfig
+    from icl.toys.training import toy_recipe
     from icl.toys.training import train as train_toys
     from icl.training.loop import train
     from icl.training.objectives import PromptTask, TextTask
-    from icl.training.recipe import Recipe
 
 __all__ = [
     "Decoder",
@@ -39,10 +39,10 @@ __all__ = [
     "StackedToys",
     "TextTask",
     "ToySpec",
-    "TrainConfig",
     "build",
     "explained_signal",
     "load",
+    "toy_recipe",
     "train",
     "train_toys",
 ]
@@ -53,15 +53,15 @@ _HOMES = {
     "EndToEndToys": "icl.toys.end_to_end",
     "Generator": "icl.prompts",
     "PromptTask": "icl.training.objectives",
-    "Recipe": "icl.training.recipe",
+    "Recipe": "icl.recipe",
     "RegressionTask": "icl.prompts",
     "StackedToys": "icl.toys.stacked",
     "TextTask": "icl.training.objectives",
     "ToySpec": "icl.toys.stacked",
-    "TrainConfig": "icl.toys.training",
     "build": "icl.models.build",
     "explained_signal": "icl.toys.stack",
     "load": "icl.models.saved",
+    "toy_recipe": "icl.toys.training",
     "train": "icl.training.loop",
     "train_toys": "icl.toys.training:train",
 }

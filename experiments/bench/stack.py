@@ -15,12 +15,12 @@ from experiments.store.progress import progress
 from icl.prompts import TRAIN_STREAM, Generator, Prompts, RegressionTask
 from icl.toys.literal import Toy
 from icl.toys.stacked import Batch, StackedToys, ToySpec
-from icl.toys.training import StackedAdam, TrainConfig
+from icl.toys.training import StackedAdam, toy_recipe
 from theory.plans.heads import TOYS
 
 TOYS_IN_STACK, STREAMS, BATCH, LOOP_STEPS, STEPS = 200, 5, 64, 10, 100
 TASK = RegressionTask(5, 20, 0.5)
-CONFIG = TrainConfig(batch=BATCH)
+RECIPE = toy_recipe(STEPS, BATCH)
 
 
 class Loop:
@@ -32,7 +32,7 @@ class Loop:
             Toy(**toys.parameters_of(i), heads=spec.heads, scale=1 / spec.task.n) for i, spec in enumerate(toys.specs)
         ]
         self.adams = [
-            torch.optim.Adam(toy.parameters(), CONFIG.learning_rate, CONFIG.betas, CONFIG.eps) for toy in self.toys
+            torch.optim.Adam(toy.parameters(), RECIPE.learning_rate, RECIPE.betas, RECIPE.eps) for toy in self.toys
         ]
 
     def step(self, samples: list[Prompts]) -> None:
@@ -41,7 +41,7 @@ class Loop:
             adam.zero_grad()
             loss = (toy(tokens[seed]) - labels[seed]).square().sum(-1).mean()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(toy.parameters(), CONFIG.clip * TASK.zero_loss)
+            torch.nn.utils.clip_grad_norm_(toy.parameters(), RECIPE.clip * TASK.zero_loss)
             adam.step()
 
     def weights(self, i: int) -> dict[str, Tensor]:
@@ -54,9 +54,9 @@ class Stacked:
 
     def __init__(self, toys: StackedToys) -> None:
         self.toys, self.count = toys, 0
-        rates = torch.full(toys.copied.shape[1:3], CONFIG.learning_rate)
+        rates = torch.full(toys.copied.shape[1:3], RECIPE.learning_rate)
         self.adam = StackedAdam(
-            toys, rates, torch.full_like(rates, CONFIG.clip * TASK.zero_loss), CONFIG.betas, CONFIG.eps
+            toys, rates, torch.full_like(rates, RECIPE.clip * TASK.zero_loss), RECIPE.betas, RECIPE.eps
         )
 
     def step(self, samples: list[Prompts]) -> None:

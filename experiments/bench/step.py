@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from icl.models.decoder import Decoder
-    from icl.training.recipe import Recipe
+    from icl.recipe import Recipe
 
 BASELINE = "vanilla"
 VARIANTS = (
@@ -38,7 +38,7 @@ AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16
 def bench_step(options: argparse.Namespace) -> int:
     """Run, print, write; 1 if a fast path gives another answer.  What --out already holds of the same is kept."""
     from experiments.training.device import check_at_least_one, chosen_device
-    from icl.training.recipe import Recipe
+    from icl.recipe import Recipe
     from theory.plans.names import model
 
     device = chosen_device(options.device)

@@ -39,7 +39,7 @@ def optimum() -> Json:
     """Exact minimisation against tuned sampled training."""
     from icl.prompts import RegressionTask
     from icl.toys.stacked import StackedToys, ToySpec
-    from icl.toys.training import TrainConfig, train
+    from icl.toys.training import toy_recipe, train
     from theory.prompts.moments import PromptMoments
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
@@ -66,10 +66,10 @@ def optimum() -> Json:
     task = RegressionTask(D, N, SIGMA)
     toys = StackedToys([ToySpec(task, TOYS[toy], rank, 0) for toy, rank in points])
     # Tuned for this race: the fastest of ten settings of steps, batch and rate that end within 1 % everywhere.
-    config = TrainConfig(steps=600, batch=128, learning_rate=0.006)
+    recipe = toy_recipe(600, batch=128, learning_rate=0.006)
     started = time.perf_counter()
-    with progress("sampled training", config.steps) as at:
-        for report in train(toys, config):
+    with progress("sampled training", recipe.steps) as at:
+        for report in train(toys, recipe):
             at(report.step)
     sampled_seconds = time.perf_counter() - started
     for i, (toy, rank) in enumerate(points):
@@ -80,7 +80,7 @@ def optimum() -> Json:
     return {
         "name": "optimum",
         "what": f"time to within {WITHIN:.0%} of the optimum, d={D}, n={N}, sigma={SIGMA}, all ranks, both toys",
-        "baseline": f"stacked sampled training, {config.steps} steps of {config.batch} prompts",
+        "baseline": f"stacked sampled training, {recipe.steps} steps of {recipe.batch} prompts",
         "seconds": {"sampled training (baseline)": sampled_seconds, "exact minimisation": exact_seconds},
         "ratios": {"exact minimisation": sampled_seconds / exact_seconds},
         "same_answer": not any(misses.values()),

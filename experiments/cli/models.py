@@ -66,8 +66,8 @@ def add_to(commands: Commands) -> None:
 
 def predict(options: argparse.Namespace) -> int:
     from experiments.store.progress import progress
+    from experiments.training.user_files import resolve
     from theory.errors import check_sizes
-    from theory.plans.names import resolve
     from theory.plans.plan import Shape
     from theory.skipv1 import gap as skipv1
     from theory.toy.value_maps import STARTS, closed_form, optimum_by_descent
@@ -116,7 +116,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
 
 def describe(options: argparse.Namespace) -> int:
     from experiments.cli.describe import BYTES, description, print_description
-    from theory.plans.names import model
+    from experiments.training.user_files import model
     from theory.plans.presets import PRESETS
 
     if options.dtype not in BYTES:

@@ -21,9 +21,9 @@ from theory.plans.setting import Setting
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from icl.recipe import Recipe
     from icl.toys.stack import Stack
     from icl.toys.stacked import StackedToys, ToySpec
-    from icl.toys.training import TrainConfig
     from theory.toy.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -52,7 +52,7 @@ Start = Literal["orthogonal", "gaussian"]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How toys are trained and tested; the rest stands in `icl.toys.training.TrainConfig`.
+    """How toys are trained and tested; the rest stands in `icl.toys.training.toy_recipe`.
 
     start  "orthogonal": near the theorem's own construction; "gaussian": the usual start (`icl.toys.stacked.Init`)
     """
@@ -117,16 +117,16 @@ def minimum(item: Minimisation, desk: Desk) -> Json:
 def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
     """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
     from icl.toys.stacked import StackedToys
-    from icl.toys.training import TrainConfig
+    from icl.toys.training import toy_recipe
 
     toys = StackedToys(_specs(points, seeds, training.start))
-    config = TrainConfig(steps=training.steps, batch=training.batch, learning_rate=training.learning_rate)
-    train_stack(toys, config, training.start, run)
+    recipe = toy_recipe(training.steps, training.batch, training.learning_rate)
+    train_stack(toys, recipe, training.start, run)
     return _by_point(points, seeds, _held_out(toys, training.held_out))
 
 
 def train_stack(
-    toys: Stack[Any, Any], config: TrainConfig, name: str, run: RunFolder, learning_rates: Tensor | None = None
+    toys: Stack[Any, Any], recipe: Recipe, name: str, run: RunFolder, learning_rates: Tensor | None = None
 ) -> None:
     """Train in place, from where a killed run of that name left off; losses go to metrics.jsonl, kind "train NAME".
 
@@ -147,11 +147,11 @@ def train_stack(
 
     label = f"training {len(toys.specs)} toys, {name}"
     try:
-        with run.locked(), one_thread(), progress(label, config.steps) as at:
+        with run.locked(), one_thread(), progress(label, recipe.steps) as at:
             log = StepLog(run, f"train {name}")
             reports = train(
                 toys,
-                config,
+                recipe,
                 learning_rates=learning_rates,
                 folder=run / f"training-{name}",
                 save_when=due,
@@ -159,7 +159,7 @@ def train_stack(
             )
             for report in reports:
                 if late:
-                    raise Unfinished(f"{label}: {report.step - config.log_every} of {config.steps} steps are done")
+                    raise Unfinished(f"{label}: {report.step - recipe.log_every} of {recipe.steps} steps are done")
                 losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
                 log.add(report.step, losses=losses)
                 at(report.step, f"mean loss {sum(losses) / len(losses):.3f}")

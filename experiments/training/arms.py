@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json, UserError
 from experiments.training.probes import MAGNITUDE
-from icl.training.recipe import Recipe
+from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.identity import canonical, text
 from theory.plans.names import resolve

@@ -11,7 +11,7 @@ from experiments.training.arms import Arm
 from experiments.training.pool import train_all
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval
-from icl.training.recipe import Recipe
+from icl.recipe import Recipe
 
 Name = TypeVar("Name")
 BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find

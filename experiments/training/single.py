@@ -14,9 +14,10 @@ from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.device import check_at_least_one, chosen_device
 from experiments.training.pool import note
 from experiments.training.records import train_arm
+from experiments.training.user_files import fitting, names_a_file
 from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
-from theory.plans.names import fitting, sized
+from theory.plans.names import sized
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
@@ -57,10 +58,11 @@ def train(
 ) -> Trained:
     """Train a model of the papers under a variant, or resume it, in a folder below out/train.
 
+    variant     names joined by `+`, FILE.py:function among them; by default the preset's own
     data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1
     batch       sequences a step; by default what makes about 4,096 tokens
     context     tokens a sequence of text; by default the preset's, at most 512
-    schedule    of a paper (`icl.training.recipe.SCHEDULES`), whose rate and decay the next two replace
+    schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
     precision   fp32, or bf16 with fp32 weights: the default on a GPU
     save_every  seconds between checkpoints
 
@@ -129,7 +131,7 @@ def _arm(
     **recipe: Any,
 ) -> Arm:
     """The training as data.  replaced: settings of the schedule, unless None; recipe: fields of `Recipe`."""
-    from icl.training.recipe import SCHEDULES, Recipe
+    from icl.recipe import SCHEDULES, Recipe
 
     if schedule not in SCHEDULES:
         raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
@@ -137,17 +139,25 @@ def _arm(
         raise UserError(f"--seed must not be negative, got {seed}")
     check_at_least_one(context=context, batch=batch)
     config, chosen = sized(preset, variant)
-    fitting(chosen, config)
+    plan = fitting(chosen, config)
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{preset} does not read tokens; train it from Python")
     config, prompts = _sized(config, data, context)
     settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
     batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
     made = Recipe(batch=batch, **recipe, **settings)
-    if prompts is not None:
-        return Arm(architecture=config, variant=chosen, source=prompts, recipe=made, seed=seed)
-    read, config = _text(config, data)  # last: nothing of what is refused above needs any text prepared
-    return Arm(architecture=config, variant=chosen, source=read, recipe=made, seed=seed)
+    source: PromptSource | TextSource | None = prompts
+    if source is None:  # last: nothing of what is refused above needs any text prepared
+        source, config = _text(config, data)
+    own = names_a_file(chosen)  # a plan, then, under the name that it was given
+    return Arm(
+        architecture=config,
+        variant=plan if own else chosen,
+        label=chosen if own else "",
+        source=source,
+        recipe=made,
+        seed=seed,
+    )
 
 
 def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | None]:

@@ -22,7 +22,7 @@ def build(
 ) -> Decoder:
     """The decoder of a preset or of an architecture under a variant, untrained.
 
-    variant     names joined by `+`, `FILE.py:name`, or a plan; by default a preset's own, an architecture's vanilla
+    variant     names joined by `+`, or a plan; by default a preset's own, an architecture's vanilla
     seed, std   of the initial weights, which are equal in all variants wherever shapes agree
 
     Raises BadInput for a name that is not there, or a variant that has no meaning on these sizes.

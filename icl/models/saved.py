@@ -37,8 +37,8 @@ def weights(model: Decoder) -> bytes:
 def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
     """The trained decoder of a folder, ready to be asked: without dropout, until `train()` is called.
 
-    variant   what was trained, where the folder's own name for it will not do: a plan that had no name, or a file
-              `FILE.py:name` that has moved since; it must make the very plan that was trained
+    variant   what was trained, where it has no name that stands in the folder, as the plan of a user's own file has
+              none; it must be the very plan that was trained
 
     Raises BadInput for a folder in which something is missing or damaged, or whose weights are of another model.
     """
@@ -46,7 +46,7 @@ def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch
     architecture, named = _config(folder / CONFIG)
     variant = named if variant is None else variant
     if variant is None:
-        raise BadInput(f"{folder} was trained under a plan without a name; give it as `variant`")
+        raise BadInput(f"{folder} was trained under a plan that no name stands for; pass the plan as `variant`")
     plan = fitting(variant, architecture) if isinstance(variant, str) else variant
     tensors, digests = _weights(folder / WEIGHTS)
     if digests.get("plan", _digest_of_plan(plan)) != _digest_of_plan(plan):

@@ -1,14 +1,15 @@
 """Training a stack of toys on fresh prompts: every toy on its own, all in one step.  Any `Stack` trains like this.
 
-Adam with a learning rate, a warm-up, a quadratic decay to zero and a gradient-norm clip *per toy*: no number of one toy
-ever enters another's update, so a stack trains each of its toys as a plain loop would.
+Adam by a `Recipe`, with a learning rate and a gradient-norm clip *per toy*: no number of one toy ever enters another's
+update, so a stack trains each of its toys as a plain loop would.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +19,31 @@ from torch import Tensor
 
 from icl.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
 from icl.prompts import TRAIN_STREAM
+from icl.recipe import Recipe
 from icl.toys.stack import Stack
+from theory.errors import BadInput
 from theory.plans.identity import text
 
+MEANINGLESS = ("accumulate", "compile", "evaluate_every", "precision", "scale_outputs", "weight_decay")
+TO_ZERO: dict[str, Any] = {"decay": "quadratic", "floor": 0.0, "start": 0.0}
 
-@dataclass(frozen=True)
-class TrainConfig:
-    """`steps` steps of `batch` fresh prompts a stream; `clip` bounds a toy's gradient norm, in zero losses."""
 
-    steps: int = 3000
-    batch: int = 64
-    learning_rate: float = 0.003
-    warmup: float = 0.05
-    clip: float = 1.0
-    betas: tuple[float, float] = (0.9, 0.99)
-    eps: float = 1e-8
-    log_every: int = 100
+def toy_recipe(
+    steps: int,
+    batch: int = 64,
+    learning_rate: float = 0.003,
+    *,
+    warmup: float = 0.05,
+    betas: tuple[float, float] = (0.9, 0.99),
+    log_every: int = 100,
+    **others: Any,
+) -> Recipe:
+    """The recipe that suits toys: `batch` fresh prompts a stream, and a quadratic decay to zero.
 
-    def rate(self, step: int) -> float:
-        """Share of the learning rate at `step` (from 0)."""
-        rising = min(1.0, (step + 1) / max(1.0, self.warmup * self.steps))
-        return rising * (1 - step / self.steps) ** 2
+    others: fields of `Recipe`.  Raises BadInput.
+    """
+    settings = {"warmup": warmup, "betas": betas, "log_every": log_every, **TO_ZERO, **others}
+    return Recipe(steps=steps, batch=batch, learning_rate=learning_rate, **settings)
 
 
 class StackedAdam:
@@ -90,7 +95,7 @@ class Progress:
 
 def train(
     toys: Stack[Any, Any],
-    config: TrainConfig,
+    recipe: Recipe,
     *,
     learning_rates: Tensor | None = None,
     folder: Path | None = None,
@@ -99,43 +104,64 @@ def train(
 ) -> Iterator[Progress]:
     """Train in place, yielding after every `log_every` steps.
 
-    learning_rates: (streams, slots), in place of config.learning_rate.  With a folder, checkpoints (weights, optimiser
-    and step) go there at logged steps where `save_when(step)`, and at the end, and training resumes from the newest;
-    `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed run sees what an unbroken one
-    sees.  Raises BadCheckpoint if none can be read or they belong to other toys.
+    learning_rates: (streams, slots), in place of recipe.learning_rate; recipe.clip is in zero losses.  With a folder,
+    checkpoints (weights, optimiser and step) go there at logged steps where `save_when(step)`, and at the end, and
+    training resumes from the newest; `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed
+    run sees what an unbroken one sees.  Raises BadCheckpoint if none can be read or they belong to other toys, and
+    BadInput for a recipe with settings that have no meaning for toys.
     """
+    _check(recipe)
     zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.device)
     shape = toys.shape
-    rates = learning_rates if learning_rates is not None else zero.new_full(shape, config.learning_rate)
-    clip = config.clip * zero[:, None].expand(shape)
-    adam = StackedAdam(toys, rates, clip, config.betas, config.eps)
-    recipe = _recipe(toys, config, rates)
-    saved, done = Checkpoints(folder, recipe, warn) if folder else None, 0
-    if saved and (found := saved.newest() or _single_file(saved.folder, recipe)):
+    rates = learning_rates if learning_rates is not None else zero.new_full(shape, recipe.learning_rate)
+    clip = (recipe.clip or math.inf) * zero[:, None].expand(shape)
+    adam = StackedAdam(toys, rates, clip, recipe.betas, recipe.eps)
+    name = identity(toys, recipe, rates)
+    saved, done = Checkpoints(folder, name, warn) if folder else None, 0
+    if saved and (found := saved.newest() or _single_file(saved.folder, name)):
         adam.load(found.tensors)
         done = found.step
     names, parameters = zip(*adam.parameters.items(), strict=True)
     window, since = zero.new_zeros(shape), done
-    for step in range(done, config.steps):
-        losses = toys.sampled_losses(config.batch, TRAIN_STREAM, step)
+    for step in range(done, recipe.steps):
+        losses = toys.sampled_losses(recipe.batch, TRAIN_STREAM, step)
         gradients = torch.autograd.grad(losses.sum(), parameters)
-        adam.step(dict(zip(names, gradients, strict=True)), step + 1, config.rate(step))
+        adam.step(dict(zip(names, gradients, strict=True)), step + 1, recipe.share(step))
         window += losses.detach()
-        if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
+        if (step + 1) % recipe.log_every == 0 or step + 1 == recipe.steps:
             # First the report, then the checkpoint: what is in a checkpoint has been reported.
             yield Progress(step + 1, window / (step + 1 - since))
             window, since = torch.zeros_like(window), step + 1
-            if saved and (save_when(step + 1) or step + 1 == config.steps):
+            if saved and (save_when(step + 1) or step + 1 == recipe.steps):
                 saved.save(step + 1, adam.state())
 
 
-def _recipe(toys: Stack[Any, Any], config: TrainConfig, rates: Tensor) -> str:
-    """What a checkpoint belongs to: a digest of the toys, the configuration and the learning rates."""
-    about = (toys.specs, toys.dtype, toys.device.type, config, rates.tolist())
-    return hashlib.sha256(text(about).encode()).hexdigest()
+def identity(toys: Stack[Any, Any], recipe: Recipe, rates: Tensor) -> str:
+    """What a checkpoint belongs to: a digest of the toys, the recipe and the learning rates."""
+    kind = (toys.specs, toys.dtype, toys.device.type)
+    about = ", ".join((*map(text, kind), _recipe_text(recipe), text(rates.tolist())))
+    return hashlib.sha256(f"({about})".encode()).hexdigest()
 
 
-def _single_file(folder: Path, recipe: str) -> Checkpoint | None:
+def _recipe_text(recipe: Recipe) -> str:
+    """A recipe as identities hold it: as the text of a class that toys once had for themselves.
+
+    So trainings from then still resume.  That class knew one schedule; settings of another one follow its fields.
+    """
+    names = ("steps", "batch", "learning_rate", "warmup", "clip", "betas", "eps", "log_every")
+    others = (name for name, value in TO_ZERO.items() if getattr(recipe, name) != value)
+    return f"TrainConfig({', '.join(f'{name}={text(getattr(recipe, name))}' for name in (*names, *others))})"
+
+
+def _check(recipe: Recipe) -> None:
+    """Raise BadInput for settings that have no meaning for toys."""
+    default = {field.name: field.default for field in fields(recipe)}
+    for name in MEANINGLESS:
+        if (value := getattr(recipe, name)) != default[name]:
+            raise BadInput(f"{name} has no meaning for toys: leave it at {default[name]}, not {value}")
+
+
+def _single_file(folder: Path, name: str) -> Checkpoint | None:
     """A checkpoint as toys were once saved: one file beside the folder, so that trainings begun then still resume."""
     path = folder.with_name(f"{folder.name}.safetensors")
     if not path.exists():
@@ -146,6 +172,6 @@ def _single_file(folder: Path, recipe: str) -> Checkpoint | None:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except SafetensorError as error:
         raise BadCheckpoint(f"{path} is damaged ({error}); delete it to retrain") from error
-    if metadata.get("recipe") != recipe:
+    if metadata.get("recipe") != name:
         raise BadCheckpoint(f"{path} belongs to another run; delete it to retrain")
     return Checkpoint(int(metadata["step"]), tensors, {})

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from icl.checkpoint import Checkpoints, restore, state
 from icl.models.decoder import Decoder
+from icl.recipe import Recipe
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task
 from icl.training.optimiser import adamw
-from icl.training.recipe import Recipe
 from theory.plans.accounting import flops
 from theory.plans.identity import text
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from icl.models.decoder import Decoder
-from icl.training.recipe import Recipe
+from icl.recipe import Recipe
 
 
 def is_decayed(name: str, parameter: nn.Parameter) -> bool:

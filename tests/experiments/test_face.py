@@ -16,6 +16,7 @@ from experiments.experiment.protocol import Profile
 from experiments.verdicts.checks import Check
 from tests.faces import check_face
 from theory.errors import BadInput
+from theory.plans.plan import plan, v
 
 DATA = "regression:d=2,n=3,sigma=0.1"
 OWN = (
@@ -40,9 +41,15 @@ def test_what_the_command_line_trained_is_loaded_to_the_bit(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
     folder = trained(tmp_path, variant)
-    loaded = icl.load(folder)
+    own = (
+        plan(icl.build("llama-2m").config.shape, values=lambda n, h: 0.5 * v(n, h) + v(1, h))
+        if ".py" in variant
+        else None
+    )
+    loaded = icl.load(folder, variant=own)
     about = json.loads((folder / "config.json").read_text())
-    model = icl.build(loaded.config, about["variant"], seed=0)
+    assert about["variant"] == variant.removesuffix("+gqa")
+    model = icl.build(loaded.config, own or about["variant"], seed=0)
     untrained = [p.detach().clone() for p in model.parameters()]
     recipe = icl.Recipe(**{**about["recipe"], "betas": tuple(about["recipe"]["betas"])})
     for _ in icl.train(model, icl.PromptTask(icl.RegressionTask(2, 3, 0.1), 512), recipe, 0):

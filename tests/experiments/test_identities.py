@@ -15,12 +15,12 @@ from experiments.experiment.execution import prepare
 from experiments.training.arms import Arm, PromptSource, TextSource
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
+from icl.recipe import Recipe
 from icl.toys.end_to_end import Copying, EndToEndSpec, EndToEndToys
 from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
-from icl.toys.training import TrainConfig, _recipe
+from icl.toys.training import identity, toy_recipe
 from icl.training import loop
 from icl.training.objectives import PromptTask
-from icl.training.recipe import Recipe
 from theory.plans.architecture import Architecture, Latent, Tokens, Vectors
 from theory.plans.heads import MHA, SKIPV1
 from theory.plans.identity import ALWAYS, canonical, text
@@ -127,10 +127,10 @@ def test_identities_of_checkpoints(preset, variant):
 
 def test_identities_of_toys():
     toys = StackedToys([ToySpec(TASK, MHA, 1, 0), ToySpec(TASK, SKIPV1, 2, 1, Gaussian())])
-    found = _recipe(toys, TrainConfig(steps=10), torch.full(toys.shape, 0.003))
+    found = identity(toys, toy_recipe(10), torch.full(toys.shape, 0.003))
     assert found[:16] == KEYS["toys"]
     toys = EndToEndToys([EndToEndSpec(TASK, MHA, 3, 0), EndToEndSpec(TASK, SKIPV1, 2, 1, Copying(2), "positions")])
-    found = _recipe(toys, TrainConfig(steps=10), torch.full(toys.shape, 0.003))
+    found = identity(toys, toy_recipe(10), torch.full(toys.shape, 0.003))
     assert found[:16] == KEYS["end-to-end toys"]
 
 

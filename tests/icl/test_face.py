@@ -95,25 +95,22 @@ def test_weights_without_digests_load(tmp_path):
 
 
 def test_a_variant_of_one_s_own(tmp_path):
-    file = tmp_path / "mine.py"
-    text = "from theory import plan, v\ndef mine(s):\n    return plan(s, values=lambda n, h: {} * v(n, h) + v(1, h))\n"
-    file.write_text(text.format(0.5))
-    model = icl.build(SMALL, f"{file}:mine").eval()
-    folder = write(tmp_path / "folder", model, f"{file}:mine")
-    assert torch.equal(icl.load(folder)(INPUTS), model(INPUTS))
-    file.write_text(text.format(0.25))  # the same shapes
-    with pytest.raises(BadInput, match="another plan than the one that was trained"):
-        icl.load(folder)
-    file.unlink()
-    with pytest.raises(BadInput, match="no such file"):
-        icl.load(folder)
-    own = plan(SMALL.shape, values=lambda n, h: 0.5 * v(n, h) + v(1, h))
+    own, other = (plan(SMALL.shape, values=lambda n, h, a=a: a * v(n, h) + v(1, h)) for a in (0.5, 0.25))
+    model = icl.build(SMALL, own).eval()
+    folder = write(tmp_path / "folder", model, "mine.py:mine")
+    for ask in (lambda: icl.load(folder), lambda: icl.build(SMALL, "mine.py:mine")):
+        with pytest.raises(BadInput, match=r"^mine\.py:mine: files are read by the command line; pass the plan"):
+            ask()
+    with pytest.raises(BadInput, match="what was given is another plan than the one that was trained"):
+        icl.load(folder, variant=other)  # the same shapes
+    with pytest.raises(BadInput, match="resformer is another plan than the one that was trained"):
+        icl.load(folder, variant="resformer")
     assert torch.equal(icl.load(folder, variant=own)(INPUTS), model(INPUTS))
     with pytest.raises(BadInput, match="what was given is another plan"):
         icl.load(folder, variant=plan(SMALL.shape))
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**content, "variant": "plan-012345", "plan": "Plan(...)"}))
-    with pytest.raises(BadInput, match="a plan without a name; give it"):
+    with pytest.raises(BadInput, match="a plan that no name stands for; pass the plan"):
         icl.load(folder)
     assert torch.equal(icl.load(folder, variant=own)(INPUTS), model(INPUTS))
 

@@ -35,7 +35,6 @@ ALWAYS = {
         "TextSource": "held_out_windows",
         "Tokens": "tied",
         "ToySpec": "init",
-        "TrainConfig": "steps batch learning_rate warmup clip betas eps log_every",
         "Training": "batch learning_rate start",
         "Tuning": "grid share",
         "Vectors": "read_in",

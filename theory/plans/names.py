@@ -3,21 +3,16 @@
 skipv1                          a named variant
 skipv1:ratio=0.25,source=2      with options
 resformer+gqa:group=4           several: what they change is put together
-my_plans.py:mine                a function of one's own, from a shape to a plan
 """
 
 from __future__ import annotations
 
 import re
-import runpy
-import sys
 from ast import literal_eval
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 from theory.errors import BadInput
@@ -73,17 +68,21 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     else:
         raise BadName(_unknown("preset", preset, PRESETS))
     parts = (default if variant is None else variant).split("+")
-    kinds = [part for part in parts if _parse(part)[0] in HEAD_KINDS]
+    kinds = [part for part in parts if parsed(part)[0] in HEAD_KINDS]
     if len(kinds) > 1:
-        raise BadName(f"{' and '.join(_parse(kind)[0] for kind in kinds)} both say what the heads are")
-    for name, options in map(_parse, kinds):
-        config = _call(name, HEAD_KINDS[name], options, config)
+        raise BadName(f"{' and '.join(parsed(kind)[0] for kind in kinds)} both say what the heads are")
+    for name, options in map(parsed, kinds):
+        config = called(name, HEAD_KINDS[name], options, config)
     return config, "+".join(part for part in parts if part not in kinds) or "vanilla"
 
 
 def fitting(text: str, config: Architecture) -> Plan:
     """The plan that `text` names for an architecture.  Raises BadName if the two do not fit."""
-    plan = resolve(text, config.shape)
+    return checked(resolve(text, config.shape), config)
+
+
+def checked(plan: Plan, config: Architecture) -> Plan:
+    """The plan itself.  Raises BadName if it does not fit the architecture."""
     for misfit in misfits(config, plan):
         raise BadName(misfit)
     return plan
@@ -91,7 +90,11 @@ def fitting(text: str, config: Architecture) -> Plan:
 
 def resolve(text: str, shape: Shape) -> Plan:
     """The plan that `text` names for a shape.  Raises BadName."""
-    plans = [_plan(part, shape) for part in text.split("+")]
+    return joined([_plan(part, shape) for part in text.split("+")])
+
+
+def joined(plans: Sequence[Plan]) -> Plan:
+    """What several plans change, put together.  Raises BadName if they do not go together."""
     try:
         return combine(*plans)
     except ValueError as error:
@@ -105,42 +108,31 @@ def names_in(text: str) -> list[str]:
 
 
 def _plan(part: str, shape: Shape) -> Plan:
-    name, options = _parse(part)
-    if name.endswith(".py"):
-        raise BadName(f"{name}: name a function in it, as in {name}:mine")
+    name, options = parsed(part)
+    if is_file(name):
+        raise BadName(f"{name}: files are read by the command line; pass the plan itself instead")
     if name in HEAD_KINDS:
         raise BadName(f"{name} says what a model's heads are; here there is no model")
-    if ".py:" in name:
-        result = _call(name, _of_user(name), options, shape)
-        if not isinstance(result, Plan):
-            raise BadName(
-                f"{name} must return a plan, as `theory.plans.plan.plan` makes it, not {type(result).__name__}"
-            )
-        return result
     if name not in VARIANTS:
         raise BadName(_unknown("variant", name, VARIANTS))
-    return _call(name, VARIANTS[name].make, options, shape)
+    return called(name, VARIANTS[name].make, options, shape)
 
 
-def _parse(part: str) -> tuple[str, str]:
+def parsed(part: str) -> tuple[str, str]:
+    """Name and options of one part of a variant.  Raises BadName for an empty one."""
     match = _PART.match(part)
     if match is None:
         raise BadName(f"a variant is missing in {part!r}")
     return (match["file"] or "").strip() + match["name"], match["options"] or ""
 
 
-def _of_user(name: str) -> Callable[..., Plan]:
-    path, _, function = name.rpartition(":")
-    if not Path(path).is_file():
-        raise BadName(f"{path}: no such file")
-    namespace = _guarded(path, lambda: runpy.run_path(path))
-    if not callable(namespace.get(function)):
-        raise BadName(f"{path} has no function {function!r}")
-    return namespace[function]
+def is_file(name: str) -> bool:
+    """Whether a name is a file, or FILE.py:function."""
+    return name.endswith(".py") or ".py:" in name
 
 
-def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
-    """make(first, **options), read from the text; whatever goes wrong in there becomes one line."""
+def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
+    """make(first, **options), read from the text.  Raises BadName for whatever goes wrong in there."""
     parameters = dict(list(signature(make).parameters.items())[1:])
     options: dict[str, object] = {}
     parts = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
@@ -154,17 +146,13 @@ def _call(name: str, make: Callable[..., Any], text: str, first: object) -> Any:
             takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
             raise BadName(f"{name} has no option {key!r}; {takes}")
         options[key.strip()] = _value(f"{name}: {key.strip()}", value, parameters[key.strip()].default)
-    return _guarded(name, lambda: make(first, **options))
-
-
-def _guarded(name: str, run: Callable[[], Any]) -> Any:
-    """Run what may be the user's own code: what it prints goes to standard error, what it raises is one line."""
     try:
-        with redirect_stdout(sys.stderr):
-            return run()
+        return make(first, **options)
+    except BadName:
+        raise
     except ValueError as error:
         raise BadName(f"{name}: {error}") from None
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         raise BadName(f"{name}: {type(error).__name__} {error}".rstrip()) from None
 
 

@@ -18,7 +18,7 @@ from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
 from experiments.verdicts.checks import Judgement
-from icl.training.recipe import Recipe
+from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
 from theory.plans.plan import Shape

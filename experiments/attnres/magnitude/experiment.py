@@ -32,7 +32,7 @@ from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
-from icl.training.recipe import Recipe
+from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.presets import llama
 

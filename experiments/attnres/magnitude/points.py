@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
-from icl.training.recipe import Recipe
+from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
 CLAIM = "attnres.bounded"

@@ -182,7 +182,7 @@ def _trained(sweep: Sweep, config: Config, seeds: int, run: RunFolder) -> Json:
     import torch
 
     from icl.toys.end_to_end import EndToEndToys
-    from icl.toys.training import TrainConfig
+    from icl.toys.training import toy_recipe
 
     trainees = list(_trainees(sweep, seeds))
     toys = EndToEndToys([trainee.spec for trainee in trainees])
@@ -190,12 +190,10 @@ def _trained(sweep: Sweep, config: Config, seeds: int, run: RunFolder) -> Json:
     rates = torch.zeros(toys.shape, dtype=toys.dtype)
     for i, trainee in enumerate(trainees):
         rates[toys.locate[i]] = trainee.learning_rate
-    training, name = TrainConfig(steps=sweep.steps), f"end-to-end-{sweep.size.key}"
-    train_stack(toys, training, name, run, rates)
+    recipe, name = toy_recipe(sweep.steps), f"end-to-end-{sweep.size.key}"
+    train_stack(toys, recipe, name, run, rates)
     last = [line["losses"] for line in run.metrics() if line["kind"] == f"train {name}"]
-    chosen = _lowest(
-        trainees, [fmean(losses) for losses in zip(*last[-LAST_STEPS // training.log_every :], strict=True)]
-    )
+    chosen = _lowest(trainees, [fmean(losses) for losses in zip(*last[-LAST_STEPS // recipe.log_every :], strict=True)])
     shares = [x / sweep.size.d**2 for x in _explained(toys, config.held_out)]
     after = _copying(toys, config.copying_prompts)
     return {

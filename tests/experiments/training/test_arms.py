@@ -20,8 +20,8 @@ from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, 
 from experiments.training.pool import train_all
 from experiments.training.records import train_arm
 from icl.data import shards
+from icl.recipe import Recipe
 from icl.training import loop
-from icl.training.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve

@@ -13,7 +13,7 @@ from icl.testing import check_identity
 from icl.toys.end_to_end import Copying, EndToEndSpec, EndToEndToys, Random, copying_layer
 from icl.toys.literal import Toy, assumed_copy
 from icl.toys.stack import EVAL_BATCH, explained_signal
-from icl.toys.training import TrainConfig, train
+from icl.toys.training import toy_recipe, train
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, SKIPV1, TOYS, Head
 from theory.skipv1.gap_weights import mha_weights, skipv1_weights
@@ -186,7 +186,7 @@ def test_nothing_but_the_last_token_sees_the_last_token():
 def test_entries_that_are_masked_never_move_and_all_others_may():
     toys = EndToEndToys(specs_of(RegressionTask(2, 3, 0.1)), dtype=torch.float64)
     before = {name: p.detach().clone() for name, p in toys.named_parameters()}
-    list(train(toys, TrainConfig(steps=4, batch=4, log_every=4)))
+    list(train(toys, toy_recipe(4, batch=4, log_every=4)))
     for name, p in toys.named_parameters():
         mask = toys.get_buffer(f"mask_{name}")
         assert not (p * (1 - mask)).any()
@@ -198,14 +198,14 @@ def test_a_toy_trains_the_same_whatever_else_is_in_the_stack():
     others = [replace(spec, width=5, seed=0), replace(spec, heads=MHA, scores="printed")]
     alone, together = EndToEndToys([spec], torch.float64), EndToEndToys([*others, spec], torch.float64)
     for toys in (alone, together):
-        list(train(toys, TrainConfig(steps=20, batch=8, learning_rate=0.01)))
+        list(train(toys, toy_recipe(20, batch=8, learning_rate=0.01)))
     for name, x in alone.weights(0).items():
         torch.testing.assert_close(x, together.weights(2)[name], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kill_at", [1, 3])
 def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at):
-    config = TrainConfig(steps=40, batch=4, log_every=10)
+    config = toy_recipe(40, batch=4, log_every=10)
     specs = specs_of(RegressionTask(2, 3, 0.1))
     whole, resumed = EndToEndToys(specs), EndToEndToys(specs)
     list(train(whole, config))

@@ -17,8 +17,8 @@ from icl.testing import check_identity
 from icl.toys.literal import Toy
 from icl.toys.stack import explained_signal
 from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
-from icl.toys.training import StackedAdam, TrainConfig, _recipe, train
-from theory.errors import InvalidSize
+from icl.toys.training import StackedAdam, identity, toy_recipe, train
+from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head
 from theory.prompts.moments import PromptMoments
 from theory.toy.population import PopulationLoss
@@ -84,9 +84,32 @@ def test_gradients_are_the_plain_twin_s(i, step):
         check_identity(ours, theirs, terms=CHAINED * 4 * (2 * spec.task.n + 1), scale=size + float(theirs.norm()))
 
 
+def test_toys_take_a_recipe_with_any_schedule_but_only_settings_that_they_know():
+    toys = StackedToys([SPEC])
+    rates = torch.full(toys.shape, SHORT.learning_rate)
+    others = [{"decay": "cosine"}, {"floor": 0.1}, {"start": 0.1}, {"clip": 0.5}]
+    assert len({identity(toys, replace(SHORT, **other), rates) for other in [{}, *others]}) == 5
+    before = toys.u.detach().clone()
+    list(train(toys, replace(SHORT, decay="cosine", floor=0.1, clip=0.0)))
+    assert not torch.equal(before, toys.u)
+    unknown = {"accumulate": 2, "compile": True, "evaluate_every": 2, "precision": "bf16", "scale_outputs": False}
+    for name, value in {**unknown, "weight_decay": 0.1}.items():
+        with pytest.raises(BadInput, match=f"^{name} has no meaning for toys: leave it at .*, not {value}$"):
+            next(train(toys, replace(SHORT, **{name: value})))
+
+
+def test_without_a_clip_no_gradient_is_clipped():
+    for clip in (0.0, 1e9):
+        toys = StackedToys([SPEC])
+        list(train(toys, replace(SHORT, clip=clip)))
+        if clip == 0.0:
+            unclipped = toys.u.detach().clone()
+    assert torch.equal(toys.u, unclipped)
+
+
 def test_masked_entries_never_move():
     toys = StackedToys(mixed_specs(), dtype=torch.float64)
-    for _ in train(toys, TrainConfig(steps=5, batch=4, log_every=5)):
+    for _ in train(toys, toy_recipe(5, batch=4, log_every=5)):
         pass
     for name, p in toys.named_parameters():
         assert not (p * (1 - toys.get_buffer(f"mask_{name}"))).any()
@@ -96,7 +119,7 @@ def test_masked_entries_never_move():
 def test_training_a_stack_is_training_each_toy_in_a_loop():
     """Thirty steps with per-toy learning rates and clips, against torch.optim.Adam and clip_grad_norm_."""
     specs = mixed_specs()
-    config = TrainConfig(steps=30, batch=4, clip=0.05, log_every=10)
+    config = toy_recipe(30, batch=4, clip=0.05, log_every=10)
     toys = StackedToys(specs, dtype=torch.float64)
     plains = [twin(toys, i) for i in range(len(specs))]
     rates = torch.zeros(toys.copied.shape[1:3], dtype=torch.float64)
@@ -115,7 +138,7 @@ def test_training_a_stack_is_training_each_toy_in_a_loop():
             loss.backward()
             limit = config.clip * spec.task.zero_loss
             clipped += bool(torch.nn.utils.clip_grad_norm_(plain.parameters(), limit) > limit)
-            adam.param_groups[0]["lr"] = base * config.rate(step)
+            adam.param_groups[0]["lr"] = base * config.share(step)
             adam.step()
             window += loss.item() if step >= 20 else 0.0
         assert float(logged[-1][toys.locate[i]]) == pytest.approx(window / 10, rel=1e-8)
@@ -126,7 +149,7 @@ def test_training_a_stack_is_training_each_toy_in_a_loop():
 
 def test_a_toy_trains_the_same_whatever_else_is_in_the_stack():
     spec = ToySpec(RegressionTask(3, 5, 0.2), SKIPV1, 2, seed=1)
-    config = TrainConfig(steps=20, batch=8, log_every=20)
+    config = toy_recipe(20, batch=8, log_every=20)
     others = [ToySpec(RegressionTask(3, 5, 0.2), MHA, 1, seed=1), ToySpec(RegressionTask(2, 9, 2.0), MHA, 1, seed=0)]
     alone, together = StackedToys([spec], dtype=torch.float64), StackedToys([*others, spec], dtype=torch.float64)
     for toys in (alone, together):
@@ -152,7 +175,7 @@ def test_initial_weights_are_shared_wherever_shapes_agree():
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
     """Killed after its kill_at-th report, before or after the checkpoint that follows; no report is lost."""
-    config = TrainConfig(steps=50, batch=4, log_every=10)
+    config = toy_recipe(50, batch=4, log_every=10)
     whole = StackedToys(mixed_specs())
     unbroken = list(train(whole, config))
     steps = train(StackedToys(mixed_specs()), config, folder=tmp_path, save_when=lambda step: step % 20 == 0)
@@ -175,7 +198,7 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
     assert steps_saved[-1] == 50
 
 
-SPEC, SHORT = ToySpec(RegressionTask(2, 3, 0.1), MHA, 1, 0), TrainConfig(steps=6, batch=2, log_every=2)
+SPEC, SHORT = ToySpec(RegressionTask(2, 3, 0.1), MHA, 1, 0), toy_recipe(6, batch=2, log_every=2)
 OTHERS = {
     "seed": lambda: (StackedToys([replace(SPEC, seed=1)]), SHORT),
     "steps": lambda: (StackedToys([SPEC]), replace(SHORT, steps=8)),
@@ -192,9 +215,9 @@ def single_file(path, toys, config, steps):
         losses = toys.sampled_losses(config.batch, TRAIN_STREAM, step)
         names, parameters = zip(*toys.named_parameters(), strict=True)
         adam.step(
-            dict(zip(names, torch.autograd.grad(losses.sum(), parameters), strict=True)), step + 1, config.rate(step)
+            dict(zip(names, torch.autograd.grad(losses.sum(), parameters), strict=True)), step + 1, config.share(step)
         )
-    save_file(adam.state(), path, metadata={"step": str(steps), "recipe": _recipe(toys, config, rates)})
+    save_file(adam.state(), path, metadata={"step": str(steps), "recipe": identity(toys, config, rates)})
 
 
 @pytest.mark.parametrize("other", OTHERS)

@@ -22,11 +22,11 @@ from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, 
 from icl.data.shards import open_data, prepare
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
+from icl.recipe import SCHEDULES, Recipe
 from icl.training.devices import peak_flops
 from icl.training.loop import ROUTINE, Diverged, _dropout_stream, _step, evaluate, train
 from icl.training.objectives import Batch, PromptTask, TextTask
 from icl.training.optimiser import adamw
-from icl.training.recipe import SCHEDULES, Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve
@@ -543,6 +543,16 @@ def test_the_rate_at_the_corners_of_the_schedule():
     assert [rising.rate(step) for step in (0, 109)] == pytest.approx([2 / 110, 2.0])
 
 
+def test_the_quadratic_decay():
+    recipe = Recipe(steps=20, batch=1, learning_rate=2.0, warmup=0.25, floor=0.0, decay="quadratic")
+    at = {0: 2 * 0.2, 2: 2 * 0.6 * 0.81, 4: 2 * 0.64, 10: 0.5, 19: 2 * 0.0025}
+    assert {step: recipe.rate(step) for step in at} == pytest.approx(at)
+    assert [recipe.share(step) for step in (0, 10)] == pytest.approx([0.2, 0.25])
+    assert replace(recipe, floor=0.2).rate(10) == pytest.approx(2 * (0.2 + 0.8 * 0.25))
+    assert replace(recipe, start=0.5).rate(2) == pytest.approx(2 * 0.8 * 0.81)
+    assert replace(recipe, warmup=0.0).rate(0) == 2.0
+
+
 SHARES = st.floats(0, 1)
 
 
@@ -592,6 +602,7 @@ def test_the_papers_settings():
         ({"batch": True}, "batch must be a whole number, got True"),
         ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
         ({"accumulate": 3}, "3 parts do not divide a batch of 4 sequences"),
+        ({"decay": "linear"}, "decay must be one of cosine, quadratic, got linear"),
         ({"log_every": 0}, "log_every must be at least 1, got 0"),
         ({"evaluate_every": 7}, "evaluate_every must be a multiple of log_every = 3, got 7"),
         ({"evaluate_every": -3}, "evaluate_every must be a multiple of log_every = 3, got -3"),

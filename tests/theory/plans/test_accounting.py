@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from theory.plans.accounting import cache, depth_memory, depth_reads, flops, parameters, total_parameters
 from theory.plans.architecture import Architecture, Latent, Tokens
 from theory.plans.names import BadName, model, resolve
-from theory.plans.plan import Shape, plan, v
+from theory.plans.plan import plan, v
 from theory.plans.presets import PRESETS, toy
 from theory.plans.variants import VARIANTS
 
@@ -196,14 +196,18 @@ def test_blocks_of_whole_layers_end_with_a_layer(layers):
         ("llama-350m", "skipv1:(", "options are written option=value"),
         ("llama-350m", "skipv1:ratio=0.5,ratio=0.25", "ratio is given twice"),
         ("llama-350m", "skipv1:ratio=" + "-" * 100_000 + "1", "ratio must be a number"),
-        ("llama-350m", "mine.py", "mine.py: name a function in it, as in mine.py:mine"),
+        ("llama-350m", "mine.py", "mine.py: files are read by the command line; pass the plan itself instead"),
         ("llama-350m", "mla:width=128.0", "width must be a whole number"),
         ("llama-350m", "gqa+mqa", "gqa and mqa both say what the heads are"),
         ("llama-350m", "gqa:group=3", "groups of 3 do not divide 16 heads"),
         ("llama-350m", "mla+skipkv1", "keys must be its own or follow all its values"),
         ("llama-350m", "mla:width=100", "16 heads do not divide the latent width 100"),
         ("gpt2-125m", "mqa+skipv1", "leaves no head to skip among 1 value heads"),
-        ("llama-350m", "nowhere.py:mine", "nowhere.py: no such file"),
+        (
+            "llama-350m",
+            "skipv1+mine.py:mine:layer=2",
+            "mine.py:mine: files are read by the command line; pass the plan",
+        ),
     ],
 )
 def test_names_without_meaning_say_why(preset, variant, says):
@@ -211,37 +215,6 @@ def test_names_without_meaning_say_why(preset, variant, says):
         model(preset, variant)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_plan_from_a_user_s_file(tmp_path, capsys):
-    path = tmp_path / "my_plans.py"
-    path.write_text(
-        "from theory.plans.plan import plan, v\n"
-        "def mine(shape, layer=1):\n"
-        "    return plan(shape, values=lambda n, h: v(layer if h == 1 and n > layer else n, h))\n"
-        "def number(shape):\n    return 3\n"
-        "def broken(shape):\n    return 1 / 0\n"
-        "def leaves(shape):\n    raise SystemExit(0)\n"
-        "print('hello')\n"
-    )
-    config, plan = model("llama-60m", f"{path}:mine")
-    assert plan.head(8, 1).values == (v(1, 1),)
-    _, moved = model("llama-60m", f"{path}:mine:layer=2+neutreno+gqa:group=4")
-    assert moved.shape == Shape(8, 2)
-    assert moved.head(8, 1).values == (v(2, 1),)
-    for name, says in (
-        ("number", "must return a plan"),
-        ("broken", "ZeroDivisionError"),
-        ("leaves", "SystemExit"),
-        ("nothing", "no function"),
-    ):
-        with pytest.raises(BadName, match=says):
-            model("llama-60m", f"{path}:{name}")
-    path.write_text("def mine(:")
-    with pytest.raises(BadName, match="SyntaxError"):
-        model("llama-60m", f"{path}:mine")
-    assert config.kv_heads == 8
-    assert capsys.readouterr().out == ""  # what the file prints must not mix with JSON
 
 
 def test_a_preset_s_own_variant_can_be_replaced():

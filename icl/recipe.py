@@ -14,13 +14,15 @@ from theory.errors import BadInput, field_problems
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """AdamW with a linear warm-up and a cosine decay.  Raises BadInput, in one line, for what cannot be meant.
+    """Adam or AdamW with a linear warm-up and a decay.  Raises BadInput, in one line, for what cannot be meant.
 
     steps, batch    optimiser steps, and sequences in each of them
     accumulate      parts that a batch is cut into; the gradients of its parts are added up, so the step is the same
     warmup          share of the steps over which the rate rises, from `start` of the peak
-    floor           share of the peak at the last step
-    clip            largest norm of the gradient; 0: it is not clipped
+    floor           share of the peak at which the decay ends
+    decay           cosine: falls from the end of the warm-up, to the floor at the last step; quadratic: in the square
+                    of the steps left, from the first step on, beside the warm-up
+    clip            largest norm of the gradient, of a toy in zero losses (`icl.toys.training`); 0: it is not clipped
     precision       fp32; or bf16: products in bf16 by autocast, weights and optimiser in fp32
     compile         by torch.compile
     log_every       steps that one line of the log averages over; the only steps at which training stops or is saved
@@ -45,6 +47,7 @@ class Recipe:
     log_every: int = 10
     evaluate_every: int = 0
     scale_outputs: bool = True
+    decay: Literal["cosine", "quadratic"] = "cosine"
 
     def __post_init__(self) -> None:
         for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones
@@ -52,13 +55,19 @@ class Recipe:
 
     def rate(self, step: int) -> float:
         """Learning rate of `step` (from 0)."""
+        return self.learning_rate * self.share(step)
+
+    def share(self, step: int) -> float:
+        """Share of the peak at `step` (from 0)."""
+        if self.decay == "quadratic":
+            risen = min(1.0, (step + 1) / max(1.0, self.warmup * self.steps))
+            left = (1 - step / self.steps) ** 2
+            return (self.start + (1 - self.start) * risen) * (self.floor + (1 - self.floor) * left)
         rising = round(self.warmup * self.steps)
         if step < rising:
-            share = self.start + (1 - self.start) * ((step + 1) / rising)
-        else:
-            gone = (step + 1 - rising) / (self.steps - rising)
-            share = self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
-        return self.learning_rate * share
+            return self.start + (1 - self.start) * ((step + 1) / rising)
+        gone = (step + 1 - rising) / (self.steps - rising)
+        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
 
     def _problems(self) -> Iterator[str]:
         for name in ("steps", "batch", "accumulate", "log_every"):
