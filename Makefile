@@ -2,7 +2,7 @@
 PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
-XDIST := --numprocesses auto --maxprocesses 8 --dist worksteal
+XDIST := --numprocesses auto --maxprocesses 8 --dist loadgroup
 
 .PHONY: setup reproduce test test-all lint bench scale gpu clean
 
@@ -52,7 +52,7 @@ gpu:
 	end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	test -f $(RESULTS)/step-time-$(PROFILE).json || \
 	$$python -m experiments bench step $(STEP) --out $(RESULTS)/step-time-$(PROFILE).json || exit $$?; \
-	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command goes on"; exit 0; fi; \
+	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command resumes"; exit 0; fi; \
 	$$python -m experiments run $(EXPERIMENTS) --profile $(PROFILE) $(RUN) $(if $(DATA),--data $(DATA)) --out $(RESULTS) \
 	--minutes $$(printf '%d.%02d' $$(( left / 60 )) $$(( left % 60 * 100 / 60 )))
 

@@ -19,7 +19,7 @@ from experiments.experiment.protocol import Experiment
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
 from experiments.store.folders import UserError
-from theory.plans.papers import rooms
+from theory.plans.papers import Room, rooms
 
 ACROSS = "experiments.across"
 
@@ -28,13 +28,13 @@ ACROSS = "experiments.across"
 def packages() -> tuple[str, ...]:
     """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
     rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
-    ours = [name for room in rooms() if not room.foreign and (name := _beside(room.package)) in rest]
+    ours = [name for room in rooms() if not room.foreign and (name := package_beside(room)) in rest]
     return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
 
 
-def _beside(package: str) -> str:
-    """experiments.skipv1 for theory.skipv1."""
-    return package.replace("theory.", "experiments.", 1)
+def package_beside(room: Room) -> str:
+    """Where a paper's claims and experiments stand: experiments.skipv1 for theory.skipv1; if foreign, the same one."""
+    return room.package if room.foreign else room.package.replace("theory.", "experiments.", 1)
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments import catalogue
 from experiments.experiment.execution import Finished, execute, prepare
-from experiments.ledger.verify import Verification, verified
+from experiments.ledger.verify import Verification, verifications
 from experiments.training.device import slot_for
 
 
@@ -45,4 +45,4 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     that is not there.
     """
     ledger = catalogue.claims()
-    return verified([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
+    return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)

@@ -45,11 +45,11 @@ def _short(value: object) -> str:
     return text if len(text) <= 24 else text[:20] + "..."
 
 
-def field_problems(made: object) -> Iterator[str]:
+def field_problems(instance: object) -> Iterator[str]:
     """What is wrong with the plain fields of a dataclass: types, and values that a `Literal` does not hold."""
-    hints = get_type_hints(type(made))
-    for field in fields(made):  # type: ignore[arg-type]
-        value, hint = getattr(made, field.name), hints[field.name]
+    hints = get_type_hints(type(instance))
+    for field in fields(instance):  # type: ignore[arg-type]
+        value, hint = getattr(instance, field.name), hints[field.name]
         if get_origin(hint) is Literal and value not in get_args(hint):
             yield f"{field.name} must be one of {', '.join(map(str, get_args(hint)))}, got {_short(value)}"
         elif hint is int and not _whole(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from experiments.cli.commands import Commands, number, whole_number
 from experiments.store.folders import UserError
 
 FIGURES = (".svg", ".png", ".pdf")
+Rows = list[dict[str, Any]]
 
 
 def add_to(commands: Commands) -> None:
-    """predict, describe, variants."""
+    """predict, describe, variants, papers."""
     command = commands.add(
         "predict",
         predict,
@@ -51,6 +53,14 @@ def add_to(commands: Commands) -> None:
         "crosslayer variants --preset llama-130m",
     )
     command.add_argument("--preset", default="llama-130m", help="whose sizes the costs are for (default: llama-130m)")
+    command.add_argument("--markdown", action="store_true", help="print the README's table")
+
+    command = commands.add(
+        "papers",
+        papers,
+        "list the papers: where each is to be had, its claims by verdict, its experiments and variants",
+        "crosslayer papers",
+    )
     command.add_argument("--markdown", action="store_true", help="print the README's table")
 
 
@@ -139,13 +149,25 @@ def describe(options: argparse.Namespace) -> int:
 def variants(options: argparse.Namespace) -> int:
     from experiments.cli.describe import markdown, print_variants, variant_rows
 
+    return _table(options, variant_rows(options.preset), print_variants, markdown)
+
+
+def papers(options: argparse.Namespace) -> int:
+    from experiments.cli.papers import markdown, paper_rows, print_papers
+
+    return _table(options, paper_rows(), print_papers, markdown)
+
+
+def _table(
+    options: argparse.Namespace, rows: Rows, print_rows: Callable[[Rows], None], markdown: Callable[[Rows], str]
+) -> int:
+    """Print rows as was asked for."""
     if options.json and options.markdown:
         raise UserError("choose --json or --markdown")
-    rows = variant_rows(options.preset)
     if options.json:
         print(json.dumps(rows, indent=1))
     elif options.markdown:
         print(markdown(rows))
     else:
-        print_variants(rows)
+        print_rows(rows)
     return 0

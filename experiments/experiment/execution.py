@@ -19,6 +19,7 @@ from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
+from experiments.store.threads import one_thread
 from experiments.verdicts.checks import Judgement, worst
 from theory.plans.identity import canonical
 
@@ -80,7 +81,7 @@ def execute(job: Job) -> Sequence[Judgement]:
 
     Where the profile grows, what follows from its trainings is computed again.  Raises Unfinished if time is up.
     """
-    with job.run.locked():
+    with job.run.locked(), one_thread():  # the same bits here and in a process of its own
         if job.profile.grows:
             for name in ("config.json", "prediction.json", "measurement.json", "summary.json", *FIGURES):
                 (job.run / name).unlink(missing_ok=True)

@@ -53,7 +53,7 @@ class Claim:
     correction   what is true instead, or why it is not decided
     proof        the function or module whose docstring proves it, or what is true instead of it; None: its checks do
     uses         ids of the claims that it rests on; it falls with each of them
-    module       where it stands; said by whoever finds it
+    module       where it stands; set by whoever finds it
     """
 
     id: str
@@ -73,11 +73,11 @@ class Claim:
     ) -> Callable[[Callable[[Version], bool]], Callable[[Version], bool]]:
         """Decorator: the function judges a version of this claim.  One function may serve several claims or lines."""
 
-        def judged_by(holds: Callable[[Version], bool]) -> Callable[[Version], bool]:
+        def register(holds: Callable[[Version], bool]) -> Callable[[Version], bool]:
             self.evidence.append(Evidence(what, holds, states, control, wrong, kind))
             return holds
 
-        return judged_by
+        return register
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
 
     Raises UserError for an unknown premise, or for a claim that rests on itself.
     """
-    found: dict[str, None] = {}
+    order: dict[str, None] = {}
 
     def visit(here: Claim, path: tuple[str, ...]) -> None:
         for name in here.uses:
@@ -62,27 +62,29 @@ def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
                 raise UserError(f"ledger entry {here.id} rests on {name!r}, which is not there")
             if name in path:
                 raise UserError(f"ledger entries rest on each other in a circle: {' -> '.join((*path, name))}")
-            if name not in found:
+            if name not in order:
                 visit(ledger[name], (*path, name))
-                found[name] = None
+                order[name] = None
 
     visit(claim, (claim.id,))
-    return tuple(found)
+    return tuple(order)
 
 
-def verified(claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: bool = False) -> list[Verification]:
+def verifications(
+    claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: bool = False
+) -> list[Verification]:
     """A verification of each, in order; premises are run too.  afresh: nothing is remembered."""
     resting = {claim.id: premises(claim, ledger) for claim in claims}
-    needed = {i: ledger[i] for i in dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])}
-    found = _outcomes(list(needed.values()), afresh=afresh)
-    fell = {i for i, v in found.items() if not v.holds}
+    ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
+    by_id = _outcomes([ledger[i] for i in ids], afresh=afresh)
+    fallen = {i for i, v in by_id.items() if not v.holds}
     return [
         Verification(
             claim,
-            found[claim.id].outcomes,
-            found[claim.id].seconds,
-            tuple(i for i in resting[claim.id] if i in fell),
-            found[claim.id].remembered,
+            by_id[claim.id].outcomes,
+            by_id[claim.id].seconds,
+            tuple(i for i in resting[claim.id] if i in fallen),
+            by_id[claim.id].remembered,
         )
         for claim in claims
     ]
@@ -91,18 +93,18 @@ def verified(claims: Collection[Claim], ledger: Mapping[str, Claim], *, afresh: 
 def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
     memory = _Memory.read()
     digests = {claim.id: _digest(claim) for claim in claims}
-    known = {} if afresh else {c.id: v for c in claims if (v := memory.recalled(c, digests[c.id]))}
-    missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in known}
+    remembered = {} if afresh else {c.id: v for c in claims if (v := memory.recalled(c, digests[c.id]))}
+    missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in remembered}
     longest_first = dict(sorted(missing.items(), key=lambda item: -memory.seconds(item[0])))
     with TemporaryDirectory() as folder:
-        lines = results("claim", longest_first, judged, RunFolder(Path(folder)), label="verifying")
+        lines = results("claim", longest_first, judge, RunFolder(Path(folder)), label="verifying")
     by_id = {claim.id: claim for claim in claims}
     new = {i: _verification(by_id[i], line) for i, line in lines.items()}
     memory.keep({i: (digests[i], line) for i, line in lines.items() if new[i].holds}, forget=set(new))
-    return known | new
+    return remembered | new
 
 
-def judged(entry: tuple[str, str], _: Desk | None = None) -> Json:
+def judge(entry: tuple[str, str], _: Desk | None = None) -> Json:
     """Run the checks of one entry, (module, id), without its premises.  A check that raises does not hold."""
     module, name = entry
     (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}

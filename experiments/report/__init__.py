@@ -21,7 +21,7 @@ def write_report(out: Path) -> Path:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from experiments.ledger.verify import verified
+    from experiments.ledger.verify import verifications
 
     ledger = catalogue.claims()
     runs = latest_runs(out, catalogue.names())
@@ -36,7 +36,7 @@ def write_report(out: Path) -> Path:
     )
     page = environment.get_template("page.html.j2").render(
         runs=[{**s, "groups": by_group([judgement(c) for c in s["checks"]])} for s in summaries],
-        verifications=verified(ledger.values(), ledger),
+        verifications=verifications(ledger.values(), ledger),
         here=provenance("cpu", __name__),
     )
     write_atomically(path, page)

@@ -16,7 +16,11 @@ from pathlib import Path
 from theory.plans.papers import rooms
 
 ROOTS = ("theory", "icl", "experiments")
-REGISTRY, REGISTERED = "theory.plans.registry", ("variants", "presets")  # which modules names are looked up in
+# What some modules load by name from every paper's room of ours.
+LOADED = {
+    "theory.plans.registry": ("theory.{}.variants", "theory.{}.presets"),
+    "experiments.across.printed": ("experiments.{}.printed",),
+}
 
 
 def source_digest(*modules: str) -> str:
@@ -30,6 +34,7 @@ def source_digest(*modules: str) -> str:
 def closure(modules: Iterable[str]) -> list[str]:
     """The modules and what they import, in alphabetical order."""
     roots = frozenset((*ROOTS, *(module.partition(".")[0] for module in modules)))
+    ours = [room.package.rpartition(".")[2] for room in rooms() if not room.foreign]
     waiting, found = list(modules), set()
     while waiting:
         module = waiting.pop()
@@ -37,8 +42,7 @@ def closure(modules: Iterable[str]) -> list[str]:
             continue
         found.add(module)
         waiting += [name for name in _imports(module) if name.partition(".")[0] in roots]
-        if module == REGISTRY:
-            waiting += [f"{room.package}.{name}" for room in rooms() if not room.foreign for name in REGISTERED]
+        waiting += [name.format(room) for name in LOADED.get(module, ()) for room in ours]
     return sorted(found)
 
 

@@ -134,14 +134,13 @@ def test_identities_of_toys():
     assert found[:16] == KEYS["end-to-end toys"]
 
 
-@pytest.mark.parametrize("name", catalogue.names())
+@pytest.mark.parametrize("name", RUNS)
 def test_names_of_run_folders(name, monkeypatch, tmp_path):
     monkeypatch.setattr(execution, "source_digest", lambda *modules: "frozen")
     monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
-    experiment = catalogue.experiment(name)
-    for profile in experiment.profiles:
-        job = prepare(experiment, profile, None, tmp_path)
-        assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[f"{name} {profile}"]
+    experiment, profile = name.split()
+    job = prepare(catalogue.experiment(experiment), profile, None, tmp_path)
+    assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[name]
 
 
 def test_a_run_begun_before_the_modules_moved_is_resumed(monkeypatch, tmp_path):

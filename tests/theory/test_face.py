@@ -17,9 +17,9 @@ def test_face():
 
 @pytest.mark.parametrize("package", ["theory", "icl", "experiments"])
 def test_importing_a_face_is_instant(package):
-    found = imported_by(f"import {package}")
-    assert package in found
-    assert not HEAVY & found
+    names = imported_by(f"import {package}")
+    assert package in names
+    assert not HEAVY & names
 
 
 @pytest.mark.parametrize("d", [2, 3, 5])
@@ -37,13 +37,13 @@ def test_predict_by_name_and_by_plan(d):
 def test_predict_says_what_it_cannot_say():
     with pytest.raises(NotCovered, match="depth rule"):
         theory.predict("attnres", d=2, n=3, sigma=0.1)
-    for asked in ({"plan": "resformers"}, {"plan": "resformer", "rank": 3}, {"plan": "resformer", "sigma": -1.0}):
+    for arguments in ({"plan": "resformers"}, {"plan": "resformer", "rank": 3}, {"plan": "resformer", "sigma": -1.0}):
         with pytest.raises(theory.BadInput):
-            theory.predict(**{"d": 2, "n": 3, "sigma": 0.1, **asked})
+            theory.predict(**{"d": 2, "n": 3, "sigma": 0.1, **arguments})
 
 
 def test_what_the_toy_s_exact_loss_reaches_is_what_is_predicted():
     heads = theory.plan(theory.Shape(2, 2), values=lambda n, h: theory.v(1 if h == 2 else n, h))
     loss = theory.PopulationLoss(theory.PromptMoments(2, 4, 0.5), toy_heads(heads))
-    found = theory.minimise(loss, 1, starts=2)
-    assert found.value == pytest.approx(theory.predict(heads, d=2, n=4, sigma=0.5, rank=1).loss, rel=1e-6)
+    certificate = theory.minimise(loss, 1, starts=2)
+    assert certificate.value == pytest.approx(theory.predict(heads, d=2, n=4, sigma=0.5, rank=1).loss, rel=1e-6)

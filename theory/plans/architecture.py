@@ -194,7 +194,7 @@ def _misfits(config: Architecture, plan: Plan) -> Iterator[str]:
 
 
 def _misfits_of_latent(plan: Plan) -> Iterator[str]:
-    """A latent's slices stand in the place of values; its decoupled rotary key, one for all heads, in that of keys."""
+    """A latent's slices stand for values; its decoupled rotary key, one for all heads, for keys."""
     if plan.dynamic != "no":
         yield "dynamic values are made per head: they have no meaning with a latent, which serves all heads"
     for n, row in enumerate(plan.table, 1):

@@ -53,7 +53,7 @@ def _column(plan: Plan, name: str, cells: Sequence[tuple[int, int]]) -> tuple[ob
 
 def _changed(what: str, values: Sequence[T], base: T) -> T:
     """The one value that differs from `base`, or `base`."""
-    changed = [value for value in values if value != base]
-    if any(value != changed[0] for value in changed):
+    changes = [value for value in values if value != base]
+    if any(value != changes[0] for value in changes):
         raise Clash(f"two of these variants change the {what}; say in a plan of your own what the mixture should be")
-    return changed[0] if changed else base
+    return changes[0] if changes else base

@@ -48,7 +48,7 @@ def shares(heads: Sequence[Head], label: Literal["readout", "key"]) -> tuple[int
 
 
 class NotCovered(BadInput):
-    """A plan of which the two-layer toy has nothing to say."""
+    """A plan that the two-layer toy does not cover."""
 
 
 def toy_heads(plan: Plan) -> Heads:

@@ -56,8 +56,8 @@ def canonical(value: Any) -> Any:
 def text(value: Any) -> str:
     """The `repr` of a value with the fields that count, and no others."""
     if _is_made(value):
-        shown = (field for field in _counting(value) if field.repr)
-        return f"{type(value).__qualname__}({', '.join(f'{f.name}={text(getattr(value, f.name))}' for f in shown)})"
+        parts = (field for field in _counting(value) if field.repr)
+        return f"{type(value).__qualname__}({', '.join(f'{f.name}={text(getattr(value, f.name))}' for f in parts)})"
     if type(value) is tuple:
         return f"({', '.join(map(text, value))}{',' if len(value) == 1 else ''})"
     if type(value) is list:

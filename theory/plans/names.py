@@ -135,10 +135,10 @@ def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any
     """make(first, **options), read from the text.  Raises BadName for whatever goes wrong in there."""
     parameters = dict(list(signature(make).parameters.items())[1:])
     options: dict[str, object] = {}
-    found = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
-    if ",".join(found) != text:
+    parts = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
+    if ",".join(parts) != text:
         raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
-    for option in found:
+    for option in parts:
         key, _, value = option.partition("=")
         if key.strip() in options:
             raise BadName(f"{name}: {key.strip()} is given twice")
@@ -165,8 +165,8 @@ def _value(what: str, text: str, default: object) -> object:
     numbers = value if isinstance(value, tuple) and isinstance(default, tuple) else (value,)
     kinds, words = (int, "whole numbers") if isinstance(default, int | tuple) else (int | float, "numbers")
     if not numbers or not all(isinstance(x, kinds) and not isinstance(x, bool) for x in numbers):
-        wanted = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
-        raise BadName(f"{what} must be {wanted}, got {text!r}")
+        expected = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
+        raise BadName(f"{what} must be {expected}, got {text!r}")
     return numbers if isinstance(default, tuple) else value
 
 

@@ -32,7 +32,7 @@ class Paper:
     name        as it stands in tables, such as SkipV1Former
     title       of the paper
     year        of its first version; papers are listed by it
-    reference   where it is to be had: an address
+    reference   where to find it: an address
     colour      that its figures use, as #rrggbb
     """
 

@@ -146,21 +146,21 @@ def plan(
     Raises ValueError, with the first of `problems(plan)`, if the rules make no sense together.
     """
 
-    def sums(what: str, n: int, h: int, made: object) -> Segments:
-        mixes = tuple(made) if isinstance(made, tuple | list) else (made,)
+    def sums(what: str, n: int, h: int, result: object) -> Segments:
+        mixes = tuple(result) if isinstance(result, tuple | list) else (result,)
         if not all(isinstance(mix, Mix) for mix in mixes):
-            raise ValueError(f"layer {n}, head {h}: {what} must be sums of sources, one or a list, not {made!r}")
+            raise ValueError(f"layer {n}, head {h}: {what} must be sums of sources, one or a list, not {result!r}")
         return tuple(mix for mix in mixes if mix.terms)
 
     def head(n: int, h: int) -> HeadPlan:
         attended = sums("values", n, h, values(n, h))
         if not attended:
             return ABSENT
-        query, added = queries(n, h), beside(n, h)
-        for what, mix in (("queries", query), ("beside", added)):
+        query, addend = queries(n, h), beside(n, h)
+        for what, mix in (("queries", query), ("beside", addend)):
             if not isinstance(mix, Mix):
                 raise ValueError(f"layer {n}, head {h}: {what} must be a sum of sources, not {mix!r}")
-        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, added)
+        return HeadPlan(query, sums("keys", n, h, keys(n, h)), attended, addend)
 
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)
@@ -254,7 +254,7 @@ def built(plan: Plan) -> dict[tuple[Kind, int], tuple[int, ...]]:
     heads: dict[tuple[Kind, int], list[int]] = {}
     for life in lifetimes(plan):
         heads.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
-    return {key: tuple(found) for key, found in heads.items()}
+    return {key: tuple(numbers) for key, numbers in heads.items()}
 
 
 def learned(plan: Plan) -> dict[str, float]:
@@ -278,7 +278,7 @@ def runs(heads: tuple[int, ...], mixes: tuple[Mix, ...]) -> tuple[Run, ...]:
     rules = [tuple((t.weight, t.source.kind, t.source.layer, t.source.head) for t in mix.terms) for mix in mixes]
     breaks = [0]
     for i, (before, after) in enumerate(pairwise(zip(heads, rules, strict=True)), 1):
-        moved = tuple((weight, kind, layer, head + 1) for weight, kind, layer, head in before[1])
-        if after != (before[0] + 1, moved):
+        following = tuple((weight, kind, layer, head + 1) for weight, kind, layer, head in before[1])
+        if after != (before[0] + 1, following):
             breaks.append(i)
     return tuple(Run(heads[a], b - a, rules[a]) for a, b in pairwise([*breaks, len(heads)]))

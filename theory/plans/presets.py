@@ -2,7 +2,7 @@
 
 They stand in the papers' rooms, `theory/PAPER/presets.py`, and register themselves.  Standard library only.
 
-`stated` is the paper's own total where it gives one, to hold against the total that follows from its dimensions;
+`stated` is the paper's own total where it gives one, to compare with the total that follows from its dimensions;
 `note` says what the paper leaves open or gets wrong.
 """
 

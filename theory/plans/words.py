@@ -29,19 +29,19 @@ def shown_maps(plan: Plan) -> list[str]:
     base = vanilla(plan.shape)
 
     def differs(name: str) -> bool:
-        read = MAPS[name]
-        return any(read(plan.head(*cell)) not in ((), read(base.head(*cell))) for cell in plan.shape.cells())
+        sources = MAPS[name]
+        return any(sources(plan.head(*cell)) not in ((), sources(base.head(*cell))) for cell in plan.shape.cells())
 
     return [name for name in MAPS if name == "values" or differs(name)]
 
 
 def rules(plan: Plan, name: str) -> list[str]:
     """One of the `MAPS` in words, a line for neighbouring layers that read alike."""
-    said = [_rule(plan, name, n) for n in range(1, plan.shape.layers + 1)]
-    starts = [i for i in range(len(said)) if i == 0 or said[i] != said[i - 1]]
-    ends = [*starts[1:], len(said)]
+    texts = [_rule(plan, name, n) for n in range(1, plan.shape.layers + 1)]
+    starts = [i for i in range(len(texts)) if i == 0 or texts[i] != texts[i - 1]]
+    ends = [*starts[1:], len(texts)]
     return [
-        f"{f'layer {a + 1}' if b == a + 1 else f'layers {a + 1}-{b}'}: {said[a]}"
+        f"{f'layer {a + 1}' if b == a + 1 else f'layers {a + 1}-{b}'}: {texts[a]}"
         for a, b in zip(starts, ends, strict=True)
     ]
 
@@ -114,7 +114,7 @@ def depth_words(depth: Depth) -> str:
                 f"window {rule.window}": rule.window is not None,
                 f"{rule.heads} heads": rule.heads != 1,
             }
-            return ", ".join([form, *(word for word, said in unusual.items() if said)])
+            return ", ".join([form, *(word for word, applies in unusual.items() if applies)])
     return "a residual stream"
 
 

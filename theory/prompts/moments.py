@@ -49,8 +49,8 @@ Gaussian with mean f_i = F0 R e_i and covariance v_i K, v_i = (R Gamma R)_ii, an
 Nothing else of xi's law is needed: third cumulants meet a factor of mean 0.
 
 Each is a polynomial identity in n, sigma, W0 and the covariances.  The code below is written once and runs on float64
-and on arrays of exact numbers or polynomials alike, so that the tests can hold every entry of it, as a polynomial,
-against the pairing engine of `theory.prompts.isserlis`, which knows none of these formulas.
+and on arrays of exact numbers or polynomials alike, so that the tests can compare every entry of it, as a polynomial,
+with the pairing engine of `theory.prompts.isserlis`, which knows none of these formulas.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class PromptMoments:
         prior_columns: Array | None = None,
         kurtosis: Array | None = None,
     ) -> None:
-        given = (w0, covariance, prior_rows, prior_columns, kurtosis)
-        exact = any(x is not None and np.asarray(x).dtype == object for x in given)
+        arrays = (w0, covariance, prior_rows, prior_columns, kurtosis)
+        exact = any(x is not None and np.asarray(x).dtype == object for x in arrays)
         if not exact:
             check_sizes(d, n, sigma)
         dtype = np.dtype(object if exact else np.float64)
@@ -174,26 +174,26 @@ class PromptMoments:
 
 
 def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> Array:
-    """A covariance, by default the identity.  Whether it has negative eigenvalues is looked at in float64 only."""
+    """A covariance, by default the identity.  Negative eigenvalues are noticed in float64 only."""
     if matrix is None:
         return np.eye(d, dtype=dtype)
-    found = np.asarray(matrix, dtype)
-    if found.shape != (d, d) or not (found == found.T).all():
+    result = np.asarray(matrix, dtype)
+    if result.shape != (d, d) or not (result == result.T).all():
         raise BadInput(f"{what} must be a symmetric {d} x {d} matrix")
     if dtype == np.float64:
-        spectrum = np.linalg.eigvalsh(found) if np.isfinite(found).all() else np.array([-np.inf, 0.0])
+        spectrum = np.linalg.eigvalsh(result) if np.isfinite(result).all() else np.array([-np.inf, 0.0])
         if spectrum[0] < -d * np.finfo(np.float64).eps * max(spectrum[-1], 0.0):
             raise BadInput(f"{what} must be finite and have no negative eigenvalue")
-    return found
+    return result
 
 
 def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> Array | None:
     if kurtosis is None:
         return None
-    found = np.asarray(kurtosis, dtype)
-    if found.shape != (d,) or not (found >= -2).all():
+    result = np.asarray(kurtosis, dtype)
+    if result.shape != (d,) or not (result >= -2).all():
         raise BadInput(f"the excess kurtosis must be {d} numbers from -2")
-    return found
+    return result
 
 
 def _root(covariance: Array) -> Array:

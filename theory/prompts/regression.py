@@ -36,7 +36,7 @@ gives k p_{j-1}; that of the i-th factor G = X X^T gives p_{j-1} by its X and p_
 Many steps.  One step size for all prompts has to suit rare ones.  The largest eigenvalue's density falls like
 exp(-lambda / 2) times a power, so with eta = c / t, at lambda = x t, E (1 - eta lambda)^(2t) holds a term of about
 exp(t [2 ln|c x - 1| - x / 2]), which explodes for large t once c > min over y > 2 of y / (4 ln(y - 1)) = 0.898.  So
-t eta stays below about 0.9, r tends to exp(-c lambda), and no number of steps comes down to ridge: at d = k = 1 and
+t eta stays below about 0.9, r tends to exp(-c lambda), and no number of steps reaches ridge: at d = k = 1 and
 sigma = 0 the loss tends to (1 + 4 c)^(-1/2) = 0.467, not to 0.
 
 Sampling the spectrum would not do for `steps`: those rare eigenvalues are in no sample, and a step size fitted to one
@@ -191,8 +191,10 @@ def _best(d: int, k: int, sigma: float, count: int) -> tuple[float, float]:
     low, high = np.log(0.05 / count / (k + d + 1 + float(sigma) ** 2)), np.log(4 / (k + d + 1))
     grid = np.linspace(low, high, 48)
     place = min(range(1, len(grid) - 1), key=lambda i: loss(float(grid[i])))
-    found = minimize_scalar(loss, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-10})
-    return float(np.exp(found.x)), float(found.fun)
+    minimum = minimize_scalar(
+        loss, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-10}
+    )
+    return float(np.exp(minimum.x)), float(minimum.fun)
 
 
 def _check(d: int, k: int, sigma: Number, count: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What every result on the prompts speaks in: the loss of predicting zero, shares of the signal, estimates."""
+"""What all results on the prompts share: the loss of predicting zero, shares of the signal, estimates."""
 
 from __future__ import annotations
 

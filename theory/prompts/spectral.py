@@ -238,8 +238,8 @@ def best_steps(d: int, n: int, sigma: float, count: int, *, starts: int = STARTS
     first = [1 / scaled, np.full(count, 1.0)]
     low, high = float(np.log(scaled[0] / 2)), float(np.log(2 * scaled[-1]))
     begins = [*first, *(np.exp(-rng.uniform(low, high, count)) for _ in range(starts))][:starts]
-    found = [least_squares(misses, x, jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15) for x in begins]
-    best = min(found, key=lambda result: float(result.cost))
+    results = [least_squares(misses, x, jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15) for x in begins]
+    best = min(results, key=lambda result: float(result.cost))
     loss = best_loss(d, n, sigma, count) + 2 * d * float(best.cost)
     return BestSteps(loss, tuple(sorted(float(x) / size for x in best.x)))
 

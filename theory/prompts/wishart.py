@@ -16,9 +16,9 @@ trace of the first of its factors.  For instance
     E W^3 = n (n^2 + 3n + 4) Sigma^3 + 2n (n + 1) p_1 Sigma^2 + n ((n + 1) p_2 + p_1^2) Sigma.
 At Sigma = I the traces are those of `theory.prompts.regression.trace_moments`.
 
-Inverses.  Let V = W^{-1}, Omega = Sigma^{-1}, r = n - d - 1.  E V exists just for r > 0, the mean of two V's just for
-r > 2.  The same integration by parts with Omega X in front loses Sigma: E tr(Omega X g) = E sum_ab d g_ba / d X_ab,
-and X X^T V = I.  As dV = -V (dX X^T + X dX^T) V, the derivative of X^T V A, contracted, is
+Inverses.  Let V = W^{-1}, Omega = Sigma^{-1}, r = n - d - 1.  E V exists if and only if r > 0, the mean of two V's if
+and only if r > 2.  The same integration by parts with Omega X in front loses Sigma: E tr(Omega X g) =
+E sum_ab d g_ba / d X_ab, and X X^T V = I.  As dV = -V (dX X^T + X dX^T) V, the derivative of X^T V A, contracted, is
 n tr(VA) - tr(VA) - tr(VW) tr(VA) = r tr(VA), so that, with g = X^T V A, X^T V A tr(VB) and X^T V A V B in turn,
     tr(Omega A)                = r E tr(VA),
     tr(Omega A) E tr(VB)       = r T - E tr(VAVB) - E tr(V A^T V B),                 T = E[tr(VA) tr(VB)],

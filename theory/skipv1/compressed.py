@@ -61,11 +61,11 @@ def compressed_losses(d: int, n: int, sigma: Number, rank: int, steps: int) -> C
     """After `steps` gradient steps, one a layer, at rank a.  Raises InvalidSize."""
     check_sizes(d, n, sigma, rank)
     noise = Fraction(sigma) ** 2
-    seen = (d - rank) * best_output_loss(rank, n, noise + d - rank, steps)
-    dropped = rank * (d + noise)
+    visible_loss = (d - rank) * best_output_loss(rank, n, noise + d - rank, steps)
+    dropped_loss = rank * (d + noise)
     return CompressedLosses(
-        mha=seen + dropped,
-        skipv1=seen + dropped - Fraction(signal_share(d, n, Fraction(sigma))) * rank**2,
+        mha=visible_loss + dropped_loss,
+        skipv1=visible_loss + dropped_loss - Fraction(signal_share(d, n, Fraction(sigma))) * rank**2,
         floor=any_depth_floor(d, Fraction(sigma), rank),
     )
 

@@ -44,7 +44,7 @@ Proof.
     (Cauchy), and f increases in psi.
 (7) Singular covariances.  At given weights the loss is a polynomial in Sigma, Psi and Gamma, and the f_ij are
     continuous, so the bounds pass to the limit.
-(8) Reaching the bounds (`general_weights`).  Wanted is
+(8) Reaching the bounds (`general_weights`).  We need
         P_odd = sum_h U diag(w^h) U^T Z' Q diag(k^h) Q^T Sigma^{-1/2},       sum_h w^h_i k^h_j = m_ij, r products,
     U the eigenvectors of the psi_i in the sum.  A skip head gives one product with A = beta Q^T Sigma^{-1/2}, B = 0,
     and leaves an even part of the order 1 / beta; so does an ordinary head, with B = beta U^T.  Where A's first a
@@ -104,9 +104,9 @@ def modes(moments: PromptMoments) -> Modes:
         m.astype(np.float64) for m in (moments.covariance, moments.prior_rows, moments.prior_columns)
     )
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    root = np.sqrt(np.where(kept, values, 0.0))
-    whiten = np.divide(1.0, root, out=np.zeros_like(root), where=kept)
+    positive = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    root = np.sqrt(np.where(positive, values, 0.0))
+    whiten = np.divide(1.0, root, out=np.zeros_like(root), where=positive)
     root, whiten = (vectors * root) @ vectors.T, (vectors * whiten) @ vectors.T
     psi, of_outputs = _decreasing(rows)
     g, of_inputs = _decreasing(root @ columns @ root)

@@ -30,11 +30,11 @@ Proof, by the steps of `theory.skipv1.gap`.
     then (ii) follows, as W S W^T over an open set of W spans the symmetric matrices for every S >= 0 but 0.  But (i)
     follows only for S in the span X of all x x^T that occur.  If X is all symmetric matrices, MHA attains its infimum
     for no 0 < a < d, as before (step (10) of `theory.skipv1.general`).
-    *Independent entries.*  X is everything just if at most one entry is a sign (+-1 with equal probability).  For let
-    x^T M x = 0 for all x that occur.  An entry may take three values or more; then 1, x_i and x_i^2 are independent
-    functions.  Or two, p and -1/p; then x_i^2 = 1 + (p - 1/p) x_i, without a second term just for signs.  So M_ij = 0
-    for i != j, M_ii = 0 for all entries but signs, and of those only sum M_ii = 0 is known.
-    *Signs.*  X is the matrices with a constant diagonal, and for 0 < a < d MHA attains its infimum just if
+    *Independent entries.*  X is everything if and only if at most one entry is a sign (+-1 with equal probability).
+    For let x^T M x = 0 for all x that occur.  An entry may take three values or more; then 1, x_i and x_i^2 are
+    independent functions.  Or two, p and -1/p; then x_i^2 = 1 + (p - 1/p) x_i, without a second term for signs alone.
+    So M_ij = 0 for i != j, M_ii = 0 for all entries but signs, and of those only sum M_ii = 0 is known.
+    *Signs.*  X is the matrices with a constant diagonal, and for 0 < a < d MHA attains its infimum if and only if
     a = d - 1 >= 2, with d - 1 heads.
     If d - a >= 2, the witness S of step (7) can be taken from X.  For A_1 singular, and for A_2 = 0, it is in X, with
     diagonal zero.  Else S_12 = A_1^{-1} A_2 T, S_22 = -(T + T^T) does for any T, and if T has a zero diagonal S is in
@@ -49,8 +49,8 @@ Proof, by the steps of `theory.skipv1.gap`.
     away, and P is odd (`signs_mha_weights`).
 
 Which x is best?  c_1 + ... + c_d = E |x|^4 >= (E |x|^2)^2 = d^2, so kappa >= -2 where C = (d + 2 + kappa) I, with
-equality just if |x|^2 = d always: for signs, or on that sphere.  Then rho = n / (n + d - 1 + sigma^2), and no law of x
-at all explains more at a = d:
+equality if and only if |x|^2 = d always: for signs, or on that sphere.  Then rho = n / (n + d - 1 + sigma^2), and no
+law of x at all explains more at a = d:
     sum_j rho_j <= d n / (n + d - 1 + sigma^2).
 For let h = n - 1 + sigma^2, write x = sqrt(r) u with |u| = 1, and let E' be E reweighted by r / d.  Then
 E' u u^T = I / d, E' 1/r <= 1/d and C = d E'[r u u^T], so h I + C = E' p p^T with p = sqrt(d (h + r)) u.  With

@@ -110,13 +110,13 @@ from theory.prompts.moments import Array
 from theory.prompts.setting import Number, signal_share, zero_loss
 
 
-def constant_share(d: int, n: int, sigma: Number, seen: int) -> Any:
-    """tau_k of Theorem 2: the share of ||W0||^2 that is lost at best, Y being seen through `seen` = k rows.
+def constant_share(d: int, n: int, sigma: Number, visible: int) -> Any:
+    """tau_k of Theorem 2: the share of ||W0||^2 that is lost at best, Y being seen through k = `visible` rows.
 
     Exact if sigma is a Fraction.
     """
-    check_sizes(d, n, sigma, seen)
-    return 2 / (2 + n * d + seen * n * sigma**4 / spread(d, n, sigma))
+    check_sizes(d, n, sigma, visible)
+    return 2 / (2 + n * d + visible * n * sigma**4 / spread(d, n, sigma))
 
 
 def mha_floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int) -> Any:
@@ -154,8 +154,8 @@ def mha_compressions(
     """
     check_sizes(d, n, sigma, rank)
     squares, eye = [s**2 for s in singular], np.eye(d)
-    of_w0, seen = _rank(squares), _visible_rows(d, squares, rank)
-    beta = (sigma**2 / (spread(d, n, sigma) - seen * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
+    of_w0, visible = _rank(squares), _visible_rows(d, squares, rank)
+    beta = (sigma**2 / (spread(d, n, sigma) - visible * sigma**2)) ** 0.5 if sigma else alpha ** (-1 / 3)
     b = beta * eye[rank:]
     for i in range(max(of_w0 - rank, 0)):
         b[i] = beta * eye[i] if sigma and i < rank else -eye[rank + i] / (alpha * singular[rank + i])
@@ -196,11 +196,11 @@ def _rank(squares: Sequence[Number]) -> int:
     return sum(bool(x > rounding) for x in squares)
 
 
-def _floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int, rows: int, seen: int) -> Any:
+def _floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int, rows: int, visible: int) -> Any:
     check_sizes(d, n, sigma, rank)
     if len(squares) != d:
         raise InvalidSize(f"W0 has d = {d} squared singular values, got {len(squares)}")
     ordered = sorted(squares, reverse=True)
-    kept, lost = sum(ordered[:rank]), sum(ordered[rank:])
+    top, tail = sum(ordered[:rank]), sum(ordered[rank:])
     explained = signal_share(d, n, sigma) * rank * rows
-    return zero_loss(d, n, sigma) - explained + lost + constant_share(d, n, sigma, seen) * kept
+    return zero_loss(d, n, sigma) - explained + tail + constant_share(d, n, sigma, visible) * top

@@ -17,7 +17,7 @@ difference.  That is so
   (b) for d = 3, two heads and every n, with the l_mha and l_skipv1 of step (5);
   (c) for any H and h, every d >= max{4 H - 1, 2 H (2 H - 1 - h) / h}, which is 6 H - 4 if half are skip heads, and
       every n > (d^2 - 1) / (2 H), by cyclic shifts.
-A large d does not mend it: for every d >= 3 it is false for large n and c (n of the order of d^2 here).
+A large d does not help: for every d >= 3 it is false for large n and c (n of the order of d^2 here).
 Proof.
 (1) MHA at a = d, A = U, K^h A = O_h^T, W^h = N O_h: P = N sum_h O_h (S + U S U^T) O_h^T, the Phi of Lemma 2 of
     `theory.toy.few_terms`; it does not depend on y, so E||P - W*||^2 = d^2 + E||P - c I||^2.  The quaternion family has
@@ -117,8 +117,8 @@ def mha_loss_around(d: int, n: int, sigma: Number, c: Number, heads: int = 2) ->
 def skipv1_few_heads_floor(d: int, n: int, sigma: Number, c: Number, heads: int = 2, skips: int = 1) -> Any:
     """No weights of SkipV1Former with so many heads, at any rank, are better around W0 = c I.  Theorem 4, (2), (3)."""
     _check(d, n, sigma, heads, skips)
-    rho, lost = signal_share(d, n, sigma), _shares(d, n, sigma, 2 * heads - skips)
-    return zero_loss(d, n, sigma) + min(c**2 * share - rho * a * d for a, share in enumerate(lost))
+    rho, shares = signal_share(d, n, sigma), _shares(d, n, sigma, 2 * heads - skips)
+    return zero_loss(d, n, sigma) + min(c**2 * share - rho * a * d for a, share in enumerate(shares))
 
 
 def mha_weights_around(d: int, n: int, c: Number, heads: int = 2) -> Weights:
@@ -210,10 +210,10 @@ def _two_heads_at_three() -> _Reader:
 
 def _reader(d: int, n: int, heads: int) -> _Reader:
     """The best that is known here."""
-    found = list(_readers(d, heads))
-    if not found:
+    readers = list(_readers(d, heads))
+    if not readers:
         raise InvalidSize(f"no way to read a trace with {heads} heads is known here for d = {d} < {4 * heads - 1}")
-    return min(found, key=lambda reader: reader.loss(n))
+    return min(readers, key=lambda reader: reader.loss(n))
 
 
 def _readers(d: int, heads: int) -> Iterator[_Reader]:

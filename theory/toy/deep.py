@@ -93,16 +93,16 @@ class Reach:
 
 def residual_polynomial(steps: Steps) -> tuple[Any, ...]:
     """p_k of theorem 1, coefficients ascending, for scalar weights.  Raises BadInput for a source that is not there."""
-    made: list[list[Any]] = [[1]]
+    polynomials: list[list[Any]] = [[1]]
     for layer, weights in enumerate(steps, 1):
         if not all(1 <= source <= layer for source in weights):
             raise BadInput(f"layer {layer} takes values of layers 1 to {layer}, got {sorted(weights)}")
-        now: list[Any] = [*made[-1], *[0] * (layer + 1 - len(made[-1]))]
+        now: list[Any] = [*polynomials[-1], *[0] * (layer + 1 - len(polynomials[-1]))]
         for source, weight in weights.items():
-            for power, coefficient in enumerate(made[source - 1], 1):
+            for power, coefficient in enumerate(polynomials[source - 1], 1):
                 now[power] -= weight * coefficient
-        made.append(now)
-    return tuple(made[-1])
+        polynomials.append(now)
+    return tuple(polynomials[-1])
 
 
 def mixed_weights(residual: Sequence[Number], own: Sequence[Number]) -> list[dict[int, Any]]:
@@ -139,7 +139,7 @@ def value_sources(plan: Plan) -> tuple[frozenset[int], ...]:
 
 
 def reach(plan: Plan) -> Reach:
-    """What theorem 2 says of a plan, with heads enough.  Raises NotCovered, saying why, where it says nothing."""
+    """What theorem 2 says of a plan, with heads enough.  Raises NotCovered, saying why, where it does not cover it."""
     if plan.dynamic != "no":
         raise NotCovered("the deep toy's values do not depend on the query")
     if not plan.output_projection:
@@ -149,7 +149,7 @@ def reach(plan: Plan) -> Reach:
     sources, beside = value_sources(plan), [_beside(row) for row in plan.table]
     layers = len(sources)
     again = isinstance(plan.depth, DepthAverage) or (any(beside) and all(1 in b for b in beside[1:]))
-    if again and all(layer in found for layer, found in enumerate(sources, 1)):
+    if again and all(layer in row for layer, row in enumerate(sources, 1)):
         return Reach(layers, layers // 2)
     if any(beside) or isinstance(plan.depth, DepthAverage):
         raise NotCovered("what this plan adds to the stream besides its attention is not worked out")
@@ -168,16 +168,16 @@ def _beside(row: Sequence[HeadPlan]) -> frozenset[int]:
 def _blocks(sources: Sequence[frozenset[int]]) -> Iterator[tuple[int, Sequence[frozenset[int]]]]:
     """The plan cut wherever no later layer looks back, each block with the number of its first layer."""
     layers = range(1, len(sources) + 1)
-    cuts = [m for m in layers if all(min(found) >= m for found in sources[m - 1 :])]
+    cuts = [m for m in layers if all(min(row) >= m for row in sources[m - 1 :])]
     for first, after in zip(cuts, [*cuts[1:], len(sources) + 1], strict=True):
         yield first, sources[first - 1 : after - 1]
 
 
 def _of_block(first: int, block: Sequence[frozenset[int]]) -> Reach:
-    if all(found == {first} for found in block):
+    if all(row == {first} for row in block):
         return Reach(1, 0)
     later = list(enumerate(block[1:], first + 1))
     for other in (lambda layer: first, lambda layer: layer - 1):
-        if all({layer, other(layer)} <= found for layer, found in later):
+        if all({layer, other(layer)} <= row for layer, row in later):
             return Reach(len(block), len(block) // 2)
     raise NotCovered(f"what layers {first} to {first + len(block) - 1} of this plan reach together is not worked out")

@@ -61,11 +61,11 @@ class EnoughHeads:
         d, rank = self.moments.d, len(a)
         compress = np.concatenate([a @ self._i_x, b @ self._i_y])
         reads = self._reads(compress)
-        seen, cross = reads @ self._power, self._target @ reads.T
-        estimate = (cross @ _inverse(seen @ reads.T)).reshape(d, d, -1)
+        with_s, cross = reads @ self._power, self._target @ reads.T
+        estimate = (cross @ _inverse(with_s @ reads.T)).reshape(d, d, -1)
         f = np.einsum("klg,lm->kmg", estimate, np.linalg.pinv(a))  # F
         fa = np.einsum("kmg,ml->klg", f, a).reshape(d * d, -1)
-        fa_seen = fa @ seen
+        fa_seen = fa @ with_s
         rest = fa_seen - self._target  # E[((F g) A - W*) vec(S)^T]
         value = ((fa_seen - 2 * self._target) * (fa @ reads)).sum() + self.zero_loss
         by_a = 2 * np.einsum("kmg,klg->ml", f, (rest @ reads.T).reshape(d, d, -1))
@@ -91,8 +91,8 @@ class EnoughHeads:
         options = {"maxiter": 2000, "maxfun": 10_000, "gtol": 1e-9, "ftol": 1e-14, "maxcor": 30}
         for start in range(starts):
             flat = _start(d, rank, rng, aligned=start % 2 == 1)
-            found = minimize(objective, flat, jac=True, method="L-BFGS-B", options=options)
-            ends.append(float(found.fun))
+            result = minimize(objective, flat, jac=True, method="L-BFGS-B", options=options)
+            ends.append(float(result.fun))
             if after_start is not None:
                 after_start(start + 1)
         return sorted(ends)
@@ -133,6 +133,6 @@ def _inverse(gamma: Array) -> Array:
     size = np.sqrt(gamma.diagonal())
     size = np.where(size > 0, size, 1)
     spectrum, vectors = np.linalg.eigh((gamma + gamma.T) / 2 / np.outer(size, size))
-    kept = spectrum > CUT * spectrum[-1]
-    half = vectors[:, kept] / np.sqrt(spectrum[kept]) / size[:, None]
+    large = spectrum > CUT * spectrum[-1]
+    half = vectors[:, large] / np.sqrt(spectrum[large]) / size[:, None]
     return half @ half.T

@@ -42,11 +42,11 @@ def prompt_map(w: Weights, heads: Heads) -> Any:
     total = 0
     readouts, keys = (shares(heads, label)[1] for label in ("readout", "key"))
     for head, readout, key in zip(heads, readouts, keys, strict=True):
-        read = (
+        terms = (
             ((head.copied + head.raw) * i_x, (head.key_copied + head.key_raw) * i_x),
             (head.copied * u + head.raw * i_y, head.key_copied * u + head.key_raw * i_y),
         )
-        for left, right in read:
+        for left, right in terms:
             total = total + np.einsum("ip,qj->ijpq", w.w[readout] @ left, right.T @ w.k[key] @ w.a)
     return total
 

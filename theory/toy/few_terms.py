@@ -78,10 +78,10 @@ def term_floor(squares: Sequence[Number], n: int, terms: int) -> Any:
     at_least("terms", terms, 0)
     at_least("n", n, 1)
     ordered, power = sorted(squares, reverse=True), sum(squares)
-    seen = sum(ordered[:terms])
-    if not seen:
+    top = sum(ordered[:terms])
+    if not top:
         return power
-    theta = (1 + Fraction(2, len(ordered))) * power / seen - 1
+    theta = (1 + Fraction(2, len(ordered))) * power / top - 1
     return power * theta / (n + theta)
 
 

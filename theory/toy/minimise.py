@@ -58,32 +58,32 @@ def minimise(
 ) -> Certificate:
     """The lowest loss found over A, B, K and W at the given rank.
 
-    `until(value)` ends the search early as soon as it is true for the best value so far; `after_start(i, value)` hears
-    of every start that is done, i of them so far, and of the lowest value.
+    `until(value)` ends the search early as soon as it is true for the best value so far; `after_start(i, value)` is
+    called after every start, i of them so far, with the lowest value.
     """
     check_sizes(loss.moments.d, loss.moments.n, loss.moments.sigma, rank)
     if starts < 1:
         raise ValueError(f"starts must be at least 1, got {starts}")
     rng = np.random.default_rng([seed, rank])
-    found: list[tuple[float, Weights]] = []
+    ends: list[tuple[float, Weights]] = []
     evaluations = 0
     for start in range(starts):
-        value, weights, used = _descend(loss, _start(loss, rank, rng, symmetric=start % 2 == 0), max_iterations, until)
-        evaluations += used
-        found.append((value, weights))
+        value, weights, count = _descend(loss, _start(loss, rank, rng, symmetric=start % 2 == 0), max_iterations, until)
+        evaluations += count
+        ends.append((value, weights))
         if after_start is not None:
-            after_start(len(found), min(v for v, _ in found))
+            after_start(len(ends), min(v for v, _ in ends))
         if until is not None and until(value):
             break
-    value, weights = min(found, key=lambda pair: pair[0])
+    value, weights = min(ends, key=lambda pair: pair[0])
     value, gradient = loss.value_and_gradient(weights)
     near = 1e-6 * max(loss.zero_loss - value, np.finfo(float).eps * loss.zero_loss)
     return Certificate(
         value=value,
         gradient_norm=_relative_norm(weights, gradient),
         scale=max(float(np.linalg.norm(weights.a)), float(np.linalg.norm(weights.b))),
-        starts=len(found),
-        agreeing=sum(bool(v <= value + near) for v, _ in found),
+        starts=len(ends),
+        agreeing=sum(bool(v <= value + near) for v, _ in ends),
         evaluations=evaluations,
         distance=None if closed_form is None else value - closed_form,
         weights=weights,

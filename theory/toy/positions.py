@@ -17,7 +17,7 @@ With two heads in each layer,
 
 So Assumption 1 does not only ask of Eqn. (2) what it cannot do: it also holds MHA back, whose share at m = d it limits
 to floor(d^2/4) entries, half of what MHA attains at d = 2 and two thirds at d = 4; and that even this is not attained
-(`theory.skipv1.gap`) is a matter of x tokens that it wants kept.  At m = d a gap remains, of rho d (d-1) / 2 at least.
+(`theory.skipv1.gap`) is because it keeps the x tokens.  At m = d a gap remains, of rho d (d-1) / 2 at least.
 But m = 2d is more than what the bound asks of MHA, which is about sqrt(2) d; what lies between is open.
 
 Proof.
@@ -32,7 +32,7 @@ Proof.
 (4) If all heads are ordinary they share one G, a symmetric m x m matrix, so T(Z) lies in a space of at most
     r = m (m+1) / 2 dimensions.  S_yx has uncorrelated entries of variance n / lambda, so what of lambda S_yx is
     orthogonal to that space has mean square lambda n (d^2 - r) = rho (d^2 - r): the second bound.
-(5) Equality at r <= d^2 wants a map of G that is injective on the symmetric matrices and gives no even part: then the
+(5) Equality at r <= d^2 needs a map of G that is injective on the symmetric matrices and gives no even part: then the
     even part of G vanishes.  It is a sum of positive semidefinite matrices, those of the x parts and those of the y
     parts of all f_t.  So all f_t vanish, and P too: a contradiction.
 (6) Copying is among what positions can do.  With A = (I_a 0), B = (0 I_b), a + b = m, let y_t's token become
@@ -50,7 +50,7 @@ Proof.
 
 The mask P of Eqn. (2).  If the last token is hidden from itself too, as printed, then C = 0 and nothing is explained;
 with scores of contents, f_{2n+1} = sum_h V_h E_c (E_c^T M_h x_{n+1} + r_h) with E_c the 2n context tokens: for E_c = 0
-it is zero, while Assumption 1 wants A x_{n+1} there whatever the context.  So Assumption 1 needs its first layer to see
+it is zero, while Assumption 1 has A x_{n+1} there whatever the context.  So Assumption 1 needs its first layer to see
 positions, and to have another mask than P.
 
 With scores of contents beside the positions, tokens are cubic in the prompt and none of these bounds holds: the Bayes

@@ -15,7 +15,7 @@ def predict(plan: Plan | str, *, d: int, n: int, sigma: float, rank: int | None 
     rank         a of the compression; by default d // 2, at which ordinary heads explain most
 
     A closed form, or, where there is none, exact minimisation, which takes seconds to a minute.  Raises BadInput for a
-    name or sizes without meaning, NotCovered if the toy says nothing of the plan.
+    name or sizes without meaning, NotCovered if the toy does not cover the plan.
     """
     chosen = resolve(plan, Shape(2, heads)) if isinstance(plan, str) else plan
     return optimum(chosen, d, n, sigma, d // 2 if rank is None else rank)

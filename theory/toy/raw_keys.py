@@ -97,8 +97,8 @@ def key_kinds(heads: Heads) -> list[set[bool]] | None:
             continue
         if head.key_copied and head.key_raw:
             return None
-        met = [r for r in readers if any(readouts[i] == readouts[j] or keys[i] == keys[j] for j in r)]
-        readers = [r for r in readers if r not in met] + [[i, *(j for r in met for j in r)]]
+        linked = [r for r in readers if any(readouts[i] == readouts[j] or keys[i] == keys[j] for j in r)]
+        readers = [r for r in readers if r not in linked] + [[i, *(j for r in linked for j in r)]]
     if any(len({readouts[i] for i in r}) > 1 and len({keys[i] for i in r}) > 1 for r in readers):
         return None
     return [{bool(heads[i].key_raw) for i in r} for r in readers]

@@ -81,7 +81,7 @@ def residual_key_weights(d: int, n: int, sigma: Number, rank: int, readers: int,
     return Weights(alpha * eye[:rank], b, readout, keys)
 
 
-def realigned(t: Array) -> Array:
+def realignment(t: Array) -> Array:
     """A linear map on d x d matrices, t[i, j, k, l] Z[k, l] summed, as a matrix of rows (i, l) and columns (k, j)."""
     d = t.shape[0]
     return t.transpose(0, 3, 2, 1).reshape(d * d, d * d)

@@ -1,4 +1,4 @@
-"""Linear attention with a residual stream, token by token, in numpy: what the claims on deeper toys are held against.
+"""Linear attention with a residual stream, token by token, in numpy: what claims on deeper toys are checked against.
 
 It knows projections, heads and tokens, and nothing of polynomials, Gram matrices or gradient steps.
 """
@@ -44,12 +44,12 @@ def run(tokens: Array, layers: Layers, raw: Array | None = None) -> list[Array]:
     streams = [tokens if raw is None else raw, tokens]
     for heads in layers:
         now = streams[-1]
-        added = np.zeros_like(now)
+        update = np.zeros_like(now)
         for head in heads:
             values = np.sum([v.weight * streams[v.source] @ v.matrix.T for v in head.values], axis=0)
             scores = (now @ head.query.T) @ (now @ head.key.T).mT
-            added = added + (scores[..., :-1] @ values[..., :-1, :]) @ head.output.T
-        streams.append(now + added)
+            update = update + (scores[..., :-1] @ values[..., :-1, :]) @ head.output.T
+        streams.append(now + update)
     return streams[1:]
 
 
@@ -95,7 +95,7 @@ def prompt(rng: np.random.Generator, d: int, n: int, sigma: float) -> tuple[Arra
     return x, rng.standard_normal((d, d)) @ x + sigma * rng.standard_normal((d, n)), rng.standard_normal(d)
 
 
-def filtered(residual: Sequence[float], x: Array, y: Array, query: Array) -> Array:
+def polynomial_prediction(residual: Sequence[float], x: Array, y: Array, query: Array) -> Array:
     """S_yx q(S_xx) query, with p = 1 - s q given by its coefficients, ascending."""
     out, power = np.zeros(len(query)), query
     for coefficient in residual[1:]:

@@ -71,7 +71,7 @@ class Optimum:
 def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum:
     """Of a two-layer plan at one task and rank: the closed form, or, where there is none, `optimum_by_descent`.
 
-    Raises NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning or too large.
+    Raises NotCovered if the toy does not cover the plan, InvalidSize for sizes without meaning or too large.
     """
     return closed_form(plan, d, n, sigma, rank) or optimum_by_descent(plan, d, n, sigma, rank)
 
@@ -112,9 +112,10 @@ def optimum_by_descent(
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
-    found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), rank, starts=starts, after_start=after_start)
-    explained = zero_loss(d, n, sigma) - found.value
-    return Optimum(found.value, explained, None, "exact minimisation", found.starts, found.agreeing)
+    loss = PopulationLoss(PromptMoments(d, n, sigma), heads)
+    certificate = minimise(loss, rank, starts=starts, after_start=after_start)
+    explained = zero_loss(d, n, sigma) - certificate.value
+    return Optimum(certificate.value, explained, None, "exact minimisation", certificate.starts, certificate.agreeing)
 
 
 def _has_beside(plan: Plan) -> bool:

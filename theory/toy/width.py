@@ -45,7 +45,7 @@ def most_entries_at_width(heads: Heads, d: int, width: int) -> int | None:
 def explained_share_at_width(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | None:
     """The share of E ||W*||^2 = d^2 that the toy of a two-layer plan explains at most, at the best rank.
 
-    Raises theory.plans.heads.NotCovered if the toy says nothing of the plan, InvalidSize for sizes without meaning.
+    Raises theory.plans.heads.NotCovered if the toy does not cover the plan, InvalidSize for sizes without meaning.
     """
     check_sizes(d, n, sigma)
     heads = toy_heads(plan)

@@ -43,7 +43,7 @@ HEAD_RATIO = Claim(
 
 
 @HEAD_RATIO.check(
-    "explicit weights of mixtures of three and four heads have just that loss; rational, d = 3, all ranks",
+    "explicit weights of mixtures of three and four heads have exactly that loss; rational, d = 3, all ranks",
     states=lambda skip, heads: Fraction(1),
     control=lambda skip, heads: Fraction(2 * min(skip, heads - skip), heads),
     wrong="a signal that is largest at one half",
@@ -121,10 +121,10 @@ def rest_counts(counts: tuple[int, int, int]) -> bool:
     return _counts(lambda levels, pair: not made_for(levels, *pair)) == counts
 
 
-def _counts(kept: Callable[[Mapping[str, int], tuple[str, str]], bool]) -> tuple[int, int, int]:
+def _counts(counts: Callable[[Mapping[str, int], tuple[str, str]], bool]) -> tuple[int, int, int]:
     prediction, measurement = _prediction_and_figures()
     levels = levels_of(prediction)
-    pairs = [pair for paper in pairs_of(prediction, measurement).values() for pair in paper if kept(levels, pair)]
+    pairs = [pair for paper in pairs_of(prediction, measurement).values() for pair in paper if counts(levels, pair)]
     toy = agreement(levels, pairs)
     return toy.concordant, toy.discordant, toy.tied
 
@@ -168,8 +168,8 @@ def chance_of_order(p: float) -> bool:
         place = {name: i for i, name in enumerate(names)}
         better, worse = np.array([[place[a], place[b]] for a, b in pairs]).T
         own = np.array([levels[name] for name in names])
-        dealt = rng.permuted(np.tile(own, (PERMUTATIONS, 1)), axis=1)
-        balances += np.sign(dealt[:, worse] - dealt[:, better]).sum(axis=1)
+        deals = rng.permuted(np.tile(own, (PERMUTATIONS, 1)), axis=1)
+        balances += np.sign(deals[:, worse] - deals[:, better]).sum(axis=1)
         reference += int(np.sign(own[worse] - own[better]).sum())
     share = float((balances >= reference).mean())
     return abs(share - p) <= 4 * (p * (1 - p) / PERMUTATIONS) ** 0.5

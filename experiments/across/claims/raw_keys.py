@@ -19,7 +19,7 @@ from theory.toy import raw_keys
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries, odd_map
 from theory.toy.population import Weights
 from theory.toy.raw_keys_weights import (
-    realigned,
+    realignment,
     residual_key_heads,
     residual_key_weights,
     shared_key_excess,
@@ -56,7 +56,7 @@ def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
             for heads in (1, 2, 4, 9):
                 w = _random(rng, heads, heads, a, d)
                 t = odd_map(w, shared_key_heads(heads)).reshape(d, d, d, d) if a else np.zeros((d, d, d, d), dtype=int)
-                if _rank(realigned(t)) != rank(heads, a, d):
+                if _rank(realignment(t)) != rank(heads, a, d):
                     return False
     return True
 
@@ -111,8 +111,8 @@ def shared_keys_attain_nowhere(antisymmetric: bool) -> bool:
         free = [sympy.Matrix(d, d - a, lambda i, j, h=h: sympy.Symbol(f"w{h}_{i}_{j}")) for h in range(count)]
         w = [one.row_join(two) for one, two in zip(first, free, strict=True)]
         sigma = np.einsum("hij,hkl->ijkl", *(np.array([np.array(m) for m in x]) for x in (w, v)))
-        asked = sigma + sigma.swapaxes(1, 2) if antisymmetric else 0 * sigma
-        if _solvable([e for e in asked.ravel() if e != 0], [symbol for m in free for symbol in m]):
+        equations = sigma + sigma.swapaxes(1, 2) if antisymmetric else 0 * sigma
+        if _solvable([e for e in equations.ravel() if e != 0], [symbol for m in free for symbol in m]):
             return False
     return True
 
@@ -139,8 +139,8 @@ def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
                 w = _random(rng, heads, 2 * heads, a, d)
                 t = odd_map(w, residual_key_heads(heads)).reshape(d, d, d, d)
                 blind = np.array(sympy.Matrix(w.b).nullspace()).reshape(a, d)
-                seen = np.einsum("ijkl,pk,ql->ijpq", t, blind, w.a)
-                if _rank(seen.transpose(0, 3, 2, 1).reshape(d * a, a * d)) != rank(heads, a):
+                on_blind = np.einsum("ijkl,pk,ql->ijpq", t, blind, w.a)
+                if _rank(on_blind.transpose(0, 3, 2, 1).reshape(d * a, a * d)) != rank(heads, a):
                     return False
     return True
 

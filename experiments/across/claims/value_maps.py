@@ -113,10 +113,10 @@ def minimiser_finds_value_maps(factor: float) -> bool:
     """Ends on the closed forms of `NAMED`, and not below, at d = 4 and ranks 1 and 3."""
     d, n, sigma = 4, 10, 0.4
     for name in NAMED:
-        chosen = resolve(name, Shape(2, 2))
-        heads = _numbered(toy_heads(chosen))
+        plan = resolve(name, Shape(2, 2))
+        heads = _numbered(toy_heads(plan))
         for rank in (1, 3):
-            most = optimum(chosen, d, n, sigma, rank).explained * factor
+            most = optimum(plan, d, n, sigma, rank).explained * factor
             explained = zero_loss(d, n, sigma) - _least_loss(heads, d, n, sigma, rank)
             signal = zero_loss(d, n, sigma)
             if not -1e-4 * signal <= explained - most <= ROUNDING * signal or (factor == 1 and most < 0):
@@ -233,5 +233,5 @@ def _solvable(top: sympy.Matrix, projection: sympy.Matrix, i: int, column: int, 
     a, d = top.shape
     free = sympy.Matrix(d, d, lambda j, k: sympy.Symbol(f"t{j}{k}"))
     tau = free - free.T if antisymmetric else free
-    asked = sympy.Matrix(d, d, lambda j, m: projection[m, column] if j == i else 0)
-    return bool(sympy.linsolve(list(tau[:, :a] * top - asked), list(free)))
+    target = sympy.Matrix(d, d, lambda j, m: projection[m, column] if j == i else 0)
+    return bool(sympy.linsolve(list(tau[:, :a] * top - target), list(free)))

@@ -23,7 +23,7 @@ BOUNDED = Claim(
     "S times that for blocks of S sublayers; PreNorm's stream can be as large as the sum of all.",
     assumes="one-headed softmax over depth; softmax attention over a layer's own values; no biases",
     verdict="corrected",
-    correction="Bounded by what and when has to be said: a fixed number of blocks is bounded by L/N max C_i, which "
+    correction="It depends on what bounds it, and when: a fixed number of blocks is bounded by L/N max C_i, which "
     "grows with depth like PreNorm; without the norms before sublayers there is no bound; with several heads over "
     "depth the largest source is no bound; and there is no lower bound, as sources can cancel.",
     proof=attnres,

@@ -15,8 +15,8 @@ def neutreno_term(
 ) -> sympy.Matrix:
     """What Eqn. (8) adds to A_n V_n: lambda (V_1 - J V_n), a row a token, symbolic.
 
-    Section 3.4 has it a multiple of V_1 - V_n.  It vanishes wherever V_1 = V_n just if J V = V for every V, so J = I.
-    With ones every row of J V_n is the sum of all rows of V_n, later ones too, whatever the attention's mask.
+    Section 3.4 has it a multiple of V_1 - V_n.  It vanishes wherever V_1 = V_n if and only if J V = V for every V, so
+    J = I.  With ones every row of J V_n is the sum of all rows of V_n, later ones too, whatever the attention's mask.
 
     j: the size of J -> J; first and own, V_1 and V_n: (tokens, width) -> the same shape
     """

@@ -46,8 +46,8 @@ def _map_rank(u_x: Array, u_y: Array, raw: bool, rng: np.random.Generator) -> in
         for j in range(d):
             s = np.zeros((d, d), dtype=object)
             s[i, j] = 1
-            seen = s @ u_x.T if raw else u_x @ s.T @ u_y.T + u_y @ s @ u_x.T
-            rows.append(np.concatenate([(w @ seen @ m).ravel() for w, m in heads]))
+            part = s @ u_x.T if raw else u_x @ s.T @ u_y.T + u_y @ s @ u_x.T
+            rows.append(np.concatenate([(w @ part @ m).ravel() for w, m in heads]))
     return int(sympy.Matrix(rows).rank())
 
 
@@ -86,7 +86,7 @@ def n3_rank_is_at_most_a(query: str) -> bool:
 
 
 def _odd_part(p: Prompt, w: Weights) -> Array:
-    """Twice the odd part of sum_h W^h G M^h, with M^h in the place of the keys: (d, d)."""
+    """Twice the odd part of sum_h W^h G M^h, with M^h instead of the keys: (d, d)."""
     plus, minus = p.labels(w.a, w.b), p.labels(w.a, -w.b)
     total: Array = sum(w.w[h] @ (plus @ plus.T - minus @ minus.T) @ w.k[h] for h in range(len(w.w)))
     return total
@@ -140,7 +140,7 @@ ASSUMPTION1_BLOCKS = Claim(
 
 
 @ASSUMPTION1_BLOCKS.check(
-    "the map from S_yx to P has rank d (d + 1) / 2 at most, and just that for u = x + y; exact, d = 1..3",
+    "the map from S_yx to P has rank d (d + 1) / 2 at most, and exactly that for u = x + y; exact, d = 1..3",
     states=lambda d: d * (d + 1) // 2,
     control=lambda d: d**2 // 4,
     wrong="floor(d^2/4), the most that blocks allow",

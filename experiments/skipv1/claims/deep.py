@@ -20,7 +20,7 @@ from theory.toy.stack import (
     AttentionHead,
     Value,
     descent_layers,
-    filtered,
+    polynomial_prediction,
     predicts,
     prompt,
     side_by_side,
@@ -84,7 +84,7 @@ def attention_computes(version: tuple[str, Callable[[Sequence[Any]], Sequence[fl
             size = float(np.linalg.norm(x @ x.T, 2))
             steps = [{m: float(rng.uniform(-1, 1)) / size for m in sorted(row)} for row in sources]
             stack = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
-            if not predicts(side_by_side(x, y, query), stack, filtered(polynomial(steps), x, y, query)):
+            if not predicts(side_by_side(x, y, query), stack, polynomial_prediction(polynomial(steps), x, y, query)):
                 return False
     return True
 
@@ -122,7 +122,7 @@ def complex_steps_reach(square: int) -> bool:
         a, b = rng.uniform(0.2, 1, 2) / np.linalg.norm(x @ x.T, 2)
         turn = np.kron(np.eye(d // 2), np.array([[0.0, square], [1.0, 0.0]]))
         stack = descent_layers([{1: a * np.eye(d) + b * turn}, {2: a * np.eye(d) - b * turn}])
-        if not predicts(side_by_side(x, y, query), stack, filtered([1, -2 * a, a**2 + b**2], x, y, query)):
+        if not predicts(side_by_side(x, y, query), stack, polynomial_prediction([1, -2 * a, a**2 + b**2], x, y, query)):
             return False
     return True
 

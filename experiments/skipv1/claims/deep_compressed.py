@@ -106,17 +106,17 @@ def sampled_on_compressed_tokens(d: int, n: int, sigma: float, rank: int, count:
     y = y + x @ w.mT
     tokens = np.concatenate([x[..., :rank], y[..., rank:]], axis=-1)
     tokens[:, -1, rank:] = 0
-    kept, rest = (np.diag(flags).astype(float) for flags in (np.arange(d) < rank, np.arange(d) >= rank))
+    upper, lower = (np.diag(flags).astype(float) for flags in (np.arange(d) < rank, np.arange(d) >= rank))
     layers = [
-        [AttentionHead((Value(layer, rest),), -step, kept, kept)]
+        [AttentionHead((Value(layer, lower),), -step, upper, upper)]
         for layer, step in enumerate(_steps(d, n, sigma, rank, count), 1)
     ]
-    skip = AttentionHead((Value(0, kept),), kept / (n + d + 1 + sigma**2), kept, kept)
+    skip = AttentionHead((Value(0, upper),), upper / (n + d + 1 + sigma**2), upper, upper)
     layers[-1].append(skip)
     streams = run(tokens, layers, raw=y)
-    label, last, written = y[:, -1], streams[-1][:, -1], (streams[-1] - streams[-2])[:, -1]
-    seen = ((label + last) ** 2)[:, rank:].sum(axis=1)
-    return seen + (label**2)[:, :rank].sum(axis=1), seen + ((label - written) ** 2)[:, :rank].sum(axis=1)
+    label, last, change = y[:, -1], streams[-1][:, -1], (streams[-1] - streams[-2])[:, -1]
+    visible = ((label + last) ** 2)[:, rank:].sum(axis=1)
+    return visible + (label**2)[:, :rank].sum(axis=1), visible + ((label - change) ** 2)[:, :rank].sum(axis=1)
 
 
 def _steps(d: int, n: int, sigma: float, rank: int, count: int) -> list[Array]:
@@ -161,8 +161,8 @@ def raw_values_win_nothing(version: tuple[Fraction, int]) -> bool:
     for d, n, _ in TASKS:
         for k in range(1, 7):
             best = spectral.best_polynomial(d, n, sigma, k)
-            reached = spectral.best_steps(d, n, float(sigma), k).loss
-            wanted = float(spectral.best_polynomial(d, n, sigma, k + more).loss)
-            if not spectral.is_real_rooted(best.residual) or abs(reached - wanted) > 1e-9 * regression.zero(d, 0):
+            loss = spectral.best_steps(d, n, float(sigma), k).loss
+            expected = float(spectral.best_polynomial(d, n, sigma, k + more).loss)
+            if not spectral.is_real_rooted(best.residual) or abs(loss - expected) > 1e-9 * regression.zero(d, 0):
                 return False
     return True

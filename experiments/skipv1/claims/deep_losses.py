@@ -20,7 +20,7 @@ BEST_POLYNOMIAL = Claim(
     PAPER.ours,
     place="theory/prompts/spectral.py, (1) to (3)",
     statement="The best polynomial of degree k is ridge regression at 0 and at the k Gauss nodes of the spectrum; "
-    "its loss is the Gauss-Radau rule for ridge's, and comes down to it as k grows.",
+    "its loss is the Gauss-Radau rule for ridge's, and falls to it as k grows.",
     assumes=FAMILY,
     verdict="verified",
     proof=spectral,

@@ -13,7 +13,7 @@ from theory.prompts import regression, spectral
 from theory.skipv1.paper import PAPER
 from theory.toy import deep
 from theory.toy.deep import mixed_weights, residual_polynomial
-from theory.toy.stack import AttentionHead, Value, filtered, predicts, prompt, side_by_side, x_slot, y_slot
+from theory.toy.stack import AttentionHead, Value, polynomial_prediction, predicts, prompt, side_by_side, x_slot, y_slot
 
 MIXED_VALUES = Claim(
     "deep.mixed-values",
@@ -34,7 +34,7 @@ MIXED_VALUES = Claim(
     "weights for random polynomials, two to six layers, exactly; the own ones are given beforehand",
     states=1,
     control=2,
-    wrong="layer 2's values in the place of layer 1's",
+    wrong="layer 2's values instead of layer 1's",
     kind="symbolic",
 )
 def every_polynomial_is_made(source: int) -> bool:
@@ -42,13 +42,13 @@ def every_polynomial_is_made(source: int) -> bool:
     rng = np.random.default_rng(25)
     for layers in range(2, 7):
         for _ in range(20):
-            wanted = [Fraction(1), *(Fraction(int(c), 3) for c in rng.integers(-9, 10, layers))]
+            target = [Fraction(1), *(Fraction(int(c), 3) for c in rng.integers(-9, 10, layers))]
             own = [Fraction(int(c)) for c in rng.integers(1, 6, layers - 1)]
             steps = [
                 {m if m == n else source: w for m, w in row.items()}
-                for n, row in enumerate(mixed_weights(wanted, own), 1)
+                for n, row in enumerate(mixed_weights(target, own), 1)
             ]
-            if list(residual_polynomial(steps)) != wanted:
+            if list(residual_polynomial(steps)) != target:
                 return False
     return True
 
@@ -77,7 +77,7 @@ def one_resformer_head_reaches(own_projection: bool) -> bool:
             own = row[layer] / row[1] if own_projection else 1.0
             values = (Value(layer, own * first, 0.5), Value(1, first, 0.5))
             layers.append([AttentionHead(values, -2 * row[1] * first, look, look)])
-        if not predicts(side_by_side(x, y, query), layers, filtered(residual, x, y, query)):
+        if not predicts(side_by_side(x, y, query), layers, polynomial_prediction(residual, x, y, query)):
             return False
     return True
 

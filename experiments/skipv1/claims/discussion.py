@@ -34,8 +34,8 @@ def order_is_ignored(permuted: str) -> bool:
     for a, d, n in SIZES:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
         order = np.roll(np.arange(n), 1)
-        moved = p.with_(y=p.y[:, order], x=p.x[:, order] if permuted == "pairs" else p.x)
-        if any((output(p, w, heads) != output(moved, w, heads)).any() for heads in (MHA, SKIPV1)):
+        other = p.with_(y=p.y[:, order], x=p.x[:, order] if permuted == "pairs" else p.x)
+        if any((output(p, w, heads) != output(other, w, heads)).any() for heads in (MHA, SKIPV1)):
             return False
     return True
 
@@ -75,8 +75,8 @@ def mask_predicts_the_same(reach: Callable[[int], int]) -> bool:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
         first, size = p.copied(w.a, w.b), 2 * n + 1
         distance = np.arange(size)[None] - np.arange(size)[:, None]
-        seen = ((distance > 0) & (distance <= reach(n))).astype(object)
-        scores = [(first.T @ full_key(k) @ first) * seen for k in w.k]
+        visible = ((distance > 0) & (distance <= reach(n))).astype(object)
+        scores = [(first.T @ full_key(k) @ first) * visible for k in w.k]
         out = w.w[0] @ first @ scores[0] + w.w[1] @ p.tokens @ scores[1]
         if (out[:, -1:] != output(p, w, SKIPV1)).any():
             return False
@@ -91,8 +91,8 @@ def scores_scale_out(power: int) -> bool:
     rng = np.random.default_rng(82)
     for a, d, n in SIZES:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
-        moved = type(w)(w.a, w.b, w.w * Fraction(2) ** power, 2 * w.k)
-        if (output(p, w, SKIPV1) != output(p, moved, SKIPV1)).any():
+        other = type(w)(w.a, w.b, w.w * Fraction(2) ** power, 2 * w.k)
+        if (output(p, w, SKIPV1) != output(p, other, SKIPV1)).any():
             return False
     return True
 

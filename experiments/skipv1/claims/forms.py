@@ -32,7 +32,7 @@ def blocks(w: Weights, split: str) -> Iterator[tuple[Array, Array, Array, Array]
         yield w_h[:, : w.rank], w_h[:, w.rank :], *parts
 
 
-def over_spectrum(function: Callable[[float], float], n: int) -> tuple[float, float]:
+def mean_over_spectrum(function: Callable[[float], float], n: int) -> tuple[float, float]:
     """E function(S) at d = 1, S chi-squared with n degrees, and the quadrature's error."""
     from scipy.integrate import quad
     from scipy.stats import chi2

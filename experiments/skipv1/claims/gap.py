@@ -59,8 +59,8 @@ def gap_identity(gap: Callable[[Any, Any], Any]) -> bool:
 def gap_of_optima(numbers: Callable[[int], int]) -> bool:
     d, n, sigma = 3, 8, 0.3
     best = [max(explained_at_minimum(heads, d, n, sigma, a) for a in range(d + 1)) for heads in (MHA, SKIPV1)]
-    stated = setting.signal_share(d, n, sigma) * numbers(d)
-    return abs(best[1] - best[0] - stated) <= EXACT_SLACK * stated
+    expected = setting.signal_share(d, n, sigma) * numbers(d)
+    return abs(best[1] - best[0] - expected) <= EXACT_SLACK * expected
 
 
 LIMIT = Claim(

@@ -129,9 +129,9 @@ def _explained_by_entries(moments: PromptMoments, a: Array) -> float:
     power = np.array([[entries[j, m][d + i, d + k] for k, m in cells] for i, j in cells])
     targets = {(j, k): moments.target_left(np.outer(units[j, :d], units[d + k])) for j, k in cells}
     with_w = np.array([[targets[j, k][i, m] for k, m in cells] for i, j in cells])
-    read = np.kron(np.eye(d), a.T)
-    solved = np.linalg.solve(read.T @ power @ read, (with_w @ read).T)
-    return float(np.trace(np.kron(np.eye(d), moments.covariance) @ with_w @ read @ solved))
+    compress = np.kron(np.eye(d), a.T)
+    solved = np.linalg.solve(compress.T @ power @ compress, (with_w @ compress).T)
+    return float(np.trace(np.kron(np.eye(d), moments.covariance) @ with_w @ compress @ solved))
 
 
 @GENERAL_COVARIANCE.check(

@@ -94,9 +94,9 @@ def layer_moves_labels(sign: int) -> bool:
         eye, zero = np.eye(d, dtype=object), np.zeros((d, d), dtype=object)
         tokens = np.concatenate([p.x, p.y])
         value, key = np.block([[zero, zero], [w, -eye]]), np.block([[eye, zero], [zero, zero]])
-        moved = tokens + STEP / n * (value @ tokens) @ (tokens.T @ key @ tokens)
-        stated = p.y + sign * STEP * gradient(w, p.x, p.y) @ p.x
-        if (moved != np.concatenate([p.x, stated])).any():
+        after = tokens + STEP / n * (value @ tokens) @ (tokens.T @ key @ tokens)
+        expected = p.y + sign * STEP * gradient(w, p.x, p.y) @ p.x
+        if (after != np.concatenate([p.x, expected])).any():
             return False
     return True
 

@@ -41,7 +41,7 @@ SKIPV1_MINIMUM = Claim(
     "skipv1.skipv1-minimum",
     PAPER.ours,
     place="extends the SkipV1Former side of the proof of Theorem 2, appendix A.1, from a = d to every a",
-    statement="With rank-a compression SkipV1Former explains at most rho a d of the signal, and just that at "
+    statement="With rank-a compression SkipV1Former explains at most rho a d of the signal, and exactly that at "
     "finite weights.",
     assumes=W0_ZERO,
     verdict="verified",
@@ -78,14 +78,14 @@ def loss_splits(one: int) -> bool:
         )
         share = Fraction(n) / (n + d + one + sigma**2)
         off = odd_map(w, heads) - share / n * np.eye(d * d, dtype=object)
-        stated = d**2 * (1 - share) + d * sigma**2 + n * (n + d + one + sigma**2) * (off * off).sum() + power
-        if exact_loss(heads, d, n, sigma).value(w) != stated:
+        expected = d**2 * (1 - share) + d * sigma**2 + n * (n + d + one + sigma**2) * (off * off).sum() + power
+        if exact_loss(heads, d, n, sigma).value(w) != expected:
             return False
     return True
 
 
 def map_rank_is(version: tuple[Heads, Rank]) -> bool:
-    """Step (4): T has at most the stated rank for any number of heads of this kind, and just that with five heads.
+    """Step (4): T has at most the stated rank for any number of heads of this kind, and exactly that with five heads.
 
     A and B get a heavy diagonal, so that whole-number entries do not make them singular.
     """
@@ -103,13 +103,13 @@ def map_rank_is(version: tuple[Heads, Rank]) -> bool:
 
 
 MHA_INFIMUM.check(
-    "lower bound: the map has rank at most a (d-a), and just that with five heads; exact, d = 1..3",
+    "lower bound: the map has rank at most a (d-a), and exactly that with five heads; exact, d = 1..3",
     states=((ORDINARY,), lambda a, d: a * (d - a)),
     control=((ORDINARY,), lambda a, d: a * d),
     wrong="rank a d, as if MHA saw all of S_yx A^T",
 )(map_rank_is)
 SKIPV1_MINIMUM.check(
-    "lower bound: the linear map from S_yx to P has rank at most a d, and just that with five skip heads; "
+    "lower bound: the linear map from S_yx to P has rank at most a d, and exactly that with five skip heads; "
     "exact, d = 1..3 (how the loss depends on the map: skipv1.mha-infimum)",
     states=((SKIP,), lambda a, d: a * d),
     control=((SKIP,), lambda a, d: a * (d - a)),

@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import over_spectrum
+from experiments.skipv1.claims.forms import mean_over_spectrum
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression
 from theory.prompts.moments import PromptMoments
@@ -160,7 +160,7 @@ LEMMA1_CONSTANT = Claim(
 def constant_adds_up(label_noise: int) -> bool:
     """d = 1: C = E sigma^2/(S + sigma^2) + label_noise sigma^2 and the distance to W_D make the exact loss."""
     n, sigma = 5, 0.6
-    c, error = over_spectrum(lambda s: sigma**2 / (s + sigma**2), n)
+    c, error = mean_over_spectrum(lambda s: sigma**2 / (s + sigma**2), n)
     for mu in (0.0, 0.1, 0.3):
         off, more = _distance_to_ridge(mu, n, sigma)
         exact = _loss_of_step(mu, n, sigma)
@@ -171,7 +171,7 @@ def constant_adds_up(label_noise: int) -> bool:
 
 def _distance_to_ridge(mu: float, n: int, sigma: float) -> tuple[float, float]:
     """E (W_D - mu S_yx)^2 at d = 1, and its error."""
-    return over_spectrum(lambda s: (s**2 + sigma**2 * s) * (1 / (s + sigma**2) - mu) ** 2, n)
+    return mean_over_spectrum(lambda s: (s**2 + sigma**2 * s) * (1 / (s + sigma**2) - mu) ** 2, n)
 
 
 def _loss_of_step(mu: float, n: int, sigma: float) -> float:
@@ -188,7 +188,7 @@ def _loss_of_step(mu: float, n: int, sigma: float) -> float:
     wrong="C > 0 at every n",
 )
 def constant_vanishes_from(shortest: Callable[[int], float]) -> bool:
-    """sigma = 0: C = d (d - n)_+, zero just if n whole-number x's determine W*, that is if X has rank d."""
+    """sigma = 0: C = d (d - n)_+, zero if and only if n whole-number x's determine W*: if X has rank d."""
     rng = np.random.default_rng(43)
     for d in (1, 2, 3):
         for n in range(1, d + 3):

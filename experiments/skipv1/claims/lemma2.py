@@ -102,9 +102,9 @@ def eqn10_labels(with_raw: bool) -> bool:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
         (_, w_2, _, m_2), (_, _, _, raw_m_2) = blocks(w, "rows")
         by = w.b @ p.y
-        stated = w_2 @ by @ by.T @ m_2 + (w.w[1] @ p.y @ by.T @ raw_m_2 if with_raw else 0)
-        seen = np.einsum("ijpq,pq->ij", prompt_map(w, SKIPV1)[:, :, d:, d:], p.y @ p.y.T)
-        if (seen != stated).any():
+        formula = w_2 @ by @ by.T @ m_2 + (w.w[1] @ p.y @ by.T @ raw_m_2 if with_raw else 0)
+        quadratic = np.einsum("ijpq,pq->ij", prompt_map(w, SKIPV1)[:, :, d:, d:], p.y @ p.y.T)
+        if (quadratic != formula).any():
             return False
     return True
 

@@ -67,8 +67,8 @@ def target_moment(t2: Callable[[Any, Any], Any]) -> bool:
         engine = PromptEngine(d)
         at_zero = [(g, 0) for row in engine.w0 for g in row]
         for i, j, k, m in product(range(d), repeat=4):
-            found = engine.expect(("yx", i, j), ("w", k, m)).evaluate(at_zero)
-            if found != (t2(found.ring.gens[0], d) if (i, j) == (k, m) else 0):
+            moment = engine.expect(("yx", i, j), ("w", k, m)).evaluate(at_zero)
+            if moment != (t2(moment.ring.gens[0], d) if (i, j) == (k, m) else 0):
                 return False
     return True
 

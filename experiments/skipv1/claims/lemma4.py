@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import SIZES, blocks, over_spectrum
+from experiments.skipv1.claims.forms import SIZES, blocks, mean_over_spectrum
 from experiments.skipv1.claims.orbit import Orbit
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression, setting
@@ -218,7 +218,7 @@ def c3_with_noise(one: int) -> bool:
 
     def power(of_target: int, of_signal: float) -> tuple[float, float]:
         """E (of_target W_D - of_signal S_yx)^2 by quadrature over S, with its error."""
-        return over_spectrum(
+        return mean_over_spectrum(
             lambda s: (s**2 + sigma**2 * s) * (of_target / (s + sigma**2) - of_signal) ** 2,
             n,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import over_spectrum
+from experiments.skipv1.claims.forms import mean_over_spectrum
 from experiments.skipv1.claims.reduced_model import reduced_prediction
 from theory.plans.heads import MHA, SKIPV1
 from theory.skipv1.paper import PAPER
@@ -53,7 +53,7 @@ def norms_add_up(power: int) -> bool:
 
     def mean(function: Callable[[float], float], order: int) -> tuple[float, float]:
         """E|function(S) S_yx|^order and its error."""
-        value, error = over_spectrum(lambda s: (s**2 + sigma**2 * s) ** (order / 2) * abs(function(s)) ** order, n)
+        value, error = mean_over_spectrum(lambda s: (s**2 + sigma**2 * s) ** (order / 2) * abs(function(s)) ** order, n)
         return value * of_normal[order], error
 
     c_3, e_1 = mean(lambda s: 1 / (s + sigma**2) - step, 2)
@@ -75,7 +75,7 @@ def rank_is_at_most(version: tuple[str, Callable[[int, int], int]]) -> bool:
         w, p = draw_weights(rng, a, d), draw(rng, d, n)
         odd = reduced_prediction(p.x, p.y, w, heads) - reduced_prediction(p.x, -p.y, w, heads)
         ranks.append((int(sympy.Matrix(odd).rank()), rank_of(a, d)))
-    return all(rank <= stated for rank, stated in ranks) and any(rank == stated for rank, stated in ranks)
+    return all(rank <= bound for rank, bound in ranks) and any(rank == bound for rank, bound in ranks)
 
 
 RANK_ARGUMENT = Claim(

@@ -123,8 +123,8 @@ def weyl_holds(noise: str) -> bool:
 
 def _weyl_bounds(w: Array, x: Array, noise: Array, factor: Array) -> bool:
     """|sigma_d(Y X^T) - sigma_d(W X X^T)| <= ||noise factor||_2."""
-    moved = [np.linalg.svd(m, compute_uv=False)[-1] for m in ((w @ x + noise) @ x.T, w @ x @ x.T)]
-    return bool(abs(moved[0] - moved[1]) <= np.linalg.norm(noise @ factor, 2) + 100 * np.finfo(float).eps)
+    least = [np.linalg.svd(m, compute_uv=False)[-1] for m in ((w @ x + noise) @ x.T, w @ x @ x.T)]
+    return bool(abs(least[0] - least[1]) <= np.linalg.norm(noise @ factor, 2) + 100 * np.finfo(float).eps)
 
 
 WEYL = Claim(
@@ -180,7 +180,7 @@ SINGULAR_PRODUCTS = Claim(
     statement="sigma_d(W* X X^T) >= sigma_d(W*) sigma_d(X)^2.",
     assumes="square A and B",
     verdict="verified",
-    correction="For n < d, X has no d-th singular value; with zero for it the bound says nothing.",
+    correction="For n < d, X has no d-th singular value; with zero for it the bound is empty.",
     proof=products_of_least,
 )
 SINGULAR_PRODUCTS.check(

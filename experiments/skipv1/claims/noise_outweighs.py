@@ -42,7 +42,7 @@ NOISE_OUTWEIGHS = Claim(
     "= n = 20, sigma = 1/2, W0 = 4.5 I.  For n < d the first term is zero.  At n = d and any sigma > 0 it fails "
     "near the threshold for every large d, where the theorem asks for large d; at d = 1 it holds.  Being positive "
     "would be enough for c > 0, but is not needed: S_yx has rank min(d, n) almost surely, for every W0, so that c "
-    "> 0 just if n > a (skipv1.c-positive).",
+    "> 0 if and only if n > a (skipv1.c-positive).",
     proof=signal_bound,
     uses=("skipv1.weyl", "skipv1.c-positive"),
 )

@@ -101,8 +101,8 @@ def other_inputs_minimiser_finds(factor: float) -> bool:
             (1, SKIPV1, non_gaussian_skipv1_explained),
             (2, SKIPV1, non_gaussian_skipv1_explained),
         ):
-            stated = factor * explained(fourth_moments(kurtosis), 3, 0.5, a)
-            if not ends_on(PopulationLoss(moments, heads), a, stated):
+            expected = factor * explained(fourth_moments(kurtosis), 3, 0.5, a)
+            if not ends_on(PopulationLoss(moments, heads), a, expected):
                 return False
     return True
 

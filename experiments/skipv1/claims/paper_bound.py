@@ -79,8 +79,8 @@ def bound_at_zero(one: int) -> bool:
     power = gaussian_trace("D X X' X X' D'") + sigma**2 * gaussian_trace("N X' X N'")
     for task in ((1, 1, 0.0), (2, 3, 0.5), (5, 4, 2.0)):
         values = dict(zip((d, n, sigma), task, strict=True))
-        stated = float((power / (n + d + one + sigma**2) ** 2).subs(values))
-        if abs(skipv1.paper_bound(*task, 0).value - stated) > 1e2 * np.finfo(float).eps * stated:
+        expected = float((power / (n + d + one + sigma**2) ** 2).subs(values))
+        if abs(skipv1.paper_bound(*task, 0).value - expected) > 1e2 * np.finfo(float).eps * expected:
             return False
     return True
 
@@ -88,8 +88,8 @@ def bound_at_zero(one: int) -> bool:
 def c_is_positive_from(shortest: Callable[[int], int]) -> bool:
     """sum_{i>a} sigma_i(S_yx)^2 is positive for n >= shortest(a) and zero below, by exact rank, one prompt each.
 
-    Proof that it is positive just for n > a, for any W0.  S_yx = W* S + noise X^T, S = X X^T.  Its rows lie in the
-    range of S, and given X and the noise W* has a density, so S_yx has almost surely the rank of S, min(d, n).
+    Proof that it is positive if and only if n > a, for any W0.  S_yx = W* S + noise X^T, S = X X^T.  Its rows lie in
+    the range of S, and given X and the noise W* has a density, so S_yx has almost surely the rank of S, min(d, n).
     """
     rng = np.random.default_rng(11)
     for d in (2, 3, 4):
@@ -114,7 +114,7 @@ C_POSITIVE = Claim(
     uses=("skipv1.gap",),
 )
 C_POSITIVE.check(
-    "the rank of S_yx exceeds a just if n > a; exact, whole-number prompts, d = 2..4",
+    "the rank of S_yx exceeds a if and only if n > a; exact, whole-number prompts, d = 2..4",
     states=lambda a: a + 1,
     control=lambda _a: 1,
     wrong="positive at every n",

@@ -67,10 +67,10 @@ def _last_token(context: Array, query: Array, mask: str) -> Array:
     tokens = np.concatenate([context, query[:, None]], axis=1)
     value, match = rng.integers(-3, 4, (2, 2, 3, 3))
     bias = rng.integers(1, 4, (2, tokens.shape[1]))
-    seen = np.ones(tokens.shape[1], dtype=int)
-    seen[-1] = mask == "itself"
+    visible = np.ones(tokens.shape[1], dtype=int)
+    visible[-1] = mask == "itself"
     heads = zip(value, match, bias, strict=True)
-    return np.sum([v @ tokens @ ((tokens.T @ m @ query + b) * seen) for v, m, b in heads], axis=0)
+    return np.sum([v @ tokens @ ((tokens.T @ m @ query + b) * visible) for v, m, b in heads], axis=0)
 
 
 ROTATING_MHA = Claim(
@@ -113,15 +113,15 @@ def projection_explains(entries: int) -> bool:
     """lambda Pi S_yx, d = 2, Pi on the symmetric matrices of trace zero, explains rho `entries`: exact, by pairing."""
     engine, n, sigma = PromptEngine(2), 5, Fraction(1, 3)
     basis = [((0, 0, 1), (1, 1, -1)), ((0, 1, 1), (1, 0, 1))]  # both of norm sqrt 2
-    meets = power = engine.ring.zero
+    cross = power = engine.ring.zero
     for element in basis:
         for (i, j, a), (k, m, b) in product(element, repeat=2):
-            meets += a * b * engine.expect(("yx", i, j), ("w", k, m))
+            cross += a * b * engine.expect(("yx", i, j), ("w", k, m))
             power += a * b * engine.expect(("yx", i, j), ("yx", k, m))
     at = {str(engine.n): n, str(engine.sigma): sympy.Rational(1, 3), **{f"w_{i}{j}": 0 for i in (0, 1) for j in (0, 1)}}
-    met, squared = (Fraction(str(p.as_expr().subs(at))) / 2 for p in (meets, power))
+    with_w, square = (Fraction(str(p.as_expr().subs(at))) / 2 for p in (cross, power))
     step = signal_share(2, n, sigma) / n
-    return bool(2 * step * met - step**2 * squared == signal_share(2, n, sigma) * entries)
+    return bool(2 * step * with_w - step**2 * square == signal_share(2, n, sigma) * entries)
 
 
 @ROTATING_MHA.check(
@@ -157,8 +157,8 @@ def _predict(weights: TwoLayers, x: Array, y: Array) -> Array:
     n = y.shape[-1]
     tokens = np.zeros((*x.shape[:2], 2 * n + 1))
     tokens[..., 0::2], tokens[..., 1::2] = x, y
-    read = weights.read_in @ tokens
-    first = sum(v @ read @ b for v, b in zip(weights.value, weights.bias, strict=True))
+    inputs = weights.read_in @ tokens
+    first = sum(v @ inputs @ b for v, b in zip(weights.value, weights.bias, strict=True))
     context, last = first[..., :-1], first[..., -1:]
     layers = zip(weights.readout, weights.key_query, strict=True)
     return sum(w @ context @ (context.mT @ k @ last) for w, k in layers)[..., 0]

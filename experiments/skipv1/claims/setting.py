@@ -29,7 +29,7 @@ THEOREM1_FORMAL = Claim(
     assumes="none",
     verdict="refuted",
     correction="Theorem 1 has W ~ N(0, I), that is W0 = 0.  Theorem 2 demands sigma_d(W0) > 2 sqrt(d) sigma, "
-    "which W0 = 0 never satisfies, not even at sigma = 0, so it says nothing of Theorem 1's task.  Theorem 1 is "
+    "which W0 = 0 never satisfies, not even at sigma = 0, so it does not cover Theorem 1's task.  Theorem 1 is "
     "true (skipv1.gap), for every d and n, with minima over A and B too; it is Theorem 2's lemmas that need W0 = "
     "0.  (Its proof is headed proof of Theorem 1.  The covariance is printed I_d^2 there; W has d^2 entries, and "
     "I_{d^2} is meant.)",
@@ -163,17 +163,17 @@ def loss_depends_on(names: frozenset[str]) -> bool:
     """What the loss of one prompt changes with: its context, the query x_{n+1}, the label y_{n+1}."""
     rng = np.random.default_rng(23)
     d, n = 2, 3
-    found: set[str] = set()
+    parts: set[str] = set()
     for _ in range(5):
         w, p, label = draw_weights(rng, 1, d), draw(rng, d, n), whole(rng, d, 1)
         before = _sample_loss(p, w, label)
-        changed = {
+        losses = {
             "context": _sample_loss(p.with_(y=p.y + 1), w, label),
             "x_{n+1}": _sample_loss(p.with_(query=p.query + 1), w, label),
             "y_{n+1}": _sample_loss(p, w, label + 1),
         }
-        found |= {k for k, v in changed.items() if v != before}
-    return found == names
+        parts |= {k for k, v in losses.items() if v != before}
+    return parts == names
 
 
 def _sample_loss(p: Prompt, w: Weights, label: Array) -> int:

@@ -1,4 +1,4 @@
-"""The printed Theorem 2 of SkipV1Former, around W0 != 0: false for every d >= 3, and a large d does not mend it."""
+"""The printed Theorem 2 of SkipV1Former, around W0 != 0: false for every d >= 3, and a large d does not help."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def explicit_mha_loss(factor: Fraction) -> bool:
     for d, n, c in ((3, 2, 5), (4, 1, 3), (4, 2, 10), (5, 3, 7)):
         weights = skipv1_w0_heads.mha_weights_around(d, n, Fraction(c))
         loss = exact_loss(MHA, d, n, SIGMA, c * identity(d)).value(weights)
-        lost = skipv1_w0_heads.large_prior(d, n, SIGMA).mha
-        if loss != d**2 + d * SIGMA**2 + factor * c**2 * lost:
+        share = skipv1_w0_heads.large_prior(d, n, SIGMA).mha
+        if loss != d**2 + d * SIGMA**2 + factor * c**2 * share:
             return False
     return True
 
@@ -119,7 +119,7 @@ W0_HEADS = Claim(
     "skipv1.w0-heads",
     PAPER.ours,
     place="theory.skipv1.w0_heads, Theorem 4 (c)",
-    statement="A large d does not mend it: with H heads, half of them skip heads, the "
+    statement="A large d does not help: with H heads, half of them skip heads, the "
     "printed claim is false around W0 = c I for every d >= 6 H - 4, every n > (d^2 - 1)/(2 H) and every large c.",
     assumes=ANY_W0,
     verdict="verified",

@@ -126,8 +126,8 @@ def floor_is_met(seen_rows: Callable[[int, int], int]) -> bool:
         minimum = EnoughHeads(PromptMoments(d, n, sigma, w0), (ORDINARY, SKIP)).minimise(rank, starts=6)[0]
         tau = skipv1_w0.constant_share(d, n, sigma, seen_rows(d, rank))
         explained = setting.signal_share(d, n, sigma) * rank * d + (1 - tau) * sum(squares[:rank])
-        shown = setting.zero_loss(d, n, sigma) + sum(squares) - minimum
+        difference = setting.zero_loss(d, n, sigma) + sum(squares) - minimum
         slack = 1e-6 * explained  # tau_k differs from tau_0 by a hundredth and more
-        if not explained - slack <= shown <= explained + ROUNDING * (shown + minimum):
+        if not explained - slack <= difference <= explained + ROUNDING * (difference + minimum):
             return False
     return True

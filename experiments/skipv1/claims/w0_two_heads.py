@@ -64,19 +64,19 @@ def small_w0_loss(fraction: Fraction) -> bool:
 def small_w0_wins(share: float) -> bool:
     """Exact minimisation, d = 3, n = 8, W0 a multiple of a rotation with `share` of Theorem 3's largest norm."""
     d, n, sigma = 3, 8, 0.3
-    turned = np.linalg.qr(np.random.default_rng(7).standard_normal((d, d)))[0]
+    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((d, d)))[0]
     power = share * skipv1_w0.small_power(d, n, sigma)
     floor = min(skipv1_w0.mha_floor(d, n, sigma, [power / d] * d, a) for a in range(d + 1))
-    loss = PopulationLoss(PromptMoments(d, n, sigma, turned * (power / d) ** 0.5), SKIPV1)
-    reached = skipv1_w0.two_heads_loss(d, n, sigma, power)
-    if not reached < floor:
+    loss = PopulationLoss(PromptMoments(d, n, sigma, rotation * (power / d) ** 0.5), SKIPV1)
+    loss_of_step = skipv1_w0.two_heads_loss(d, n, sigma, power)
+    if not loss_of_step < floor:
         return False
-    return _comes_down_to(loss, d, reached + ROUNDING * loss.zero_loss, starts=2)
+    return _comes_down_to(loss, d, loss_of_step + ROUNDING * loss.zero_loss, starts=2)
 
 
 def _comes_down_to(loss: PopulationLoss, rank: int, value: float, *, starts: int) -> bool:
     """Is the exact minimum at most `value`?  The search ends as soon as it is."""
-    return bool(minimise(loss, rank, starts=starts, until=lambda reached: reached <= value).value <= value)
+    return bool(minimise(loss, rank, starts=starts, until=lambda best: best <= value).value <= value)
 
 
 W0_D2 = Claim(

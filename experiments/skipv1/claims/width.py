@@ -43,8 +43,8 @@ def odd_part_has_rank(rank: Callable[[int, int, int], int]) -> bool:
             for b in range(6):
                 left, right = rng.integers(1, 1000, (b, d)), rng.integers(1, 1000, (a, d))
                 kronecker = np.kron(left, right).astype(float)
-                seen = int(np.linalg.matrix_rank(kronecker)) if kronecker.size else 0
-                if seen != rank(a, b, d):
+                matrix_rank = int(np.linalg.matrix_rank(kronecker)) if kronecker.size else 0
+                if matrix_rank != rank(a, b, d):
                     return False
     return True
 

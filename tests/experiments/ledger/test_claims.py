@@ -8,7 +8,7 @@ import pytest
 from experiments import catalogue
 from experiments.ledger import verify
 from experiments.ledger.claim import Claim, outcomes
-from experiments.ledger.verify import Verification, premises, verified
+from experiments.ledger.verify import Verification, premises, verifications
 from experiments.store.folders import UserError
 
 LEDGER = catalogue.claims()
@@ -70,9 +70,9 @@ def raising(_):
 )
 def test_a_check_that_cannot_fail_does_not_stand(made, holds, stands):
     ledger = made("x", holds)
-    (found,) = verified(ledger.values(), ledger)
-    assert found.stands is stands
-    assert holds is not raising or found.outcomes[0].error == "ArithmeticError: no number"
+    (verification,) = verifications(ledger.values(), ledger)
+    assert verification.stands is stands
+    assert holds is not raising or verification.outcomes[0].error == "ArithmeticError: no number"
 
 
 def test_no_evidence_does_not_stand():
@@ -84,7 +84,7 @@ def test_an_entry_falls_with_its_premises(made):
     made("apart")
     made("top", uses=("near",))
     ledger = made("far", lambda _: True)
-    found = {v.claim.id: v for v in verified([ledger["top"], ledger["apart"]], ledger)}
+    found = {v.claim.id: v for v in verifications([ledger["top"], ledger["apart"]], ledger)}
     assert found["top"].holds
     assert not found["top"].stands
     assert found["top"].fallen == ("far",)
@@ -96,25 +96,25 @@ def test_circles_and_unknown_premises_are_refused(made, uses, says):
     made("b", uses=("a",))
     ledger = made("a", uses=uses)
     with pytest.raises(UserError, match=says):
-        verified(ledger.values(), ledger)
+        verifications(ledger.values(), ledger)
 
 
 def test_what_stood_is_remembered_until_its_source_changes(made, monkeypatch, tmp_path):
     runs = []
     ledger = made("a", lambda v: runs.append(v) or v == 1)
     made("b", lambda v: runs.append(v) or True)
-    first = verified(ledger.values(), ledger)
+    first = verifications(ledger.values(), ledger)
     assert [v.remembered for v in first] == [False, False]
     del runs[:]
-    again = verified(ledger.values(), ledger)
+    again = verifications(ledger.values(), ledger)
     assert [v.remembered for v in again] == [True, False]  # what fell is run again
     assert again[0].outcomes == first[0].outcomes
     assert runs == [1, 2]
-    assert not any(v.remembered for v in verified(ledger.values(), ledger, afresh=True))
+    assert not any(v.remembered for v in verifications(ledger.values(), ledger, afresh=True))
     monkeypatch.setattr(verify, "source_digest", lambda *_: "changed")
-    assert not any(v.remembered for v in verified(ledger.values(), ledger))
-    assert verified([ledger["a"]], ledger)[0].remembered
+    assert not any(v.remembered for v in verifications(ledger.values(), ledger))
+    assert verifications([ledger["a"]], ledger)[0].remembered
     memory = tmp_path / "crosslayer" / "ledger.json"
     for damage in ("", "[]", "null", '{"a": 1}', json.dumps({"a": {"digest": "x", "outcomes": [1], "seconds": 0}})):
         memory.write_text(damage)
-        assert not verified([ledger["a"]], ledger)[0].remembered
+        assert not verifications([ledger["a"]], ledger)[0].remembered

@@ -1,12 +1,14 @@
 """Every attention variant as its paper writes it: the output U_n of head h of layer n, from all layers' Q, K and V.
 
-The depth variants are in reference_depths.py.
+The depth variants are in reference_depths.py; those of a paper may stand with its tests, in theory/PAPER/references.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -310,3 +312,6 @@ def dva_initial_attention(x: Layer, h: int) -> Tensor:
 REFERENCES |= {
     name: (lambda depth: lambda **o: Reference(vanilla, depth=partial(depth, **o)))(d) for name, d in DEPTHS.items()
 }
+
+for module in (Path(__file__).parents[2] / "theory").glob("*/references.py"):
+    import_module(f"tests.theory.{module.parent.name}.references")

@@ -69,10 +69,10 @@ def test_attention_bound_is_attained_by_one_head(d, width, seed):
     rng = np.random.default_rng(seed)
     value, output, gain = (rng.standard_normal(shape) for shape in ((1, width, d), (1, d, width), d))
     aligned = np.linalg.svd(output[0] @ value[0] * gain)[2][0]
-    reached = largest(attention(value, output, gain * unit(aligned[None]), np.zeros((1, 1, 1))))
+    norm = largest(attention(value, output, gain * unit(aligned[None]), np.zeros((1, 1, 1))))
     bound = attnres.attention_bound(value, output, gain)
-    assert reached == pytest.approx(bound, rel=1e-9)
-    assert d == 1 or reached > bound / math.sqrt(d) * SLACK
+    assert norm == pytest.approx(bound, rel=1e-9)
+    assert d == 1 or norm > bound / math.sqrt(d) * SLACK
 
 
 def test_the_smaller_of_the_two_attention_bounds_is_taken():
@@ -109,15 +109,15 @@ def test_feed_forward_bound_is_approached(gated):
     down = np.zeros((4, 1))
     down[0] = 1
     gate = row if gated else None
-    reached = largest(feed_forward(gate, row, down, np.ones((1, 4))))
+    norm = largest(feed_forward(gate, row, down, np.ones((1, 4))))
     bound = attnres.feed_forward_bound(gate, row, down, np.ones(4))
-    assert reached == pytest.approx(bound, rel=1e-9)
-    assert reached > bound / math.sqrt(d) * SLACK
+    assert norm == pytest.approx(bound, rel=1e-9)
+    assert norm > bound / math.sqrt(d) * SLACK
 
 
 def config_of(layers, **changes):
-    made = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
-    return replace(made, **changes)
+    config = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
+    return replace(config, **changes)
 
 
 def plan_of(layers, depth):
@@ -137,7 +137,7 @@ RULES = [
 
 
 def read(depth, outputs, rng, zero=False):
-    """What `depth` reads from outputs (sublayers so far + 1, T, d), under random logits or none; written afresh."""
+    """What `depth` reads from outputs (sublayers so far + 1, T, d), under random logits or none; written out here."""
     first, rest = outputs[:1], outputs[1:]
     match depth:
         case Residual():
@@ -189,16 +189,16 @@ def test_the_bound_of_full_is_false_for_others(depth):
     )
     # Zero logits for sigmoid; for Block one block takes all the weight in the limit.
     block = depth.block if isinstance(depth, DepthAttention) else 1
-    reached = outputs[1 : 1 + block].sum(0) if block > 1 else read(depth, outputs, np.random.default_rng(0), zero=True)
+    state = outputs[1 : 1 + block].sum(0) if block > 1 else read(depth, outputs, np.random.default_rng(0), zero=True)
     assert full == 1
-    assert full * SLACK < largest(reached) <= own * SLACK
+    assert full * SLACK < largest(state) <= own * SLACK
 
 
 def test_several_heads_are_no_convex_combination():
     """Each part of the width takes another source: the norm passes the largest source's by sqrt(heads)."""
     sources = np.eye(4)
-    reached = np.linalg.norm([sources[i, i] for i in range(4)])
-    assert reached == 2 > np.linalg.norm(sources, axis=1).max()
+    norm = np.linalg.norm([sources[i, i] for i in range(4)])
+    assert norm == 2 > np.linalg.norm(sources, axis=1).max()
     bounds = attnres.read_bounds(config_of(2), plan_of(2, DepthAttention(heads=4)), 1.0, [1.0] * 4)
     assert bounds == pytest.approx([1, math.sqrt(2), math.sqrt(3), 2, 2])
 
@@ -218,11 +218,11 @@ def test_the_floor_is_attained(sources, d, size, seed):
     query = np.random.default_rng(seed).standard_normal(d)
     query *= size / np.linalg.norm(query)
     v = np.concatenate([-query[None], np.tile(query, (sources - 1, 1))])
-    reached, floor = softmax(unit(v) @ query)[0], attnres.weight_floor(sources, size, d)
-    assert reached == pytest.approx(floor, rel=1e-12)
+    weight, floor = softmax(unit(v) @ query)[0], attnres.weight_floor(sources, size, d)
+    assert weight == pytest.approx(floor, rel=1e-12)
     if sources > 1:
-        assert reached < attnres.weight_floor(sources, size / 2, d) * (1 - 1e-6)
-        assert d == 1 or reached < attnres.weight_floor(sources, size / math.sqrt(d), d) * (1 - 1e-6)
+        assert weight < attnres.weight_floor(sources, size / 2, d) * (1 - 1e-6)
+        assert d == 1 or weight < attnres.weight_floor(sources, size / math.sqrt(d), d) * (1 - 1e-6)
 
 
 def test_the_floor_of_huge_queries_is_zero_and_of_one_source_one():

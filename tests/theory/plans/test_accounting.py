@@ -17,8 +17,8 @@ from theory.plans.variants import VARIANTS
 LLAMA_350M = PRESETS["llama-350m"].architecture
 
 
-def bytes_cached(made: Architecture, name: str, size: int) -> int:
-    return cache(made, resolve(name, made.shape)).total * size
+def bytes_cached(config: Architecture, name: str, size: int) -> int:
+    return cache(config, resolve(name, config.shape)).total * size
 
 
 @pytest.mark.parametrize(("preset", "count"), [("dva-a", 162_419_712), ("dva-b", 112_800_768)])
@@ -58,20 +58,20 @@ def test_presets_far_from_their_name_say_why():
     """Within 6 % of the stated size, or a note that names the size or the reason."""
     units = {"M": 1e6, "B": 1e9}
     for name, preset in PRESETS.items():
-        stated = preset.stated.replace(",", "")
-        said = float(stated[:-1]) * units[stated[-1]] if stated[-1] in units else float(stated)
-        assert abs(total_parameters(*model(name)) / said - 1) < 0.06 or " make" in preset.note, name
+        digits = preset.stated.replace(",", "")
+        number = float(digits[:-1]) * units[digits[-1]] if digits[-1] in units else float(digits)
+        assert abs(total_parameters(*model(name)) / number - 1) < 0.06 or " make" in preset.note, name
 
 
 @given(st.integers(2, 8), st.sampled_from([2, 4, 6]))
 def test_caches_against_the_papers_formulas(layers, heads):
     """Shares of vanilla's cache of 2 L numbers a head width (ResFormer 3.5, SkipV1Former 3.2, B.1, C.5)."""
-    made = Architecture(d_model=heads * 4, n_layers=layers, n_heads=heads, d_ff=8, context=16, stem=Tokens(5))
-    full = cache(made, resolve("vanilla", made.shape))
-    assert full.total == 2 * layers * made.d_model
+    config = Architecture(d_model=heads * 4, n_layers=layers, n_heads=heads, d_ff=8, context=16, stem=Tokens(5))
+    full = cache(config, resolve("vanilla", config.shape))
+    assert full.total == 2 * layers * config.d_model
 
     def saved(name: str) -> float:
-        return 1 - cache(made, resolve(name, made.shape)).total / full.total
+        return 1 - cache(config, resolve(name, config.shape)).total / full.total
 
     rest, upper = (layers - 1) / layers, (layers - layers // 2) / layers
     assert saved("svformer") == pytest.approx(rest / 2)
@@ -108,31 +108,31 @@ def test_skipv1former_s_table_2():
 
 
 def test_queries_beside_the_attention_are_not_cached():
-    made = replace(LLAMA_350M, n_layers=2)
-    beside = plan(made.shape, values=lambda n, h: v(n, 1), beside=lambda n, h: v(n, h))
-    assert cache(made, beside).values == (64, 64)
+    config = replace(LLAMA_350M, n_layers=2)
+    beside = plan(config.shape, values=lambda n, h: v(n, 1), beside=lambda n, h: v(n, h))
+    assert cache(config, beside).values == (64, 64)
 
 
 @given(st.integers(1, 6), st.integers(1, 5))
 def test_depth_memory_is_what_attnres_says(layers, block):
     """O(Ld) Full, O(Nd) Block: the embedding and one vector a sublayer or block."""
-    made = Architecture(d_model=8, n_layers=layers, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
+    config = Architecture(d_model=8, n_layers=layers, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
     full, blocks, stream = (
-        depth_memory(made, resolve(name, made.shape)) // 8
+        depth_memory(config, resolve(name, config.shape)) // 8
         for name in ("attnres", f"attnres-block:size={block}", "vanilla")
     )
     assert full == 2 * layers + 1
     assert blocks == -(-2 * layers // block) + 1
     assert stream == 1
-    assert depth_memory(made, resolve("denseformer", made.shape)) // 8 == layers + 1
+    assert depth_memory(config, resolve("denseformer", config.shape)) // 8 == layers + 1
 
 
 @pytest.mark.parametrize("name", [n for n in VARIANTS if n != "attnres-heads"])
 def test_every_read_covers_every_output_once(name):
     """Whatever the depth rule, sources do not overlap, and without a window nothing before a sublayer is lost."""
-    made = Architecture(d_model=8, n_layers=5, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
-    chosen = resolve(name, made.shape)
-    for after, sources in enumerate(depth_reads(made, chosen)):
+    config = Architecture(d_model=8, n_layers=5, n_heads=2, d_ff=8, context=16, stem=Tokens(5))
+    chosen = resolve(name, config.shape)
+    for after, sources in enumerate(depth_reads(config, chosen)):
         outputs = [i for source in sources for i in source]
         assert len(set(outputs)) == len(outputs)
         if name != "attnres-window":
@@ -143,17 +143,17 @@ def test_every_read_covers_every_output_once(name):
 
 def test_flops_of_a_llama():
     """2 FLOPs a parameter outside the embedding and the norms, and 4 L d a token attended over."""
-    made, chosen = model("llama-60m")
-    counted = total_parameters(made, chosen) - parameters(made, chosen)["embedding"] - parameters(made, chosen)["norms"]
-    stream = 2 * made.d_model * 17
-    assert flops(made, chosen, 100) == 2 * counted + 4 * 8 * 512 * 100 + stream
-    doubled = flops(made, resolve("cross-layer", made.shape), 100) - flops(made, chosen, 100)
+    config, plan = model("llama-60m")
+    counted = total_parameters(config, plan) - parameters(config, plan)["embedding"] - parameters(config, plan)["norms"]
+    stream = 2 * config.d_model * 17
+    assert flops(config, plan, 100) == 2 * counted + 4 * 8 * 512 * 100 + stream
+    doubled = flops(config, resolve("cross-layer", config.shape), 100) - flops(config, plan, 100)
     assert doubled == 4 * 7 * 512 * 100
 
 
 def test_a_toy_has_what_the_paper_gives_it():
-    made = toy(5, 3, copy_rank=2)
-    counts = parameters(made, resolve("skipv1", made.shape))
+    config = toy(5, 3, copy_rank=2)
+    counts = parameters(config, resolve("skipv1", config.shape))
     assert {name for name, count in counts.items() if count} == {"queries", "keys", "values", "output", "copy"}
     assert counts["copy"] == 25
     assert counts["values"] == 2 * 25  # layer 2's first head, and layer 1's second, which layer 2 reads

@@ -57,9 +57,9 @@ def test_learned_weights_multiply_bare_sources_once():
 
 @given(shapes)
 def test_every_variant_makes_sense_at_every_shape(shape):
-    for made in variant_plans(shape):
-        assert problems(made) == []
-        assert made.shape == shape
+    for candidate in variant_plans(shape):
+        assert problems(candidate) == []
+        assert candidate.shape == shape
 
 
 @given(shapes)
@@ -151,16 +151,16 @@ def test_nobody_builds_what_nobody_reads():
 
 @given(shapes, st.data())
 def test_runs_say_what_every_head_reads(shape, data):
-    made = data.draw(st.sampled_from(variant_plans(shape)))
+    candidate = data.draw(st.sampled_from(variant_plans(shape)))
     n = data.draw(st.integers(1, shape.layers))
-    heads = made.live(n)
-    mixes = tuple(made.head(n, h).values[0] for h in heads)
-    found = {}
+    heads = candidate.live(n)
+    mixes = tuple(candidate.head(n, h).values[0] for h in heads)
+    reading = {}
     for run in runs(heads, mixes):
         for i in range(run.count):
-            found[run.first + i] = [(weight, kind, layer, start + i) for weight, kind, layer, start in run.terms]
+            reading[run.first + i] = [(weight, kind, layer, start + i) for weight, kind, layer, start in run.terms]
     sources = [[(t.weight, t.source.kind, t.source.layer, t.source.head) for t in mix.terms] for mix in mixes]
-    assert found == dict(zip(heads, sources, strict=True))
+    assert reading == dict(zip(heads, sources, strict=True))
 
 
 def test_runs_are_few():

@@ -13,9 +13,9 @@ d, n = symbols("d n")
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 6, 8])
 def test_number_of_pairings_is_a_double_factorial(size):
-    found = pairings(size)
-    assert len(set(found)) == len(found) == (prod(range(size - 1, 0, -2)) if size % 2 == 0 else 0)
-    for pairing in found:
+    result = pairings(size)
+    assert len(set(result)) == len(result) == (prod(range(size - 1, 0, -2)) if size % 2 == 0 else 0)
+    for pairing in result:
         assert sorted(i for pair in pairing for i in pair) == list(range(size))
 
 
@@ -50,9 +50,9 @@ def test_entries_agree_with_traces():
 def test_scalar_case_by_quadrature():
     """d = 1: E[S_yy S_xx] = E over W* of n^2 (w^2 + sigma^2) + 2 n w^2, w ~ N(w0, 1)."""
     engine = PromptEngine(1)
-    got = engine.expect(("yy", 0, 0), ("xx", 0, 0))
+    mean = engine.expect(("yy", 0, 0), ("xx", 0, 0))
     count, sigma, w0 = engine.n, engine.sigma, engine.w0[0][0]
-    assert got == count**2 * (w0**2 + 1 + sigma**2) + 2 * count * (w0**2 + 1)
+    assert mean == count**2 * (w0**2 + 1 + sigma**2) + 2 * count * (w0**2 + 1)
 
 
 def test_moments_of_w_alone():

@@ -119,12 +119,12 @@ def test_other_inputs_by_enumeration(laws, n):
         kurtosis=np.array([float(excess(law)) for law in laws]),
     )
     m, q = rng.standard_normal((2 * d, 2 * d)), rng.standard_normal((d, 2 * d))
-    for found, exact in (
+    for result, exact in (
         (moments.sandwich(m), np.einsum("pqrs,qr->ps", both, m)),
         (moments.target_left(q), np.einsum("ijqr,jq->ir", with_w, q)),
         (moments.target_right(q.T), np.einsum("jipq,qj->pi", with_w, q.T)),
     ):
-        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+        np.testing.assert_allclose(result, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
 
 
 def test_normal_inputs_have_no_excess_kurtosis():

@@ -94,10 +94,10 @@ def test_a_preconditioner_s_loss_by_enumeration():
 def test_exact_and_float_tasks_agree(d, n, seed, sigma):
     """With covariances of any rank."""
     rng = np.random.default_rng(seed)
-    given = covariances(rng, d, exact=True)
+    arrays = covariances(rng, d, exact=True)
     w0, m = rng.integers(-2, 3, (2, d, d)).astype(object) + Fraction(0)
-    exact = PromptMoments(d, n, sigma, w0, **given)
-    floats = PromptMoments(d, n, float(sigma), w0.astype(float), **{k: v.astype(float) for k, v in given.items()})
+    exact = PromptMoments(d, n, sigma, w0, **arrays)
+    floats = PromptMoments(d, n, float(sigma), w0.astype(float), **{k: v.astype(float) for k, v in arrays.items()})
     assert isinstance(preconditioned.one_step(exact), Fraction | int)
     for loss in (zero_loss, preconditioned.one_step, lambda task: preconditioned.after_step(task, m)):
         assert float(loss(exact)) == pytest.approx(loss(floats), rel=1e-12, abs=1e-12)
@@ -143,16 +143,16 @@ def test_best_linear_map_solves_the_normal_equations(moments):
     with_w = np.array([[with_s(i, j, d + k, m) for k, m in cells] for i, j in cells])
     read = with_w @ np.linalg.pinv(power, rcond=1e-12, hermitian=True)
     explained = np.trace(np.kron(np.eye(d), moments.covariance) @ read @ with_w.T)
-    found = preconditioned.linear(moments)
-    assert found == pytest.approx(moments.zero_loss - explained, rel=1e-9, abs=1e-9)
+    loss = preconditioned.linear(moments)
+    assert loss == pytest.approx(moments.zero_loss - explained, rel=1e-9, abs=1e-9)
 
 
 @given(tasks(w0=False))
 def test_a_preconditioner_is_all_that_equal_outputs_need(moments):
     """Psi = I, or no noise: the best linear map is a preconditioner; with unequal outputs and noise it is better."""
-    given = {"covariance": moments.covariance, "prior_columns": moments.prior_columns, "kurtosis": moments.kurtosis}
-    equal = PromptMoments(moments.d, moments.n, moments.sigma, **given)
-    noiseless = PromptMoments(moments.d, moments.n, 0.0, **given, prior_rows=moments.prior_rows)
+    arrays = {"covariance": moments.covariance, "prior_columns": moments.prior_columns, "kurtosis": moments.kurtosis}
+    equal = PromptMoments(moments.d, moments.n, moments.sigma, **arrays)
+    noiseless = PromptMoments(moments.d, moments.n, 0.0, **arrays, prior_rows=moments.prior_rows)
     for task in (equal, noiseless):
         scale = task.zero_loss
         assert preconditioned.linear(task) == pytest.approx(preconditioned.preconditioned(task), abs=1e-9 * scale)

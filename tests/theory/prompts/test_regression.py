@@ -79,9 +79,9 @@ def test_ridge_by_simulation(d, k, sigma):
     x, y, query, label = prompts(d, k, sigma)
     posterior = np.linalg.solve(x @ x.mT + sigma**2 * np.eye(d), x @ y.mT).mT
     losses = ((posterior @ query - label) ** 2).sum(axis=(1, 2))
-    found = regression.ridge(d, k, sigma)
-    assert agrees(losses, found.value)
-    assert found.stderr < 0.25 * losses.std() / SAMPLES**0.5
+    estimate = regression.ridge(d, k, sigma)
+    assert agrees(losses, estimate.value)
+    assert estimate.stderr < 0.25 * losses.std() / SAMPLES**0.5
     if sigma == 2.0:  # the mean spectrum, k times one, for the spectrum
         assert not agrees(losses, d * sigma**2 * (1 + d / (k + sigma**2)))
 
@@ -170,8 +170,8 @@ def test_moments_of_the_spectrum(d, k):
 @pytest.mark.parametrize(("k", "sigma"), [(1, 1.0), (2, 0.3), (9, 2.0)])
 def test_ridge_in_one_dimension_is_an_integral(k, sigma):
     exact = quad(lambda root: 2 * root * sigma**2 / (root**2 + sigma**2) * chi2.pdf(root**2, k), 0, 12)[0] + sigma**2
-    found = regression.ridge(1, k, sigma)
-    assert abs(found.value - exact) <= 4 * found.stderr + 1e-9
+    estimate = regression.ridge(1, k, sigma)
+    assert abs(estimate.value - exact) <= 4 * estimate.stderr + 1e-9
 
 
 @given(st.integers(1, 40), st.sampled_from([0.1, 1.0]))
@@ -203,8 +203,8 @@ def test_ridge_is_deterministic_and_its_error_is_honest():
 def test_ridge_by_sampling_lies_between_the_exact_bounds(d, k, samples):
     """Few samples and heavy tails: where 1/s has no fourth moment it must not be a control variate."""
     low, high = spectral.ridge_bounds(d, k, 1.0, 24)
-    found = regression.ridge(d, k, 1.0, samples=samples)
-    assert low - 4 * found.stderr <= found.value <= high + 4 * found.stderr
+    estimate = regression.ridge(d, k, 1.0, samples=samples)
+    assert low - 4 * estimate.stderr <= estimate.value <= high + 4 * estimate.stderr
     assert high - low < 0.02 * high
 
 

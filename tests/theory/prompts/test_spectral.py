@@ -183,19 +183,19 @@ def test_threshold_falls_towards_zero():
 def test_step_sizes_reach_the_best_polynomial_up_to_the_threshold(d, n, count, times):
     threshold = spectral.noise_threshold(d, n, count) if count > 1 else 1.0
     sigma = threshold * times
-    found, best = spectral.best_steps(d, n, sigma, count), spectral.best_loss(d, n, sigma, count)
+    steps, best = spectral.best_steps(d, n, sigma, count), spectral.best_loss(d, n, sigma, count)
     residual = np.poly1d([1.0])
-    for eta in found.steps:
+    for eta in steps.steps:
         residual *= np.poly1d([-eta, 1.0])
     exact = spectral.polynomial_loss(d, n, Fraction(sigma), [Fraction(1), *map(Fraction, residual.coeffs[::-1][1:])])
-    assert found.loss == pytest.approx(float(exact), rel=1e-9)
+    assert steps.loss == pytest.approx(float(exact), rel=1e-9)
     rounding = 1e-10 * best
     if times < 1 or count == 1:
-        assert abs(found.loss - best) <= rounding
+        assert abs(steps.loss - best) <= rounding
     else:
-        assert found.loss > best + rounding
-        assert min(np.diff(found.steps)) <= 1e-3 * max(found.steps)
-    assert found.loss <= regression.steps(d, n, sigma, count).value + rounding
+        assert steps.loss > best + rounding
+        assert min(np.diff(steps.steps)) <= 1e-3 * max(steps.steps)
+    assert steps.loss <= regression.steps(d, n, sigma, count).value + rounding
 
 
 @settings(max_examples=15)

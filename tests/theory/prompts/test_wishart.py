@@ -54,18 +54,18 @@ def test_traces_are_the_sum_of_all_pairings(powers):
 @pytest.mark.parametrize("power", [1, 2, 3])
 def test_powers_are_the_sum_of_all_pairings(power):
     engine, covariance = general(2)
-    found = mean_power(power, covariance, engine.n)
+    result = mean_power(power, covariance, engine.n)
     for i, j in product(range(2), repeat=2):
         paths = (((i, *inner), (*inner, j)) for inner in product(range(2), repeat=power - 1))
-        assert found[i, j] == sum(engine.expect(*(("xx", p, q) for p, q in zip(*path, strict=True))) for path in paths)
+        assert result[i, j] == sum(engine.expect(*(("xx", p, q) for p, q in zip(*path, strict=True))) for path in paths)
 
 
 def test_a_power_beside_a_trace():
     engine, covariance = general(2)
-    found = mean_power(1, covariance, engine.n, times=(2,))
+    result = mean_power(1, covariance, engine.n, times=(2,))
     for i, j in product(range(2), repeat=2):
         pairs = product(range(2), repeat=2)
-        assert found[i, j] == sum(engine.expect(("xx", i, j), ("xx", p, q), ("xx", q, p)) for p, q in pairs)
+        assert result[i, j] == sum(engine.expect(("xx", i, j), ("xx", p, q), ("xx", q, p)) for p, q in pairs)
 
 
 def test_traces_at_identity_covariance():
@@ -188,8 +188,8 @@ def test_independent_inputs_by_enumeration(laws, n):
     """Every prompt, in exact arithmetic, with skew entries and unequal kurtoses; Sigma is not diagonal."""
     root = np.array([[Fraction(1), Fraction(0)], [Fraction(1, 2), Fraction(-2)]])
     m = np.array([[Fraction(1), Fraction(2)], [Fraction(-3), Fraction(1, 3)]])
-    found = independent_sandwich(m, root, np.array([excess(law) for law in laws]), n)
-    assert (found == enumerated(laws, root, m, n)).all()
+    result = independent_sandwich(m, root, np.array([excess(law) for law in laws]), n)
+    assert (result == enumerated(laws, root, m, n)).all()
 
 
 def test_laws_are_standardised():

@@ -21,8 +21,8 @@ sigmas = st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(2)])
 @given(d_values, n_values, sigmas)
 def test_one_step_is_the_theorem(d, n, sigma):
     for rank in range(d + 1):
-        found, said = compressed_losses(d, n, sigma, rank, 1), skipv1.loss_gap(d, n, sigma, rank)
-        assert (found.mha, found.skipv1, found.gap) == (said.mha, said.skipv1, said.gap)
+        losses, gap = compressed_losses(d, n, sigma, rank, 1), skipv1.loss_gap(d, n, sigma, rank)
+        assert (losses.mha, losses.skipv1, losses.gap) == (gap.mha, gap.skipv1, gap.gap)
 
 
 @given(d_values, n_values, sigmas, steps)
@@ -37,19 +37,19 @@ def test_the_gap_at_equal_rank_does_not_depend_on_depth(d, n, sigma, count):
 @given(st.integers(2, 5), sigmas)
 def test_long_prompts_come_down_to_the_floor_and_skip_heads_below_it(d, sigma):
     for rank in range(1, d + 1):
-        found = compressed_losses(d, 10**7, sigma, rank, 2)
-        assert 0 <= found.mha - found.floor <= Fraction(1, 10**3)
-        assert found.skipv1 < found.floor
+        losses = compressed_losses(d, 10**7, sigma, rank, 2)
+        assert 0 <= losses.mha - losses.floor <= Fraction(1, 10**3)
+        assert losses.skipv1 < losses.floor
 
 
 @pytest.mark.parametrize(
     ("d", "n", "sigma", "rank", "count"), [(2, 4, 0.5, 1, 2), (4, 6, 0.0, 2, 3), (3, 9, 0.5, 2, 2)]
 )
 def test_losses_by_attention_on_compressed_tokens(d, n, sigma, rank, count):
-    said = compressed_losses(d, n, Fraction(sigma), rank, count)
+    closed = compressed_losses(d, n, Fraction(sigma), rank, count)
     mha, skip = sampled_on_compressed_tokens(d, n, sigma, rank, count)
-    seen_as_noise = (d - rank) * (best_output_loss(rank, n, Fraction(sigma) ** 2, count) - said.mha / (d - rank))
-    for losses, expected, other in ((mha, said.mha, said.skipv1), (skip, said.skipv1, said.mha)):
+    seen_as_noise = (d - rank) * (best_output_loss(rank, n, Fraction(sigma) ** 2, count) - closed.mha / (d - rank))
+    for losses, expected, other in ((mha, closed.mha, closed.skipv1), (skip, closed.skipv1, closed.mha)):
         assert agree(losses, float(expected))
         assert not agree(losses, float(other))
         assert not agree(losses, float(expected + seen_as_noise + rank * (d + Fraction(sigma) ** 2)))

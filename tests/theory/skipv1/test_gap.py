@@ -93,8 +93,8 @@ def test_no_number_of_ordinary_heads_passes_the_infimum(heads):
     d, n, sigma = 3, 8, 0.3
     for a in range(d + 1):
         gap = skipv1.loss_gap(d, n, sigma, a)
-        found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), a, closed_form=gap.mha)
-        assert -1e-9 <= found.distance <= 1e-4 * max(gap.rho, skipv1.mha_explained(d, n, sigma, a))
+        certificate = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), a, closed_form=gap.mha)
+        assert -1e-9 <= certificate.distance <= 1e-4 * max(gap.rho, skipv1.mha_explained(d, n, sigma, a))
 
 
 @pytest.mark.parametrize("heads", [SKIPV1, (ORDINARY, SKIP, SKIP)])
@@ -102,8 +102,8 @@ def test_no_number_of_skip_heads_passes_the_minimum(heads):
     d, n, sigma = 3, 8, 0.3
     for a in range(d + 1):
         gap = skipv1.loss_gap(d, n, sigma, a)
-        found = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), a, closed_form=gap.skipv1)
-        assert -1e-9 <= found.distance <= 1e-4 * gap.rho
+        certificate = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), a, closed_form=gap.skipv1)
+        assert -1e-9 <= certificate.distance <= 1e-4 * gap.rho
 
 
 def test_certificate_tells_a_minimum_from_an_infimum():
@@ -120,7 +120,7 @@ def test_certificate_tells_a_minimum_from_an_infimum():
     assert mha.starts == 8
 
 
-def test_minimise_stops_when_told():
+def test_minimise_stops_early():
     loss = PopulationLoss(PromptMoments(4, 10, 0.3), SKIPV1)
     full = minimise(loss, 4)
     early = minimise(loss, 4, until=lambda value: value < 0.9 * loss.zero_loss)

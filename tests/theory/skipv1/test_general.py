@@ -57,9 +57,9 @@ def test_isotropic_tasks_are_those_of_the_theorem(d, n, sigma, data):
     """Also if x is scaled up and W* down, which changes nothing."""
     rank, scale = data.draw(st.integers(0, d)), data.draw(st.sampled_from([1.0, 9.0]))
     moments = PromptMoments(d, n, sigma, covariance=scale * np.eye(d), prior_columns=np.eye(d) / scale)
-    said, gap = skipv1.loss_gap(d, n, sigma, rank), general_loss_gap(moments, rank)
+    isotropic, gap = skipv1.loss_gap(d, n, sigma, rank), general_loss_gap(moments, rank)
     for name in ("mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima"):
-        assert getattr(gap, name) == pytest.approx(getattr(said, name), rel=1e-12, abs=1e-12 * said.mha), name
+        assert getattr(gap, name) == pytest.approx(getattr(isotropic, name), rel=1e-12, abs=1e-12 * isotropic.mha), name
     assert skip_heads_needed(moments, rank) == 1
     assert mha_heads_needed(moments, rank) == 1
 
@@ -150,8 +150,8 @@ def test_minimisation_ends_on_the_closed_forms(d, n, sigma, seed):
             (enough, general_skipv1_explained(moments, rank)),
         ):
             loss = PopulationLoss(moments, heads)
-            found = loss.zero_loss - minimise(loss, rank, starts=2, max_iterations=500).value
-            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.zero_loss, (rank, heads)
+            gain = loss.zero_loss - minimise(loss, rank, starts=2, max_iterations=500).value
+            assert -1e-4 * explained <= gain - explained <= 1e-9 * loss.zero_loss, (rank, heads)
 
 
 UNEQUAL = {"prior_rows": np.diag([0.4, 0.05]), "prior_columns": np.diag([0.4, 0.05])}
@@ -171,7 +171,7 @@ def test_too_few_skip_heads_fall_short_at_full_rank():
 
 
 @pytest.mark.parametrize(
-    ("sigma", "given", "heads"),
+    ("sigma", "eigenvalues", "heads"),
     [
         (1.0, UNEQUAL, 2),
         (0.0, UNEQUAL, 1),
@@ -185,9 +185,9 @@ def test_too_few_skip_heads_fall_short_at_full_rank():
         ),
     ],
 )
-def test_heads_that_are_needed(sigma, given, heads):
+def test_heads_that_are_needed(sigma, eigenvalues, heads):
     """The rank of the multipliers, and the explicit weights have so many of each kind."""
-    moments = PromptMoments(2, 3, sigma, **given)
+    moments = PromptMoments(2, 3, sigma, **eigenvalues)
     assert skip_heads_needed(moments, 2) == heads
     of, _ = general_skipv1_weights(moments, 2)
     assert (of.count(SKIP), of.count(ORDINARY)) == (heads, heads)

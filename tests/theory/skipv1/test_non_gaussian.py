@@ -69,7 +69,7 @@ def test_explicit_weights_by_enumeration(laws, n):
     for rank in range(1, d + 1):
         gap = non_gaussian_loss_gap(fourth_moments(kurtosis), n, SIGMA, rank)
         beta = Fraction(2)
-        for heads, weights, stated in (
+        for heads, weights, expected in (
             (SKIPV1, non_gaussian_skipv1_weights(kurtosis, n, SIGMA, rank), gap.skipv1),
             (
                 (ORDINARY,),
@@ -78,7 +78,7 @@ def test_explicit_weights_by_enumeration(laws, n):
             ),
         ):
             none, one, two = losses(heads, weights, laws, n)
-            assert one == stated
+            assert one == expected
             assert none == setting.zero_loss(d, n, SIGMA)
             if heads == SKIPV1:
                 assert one < none == two  # the vertex is at t = 1
@@ -101,9 +101,9 @@ def test_weights_have_the_stated_losses(d, n, data):
 @given(st.integers(1, 6), st.integers(1, 30), st.sampled_from([0.0, 0.3, 4.0]), st.data())
 def test_normal_inputs_are_those_of_the_theorem(d, n, sigma, data):
     rank = data.draw(st.integers(0, d))
-    said, gap = skipv1.loss_gap(d, n, sigma, rank), non_gaussian_loss_gap((d + 2,) * d, n, sigma, rank)
+    normal, gap = skipv1.loss_gap(d, n, sigma, rank), non_gaussian_loss_gap((d + 2,) * d, n, sigma, rank)
     for name in ("mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima"):
-        assert getattr(gap, name) == pytest.approx(getattr(said, name), rel=1e-12, abs=1e-12 * said.mha), name
+        assert getattr(gap, name) == pytest.approx(getattr(normal, name), rel=1e-12, abs=1e-12 * normal.mha), name
 
 
 @pytest.mark.parametrize("kurtosis", [(-2.0, -2.0), (-2.0, 1.5), (4.0, -1.0, -1.0)])
@@ -117,8 +117,8 @@ def test_minimisation_ends_on_the_closed_forms(kurtosis):
             (SKIPV1, non_gaussian_skipv1_explained(fourth, n, sigma, rank)),
         ):
             loss = PopulationLoss(moments, heads)
-            found = loss.zero_loss - minimise(loss, rank, starts=4, max_iterations=500).value
-            assert -1e-4 * explained <= found - explained <= 1e-9 * loss.zero_loss, (rank, heads)
+            gain = loss.zero_loss - minimise(loss, rank, starts=4, max_iterations=500).value
+            assert -1e-4 * explained <= gain - explained <= 1e-9 * loss.zero_loss, (rank, heads)
 
 
 @given(st.integers(1, 4), st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=1, max_size=4), st.data())
@@ -221,7 +221,7 @@ def test_descents_stay_finite_where_the_infimum_is_attained():
 
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_span_of_inputs(d):
-    """The x x^T span all symmetric matrices just if at most one entry is a sign."""
+    """The x x^T span all symmetric matrices if and only if at most one entry is a sign."""
     for signs in range(d + 1):
         laws = [SIGNS] * signs + [(SKEW, SPIKED, LIKE_NORMAL)[i % 3] for i in range(d - signs)]
         xi, _ = grid(laws, object)

@@ -76,8 +76,8 @@ def test_all_of_s_is_available_for_generic_compressions(d, rank):
     """At the one example of step (4) that makes the polynomial non-zero; and not to MHA, nor for B = (0 I)."""
     a, b = eye(d)[:rank], 2 * eye(d)[rank:]
     assert s_is_available(a, b)
-    wanted = symmetrised(exact(entries_of_s(d)))
-    assert in_span(wanted, symmetrised(grams(a, b, MHA_ONLY))) == (rank == d)
+    target = symmetrised(exact(entries_of_s(d)))
+    assert in_span(target, symmetrised(grams(a, b, MHA_ONLY))) == (rank == d)
     assert s_is_available(a, b / 2) == (rank == d)
 
 
@@ -197,10 +197,10 @@ def test_skipv1former_attains_what_it_should(data, size, n, sigma):
     a, b = skip_compressions(u, v, of_w0, rank)
     assume(s_is_available(a, b))
     best = best_loss(PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T), a, b, BOTH)
-    floor, reached = skipv1_floor(d, n, sigma, s**2, rank), skipv1_enough_heads_loss(d, n, sigma, s**2, rank)
-    assert floor <= best <= reached
-    assert (floor == reached) == (not sigma or not rank or of_w0 <= 2 * rank)
-    if floor < reached:
+    floor, loss = skipv1_floor(d, n, sigma, s**2, rank), skipv1_enough_heads_loss(d, n, sigma, s**2, rank)
+    assert floor <= best <= loss
+    assert (floor == loss) == (not sigma or not rank or of_w0 <= 2 * rank)
+    if floor < loss:
         assert best > floor
 
 
@@ -219,12 +219,12 @@ def test_the_rank_of_w0_survives_rounding(spectrum, dtype):
         d, of_w0, n, sigma = int(rng.integers(3, 7)), int(rng.integers(1, 3)), 4, 1.5
         left, right = (np.linalg.qr(rng.standard_normal((d, of_w0)))[0] for _ in range(2))
         singular = np.array([7.0, 3.0])[:of_w0]
-        found = SPECTRA[spectrum](((left * singular) @ right.T).astype(dtype))
+        measured = SPECTRA[spectrum](((left * singular) @ right.T).astype(dtype))
         known = [*singular**2, *[0.0] * (d - of_w0)]
         close = d**2 * np.finfo(dtype).eps * sum(known)
         for a in range(d + 1):
             for value in (skipv1_enough_heads_loss, mha_enough_heads_loss):
-                assert value(d, n, sigma, found, a) == pytest.approx(value(d, n, sigma, known, a), abs=close)
+                assert value(d, n, sigma, measured, a) == pytest.approx(value(d, n, sigma, known, a), abs=close)
 
 
 def test_the_rank_of_an_exact_w0_is_exact():
@@ -298,8 +298,8 @@ def test_few_heads_never_undercut_the_floors(d, heads):
     for a in range(d + 1):
         for kinds, floor in (((ORDINARY,) * heads, mha_floor), ((ORDINARY,) + (SKIP,) * (heads - 1), skipv1_floor)):
             loss = PopulationLoss(PromptMoments(d, n, sigma, w0), kinds)
-            found = minimise(loss, a, starts=2, max_iterations=150)
-            assert found.value >= floor(d, n, sigma, squares, a) - 1e-9 * loss.zero_loss
+            certificate = minimise(loss, a, starts=2, max_iterations=150)
+            assert certificate.value >= floor(d, n, sigma, squares, a) - 1e-9 * loss.zero_loss
 
 
 # Theorem 3

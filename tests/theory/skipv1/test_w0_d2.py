@@ -52,11 +52,11 @@ def test_weights_pass_below_mha_s_floor(n, sigma, s_2, ratio, left, right):
     alpha, weights = first_weights(n, sigma, w0)
     moments = PromptMoments(2, n, Fraction(sigma), exact_floats(w0))
     loss = PopulationLoss(moments, SKIPV1).value(Weights(*(exact_floats(x) for x in weights.arrays())))
-    reached = rank_one_loss(n, sigma, w0, alpha)
+    expected = rank_one_loss(n, sigma, w0, alpha)
     floor = mha_floor(2, n, sigma, [s_1**2, s_2**2], 1)
     rounding = 1e3 * np.finfo(float).eps * float(moments.prior_power)
-    assert abs(float(loss) - reached) <= rounding
-    assert reached < floor + rounding
+    assert abs(float(loss) - expected) <= rounding
+    assert expected < floor + rounding
     assert floor <= min(mha_floor(2, n, sigma, [s_1**2, s_2**2], a) for a in (0, 2)) + rounding
 
 
@@ -115,9 +115,9 @@ def test_the_best_estimate_is_the_one_stated():
         means = exact(np.array([2 * n, n * (2 + sigma**2)]))
         spread = 2 * n + 6 + 4 * sigma**2 + sigma**4
         kappa = constant_share(2, n, sigma, 1) * (1 - sigma**2 / spread) / 2
-        stated = kappa * exact(np.array([1, sigma**2 / (spread - sigma**2)]))
-        assert (matrix @ stated == means).all()
-        assert 1 - means @ stated == constant_share(2, n, sigma, 1)
+        expected = kappa * exact(np.array([1, sigma**2 / (spread - sigma**2)]))
+        assert (matrix @ expected == means).all()
+        assert 1 - means @ expected == constant_share(2, n, sigma, 1)
 
 
 def test_bad_input():

@@ -81,8 +81,8 @@ def test_no_weights_undercut_the_floor(d, n, c, heads, skips):
     loss = PopulationLoss(PromptMoments(d, n, 0.1, c * np.eye(d)), kinds)
     floor = skipv1_few_heads_floor(d, n, 0.1, float(c), heads, skips)
     for a in (d, d - 1):
-        found = minimise(loss, a, starts=2, max_iterations=200)
-        assert found.value >= floor * (1 - 1e-12)
+        certificate = minimise(loss, a, starts=2, max_iterations=200)
+        assert certificate.value >= floor * (1 - 1e-12)
 
 
 def test_the_counterexample_in_four_dimensions():
@@ -90,9 +90,9 @@ def test_the_counterexample_in_four_dimensions():
     task, w0 = (4, 2, 0.1), 10 * np.eye(4)
     mha = PopulationLoss(PromptMoments(*task, w0), MHA).value(mha_weights_around(4, 2, 10.0))
     floor = skipv1_few_heads_floor(*task, 10.0)
-    found = minimise(PopulationLoss(PromptMoments(*task, w0), SKIPV1), 4, starts=4).value
+    minimum = minimise(PopulationLoss(PromptMoments(*task, w0), SKIPV1), 4, starts=4).value
     assert mha == pytest.approx(96.04, abs=1e-9)
-    assert (round(floor, 2), round(found, 2)) == (144.81, 145.05)
+    assert (round(floor, 2), round(minimum, 2)) == (144.81, 145.05)
     assert threshold(*task) < 10
 
 

@@ -23,7 +23,7 @@ from theory.toy.stack import (
     AttentionHead,
     Value,
     descent_layers,
-    filtered,
+    polynomial_prediction,
     predicts,
     prompt,
     run,
@@ -72,7 +72,7 @@ def test_recursion_is_what_attention_computes(d, n, table, seed):
     steps = scaled(table, x @ x.T)
     layers = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
     tokens = side_by_side(x, y, query)
-    expected = filtered(deep.residual_polynomial(steps), x, y, query)
+    expected = polynomial_prediction(deep.residual_polynomial(steps), x, y, query)
     assert predicts(tokens, layers, expected)
     assert not predicts(tokens, layers, expected + 1e-6 * np.linalg.norm(tokens))
 
@@ -85,7 +85,7 @@ def test_the_stream_holds_labels_less_predictions(d, n, table, seed):
     layers = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
     for layer, stream in enumerate(run(side_by_side(x, y, x[:, 0]), layers)[1:], 1):
         residual = deep.residual_polynomial(steps[:layer])
-        left = y - np.stack([filtered(residual, x, y, x[:, t]) for t in range(n)], axis=1)
+        left = y - np.stack([polynomial_prediction(residual, x, y, x[:, t]) for t in range(n)], axis=1)
         rounding = 8 * np.finfo(float).eps * 2 * d * (n + 1) * (layer + 1)
         assert np.linalg.norm(stream[:-1, d:].T - left) <= rounding * (np.linalg.norm(stream) + np.linalg.norm(y))
         assert np.array_equal(stream[:-1, :d].T, x)
@@ -96,8 +96,8 @@ def test_own_values_and_layer_1_s_make_every_polynomial(data, layers):
     residual = data.draw(polynomials(data.draw(st.integers(0, layers))))
     own = [data.draw(NONZERO) for _ in range(layers - 1)]
     steps = deep.mixed_weights(residual, own)
-    made = deep.residual_polynomial(steps)
-    assert list(made) == [*residual, *[0] * (layers + 1 - len(residual))]
+    result = deep.residual_polynomial(steps)
+    assert list(result) == [*residual, *[0] * (layers + 1 - len(residual))]
     assert [step[layer] for layer, step in enumerate(steps[1:], 2)] == own
     assert all(set(step) == {layer, 1} for layer, step in enumerate(steps, 1))
 
@@ -105,31 +105,31 @@ def test_own_values_and_layer_1_s_make_every_polynomial(data, layers):
 @given(st.lists(weights, min_size=1, max_size=6))
 def test_own_values_make_the_polynomials_with_real_roots(roots):
     """Both ways: the inverse roots are the steps."""
-    made = deep.residual_polynomial([{layer: beta} for layer, beta in enumerate(roots, 1)])
+    residual = deep.residual_polynomial([{layer: beta} for layer, beta in enumerate(roots, 1)])
     s = sympy.Symbol("s")
-    wanted = sympy.prod(1 - sympy.Rational(b.numerator, b.denominator) * s for b in roots)
-    assert (
-        sympy.expand(sum(sympy.Rational(c.numerator, c.denominator) * s**i for i, c in enumerate(made)) - wanted) == 0
-    )
-    assert spectral.is_real_rooted(made)
+    expected = sympy.prod(1 - sympy.Rational(b.numerator, b.denominator) * s for b in roots)
+    polynomial = sum(sympy.Rational(c.numerator, c.denominator) * s**i for i, c in enumerate(residual))
+    assert sympy.expand(polynomial - expected) == 0
+    assert spectral.is_real_rooted(residual)
 
 
 @given(st.data(), st.integers(1, 3))
 def test_the_layer_before_s_values_make_any_quadratic_factor(data, pairs):
-    wanted, steps = sympy.Poly(1, sympy.Symbol("s")), []
+    target, steps = sympy.Poly(1, sympy.Symbol("s")), []
     for pair in range(pairs):
         c1, c2 = data.draw(weights), data.draw(weights)
         layer = 2 * pair + 1
         steps += [{layer: Fraction(1)}, {layer + 1: c2, layer: -c1 - 1 - c2}]
-        wanted *= sympy.Poly([sympy.Rational(c.numerator, c.denominator) for c in (c2, c1, Fraction(1))], *wanted.gens)
-    made = deep.residual_polynomial(steps)
-    assert [Fraction(int(c.p), int(c.q)) for c in reversed(wanted.all_coeffs())] == list(made)[: wanted.degree() + 1]
-    assert not any(made[wanted.degree() + 1 :])
+        target *= sympy.Poly([sympy.Rational(c.numerator, c.denominator) for c in (c2, c1, Fraction(1))], *target.gens)
+    residual = deep.residual_polynomial(steps)
+    coefficients = [Fraction(int(c.p), int(c.q)) for c in reversed(target.all_coeffs())]
+    assert coefficients == list(residual)[: target.degree() + 1]
+    assert not any(residual[target.degree() + 1 :])
 
 
 def random_residuals(chosen, rng, count):
     for _ in range(count):
-        steps = [{m: Fraction(int(rng.integers(-9, 10)), 4) for m in found} for found in deep.value_sources(chosen)]
+        steps = [{m: Fraction(int(rng.integers(-9, 10)), 4) for m in row} for row in deep.value_sources(chosen)]
         yield deep.residual_polynomial(steps)
 
 
@@ -148,16 +148,16 @@ def covered():
 @pytest.mark.parametrize("name", list(covered()))
 def test_random_weights_stay_within_reach_and_come_to_its_ends(name):
     chosen = resolve(name, SHAPE)
-    said = deep.reach(chosen)
-    found = [complex_pairs(residual) for residual in random_residuals(chosen, np.random.default_rng(len(name)), 40)]
-    pairs, degrees = zip(*found, strict=True)
-    assert max(degrees) == said.degree
-    assert min(said.pairs, 1) <= max(pairs) <= said.pairs
+    reach = deep.reach(chosen)
+    counts = [complex_pairs(residual) for residual in random_residuals(chosen, np.random.default_rng(len(name)), 40)]
+    pairs, degrees = zip(*counts, strict=True)
+    assert max(degrees) == reach.degree
+    assert min(reach.pairs, 1) <= max(pairs) <= reach.pairs
 
 
 def test_reach_of_named_plans():
     full, own = deep.Reach(6, 3), deep.Reach(6, 0)
-    stated = {
+    expected = {
         "vanilla": own,
         "skipv0": own,
         "cla-k": own,
@@ -183,7 +183,7 @@ def test_reach_of_named_plans():
         "neutreno": full,
         "denseformer": full,
     }
-    assert {name: deep.reach(resolve(name, SHAPE)) for name in stated} == stated
+    assert {name: deep.reach(resolve(name, SHAPE)) for name in expected} == expected
 
 
 @given(st.data(), st.integers(2, 6))
@@ -222,7 +222,7 @@ def test_matrices_make_complex_roots_with_an_even_number_of_outputs(n, half, roo
     residual = np.poly1d([1.0])
     for z in inverse:
         residual = residual * np.poly1d([-z, 1.0])
-    expected = filtered([*residual.coeffs.real[::-1]], x, y, query)
+    expected = polynomial_prediction([*residual.coeffs.real[::-1]], x, y, query)
     assert predicts(side_by_side(x, y, query), descent_layers(steps), expected)
 
 
@@ -256,9 +256,9 @@ def test_once_the_x_slot_is_written_the_family_s_bounds_are_off():
     own = writing_layers(d, [Value(1, labels), Value(2, labels)], float(c), float(g), float(b))
     s = sympy.Symbol("s")
     c, g, b = (sympy.Rational(f.numerator, f.denominator) for f in (c, g, b))
-    made = sympy.Poly((1 - c * s) * (1 - g * s * (1 + b * s) ** 2), s)
-    residual = [Fraction(int(f.p), int(f.q)) for f in reversed(made.all_coeffs())]
-    assert predicts(tokens, own, filtered([float(f) for f in residual], x, y, query))
+    polynomial = sympy.Poly((1 - c * s) * (1 - g * s * (1 + b * s) ** 2), s)
+    residual = [Fraction(int(f.p), int(f.q)) for f in reversed(polynomial.all_coeffs())]
+    assert predicts(tokens, own, polynomial_prediction([float(f) for f in residual], x, y, query))
     losses = spectral.polynomial_loss(d, n, 1, residual), spectral.best_polynomial(d, n, 1, 2).loss
     assert [round(float(loss), 2) for loss in losses] == [4.69, 5.25]
 
@@ -267,19 +267,19 @@ def test_once_the_x_slot_is_written_the_family_s_bounds_are_off():
 def test_random_weights_of_any_plan_stay_within_reach(chosen, seed):
     bare = replace(chosen, table=tuple(tuple(replace(head, beside=NOTHING) for head in row) for row in chosen.table))
     try:
-        said = deep.reach(bare)
+        reach = deep.reach(bare)
     except NotCovered:
         return
     for residual in random_residuals(bare, np.random.default_rng(seed), 3):
         pairs, degree = complex_pairs(residual)
-        assert degree <= said.degree <= bare.shape.layers
-        assert pairs <= said.pairs
+        assert degree <= reach.degree <= bare.shape.layers
+        assert pairs <= reach.pairs
 
 
 def test_more_sources_reach_more():
     names = ("svformer", "cla-v", "vanilla", "skipv2", "skipv1")
-    reached = [deep.reach(resolve(name, SHAPE)) for name in names]
-    for less, more in pairwise(reached):
+    reaches = [deep.reach(resolve(name, SHAPE)) for name in names]
+    for less, more in pairwise(reaches):
         assert less.degree <= more.degree
         assert less.pairs <= more.pairs
 

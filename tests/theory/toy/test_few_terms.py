@@ -46,8 +46,8 @@ def test_loss_against_sampling():
     left, right, target = rng.standard_normal((terms, d, d)), rng.standard_normal((terms, d, d)), np.eye(d)
     x = rng.standard_normal((samples, d, n))
     s = x @ x.swapaxes(1, 2)
-    found = ((sum(lhs @ s @ rhs for lhs, rhs in zip(left, right, strict=True)) - target) ** 2).sum((1, 2))
-    assert abs(found.mean() - terms_loss(left, right, n, target)) < 5 * found.std() / samples**0.5
+    losses = ((sum(lhs @ s @ rhs for lhs, rhs in zip(left, right, strict=True)) - target) ** 2).sum((1, 2))
+    assert abs(losses.mean() - terms_loss(left, right, n, target)) < 5 * losses.std() / samples**0.5
 
 
 @given(st.data(), st.integers(1, 4), st.integers(0, 5), st.sampled_from([1, 2, 3, 10]))
@@ -91,18 +91,18 @@ def lowest_loss(target, n, terms, starts, seed=0):
 @pytest.mark.parametrize("terms", [1, 2, 3, 4])
 def test_descent_meets_the_floor_just_where_there_are_families(d, terms):
     """Around I: all but (3, 2), (3, 3) and d = 5 with more than one; (3, 4) is a part of the quaternions."""
-    found = lowest_loss(np.eye(d), 2, terms, starts=6)
+    lowest = lowest_loss(np.eye(d), 2, terms, starts=6)
     floor = float(term_floor([Fraction(1)] * d, 2, terms))
-    assert found >= floor * (1 - 1e-9)
-    assert (found <= floor * (1 + 1e-6)) == (terms == 1 or d in (2, 4) or (d, terms) == (3, 4))
+    assert lowest >= floor * (1 - 1e-9)
+    assert (lowest <= floor * (1 + 1e-6)) == (terms == 1 or d in (2, 4) or (d, terms) == (3, 4))
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 3), (9, 3), (2, 5)])
 def test_as_many_terms_as_odd_dimensions_do_not_make_a_trace(n, d):
     """Lemma 3 lies strictly between Lemma 1's floor and what descent finds."""
-    found = lowest_loss(np.eye(d), n, d, starts=6)
+    lowest = lowest_loss(np.eye(d), n, d, starts=6)
     lower = identity_floor(d, n, d)
-    assert term_floor([Fraction(1)] * d, n, d) < lower < found
+    assert term_floor([Fraction(1)] * d, n, d) < lower < lowest
 
 
 def test_the_floor_around_the_identity_is_lemma_1_s_elsewhere():
@@ -150,8 +150,8 @@ def test_two_pencils_on_a_circle(data):
 @pytest.mark.parametrize("terms", [1, 2, 3])
 def test_descent_stays_above_the_floor_around_other_matrices(terms):
     squares = [9.0, 4.0, 0.25]
-    found = lowest_loss(np.diag(np.sqrt(squares)), 3, terms, starts=3)
-    assert term_floor(squares, 3, terms) <= found < sum(squares)
+    lowest = lowest_loss(np.diag(np.sqrt(squares)), 3, terms, starts=3)
+    assert term_floor(squares, 3, terms) <= lowest < sum(squares)
 
 
 def test_floor_of_a_trace():
@@ -199,7 +199,7 @@ def test_cyclic_families(d, count):
 
 @pytest.mark.parametrize("d", range(1, 14))
 def test_quaternion_families(d):
-    """Each row is as the module says, and the floor of four terms attained just for d = 1, 2 and d divisible by 4."""
+    """Each row is as the module says, and the floor of four terms attained for d = 1, 2 and d divisible by 4 only."""
     family, rest = quaternions(d), d % 4
     assert (family.swapaxes(1, 2) @ family == np.eye(d)).all()
     last = {0: [], 1: [d + 7], 2: [d + 2] * 2, 3: [d + 3] * 2 + [d + 9]}[rest]

@@ -51,8 +51,8 @@ def anticommuting(d):
     transpose = np.array(
         [[float(a == s and b == r) for r in range(d) for s in range(d)] for a in range(d) for b in range(d)]
     )
-    wanted = np.concatenate([np.kron(j, eye) + np.kron(eye, j.T), transpose - np.eye(d * d)])
-    _, singular, vt = np.linalg.svd(wanted)
+    equations = np.concatenate([np.kron(j, eye) + np.kron(eye, j.T), transpose - np.eye(d * d)])
+    _, singular, vt = np.linalg.svd(equations)
     return vt[(singular < 1e-9).argmax() if (singular < 1e-9).any() else len(singular) :].reshape(-1, d, d)
 
 
@@ -65,9 +65,9 @@ def test_rotating_mha_predicts_by_the_projection_of_s_yx(half, n, seed):
     s_yx = y @ x.T
     projected = np.einsum("k,kij->ij", np.einsum("kij,ij->k", basis, s_yx), basis)
     expected = signal_share(d, n, sigma) / n * projected @ query
-    got = predict(rotating_weights(d, n, sigma), x, y, query)
+    prediction = predict(rotating_weights(d, n, sigma), x, y, query)
     size = (np.sum(x**2) + np.sum(y**2)) * np.linalg.norm(query)
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * d * n * (1 + size))
+    np.testing.assert_allclose(prediction, expected, rtol=0, atol=1e-14 * d * n * (1 + size))
 
 
 @given(d=st.integers(1, 4), n=st.integers(1, 5), extra=st.integers(0, 4), seed=st.integers(0, 99))
@@ -79,8 +79,8 @@ def test_copying_mha_predicts_by_a_block_of_s_yx(d, n, extra, seed):
     block[:, upper:] = 0
     block[: d - (width - upper)] = 0
     expected = signal_share(d, n, sigma) / n * block @ query
-    got = predict(copying_weights(d, n, sigma, width), x, y, query)
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * (1 + np.abs(block).sum()) * d * n)
+    prediction = predict(copying_weights(d, n, sigma, width), x, y, query)
+    np.testing.assert_allclose(prediction, expected, rtol=0, atol=1e-14 * (1 + np.abs(block).sum()) * d * n)
 
 
 def test_what_the_projection_explains_is_exact_at_d_2():

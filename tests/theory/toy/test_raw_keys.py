@@ -17,7 +17,7 @@ from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 from theory.toy.raw_keys import key_kinds, raw_key_bounds
 from theory.toy.raw_keys_weights import (
-    realigned,
+    realignment,
     residual_key_heads,
     residual_key_weights,
     shared_key_excess,
@@ -55,9 +55,9 @@ def test_residual_keys_approach_their_bound(size, n, sigma, more):
     loss = PopulationLoss(PromptMoments(d, n, sigma), residual_key_heads(heads))
     least, most = raw_key_bounds(residual_key_heads(heads), d, rank)
     assert least == most
-    said = zero_loss(d, n, sigma) - signal_share(d, n, sigma) * most
+    infimum = zero_loss(d, n, sigma) - signal_share(d, n, sigma) * most
     tries = [residual_key_weights(d, n, sigma, rank, heads, s) for s in (0.02, 0.01)]
-    far, near = (loss.value(weights) - said for weights in tries)
+    far, near = (loss.value(weights) - infimum for weights in tries)
     assert 0 < near < far
     assert far / near == pytest.approx(4, rel=0.01)
 
@@ -79,36 +79,36 @@ def test_no_weights_go_below_the_bounds(size, shared, ordinary, seed):
 @given(st.integers(1, 4), st.integers(0, 10**6))
 def test_realigning_takes_the_identity_to_the_identity_and_keeps_the_norm(d, seed):
     eye = np.einsum("ik,jl->ijkl", np.eye(d), np.eye(d))
-    np.testing.assert_array_equal(realigned(eye), np.eye(d * d))
+    np.testing.assert_array_equal(realignment(eye), np.eye(d * d))
     left, right = np.random.default_rng(seed).standard_normal((2, d, d))
     read = np.einsum("il,kj->ijkl", left, right)  # Z -> L Z^T R
     z = np.arange(d * d, dtype=float).reshape(d, d)
     np.testing.assert_allclose(np.einsum("ijkl,kl->ij", read, z), left @ z.T @ right, atol=1e-9)
-    assert np.linalg.matrix_rank(realigned(read)) == 1
-    np.testing.assert_allclose(np.linalg.norm(realigned(read)), np.linalg.norm(read))
+    assert np.linalg.matrix_rank(realignment(read)) == 1
+    np.testing.assert_allclose(np.linalg.norm(realignment(read)), np.linalg.norm(read))
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3])
 @pytest.mark.parametrize("rank", [1, 2])
 def test_minimisation_ends_between_the_bounds(heads, rank):
     """One head with keys of both kinds seldom finds what it can explain at rank 1; see the next test for rank 2."""
-    for made in (shared_key_heads(heads), *([residual_key_heads(heads)] if heads > 1 else [])):
-        least, most = raw_key_bounds(made, 3, rank)
+    for kind in (shared_key_heads(heads), *([residual_key_heads(heads)] if heads > 1 else [])):
+        least, most = raw_key_bounds(kind, 3, rank)
         assert least == most
-        assert 0.995 * least <= minimised(made, rank) <= most + 1e-9
+        assert 0.995 * least <= entries_by_descent(kind, rank) <= most + 1e-9
 
 
 def test_the_open_case():
     """One head with keys of both kinds, rank 2 of 3: of the two entries that are left possible, the lower is found."""
     assert raw_key_bounds(residual_key_heads(1), 3, 2) == (2, 3)
-    assert minimised(residual_key_heads(1), 2) == pytest.approx(2, abs=1e-3)
+    assert entries_by_descent(residual_key_heads(1), 2) == pytest.approx(2, abs=1e-3)
 
 
-def minimised(heads, rank):
+def entries_by_descent(heads, rank):
     """Entries of W* that exact minimisation explains, d = 3."""
     task = (3, 6, 0.5)
-    found = minimise(PopulationLoss(PromptMoments(*task), heads), rank, starts=16).value
-    return (zero_loss(*task) - found) / signal_share(*task)
+    lowest = minimise(PopulationLoss(PromptMoments(*task), heads), rank, starts=16).value
+    return (zero_loss(*task) - lowest) / signal_share(*task)
 
 
 def test_bounds():
@@ -144,7 +144,7 @@ def test_one_reader_sees_one_direction(seed):
     heads = tuple(Head(1, 0, 0, 1, key="k") for _ in range(3))
     shapes = ((2, 3), (1, 3), (3, 3, 3), (1, 3, 2))
     w = Weights(*(rng.standard_normal(shape) for shape in shapes))
-    assert np.linalg.matrix_rank(realigned(odd_map(w, heads).reshape(3, 3, 3, 3))) == 1
+    assert np.linalg.matrix_rank(realignment(odd_map(w, heads).reshape(3, 3, 3, 3))) == 1
 
 
 def test_named_plans():

@@ -44,11 +44,11 @@ def test_closed_forms_are_what_minimisation_finds(name):
 
     Weights that approach residual keys' grow in several ways at once, which takes more starts and leaves more to gain.
     """
-    said = optimum(two_layers(name), D, N, SIGMA, 2)
-    assert said.method == "closed form"
+    best = optimum(two_layers(name), D, N, SIGMA, 2)
+    assert best.method == "closed form"
     loss = PopulationLoss(PromptMoments(D, N, SIGMA), toy_heads(two_layers(name)))
     starts, short = (20, 1e-3) if name == "residual-keys" else (6, 1e-4)
-    assert -1e-9 <= minimise(loss, 2, starts=starts).value - said.loss <= short * D**2
+    assert -1e-9 <= minimise(loss, 2, starts=starts).value - best.loss <= short * D**2
 
 
 def test_named_plans_say_what_the_theorem_says():
@@ -70,13 +70,13 @@ def test_named_plans_say_what_the_theorem_says():
 
 def test_what_has_no_closed_form_says_so():
     one_head = two_layers("residual-keys", 1)
-    found = optimum(one_head, D, N, SIGMA, 2)
-    assert found.method == "exact minimisation"
-    assert found.starts == 12
-    assert 1 <= found.agreeing <= 12
+    best = optimum(one_head, D, N, SIGMA, 2)
+    assert best.method == "exact minimisation"
+    assert best.starts == 12
+    assert 1 <= best.agreeing <= 12
     least, most = explained_entry_bounds(toy_heads(one_head), D, 2)
     rho = signal_share(D, N, SIGMA)
-    assert 0.999 * rho * least <= found.explained <= rho * most
+    assert 0.999 * rho * least <= best.explained <= rho * most
 
 
 @given(st.integers(1, 6), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.data())
@@ -132,7 +132,7 @@ def test_shared_matrices_are_one_matrix():
 
 
 @pytest.mark.parametrize(
-    ("made", "why"),
+    ("case", "why"),
     [
         (vanilla(Shape(3, 2)), "two layers"),
         (VARIANTS["denseformer"].make(Shape(2, 2)), "no depth rule"),
@@ -143,9 +143,9 @@ def test_shared_matrices_are_one_matrix():
         (lists((Learned("m", 1.0) * v(2, 1), v(2, 1)), (k(2, 1), k(2, 1))), "several lists with learned weights"),
     ],
 )
-def test_plans_beyond_the_toy_are_refused(made, why):
+def test_plans_beyond_the_toy_are_refused(case, why):
     with pytest.raises(NotCovered, match=why):
-        optimum(made, D, N, SIGMA, 1)
+        optimum(case, D, N, SIGMA, 1)
 
 
 def test_what_minimisation_cannot_do_is_refused():
@@ -185,10 +185,10 @@ def test_a_head_s_values_and_keys_are_told_apart_by_their_source():
 def test_a_raw_value_with_a_copied_key_is_enough_whatever_else_there_is():
     """Raw keys beside it change nothing: A S_xy is the transpose of what the raw value reads already."""
     mixed = plan(Shape(2, 1), values=lambda n, h: v(n, h) + v(1, h), keys=lambda n, h: k(n, h) + k(1, h))
-    said = optimum(mixed, D, N, SIGMA, 2)
-    assert (said.method, said.attained) == ("closed form", True)
-    found = minimise(PopulationLoss(PromptMoments(D, N, SIGMA), toy_heads(mixed)), 2, starts=8).value
-    assert -1e-9 <= found - said.loss <= 1e-3 * D**2
+    best = optimum(mixed, D, N, SIGMA, 2)
+    assert (best.method, best.attained) == ("closed form", True)
+    lowest = minimise(PopulationLoss(PromptMoments(D, N, SIGMA), toy_heads(mixed)), 2, starts=8).value
+    assert -1e-9 <= lowest - best.loss <= 1e-3 * D**2
 
 
 def test_terms_beside_the_attention_leave_it_open_whether_weights_attain_it():
