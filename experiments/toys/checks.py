@@ -32,35 +32,37 @@ class ClosedForm:
         return self.signal - ALTERED * self.unit, self.signal + ALTERED * self.unit
 
 
-def exact_check(name: str, group: str, statement: str, closed: ClosedForm, explained: float, zero_loss: float) -> Check:
+def exact_check(
+    name: str, group: str, statement: str, closed_form: ClosedForm, explained: float, zero_loss: float
+) -> Check:
     """An exact minimum: short of the closed form by its slack at most, above it by rounding only."""
     return Check(
         id=name,
         group=group,
-        claim=closed.claim,
+        claim=closed_form.claim,
         statement=statement,
-        predicted=closed.signal,
+        predicted=closed_form.signal,
         measured=explained,
         stderr=0.0,
-        tolerance=EXACT_SLACK * closed.unit,
-        controls=closed.altered,
+        tolerance=EXACT_SLACK * closed_form.unit,
+        controls=closed_form.altered,
         above=ROUNDING * zero_loss,
     )
 
 
 def trained_check(
-    name: str, group: str, statement: str, closed: ClosedForm, interval: Interval, most_slack: float = math.inf
+    name: str, group: str, statement: str, closed_form: ClosedForm, interval: Interval, most_slack: float = math.inf
 ) -> Check:
     """Trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
     return Check(
         id=name,
         group=group,
-        claim=closed.claim,
+        claim=closed_form.claim,
         statement=statement,
-        predicted=closed.signal,
+        predicted=closed_form.signal,
         measured=interval.mean,
         stderr=interval.stderr,
-        tolerance=interval.half_width + min(TRAINED_SLACK * closed.unit, most_slack),
-        controls=closed.altered,
+        tolerance=interval.half_width + min(TRAINED_SLACK * closed_form.unit, most_slack),
+        controls=closed_form.altered,
         above=interval.half_width,
     )

@@ -145,7 +145,7 @@ def _arm(
     config, prompts = _sized(config, data, context)
     settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
     batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
-    made = Recipe(batch=batch, **recipe, **settings)
+    whole = Recipe(batch=batch, **recipe, **settings)
     source: PromptSource | TextSource | None = prompts
     if source is None:  # last: nothing of what is refused above needs any text prepared
         source, config = _text(config, data)
@@ -155,7 +155,7 @@ def _arm(
         variant=plan if own else chosen,
         label=chosen if own else "",
         source=source,
-        recipe=made,
+        recipe=whole,
         seed=seed,
     )
 

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training import campaign as scale
-from experiments.training import pool
+from experiments.training import pool, user_files
 from experiments.training import text as text_data
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, tuned
@@ -299,17 +299,17 @@ def test_a_key_does_not_depend_on_where_things_are(reader):
 
 
 def test_a_key_follows_a_plan_of_one_s_own(tmp_path):
-    """Not its name: the file may change."""
-    path = tmp_path / "mine.py"
-    arm = replace(PROMPTS, variant=f"{path}:mine")
+    """Not its file, which may change or move."""
     keys = []
-    for weight in (0.5, 2.0):
+    for weight, name in ((0.5, "mine.py"), (2.0, "mine.py"), (2.0, "moved.py")):
+        path = tmp_path / name
         path.write_text(
             "from theory.plans.plan import plan, v\ndef mine(s):\n"
             f"    return plan(s, values=lambda n, h: {weight} * v(n, h) if n > 1 else v(n, h))\n"
         )
-        keys.append(arm.key("cpu"))
-    assert keys[0] != keys[1]
+        own = user_files.resolve(f"{path}:mine", PROMPTS.architecture.shape)
+        keys.append(replace(PROMPTS, variant=own, label=f"{path}:mine").key("cpu"))
+    assert keys[0] != keys[1] == keys[2]
 
 
 def test_a_variant_may_be_a_plan(tmp_path):
