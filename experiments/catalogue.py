@@ -40,15 +40,15 @@ def package_beside(room: Room) -> str:
 @cache
 def claims() -> dict[str, Claim]:
     """The ledger, by id.  Raises UserError if two entries have one id or a paper's claims cannot be loaded."""
-    found: dict[str, Claim] = {}
+    by_id: dict[str, Claim] = {}
     for package in packages():
         for module in _modules(f"{package}.claims"):
             for claim in vars(_loaded(module)).values():
                 if isinstance(claim, Claim):
-                    if found.setdefault(claim.id, claim) is not claim:
+                    if by_id.setdefault(claim.id, claim) is not claim:
                         raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
                     claim.module = claim.module or module
-    return found
+    return by_id
 
 
 def claim(name: str) -> Claim:
@@ -70,14 +70,14 @@ def indexes() -> list[Index]:
 @cache
 def all_experiments() -> dict[str, Experiment]:
     """By name: toys first, then full size.  Raises UserError if two have one name or one cannot be loaded."""
-    found: dict[str, Experiment] = {}
+    by_name: dict[str, Experiment] = {}
     for package in packages():
         for module in _modules(package):
             if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
                 experiment: Experiment = _loaded(f"{module}.experiment").EXPERIMENT
-                if found.setdefault(experiment.name, experiment) is not experiment:
+                if by_name.setdefault(experiment.name, experiment) is not experiment:
                     raise UserError(f"two experiments are called {experiment.name!r}; one stands in {module}")
-    return dict(sorted(found.items(), key=lambda pair: pair[1].kind != "theory"))
+    return dict(sorted(by_name.items(), key=lambda pair: pair[1].kind != "theory"))
 
 
 def names(kind: str | None = None) -> list[str]:
@@ -95,7 +95,7 @@ def experiment(name: str) -> Experiment:
 
 def experiments_on(claim: str) -> list[str]:
     """Names of the experiments whose checks bear on a ledger entry."""
-    return [name for name, found in all_experiments().items() if claim in found.claims]
+    return [name for name, one in all_experiments().items() if claim in one.claims]
 
 
 def _modules(package: str) -> list[str]:

@@ -62,8 +62,8 @@ class Checkpoints:
 
         Raises BadCheckpoint if there are some and none can be read, or if it is of another run.
         """
-        found = self._all()
-        for path in found:
+        paths = self._all()
+        for path in paths:
             try:
                 about, tensors = _read(path)
                 step, identity = int(about.pop("step")), about.pop("identity")
@@ -73,7 +73,7 @@ class Checkpoints:
             if identity != self.identity:
                 raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
             return Checkpoint(step, tensors, about)
-        if found:
+        if paths:
             raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to retrain")
         return None
 
@@ -90,13 +90,13 @@ def state(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tenso
 
     Raises TypeError for an optimiser that keeps anything else of a parameter, which would be lost.
     """
-    found = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
+    tensors = {f"model.{name}": p.detach() for name, p in model.named_parameters()}
     for name, parameter in model.named_parameters():
         for kind, kept in optimiser.state.get(parameter, {}).items():
             if not isinstance(kept, Tensor) or "." in kind:  # names have dots, so kinds must not
                 raise TypeError(f"{type(optimiser).__name__} keeps {kind} = {kept!r:.40}; only tensors can be saved")
-            found[f"optimiser.{kind}.{name}"] = kept
-    return found
+            tensors[f"optimiser.{kind}.{name}"] = kept
+    return tensors
 
 
 @torch.no_grad()

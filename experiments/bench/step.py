@@ -162,8 +162,8 @@ class _Side:
         import torch
 
         loss = self._loss(fast=fast)
-        found = torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
-        return torch.cat([g.flatten().float() for g in found if g is not None])
+        gradients = torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
+        return torch.cat([g.flatten().float() for g in gradients if g is not None])
 
     def same_answer(self) -> bool:
         """Whether the fast path's gradients are the plain path's, as far as the precision goes."""

@@ -40,8 +40,8 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
         "proof": _place(claim.proof) if claim.proof is not None else None,
         "premises": list(premises(claim, ledger)),
         "rests_on_it": [other.id for other in ledger.values() if claim.id in other.uses],
-        "runs": [str(run.path) for found in runs for run in found],
-        "figures": [str(run / "figure.png") for found in runs for run in found if run.has("figure.png")],
+        "runs": [str(run.path) for group in runs for run in group],
+        "figures": [str(run / "figure.png") for group in runs for run in group if run.has("figure.png")],
         "variants": variants(claim),
     }
 
@@ -76,9 +76,9 @@ def _place(proof: Any) -> str:
 
 def variants(claim: Claim) -> list[str]:
     """Named variants that stand in its checks, or in constants of their module which these name."""
-    found = {name for e in claim.evidence for text in _texts(e.holds) for name in names_in(text)}
-    found |= {name for e in claim.evidence for text in _strings(e.states) for name in names_in(text)}
-    return [name for name in VARIANTS if name in found]
+    mentioned = {name for e in claim.evidence for text in _texts(e.holds) for name in names_in(text)}
+    mentioned |= {name for e in claim.evidence for text in _strings(e.states) for name in names_in(text)}
+    return [name for name in VARIANTS if name in mentioned]
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -69,10 +69,10 @@ def print_description(about: dict[str, Any], plan: Plan) -> None:
     if about["note"]:
         print(f"note: {about['note']}")
     print(f"\n{SKETCH_KEY}")
-    for name, said in about["plan"].items():
+    for name, lines in about["plan"].items():
         print(f"\n{TITLES[name]}")
         print("\n".join(sketch(plan, name)))
-        shown = said if len(said) <= 8 else [*said[:5], "...", said[-1]]
+        shown = lines if len(lines) <= 8 else [*lines[:5], "...", lines[-1]]
         print("\n".join(f"     {line}" for line in shown))
     print(f"\nlayer: {about['layer']}\ndepth: {about['depth']}\n")
     width = max(len(part) for part in about["parameters"])

@@ -77,12 +77,12 @@ def predict(options: argparse.Namespace) -> int:
     task = (options.d, options.n, options.sigma, rank)
     reference = asdict(skipv1.loss_gap(*task))
     chosen = resolve(options.plan, Shape(2, options.heads))
-    found = closed_form(chosen, *task)
-    if found is None:
+    optimum = closed_form(chosen, *task)
+    if optimum is None:
         with progress("minimising", STARTS) as at:
             at(0)
-            found = optimum_by_descent(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
-    result: dict[str, Any] = {"plan": options.plan, **asdict(found), **reference, "paper_bound": None}
+            optimum = optimum_by_descent(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
+    result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))
     if options.json:

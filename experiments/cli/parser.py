@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """All commands with their options."""
-    made = Parser(prog="crosslayer", description="Check what cross-layer ideas promise, on toys and at scale.")
-    commands = Commands(made.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser))
+    commands = Parser(prog="crosslayer", description="Check what cross-layer ideas promise, on toys and at scale.")
+    topics = Commands(commands.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser))
     for topic in TOPICS:
-        topic.add_to(commands)
-    return made
+        topic.add_to(topics)
+    return commands
 
 
 def _stop(message: str, status: int) -> int:

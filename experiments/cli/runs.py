@@ -149,10 +149,10 @@ def compare(options: argparse.Namespace) -> int:
     runs = latest_runs(options.out, options.names or known)
     if not runs:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
-    found = []
+    entries = []
     for run in runs:
         summary, prediction = run.read("summary.json"), run.read("prediction.json")
-        found.append({**summary, "prediction": prediction, "folder": str(run.path)})
+        entries.append({**summary, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
             print(f"{summary['experiment']}, profile {summary['profile']}, seeds {len(summary['seeds'])}")
             for key in ("assumes", "statistic", "rule", "tuning"):
@@ -160,7 +160,7 @@ def compare(options: argparse.Namespace) -> int:
             _print_checks(summary["title"], [judgement(c) for c in summary["checks"]])
             print(f"figure and numbers: {run.path}\n")
     if options.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(entries, indent=1))
     return 0
 
 

@@ -55,9 +55,9 @@ def train(options: argparse.Namespace) -> int:
     from experiments.training import single
     from icl.training.loop import Diverged
 
-    asked = {name: value for name, value in vars(options).items() if name not in ("run", "resumes", "json")}
+    arguments = {name: value for name, value in vars(options).items() if name not in ("run", "resumes", "json")}
     try:
-        trained = single.train(**asked)
+        trained = single.train(**arguments)
     except Diverged as error:
         print(f"crosslayer: {error}", file=sys.stderr)
         return 1

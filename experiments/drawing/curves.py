@@ -32,10 +32,10 @@ def curves(d: int, n: int, sigma: float) -> dict[str, list[float | None]]:
     }
 
 
-def draw(axis: Axes, said: Mapping[str, Sequence[float | None]]) -> None:
+def draw(axis: Axes, curves: Mapping[str, Sequence[float | None]]) -> None:
     """The curves over the number of pairs, and the axes' labels."""
-    for name, losses in said.items():
+    for name, losses in curves.items():
         axis.plot(range(len(losses)), [math.nan if y is None else y for y in losses], label=name, lw=1.1, **LOOKS[name])
-    axis.set_ylim(0, 1.15 * max(y for y in said["predict zero"] if y is not None))
+    axis.set_ylim(0, 1.15 * max(y for y in curves["predict zero"] if y is not None))
     axis.set_xlabel("pairs in the context")
     axis.set_ylabel("loss (squared units of $y$)")

@@ -42,7 +42,7 @@ def draw(config: Architecture, plan: Plan, title: str) -> Figure:
 
 def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
     layers, heads = plan.shape.layers, plan.shape.heads
-    said = layers * heads <= 400
+    labelled = layers * heads <= 400
     for n, h in plan.shape.cells():
         mixes = MAPS[name](plan.head(n, h))
         if not mixes:
@@ -51,7 +51,7 @@ def _heads(axis: Axes, config: Architecture, plan: Plan, name: str) -> None:
             for x, width, term in _shares(mix):
                 low = n - 0.5 + INSET + i * (1 - 2 * INSET) / len(mixes)
                 size = (width * (1 - 2 * INSET), (1 - 2 * INSET) / len(mixes))
-                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, (n, h), plan, said)
+                _cell(axis, (h - 0.5 + INSET + x * (1 - 2 * INSET), low), size, term, (n, h), plan, labelled)
     axis.set(xlim=(0.4, heads + 0.6), ylim=(0.4, layers + 0.6), ylabel="layer")
     axis.set_xlabel("head" if config.group == 1 else f"key/value head, of {config.group} queries each")
     axis.set_title(TITLES[name], fontsize=9, loc="left")
@@ -74,7 +74,7 @@ def _cell(
     term: Term,
     cell: tuple[int, int],
     plan: Plan,
-    said: bool,
+    labelled: bool,
 ) -> None:
     source, (layer, head) = term.source, cell
     color = OWN if source.layer == layer else _shade(source.layer, plan.shape.layers)
@@ -87,7 +87,7 @@ def _cell(
         words += str(source.layer)
     if source.head != head:
         words += f":{source.head}"
-    if words and said and size[0] * max(1.2, 0.22 * plan.shape.heads) / plan.shape.heads > 0.035 * len(words):
+    if words and labelled and size[0] * max(1.2, 0.22 * plan.shape.heads) / plan.shape.heads > 0.035 * len(words):
         ink = "white" if sum(to_rgb(color)) < 1.8 else "black"
         middle = (corner[0] + size[0] / 2, corner[1] + size[1] / 2)
         axis.text(*middle, words, color=ink, fontsize=6, ha="center", va="center")

@@ -140,16 +140,16 @@ def latest_runs(
     out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "full", "cpu", "smoke", "gpu-tiny")
 ) -> list[RunFolder]:
     """Of each named experiment below `out`, the newest finished run of the largest profile that has one."""
-    found = []
+    runs = []
     for name in names:
         summaries = [path for profile in profiles for path in _finished(out / name, profile)]
-        summaries += (out / name).glob("summary.json")  # a result that was put by, without its run's name
+        summaries += (out / name).glob("summary.json")  # a result that was saved without its run's name
         if summaries:
-            found.append(RunFolder(summaries[0].parent))
-    return found
+            runs.append(RunFolder(summaries[0].parent))
+    return runs
 
 
 def _finished(folder: Path, profile: str) -> list[Path]:
     """Newest first."""
-    found = [*folder.glob(f"{profile}-*/summary.json"), *folder.glob(f"{profile}/summary.json")]
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    summaries = [*folder.glob(f"{profile}-*/summary.json"), *folder.glob(f"{profile}/summary.json")]
+    return sorted(summaries, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -31,11 +31,11 @@ class Profile:
     """How much of an experiment to run.
 
     config       a frozen dataclass, saved with the result
-    seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds says nothing to it
+    seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds has no effect
     seconds      expected time on two cores
     detects      the smallest effect that the profile can tell from none, in words
     grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and
-                 by later versions of the source too; figure and verdicts are made anew each time
+                 by later versions of the source too; figure and verdicts are recomputed each time
     device       where its trainings run unless told otherwise: cpu or cuda
     on_gpu       trainings at a time on a GPU: several where one cannot fill it
     """

@@ -44,18 +44,18 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
 def _side_by_side(jobs: Sequence[Job], cores: int) -> Iterator[tuple[Job, Result]]:
     by_name = {job.experiment.name: job for job in jobs}
     seconds = {name: job.profile.seconds for name, job in by_name.items()}
-    gone = dict.fromkeys(by_name, 0.0)
+    elapsed = dict.fromkeys(by_name, 0.0)
     place = RunFolder(jobs[0].run.path.parent.parent, jobs[0].run.slot)
     with progress(f"{len(jobs)} experiments", sum(seconds.values())) as at:
 
         def tell(name: str, spent: float, note: str) -> None:
-            gone[name] = max(gone[name], min(spent, 0.99 * seconds[name]))
-            at(sum(gone.values()), f"{name}, {note}")
+            elapsed[name] = max(elapsed[name], min(spent, 0.99 * seconds[name]))
+            at(sum(elapsed.values()), f"{name}, {note}")
 
         at(0)
         for name, result in Processes(cores).run(_work, dict(by_name), place, tell):
-            gone[name] = seconds[name]
-            at(sum(gone.values()), f"{name} done")
+            elapsed[name] = seconds[name]
+            at(sum(elapsed.values()), f"{name} done")
             yield by_name.pop(name), _result(result)
     for job in by_name.values():
         yield job, Unfinished(f"{job.experiment.name} is not begun")
@@ -76,7 +76,7 @@ def _work(job: Job, desk: Desk) -> Json:
             return {"unfinished": str(stop)}
 
 
-def _result(told: Json) -> Result:
-    if "unfinished" in told:
-        return Unfinished(told["unfinished"])
-    return [judgement(content) for content in told["checks"]]
+def _result(reply: Json) -> Result:
+    if "unfinished" in reply:
+        return Unfinished(reply["unfinished"])
+    return [judgement(content) for content in reply["checks"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported, over_sizes, said
+from experiments.training.printed import Reported, over_sizes, signs_in_text
 from theory.resformer.paper import PAPER
 
 RESFORMER = f"{PAPER.name} (002)"
@@ -17,7 +17,7 @@ def printed() -> Iterator[Reported]:
     rows = {f"{size}, 20B tokens of SlimPajama": pair for size, pair in rows.items()}
     yield from over_sizes(RESFORMER, "appendix A.6, Table 5, average", rows, "resformer")
     better, worse = -1, 1
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.2, Fig. 1 (left)",
         at_82m,
@@ -27,46 +27,46 @@ def printed() -> Iterator[Reported]:
             ("resformer-neutreno", "resformer"): better,
         },
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.2, Fig. 6: better than vanilla whatever lambda, best at 2",
         ablations,
         {("resformer-constant", BASELINE): better, ("resformer-constant", "resformer-constant:weight=1"): better},
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.3, Fig. 7: of values only, the residual has a positive effect",
         ablations,
         {("residual-queries", BASELINE): worse, ("residual-keys", BASELINE): worse},
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.3, Fig. 8: identity mapping is poor, the current attention's final loss below the gold one's",
         ablations,
         {("identity-mapping", "resformer"): worse, ("cross-layer", "resformer"): worse},
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.3, Fig. 9: the first layer's values, not the nearest's or all",
         ablations,
         {("resformer-previous", "resformer"): worse, ("resformer-all", "resformer"): worse},
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 3.5, Fig. 4: sharing values has less negative impact than sharing keys",
         ablations,
         {("cla-v", BASELINE): worse, ("cla-k", BASELINE): worse, ("cla-v", "cla-k"): better},
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.6, Fig. 14: surpassed by vanilla in the end, at length 2,048",
         ablations,
         {("svformer", BASELINE): worse},
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER, "section 4.6, Fig. 13 (left), at length 64,000", ablations, {("svformer", "cla"): better}
     )
-    yield from said(
+    yield from signs_in_text(
         RESFORMER,
         "section 4.8, Fig. 16: significantly impacts performance, as in Fig. 4",
         ablations,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiments.training.campaign import BASELINE
-from experiments.training.printed import Reported, compared, over_sizes, said
+from experiments.training.printed import Reported, compared, over_sizes, signs_in_text
 from theory.skipv1.paper import PAPER
 
 SKIPV1 = f"{PAPER.name} (003)"
@@ -54,7 +54,7 @@ def _as_the_text_has_it() -> Iterator[Reported]:
     yield from compared(SKIPV1, f"{place}, and Fig. 5a", 2.931, size, injected)
     yield from compared(SKIPV1, place, 2.885, size, injected, "skipv1")
     better, worse = -1, 1
-    yield from said(
+    yield from signs_in_text(
         SKIPV1,
         "section 6.1, Fig. 4: the lowest loss overall, as low as ResFormer's",
         "GPT2-125M to 550M, 5B tokens of OpenWebText2",
@@ -67,22 +67,22 @@ def _as_the_text_has_it() -> Iterator[Reported]:
             ("skipv1", "cla-v"): better,
         },
     )
-    yield from said(
+    yield from signs_in_text(
         SKIPV1,
         "section 6.5, Fig. 9a",
         "GPT2-355M, 5B tokens of OpenWebText2",
         {(quarter, "skipv1"): worse, (three, "skipv1"): worse},
     )
-    yield from said(
+    yield from signs_in_text(
         SKIPV1,
         "section 6.5, Fig. 9b: layer 2's values gain a little, none at all degrade severely",
         "GPT2, OpenWebText2",
         {("skipv2", BASELINE): better, ("skipv0", BASELINE): worse, ("skipv1", "skipv2"): better},
     )
-    yield from said(
+    yield from signs_in_text(
         SKIPV1, "appendix B.2: clear performance degradation, citing ResFormer", "", {("svformer", BASELINE): worse}
     )
-    yield from said(
+    yield from signs_in_text(
         SKIPV1,
         "appendix C.5, Fig. 15",
         "GPT2-125M to 355M, 5B tokens of OpenWebText2",

@@ -84,8 +84,8 @@ class Processes:
                         if (result := job.result()) is not None:
                             pace.took(time.monotonic() - since)
                             yield key, result
-                    for told in _read(news):
-                        tell(*told)
+                    for report in _read(news):
+                        tell(*report)
             except BaseException as error:
                 held.close()  # at which the workers leave
                 pool.shutdown(cancel_futures=True)

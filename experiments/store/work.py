@@ -38,10 +38,10 @@ def results(
     with run.locked():
         lines = run.metrics()
         run.keep_metrics(lines)
-        found = {line[field]: line for line in lines if line["kind"] == kind}
-        for key in items.keys() & found.keys():
+        records = {line[field]: line for line in lines if line["kind"] == kind}
+        for key in items.keys() & records.keys():
             shutil.rmtree(scratch(run, key), ignore_errors=True)  # a kill came between the line and this
-        todo = {key: item for key, item in items.items() if key not in found}
+        todo = {key: item for key, item in items.items() if key not in records}
         if todo:
             sizes = {key: size(item) for key, item in items.items()}
             with closing(_watched(backend or _chosen(run.slot, len(todo)), work, todo, run, label, sizes)) as finished:
@@ -49,11 +49,11 @@ def results(
                     line = {"kind": kind, field: key, **result}
                     run.log(line)
                     shutil.rmtree(scratch(run, key), ignore_errors=True)
-                    found[key] = json.loads(json.dumps(line))  # as it is when it is read back
-    there = [key for key in items if key in found]
+                    records[key] = json.loads(json.dumps(line))  # as it is when it is read back
+    there = [key for key in items if key in records]
     if len(there) < len(items) and not partial:
         raise Unfinished(f"{label}: {len(there)} of {len(items)} are finished")
-    return {key: {name: x for name, x in found[key].items() if name not in ("kind", field)} for key in there}
+    return {key: {name: x for name, x in records[key].items() if name not in ("kind", field)} for key in there}
 
 
 def _chosen(slot: Slot, items: int) -> Backend:

@@ -32,35 +32,35 @@ class ClosedForm:
         return self.signal - ALTERED * self.unit, self.signal + ALTERED * self.unit
 
 
-def exact_check(name: str, group: str, statement: str, said: ClosedForm, explained: float, zero_loss: float) -> Check:
+def exact_check(name: str, group: str, statement: str, closed: ClosedForm, explained: float, zero_loss: float) -> Check:
     """An exact minimum: short of the closed form by its slack at most, above it by rounding only."""
     return Check(
         id=name,
         group=group,
-        claim=said.claim,
+        claim=closed.claim,
         statement=statement,
-        predicted=said.signal,
+        predicted=closed.signal,
         measured=explained,
         stderr=0.0,
-        tolerance=EXACT_SLACK * said.unit,
-        controls=said.altered,
+        tolerance=EXACT_SLACK * closed.unit,
+        controls=closed.altered,
         above=ROUNDING * zero_loss,
     )
 
 
 def trained_check(
-    name: str, group: str, statement: str, said: ClosedForm, interval: Interval, most_slack: float = math.inf
+    name: str, group: str, statement: str, closed: ClosedForm, interval: Interval, most_slack: float = math.inf
 ) -> Check:
     """Trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
     return Check(
         id=name,
         group=group,
-        claim=said.claim,
+        claim=closed.claim,
         statement=statement,
-        predicted=said.signal,
+        predicted=closed.signal,
         measured=interval.mean,
         stderr=interval.stderr,
-        tolerance=interval.half_width + min(TRAINED_SLACK * said.unit, most_slack),
-        controls=said.altered,
+        tolerance=interval.half_width + min(TRAINED_SLACK * closed.unit, most_slack),
+        controls=closed.altered,
         above=interval.half_width,
     )

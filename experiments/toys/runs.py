@@ -86,8 +86,8 @@ def minimise_all(todo: Iterable[Minimisation], run: RunFolder) -> Json:
     """For every point: the signal explained at the exact minimum, and the certificate's other numbers."""
     items = {item.point.key: item for item in todo}
     label, starts = "exact minimisation", attrgetter("starts")
-    found = results("exact", items, minimum, run, label=label, size=starts, field="point")
-    return {key: {"kind": "exact", "point": key, **result} for key, result in found.items()}
+    minima = results("exact", items, minimum, run, label=label, size=starts, field="point")
+    return {key: {"kind": "exact", "point": key, **result} for key, result in minima.items()}
 
 
 def minimum(item: Minimisation, desk: Desk) -> Json:

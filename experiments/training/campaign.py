@@ -68,12 +68,12 @@ def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -
         name: min(tuning.grid, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
         for name, by_rate in losses.items()
     }
-    found = {name: {str(rate): loss for rate, loss in by_rate.items()} for name, by_rate in losses.items()}
+    table = {name: {str(rate): loss for rate, loss in by_rate.items()} for name, by_rate in losses.items()}
     return best, {
         "tuned": True,
         "grid": list(tuning.grid),
         "share_of_steps": tuning.share,
-        "losses": found,
+        "losses": table,
         "best": best,
     }
 
@@ -102,9 +102,9 @@ def expected(
 
 def of_runs(records: Sequence[Json]) -> Json:
     """Device, versions, commit and source of the trainings, each once where they differ, and the text they read."""
-    told = ("device", "versions", "commit", "source", "data", "unique_tokens", "epochs")
+    fields = ("device", "versions", "commit", "source", "data", "unique_tokens", "epochs")
     return {
-        **{key: _together([record[key] for record in records]) for key in told if key in records[0]},
+        **{key: _together([record[key] for record in records]) for key in fields if key in records[0]},
         "training_seconds": round(sum(record["seconds"] for record in records), 1),
         "trainings": len(records),
     }

@@ -32,14 +32,14 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
 
     model.eval()
     with torch.compiler.set_stance("force_eager"):  # compiled code may not see the probe's hooks
-        found = magnitudes(model, batch.inputs, loss)
+        result = magnitudes(model, batch.inputs, loss)
     model.train()
     return {
-        "read_rms": found.read_rms,
-        "read_max": found.read_max,
-        "ratio": found.ratio,
-        "layer_gradient": found.layer_gradient,
-        "bounds": bounds(model, found.output_max[0]),
+        "read_rms": result.read_rms,
+        "read_max": result.read_max,
+        "ratio": result.ratio,
+        "layer_gradient": result.layer_gradient,
+        "bounds": bounds(model, result.output_max[0]),
     }
 
 

@@ -68,12 +68,12 @@ def compared(
     paper: str, place: str, reference: float, size: str, values: dict[str, float], against: str = BASELINE
 ) -> list[Reported]:
     """Losses of several variants beside one reference."""
-    made = []
+    reports = []
     for variant, value in values.items():
         nats = round(value - reference, 6)
         width = paired_half_width()
-        made.append(Reported(variant, against, paper, place, size, _sign(nats), value, reference, nats, width))
-    return made
+        reports.append(Reported(variant, against, paper, place, size, _sign(nats), value, reference, nats, width))
+    return reports
 
 
 def over_sizes(paper: str, place: str, rows: dict[str, tuple[float, float]], variant: str) -> list[Reported]:
@@ -81,6 +81,6 @@ def over_sizes(paper: str, place: str, rows: dict[str, tuple[float, float]], var
     return [r for size, (base, value) in rows.items() for r in compared(paper, place, base, size, {variant: value})]
 
 
-def said(paper: str, place: str, size: str, signs: dict[tuple[str, str], int]) -> list[Reported]:
+def signs_in_text(paper: str, place: str, size: str, signs: dict[tuple[str, str], int]) -> list[Reported]:
     """What a text says of a plot: the sign of (variant, against)."""
     return [Reported(variant, against, paper, place, size, sign) for (variant, against), sign in signs.items()]

@@ -25,10 +25,10 @@ def probe(name: str) -> Probe:
     """What measures, from a model, its task and the device.  Raises UserError if there is nothing of that name."""
     _, _, function = name.partition(":")
     try:
-        found: Probe = getattr(import_module(module(name)), function or "probe")
+        measure: Probe = getattr(import_module(module(name)), function or "probe")
     except (ImportError, AttributeError) as error:
         raise UserError(f"there is no probe {name!r}: {error}") from error
-    return found
+    return measure
 
 
 def module(name: str) -> str:

@@ -112,7 +112,7 @@ def _check_whole(arm: Arm, log: StepLog) -> None:
     every, last = arm.recipe.log_every, arm.recipe.steps
     if [line["step"] for line in log.lines] != [*range(every, last, every), last]:
         folder = log.run.path
-        raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} and train again")
+        raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} to retrain")
 
 
 def _losses(arm: Arm, lines: list[Json], diverged: str | None) -> Json:
@@ -131,8 +131,8 @@ def _probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:
 
 def _of_probes(at_start: Json, at_end: Json) -> Json:
     """What a record says of them; magnitudes stand where they stood when there was no other probe."""
-    found = {name: {"start": at_start[name], "end": at_end[name]} for name in at_start}
-    return {"magnitudes": found.pop(probes.MAGNITUDE, None), **({"probes": found} if found else {})}
+    values = {name: {"start": at_start[name], "end": at_end[name]} for name in at_start}
+    return {"magnitudes": values.pop(probes.MAGNITUDE, None), **({"probes": values} if values else {})}
 
 
 def _of_text(task: Task, arm: Arm) -> Json:

@@ -187,8 +187,8 @@ def _sizes(text: str) -> dict[str, Any]:
     """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
     kinds = {"d": int, "n": int, "sigma": float}
     try:
-        given = dict(part.split("=") for part in text.removeprefix("regression:").split(","))
-        values = {name: kinds[name](value) for name, value in given.items()}
+        pairs = dict(part.split("=") for part in text.removeprefix("regression:").split(","))
+        values = {name: kinds[name](value) for name, value in pairs.items()}
         if values.keys() != kinds.keys():
             raise ValueError
     except (ValueError, KeyError):

@@ -32,8 +32,8 @@ class Agreement:
     @property
     def share(self) -> float | None:
         """Of concordant pairs among those that are not tied; None without any."""
-        told = self.concordant + self.discordant
-        return self.concordant / told if told else None
+        untied = self.concordant + self.discordant
+        return self.concordant / untied if untied else None
 
 
 def agreement(levels: Mapping[str, int], pairs: Pairs) -> Agreement:

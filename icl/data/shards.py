@@ -103,7 +103,7 @@ class Manifest:
     @staticmethod
     def from_json(content: dict[str, Any]) -> Manifest:
         """Raises KeyError, TypeError, AttributeError or ValueError for what `to_json` has not made."""
-        made = Manifest(
+        manifest = Manifest(
             content["format"],
             Request(**content["request"]),
             content["about"],
@@ -112,9 +112,9 @@ class Manifest:
             {name: Split(**content["splits"][name]) for name in SPLITS},
             tuple(Shard(**shard) for shard in content["shards"]),
         )
-        if made.to_json() != content:
+        if manifest.to_json() != content:
             raise ValueError("the name, the digest or the checksum is not that of the content")
-        return made
+        return manifest
 
 
 def prepare(
@@ -158,9 +158,9 @@ def prepare(
     )
     folder = Path(os.path.abspath(folder))
     try:
-        found = _finished(folder, request)
-        if found is not None:
-            return found
+        finished = _finished(folder, request)
+        if finished is not None:
+            return finished
         part = folder.with_name(folder.name + ".part")
         with _claimed(part):
             manifest = _finished(folder, request)  # by a process that had the claim until now

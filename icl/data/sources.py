@@ -45,12 +45,12 @@ def documents(source: str) -> Iterator[Document]:
     if not source.strip():
         raise BadInput("the source of the text is empty; give stdlib, a file, a folder or hf:NAME")
     if source == "stdlib":
-        found = _stdlib()
+        stream = _stdlib()
     elif source.startswith("hf:"):
-        found = _hub(source)
+        stream = _hub(source)
     else:
-        found = _path(Path(source))
-    return (Document(d.name, _without_surrogates(d.text)) for d in found if d.text)
+        stream = _path(Path(source))
+    return (Document(d.name, _without_surrogates(d.text)) for d in stream if d.text)
 
 
 def describe(source: str) -> str:

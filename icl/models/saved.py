@@ -56,10 +56,10 @@ def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch
         raise BadInput(f"{folder}: {misfit}")
     model = Decoder(architecture, plan, device="meta")
     wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != found.get(name):
-            what = f"{name} is {found.get(name, 'missing')} where {wanted.get(name, 'nothing')} belongs"
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(wanted.keys() | shapes.keys()):
+        if wanted.get(name) != shapes.get(name):
+            what = f"{name} is {shapes.get(name, 'missing')} where {wanted.get(name, 'nothing')} belongs"
             raise BadInput(f"{folder / WEIGHTS} is not of the model in {CONFIG}: {what}")
     model.load_state_dict(tensors, assign=True)
     return model.to(device).eval()

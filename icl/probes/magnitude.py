@@ -63,8 +63,8 @@ def magnitudes(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tenso
         loss = loss_of(model(inputs))
     layers = [[p for p in layer.parameters() if p.requires_grad] for layer in model.layers]
     wanted = [*reads, *outputs, *(p for layer in layers for p in layer)]
-    found = torch.autograd.grad(loss, wanted, allow_unused=True)
-    norms = torch.stack([_zero(loss) if g is None else _norm(g.flatten()).to(loss.device) for g in found]).tolist()
+    gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+    norms = torch.stack([_zero(loss) if g is None else _norm(g.flatten()).to(loss.device) for g in gradients]).tolist()
     by_read, by_output = norms[: len(reads)], norms[len(reads) : len(reads) + len(outputs)]
     rest = iter(norms[len(reads) + len(outputs) :])
     by_layer = [sum(next(rest) ** 2 for _ in layer) ** 0.5 for layer in layers]
@@ -162,21 +162,21 @@ def sublayer_weights(model: Decoder) -> list[AttentionWeights | FeedForwardWeigh
     """
     for problem in _unbounded(model):
         raise ValueError(f"no bound on what sublayers put out: {problem}")
-    found: list[AttentionWeights | FeedForwardWeights] = []
+    weights: list[AttentionWeights | FeedForwardWeights] = []
     for sublayer in model.sublayers:
         if isinstance(sublayer, FeedForward):
             gate = None if sublayer.gate is None else _array(sublayer.gate)
-            found.append(FeedForwardWeights(gate, _array(sublayer.up), _array(sublayer.down), _array(sublayer.norm)))
+            weights.append(FeedForwardWeights(gate, _array(sublayer.up), _array(sublayer.down), _array(sublayer.norm)))
             continue
         assert isinstance(sublayer, Attention)
         assert sublayer.output is not None
         config = model.config
         value = _array(sublayer.projections.get_submodule("value")).reshape(config.kv_heads, config.width, -1)
         output = _array(sublayer.output).reshape(config.d_model, config.n_heads, config.width)
-        found.append(
+        weights.append(
             AttentionWeights(value.repeat(config.group, axis=0), output.transpose(1, 0, 2), _array(sublayer.norm))
         )
-    return found
+    return weights
 
 
 def _unbounded(model: Decoder) -> Iterator[str]:

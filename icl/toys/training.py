@@ -118,9 +118,9 @@ def train(
     adam = StackedAdam(toys, rates, clip, recipe.betas, recipe.eps)
     name = identity(toys, recipe, rates)
     saved, done = Checkpoints(folder, name, warn) if folder else None, 0
-    if saved and (found := saved.newest() or _single_file(saved.folder, name)):
-        adam.load(found.tensors)
-        done = found.step
+    if saved and (checkpoint := saved.newest() or _single_file(saved.folder, name)):
+        adam.load(checkpoint.tensors)
+        done = checkpoint.step
     names, parameters = zip(*adam.parameters.items(), strict=True)
     window, since = zero.new_zeros(shape), done
     for step in range(done, recipe.steps):

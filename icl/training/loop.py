@@ -88,9 +88,9 @@ def train(
     optimiser = adamw(model, recipe)
     saved = Checkpoints(folder, identity(model, task, recipe, seed, name), warn) if folder else None
     done, first = 0, None
-    if saved and (found := saved.newest()):
-        restore(model, optimiser, found.tensors)
-        done, first = found.step, found.numbers["first_loss"]
+    if saved and (checkpoint := saved.newest()):
+        restore(model, optimiser, checkpoint.tensors)
+        done, first = checkpoint.step, checkpoint.numbers["first_loss"]
     if recipe.compile:
         torch.compiler.reset()  # else models that were trained before count against the number of recompilations
         model.compile(dynamic=False)
@@ -110,8 +110,8 @@ def train(
         first = loss if first is None else first
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
         held_out = evaluate(model, task, recipe) if due else None
-        told = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
-        if not all(map(math.isfinite, told)) or loss > DIVERGED * first:
+        numbers = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
+        if not all(map(math.isfinite, numbers)) or loss > DIVERGED * first:
             raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}")
         mfu = speed * token_flops / peak if peak else None
         stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
@@ -152,14 +152,14 @@ def _step(
 def evaluate(model: Decoder, task: Task, recipe: Recipe) -> HeldOut:
     """The loss on the task's held-out batches, without dropout."""
     device = next(model.parameters()).device
-    found = []
+    parts = []
     model.eval()
     for batch in task.held_out():
         here = batch.to(device)
         with _autocast(device, recipe):
-            found.append(task.losses(model(here.inputs), here.targets).double())
+            parts.append(task.losses(model(here.inputs), here.targets).double())
     model.train()
-    losses = torch.cat(found)
+    losses = torch.cat(parts)
     spread = losses.std(0, correction=min(1, len(losses) - 1)) / len(losses) ** 0.5
     return HeldOut(tuple(losses.mean(0).tolist()), tuple(spread.tolist()))
 

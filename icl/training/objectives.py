@@ -59,7 +59,7 @@ class Task(Protocol):
 
 
 class TextTask:
-    """The next token, in nats: windows of `context` tokens in an order drawn anew every epoch."""
+    """The next token, in nats: windows of `context` tokens in another random order every epoch."""
 
     def __init__(self, data: TokenData, context: int, held_out_windows: int = 64, held_out_batch: int = 8) -> None:
         at_least("context", context, 1)

@@ -211,17 +211,17 @@ class ScaleIcl:
         rates, tuning = tuned(trials, config.tuning, run, self.name)
 
         def with_rate(variant: str, width: int, seed: int) -> Arm:
-            made, rate = arm(variant, width, seed), rates[cell(BASELINE if variant == TWIN else variant, width)]
-            return replace(made, recipe=replace(made.recipe, learning_rate=rate))
+            base, rate = arm(variant, width, seed), rates[cell(BASELINE if variant == TWIN else variant, width)]
+            return replace(base, recipe=replace(base.recipe, learning_rate=rate))
 
-        found = rounds(lambda seed: {pair: with_rate(*pair, seed) for pair in pairs}, seeds, run, self.name)
-        records = [record for round_ in found for record in round_.values()]
+        by_seed = rounds(lambda seed: {pair: with_rate(*pair, seed) for pair in pairs}, seeds, run, self.name)
+        records = [record for round_ in by_seed for record in round_.values()]
         return {
-            "seeds": len(found),
+            "seeds": len(by_seed),
             "tuning": tuning,
-            "losses": {cell(v, m): [_by_position(r[v, m], "loss") for r in found] for v, m in pairs},
-            "stderr": {cell(v, m): [_by_position(r[v, m], "stderr") for r in found] for v, m in pairs},
-            "training": {cell(v, m): [r[v, m]["curve"] for r in found] for v, m in pairs},
+            "losses": {cell(v, m): [_by_position(r[v, m], "loss") for r in by_seed] for v, m in pairs},
+            "stderr": {cell(v, m): [_by_position(r[v, m], "stderr") for r in by_seed] for v, m in pairs},
+            "training": {cell(v, m): [r[v, m]["curve"] for r in by_seed] for v, m in pairs},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "provenance": of_runs(records),
         }

@@ -34,8 +34,8 @@ def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequ
     for i, variant in enumerate(variants):
         losses = [loss for loss in measurement["losses"][cell(variant, width)] if loss]
         if len(losses) > 1:
-            found = [t_interval(at) for at in zip(*losses, strict=True)]
-            _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], found, variant)
+            intervals = [t_interval(at) for at in zip(*losses, strict=True)]
+            _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], intervals, variant)
     axis.set_title(f"Trained, width {width}, against theory")
 
 
@@ -44,8 +44,8 @@ def _shares(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[
     for variant, look, name in ((BASELINE, style.MHA, "toy: MHA"), (variants[1], style.SKIPV1, f"toy: {variants[1]}")):
         axis.plot(widths, [prediction["share"][variant][str(m)] for m in widths], label=name, **look)
     for i, variant in enumerate(variants):
-        found = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
-        _markers(axis, _beside(widths, i, len(variants)), found, variant)
+        intervals = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
+        _markers(axis, _beside(widths, i, len(variants)), intervals, variant)
     _over_width(axis, widths)
     axis.set_ylabel("share of the signal explained")
     axis.set_title("What is explained, with all pairs")
@@ -58,17 +58,17 @@ def _gaps(axis: Axes, prediction: Json, gaps: Mapping[str, Mapping[str, Interval
     )
     axis.axhline(0, color="#1a1a1a", linestyle="--", linewidth=1, label="toy: skipv0")
     for i, variant in enumerate((*variants, TWIN)):
-        found = [gaps[str(m)][variant] for m in widths]
-        _markers(axis, _beside(widths, i, len(variants) + 1), found, variant)
+        intervals = [gaps[str(m)][variant] for m in widths]
+        _markers(axis, _beside(widths, i, len(variants) + 1), intervals, variant)
     _over_width(axis, widths)
     axis.set_ylabel("share of the signal won")
     axis.set_title("Won against vanilla, paired seeds")
 
 
-def _markers(axis: Axes, x: Sequence[float], found: Sequence[Interval], variant: str) -> None:
+def _markers(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], variant: str) -> None:
     look = {k: v for k, v in style.look(variant).items() if k != "linestyle"}
     name = "vanilla, other initial weights" if variant == TWIN else variant
-    style.bars(axis, x, found, label=f"{name}, 95 %", **look)
+    style.bars(axis, x, intervals, label=f"{name}, 95 %", **look)
 
 
 def _beside(widths: Sequence[int], i: int, count: int) -> list[float]:

@@ -18,19 +18,19 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
     """By width and variant, then how gaps close from the narrowest to the widest, then that nothing beats Bayes."""
     gaps, won = prediction["gap"], intervals(prediction, measurement)
     widths = [str(m) for m in prediction["widths"]]
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     for width in widths:
         shares = {v: t_interval(explained_shares(prediction, measurement, v, width)) for v in (BASELINE, *gaps)}
         against = Compared(width, None, None)
         if max(share.mean for share in shares.values()) > NEGLIGIBLE:
             against = Compared(width, won[width][TWIN], shares[BASELINE])
         for variant, by_width in gaps.items():
-            found += _expected(against, variant, by_width[width], won[width][variant])
+            judgements += _expected(against, variant, by_width[width], won[width][variant])
     narrow, wide = widths[0], widths[-1]
     closing = _closing(prediction, measurement, narrow, wide)
     for variant, by_width in gaps.items():
         if by_width[narrow] > by_width[wide]:
-            found.append(
+            judgements.append(
                 expected(
                     f"closing/{variant}",
                     f"gap at width {narrow} less gap at width {wide}",
@@ -42,8 +42,8 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
                     closing[TWIN],
                 )
             )
-    found += _never_below_bayes(prediction, measurement)
-    return found
+    judgements += _never_below_bayes(prediction, measurement)
+    return judgements
 
 
 def cell(variant: str, width: int | str) -> str:
@@ -123,13 +123,13 @@ def _never_below_bayes(prediction: Json, measurement: Json) -> list[Judgement]:
     A mean over seeds, on prompts they share, so the error is that of the prompts.
     """
     last, most = prediction["curves"]["Bayes ridge"][-1], prediction["zero_loss"]
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     for key, losses in measurement["losses"].items():
         trained = [loss[-1] for loss in losses if loss]
         if not trained:
             continue
         stderr = max(errors[-1] for errors in measurement["stderr"][key] if errors)
-        found.append(
+        judgements.append(
             Check(
                 id=f"bayes/{key}",
                 group="no model is better than Bayes",
@@ -143,4 +143,4 @@ def _never_below_bayes(prediction: Json, measurement: Json) -> list[Judgement]:
                 above=1e6 * most,
             )
         )
-    return found
+    return judgements

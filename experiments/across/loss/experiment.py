@@ -32,7 +32,7 @@ TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is t
 
 
 @dataclass(frozen=True)
-class Said:
+class PaperNumber:
     """What a paper says of the final loss against vanilla's: better (-1), worse (1) or nothing beyond chance; in nats,
     where it gives numbers, at the size that it gives them for."""
 
@@ -41,23 +41,25 @@ class Said:
     place: str
 
 
-def _said(variant: str, place: str, size: str) -> Said:
+def _paper_number(variant: str, place: str, size: str) -> PaperNumber:
     """From the one comparison with vanilla in `experiments.across.printed` whose place and size begin so."""
     r = report(variant, place, size)
     where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
-    return Said(r.sign if r.differs else None, r.nats, where)
+    return PaperNumber(r.sign if r.differs else None, r.nats, where)
 
 
 PAPERS = {
-    "resformer": _said("resformer", "appendix A.6", "82M"),
-    "skipv1": _said("skipv1", "section 6.2", "LLaMA-60M"),
-    "svformer": _said("svformer", "section 4.6", ""),
-    "skipv0": _said("skipv0", "section 6.5", ""),
-    "attnres": _said("attnres", "paper, ablation", "436M"),
-    "attnres-block": _said("attnres-block", "paper, ablation", "436M"),
-    "denseformer": _said("denseformer", "paper, ablation", "436M"),
-    "cla-v": _said("cla-v", "section 3.5", ""),
-    "yoco-v": Said(None, None, f"SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former; but {note_of('yoco-v')}"),
+    "resformer": _paper_number("resformer", "appendix A.6", "82M"),
+    "skipv1": _paper_number("skipv1", "section 6.2", "LLaMA-60M"),
+    "svformer": _paper_number("svformer", "section 4.6", ""),
+    "skipv0": _paper_number("skipv0", "section 6.5", ""),
+    "attnres": _paper_number("attnres", "paper, ablation", "436M"),
+    "attnres-block": _paper_number("attnres-block", "paper, ablation", "436M"),
+    "denseformer": _paper_number("denseformer", "paper, ablation", "436M"),
+    "cla-v": _paper_number("cla-v", "section 3.5", ""),
+    "yoco-v": PaperNumber(
+        None, None, f"SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former; but {note_of('yoco-v')}"
+    ),
 }
 
 
@@ -203,16 +205,16 @@ class ScaleLoss:
             rate = {**rates, TWIN: rates[BASELINE]}
             return {n: replace(a, recipe=replace(a.recipe, learning_rate=rate[n])) for n, a in arms.items()}
 
-        found = rounds(round_, seeds, run, self.name)
+        by_seed = rounds(round_, seeds, run, self.name)
         names = (*config.variants, TWIN)
-        records = [record for r in found for record in r.values()]
+        records = [record for r in by_seed for record in r.values()]
         return {
-            "seeds": len(found),
+            "seeds": len(by_seed),
             "tuning": tuning,
-            "parameters": {name: found[0][name]["parameters"] for name in names},
-            "loss": {name: [r[name]["loss"] for r in found] for name in names},
-            "curves": {name: [r[name]["curve"] for r in found] for name in names},
-            "speed": {name: [r[name]["tokens_per_second"] for r in found] for name in names},
+            "parameters": {name: by_seed[0][name]["parameters"] for name in names},
+            "loss": {name: [r[name]["loss"] for r in by_seed] for name in names},
+            "curves": {name: [r[name]["curve"] for r in by_seed] for name in names},
+            "speed": {name: [r[name]["tokens_per_second"] for r in by_seed] for name in names},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "text": read.name,
             "provenance": of_runs(records),
@@ -220,26 +222,26 @@ class ScaleLoss:
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         intervals = differences(prediction, measurement)
-        found: list[Judgement] = []
+        judgements: list[Judgement] = []
 
         def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
             group = f"{name}: {words}"
-            found.append(
+            judgements.append(
                 expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
             )
 
-        for name, said in prediction["papers"].items():
-            sign, nats = said["sign"], said["nats"]
+        for name, number in prediction["papers"].items():
+            sign, nats = number["sign"], number["nats"]
             if sign is not None:
                 better = "better" if sign < 0 else "worse"
-                expect("paper", name, f"{name} ends {better} than vanilla ({said['place']})", nats or float(sign))
+                expect("paper", name, f"{name} ends {better} than vanilla ({number['place']})", nats or float(sign))
             if sign is not None and nats is not None:
-                expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({said['place']})", nats)
+                expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({number['place']})", nats)
             if toy := prediction["toy"][name]:
                 expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
-        return found
+        return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         from experiments.across.loss.figure import draw
@@ -257,12 +259,12 @@ def _toy_sign(name: str) -> int | None:
     d, n, sigma = TOY
     baseline = explained_share_at_width(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
     try:
-        found = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
+        share = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
     except BadInput:
         return None
-    if found is None or baseline is None:
+    if share is None or baseline is None:
         return None
-    return (found < baseline) - (found > baseline)
+    return (share < baseline) - (share > baseline)
 
 
 def differences(prediction: Json, measurement: Json) -> dict[str, Interval]:

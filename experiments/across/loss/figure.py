@@ -63,9 +63,11 @@ def _final(axis: Axes, prediction: Json, differences: Mapping[str, Interval]) ->
         label="measured, 95 % for all at once",
     )
     papers = zip(prediction["papers"].values(), places[:-1], strict=True)
-    said = [(paper["nats"], place) for paper, place in papers if paper["nats"] is not None]
-    if said:
-        axis.plot(*zip(*said, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at its size")
+    points = [(paper["nats"], place) for paper, place in papers if paper["nats"] is not None]
+    if points:
+        axis.plot(
+            *zip(*points, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at its size"
+        )
     axis.set_yticks(places, [_label(prediction, name) for name in names])
     axis.set_xlabel("held-out loss less vanilla's (nats a token)")
     axis.set_title("At the end, beside what was predicted")

@@ -91,7 +91,7 @@ class ToyOrderings:
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
-        made, toy_of = toys(config.heads)
+        architectures, toy_of = toys(config.heads)
         shown = config.shown
         return {
             "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K and W; that whoever explains "
@@ -103,7 +103,7 @@ class ToyOrderings:
             "shown": asdict(shown) | {"key": shown.key, "heads": config.heads},
             "toy_of": toy_of,
             "variants": {name: _of_variant(plan, config) for name, plan in plans(config.heads).items()},
-            "exact": {p.key: _of_point(p, made[p.toy]) for p in _points(config, made)},
+            "exact": {p.key: _of_point(p, architectures[p.toy]) for p in _points(config, architectures)},
             "mixtures": {p.key: _of_point(p, m, HEAD_RATIO) for p, m in _mixed_points(config)},
             "order": {
                 "width": PAPERS_WIDTH,
@@ -114,16 +114,19 @@ class ToyOrderings:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        made = toys(config.heads)[0]
-        shown = _shown_points(config, made)
-        rest = [point for point in _points(config, made) if point not in shown]
+        architectures = toys(config.heads)[0]
+        shown = _shown_points(config, architectures)
+        rest = [point for point in _points(config, architectures) if point not in shown]
         starts = config.starts * seeds
-        exact = [*minimisations(shown, config.shown_starts * seeds, made), *minimisations(rest, starts, made)]
+        exact = [
+            *minimisations(shown, config.shown_starts * seeds, architectures),
+            *minimisations(rest, starts, architectures),
+        ]
         mixed = [Minimisation(point, heads, starts) for point, heads in _mixed_points(config)]
-        found = minimise_all([*exact, *mixed], run)
+        minima = minimise_all([*exact, *mixed], run)
         return {
-            "exact": {item.point.key: found[item.point.key] for item in exact},
-            "mixtures": {item.point.key: found[item.point.key] for item in mixed},
+            "exact": {item.point.key: minima[item.point.key] for item in exact},
+            "mixtures": {item.point.key: minima[item.point.key] for item in mixed},
             "papers": [asdict(r) for r in reported()],
             "accuracies": {name: list(values) for name, values in ACCURACIES.items()},
             "notes": {name: note_of(name) for name in ACCURACIES},
@@ -144,15 +147,17 @@ class ToyOrderings:
         return draw(prediction, measurement)
 
 
-def _points(config: Config, made: Iterable[str]) -> list[Point]:
-    every = [Point(size, toy, rank) for size in config.every_rank for toy in made for rank in range(size.d + 1)]
-    return list(dict.fromkeys([*_shown_points(config, made), *every]))
+def _points(config: Config, architectures: Iterable[str]) -> list[Point]:
+    every = [
+        Point(size, toy, rank) for size in config.every_rank for toy in architectures for rank in range(size.d + 1)
+    ]
+    return list(dict.fromkeys([*_shown_points(config, architectures), *every]))
 
 
-def _shown_points(config: Config, made: Iterable[str]) -> list[Point]:
+def _shown_points(config: Config, architectures: Iterable[str]) -> list[Point]:
     """At d/2 and d, where the closed forms of all but large numbers of raw keys are largest."""
     d = config.shown.d
-    return [Point(config.shown, toy, rank) for toy in made for rank in sorted({d // 2, d})]
+    return [Point(config.shown, toy, rank) for toy in architectures for rank in sorted({d // 2, d})]
 
 
 def _mixed_points(config: Config) -> list[tuple[Point, Heads]]:
@@ -185,13 +190,13 @@ def _of_variant(plan: Plan, config: Config) -> Json:
     size, heads = config.shown, toy_heads(plan)
     ranks = [explained_entry_bounds(heads, size.d, rank) for rank in range(size.d + 1)]
     best = max(range(size.d + 1), key=lambda rank: ranks[rank])
-    found = closed_form(plan, *size.floats, best)
+    optimum = closed_form(plan, *size.floats, best)
     widths = {"d": size.d, "3d/2": size.d + size.d // 2, "2d": 2 * size.d}
     return {
         "ranks": ranks,
         "best_rank": best,
         "best": ranks[best][1],
-        "attained": None if found is None else found.attained,
+        "attained": None if optimum is None else optimum.attained,
         "widths": {name: most_entries_at_width(heads, size.d, width) for name, width in widths.items()},
         "beside": any(head.beside.terms for head in plan.table[1]),
     }

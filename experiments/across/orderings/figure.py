@@ -25,13 +25,13 @@ WORDS = {"agrees": "the toy agrees", "contradicts": "the toy contradicts", "inco
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    told = [Reported(**r) for r in measurement["papers"]]
-    rows = _rows(prediction, told)
+    reports = [Reported(**r) for r in measurement["papers"]]
+    rows = _rows(prediction, reports)
     fig = Figure(figsize=(11.5, 1.7 + 0.25 * len(rows)), layout="constrained")
     toy, loss, words = fig.subplots(1, 3, sharey=True, width_ratios=(1.0, 1.0, 0.75))
     _toy(toy, prediction, measurement, rows)
-    _losses(loss, told, rows)
-    _words(words, prediction, told, rows)
+    _losses(loss, reports, rows)
+    _words(words, prediction, reports, rows)
     toy.set_yticks(range(len(rows)), [_label(name) for name in rows], fontsize=7.5)
     toy.set_ylim(len(rows) - 0.4, -0.6)
     for letter, axis in zip("abc", (toy, loss, words), strict=True):
@@ -40,10 +40,10 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     return fig
 
 
-def _rows(prediction: Json, told: Sequence[Reported]) -> list[str]:
+def _rows(prediction: Json, reports: Sequence[Reported]) -> list[str]:
     """Covered variants of which a text says something, and vanilla: by what the toy explains, then as listed."""
     shares = prediction["order"]["shares"]
-    named = dict.fromkeys([BASELINE, *(name for r in told for name in (r.variant, r.against) if r.sign)])
+    named = dict.fromkeys([BASELINE, *(name for r in reports for name in (r.variant, r.against) if r.sign)])
     covered = [name for name in named if shares.get(name) is not None and not name.endswith("weight=1")]
     listed = [*VARIANTS]
     return sorted(covered, key=lambda name: (-_best(prediction, name), listed.index(name.split(":")[0]), name))
@@ -82,8 +82,8 @@ def _toy(axis: Axes, prediction: Json, measurement: Json, rows: Sequence[str]) -
     exact: dict[str, float] = {}
     for key, point in prediction["exact"].items():
         if point["size"] == shown["key"]:
-            found = measurement["exact"][key]["explained"] / (point["rho"] * power)
-            exact[point["toy"]] = max(found, exact.get(point["toy"], 0.0))
+            share = measurement["exact"][key]["explained"] / (point["rho"] * power)
+            exact[point["toy"]] = max(share, exact.get(point["toy"], 0.0))
     variants, toy_of = prediction["variants"], prediction["toy_of"]
     minimised = [(i, name) for i, name in enumerate(rows) if name in variants and not variants[name]["beside"]]
     crosses = [(exact[toy_of[name]], i) for i, name in minimised]
@@ -104,11 +104,11 @@ def _toy(axis: Axes, prediction: Json, measurement: Json, rows: Sequence[str]) -
     axis.set_title(f"The toy, $d={shown['d']}$, {shown['heads']} heads")
 
 
-def _losses(axis: Axes, told: Sequence[Reported], rows: Sequence[str]) -> None:
+def _losses(axis: Axes, reports: Sequence[Reported], rows: Sequence[str]) -> None:
     """Every printed difference to vanilla, with what chance may add to it."""
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
     place = {name: i for i, name in enumerate(rows)}
-    printed = [r for r in told if r.nats is not None and r.against == BASELINE and r.variant in place]
+    printed = [r for r in reports if r.nats is not None and r.against == BASELINE and r.variant in place]
     for (marker, below), paper in zip(MARKERS, dict.fromkeys(r.paper for r in printed), strict=True):
         own = [r for r in printed if r.paper == paper]
         axis.errorbar(
@@ -127,14 +127,14 @@ def _losses(axis: Axes, told: Sequence[Reported], rows: Sequence[str]) -> None:
     axis.set_title("What the papers print")
 
 
-def _words(axis: Axes, prediction: Json, told: Sequence[Reported], rows: Sequence[str]) -> None:
+def _words(axis: Axes, prediction: Json, reports: Sequence[Reported], rows: Sequence[str]) -> None:
     """What texts say of plots, and whether the toy's order has that sign."""
     judged: dict[tuple[str, str], list[str]] = {}
-    for r in told:
-        if found := expectation(prediction, r):
-            judged.setdefault((r.variant, r.against), []).append(found.verdict)
+    for r in reports:
+        if judgement := expectation(prediction, r):
+            judged.setdefault((r.variant, r.against), []).append(judgement.verdict)
     for i, name in enumerate(rows):
-        spoken = [r for r in told if name in (r.variant, r.against) and r.sign and (r.variant, r.against) in judged]
+        spoken = [r for r in reports if name in (r.variant, r.against) and r.sign and (r.variant, r.against) in judged]
         direct = [r for r in spoken if r.variant == name and r.against == BASELINE]
         chosen = direct or spoken
         if name == BASELINE or not chosen:
@@ -158,8 +158,8 @@ def _phrase(name: str, chosen: Sequence[Reported]) -> str:
     """Better or worse, than vanilla or than others where there is nothing on vanilla."""
     if chosen[0].against == BASELINE and chosen[0].variant == name:
         return "better than vanilla" if chosen[0].sign < 0 else "not better than vanilla"
-    said = []
+    phrases = []
     for r in chosen:
         better = (r.sign < 0) == (r.variant == name)
-        said.append(f"{'better' if better else 'worse'} than {r.against if r.variant == name else r.variant}")
-    return ", ".join(dict.fromkeys(said))
+        phrases.append(f"{'better' if better else 'worse'} than {r.against if r.variant == name else r.variant}")
+    return ", ".join(dict.fromkeys(phrases))

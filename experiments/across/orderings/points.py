@@ -48,21 +48,21 @@ class Config:
 
 def plans(heads: int) -> dict[str, Plan]:
     """The named variants that the toy covers, at two layers of so many heads."""
-    found = {}
+    by_name = {}
     for name in NAMES:
         try:
             plan = resolve(name, Shape(2, heads))
             toy_heads(plan)
         except BadInput:
             continue
-        found[name] = plan
-    return found
+        by_name[name] = plan
+    return by_name
 
 
 def toys(heads: int) -> tuple[dict[str, Heads], dict[str, str]]:
     """The toys that differ, each by the first variant that it stands for, and the toy of every variant."""
     distinct: dict[tuple[object, ...], str] = {}
-    made: dict[str, Heads] = {}
+    architectures: dict[str, Heads] = {}
     toy_of: dict[str, str] = {}
     for name, plan in plans(heads).items():
         reduced = tuple(sorted(toy_heads(plan), key=lambda h: (str(h.key), h.raw, h.key_raw)))
@@ -71,8 +71,8 @@ def toys(heads: int) -> tuple[dict[str, Heads], dict[str, str]]:
             *(tuple(shares(reduced, label)[1]) for label in ("readout", "key")),
         )
         toy_of[name] = distinct.setdefault(signature, name)
-        made.setdefault(toy_of[name], reduced)
-    return made, toy_of
+        architectures.setdefault(toy_of[name], reduced)
+    return architectures, toy_of
 
 
 def mixtures(heads: int) -> dict[str, Heads]:

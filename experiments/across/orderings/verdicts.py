@@ -25,8 +25,8 @@ ORDERED = (RESFORMER, SKIPV1)  # the papers that compare several variants which 
 def exact_checks(prediction: Json, measurement: Json) -> Iterator[Check]:
     """Every toy at every size and rank; another toy's closed form at the same place is one more control."""
     for kind in ("exact", "mixtures"):
-        said = prediction[kind]
-        for key, point in said.items():
+        points = prediction[kind]
+        for key, point in points.items():
             explained, rho = measurement[kind][key]["explained"], point["rho"]
             group = f"{'exact minimum' if kind == 'exact' else 'mixture'}, {point['toy']}"
             if point["least"] < point["most"]:
@@ -77,16 +77,16 @@ def expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
 
 def expectation(prediction: Json, r: Reported) -> Expectation | None:
     """Of one comparison; None where the toy, or the paper, says nothing."""
-    said = difference(prediction, r.variant, r.against)
-    if said is None or not r.sign:
+    gap = difference(prediction, r.variant, r.against)
+    if gap is None or not r.sign:
         return None
     return Expectation(
         id=f"paper/{r.variant}/{r.against}/{r.paper}, {r.place}, {r.size}",
         group=f"{r.variant} against {r.against}",
         claim=ORDERINGS,
-        statement=_sentence(said, r),
+        statement=_sentence(gap, r),
         rule="sign",
-        predicted=said,
+        predicted=gap,
         measured=float(r.sign) if r.nats is None else r.nats,
         stderr=0.0,
         tolerance=r.half_width,
@@ -108,11 +108,11 @@ def _accuracies(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     """Zero-shot accuracy, in points lost against vanilla: the mean over four sizes, family-wise over the variants."""
     accuracies = measurement["accuracies"]
     variants = {name: difference(prediction, name, BASELINE) for name in accuracies if name != BASELINE}
-    told = {name: said for name, said in variants.items() if said is not None}
+    gaps = {name: gap for name, gap in variants.items() if gap is not None}
     notes = measurement.get("notes", {})  # older measurements have none
-    for name, said in told.items():
+    for name, gap in gaps.items():
         lost = [base - value for base, value in zip(accuracies[BASELINE], accuracies[name], strict=True)]
-        interval = t_interval(lost, len(told))
+        interval = t_interval(lost, len(gaps))
         yield Expectation(
             id=f"accuracy/{name}",
             group="zero-shot accuracy of GPT2, lost against vanilla (%)",
@@ -120,7 +120,7 @@ def _accuracies(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             statement=f"{name}: SkipV1Former, appendix C.3, Tables 8 to 11, over four sizes"
             + _remark(notes.get(name, "")),
             rule="sign",
-            predicted=said,
+            predicted=gap,
             measured=interval.mean,
             stderr=interval.stderr,
             tolerance=interval.half_width,
@@ -134,7 +134,9 @@ def pairs_of(prediction: Json, measurement: Json) -> dict[str, list[tuple[str, s
     for r in (Reported(**r) for r in measurement["papers"]):
         if r.paper in pairs and r.differs and difference(prediction, r.variant, r.against) is not None:
             pairs[r.paper].append((r.variant, r.against) if r.sign < 0 else (r.against, r.variant))
-    return {paper: [(a, b) for a, b in dict.fromkeys(found) if (b, a) not in found] for paper, found in pairs.items()}
+    return {
+        paper: [(a, b) for a, b in dict.fromkeys(listed) if (b, a) not in listed] for paper, listed in pairs.items()
+    }
 
 
 def levels_of(prediction: Json) -> dict[str, int]:
@@ -168,34 +170,34 @@ def made_for(levels: Mapping[str, int], better: str, worse: str) -> bool:
 
 def _order_expectation(label: str, levels: Mapping[str, int], papers: Sequence[Pairs]) -> Expectation:
     """Its interval is what chance gives: 95 % of permutations of the toy's levels within each paper lie inside."""
-    pairs = [pair for told in papers for pair in told]
-    null = convolved(null_balances(levels, told) for told in papers)
-    found = agreement(levels, pairs)
+    pairs = [pair for of_paper in papers for pair in of_paper]
+    null = convolved(null_balances(levels, of_paper) for of_paper in papers)
+    result = agreement(levels, pairs)
     mirrored = {-balance: p for balance, p in null.items()}
     beyond = next(s for s in range(len(pairs) + 2) if tail(null, s) + tail(mirrored, s) <= LEVEL)
     return Expectation(
         id=f"order/{label}",
         group=f"order of pairs, {label}",
         claim=ORDERINGS,
-        statement=_order_sentence(found, levels, pairs, tail(null, found.balance)),
+        statement=_order_sentence(result, levels, pairs, tail(null, result.balance)),
         rule="sign",
         predicted=1.0,
-        measured=float(found.balance),
+        measured=float(result.balance),
         stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
         tolerance=float(beyond - 1),
         controls=((0.0, float(beyond - 1)),),  # a toy that tells no pair apart
     )
 
 
-def _order_sentence(found: Agreement, levels: Mapping[str, int], pairs: Pairs, p: float) -> str:
+def _order_sentence(result: Agreement, levels: Mapping[str, int], pairs: Pairs, p: float) -> str:
     """The share, with its range if any one variant but the baseline is left out, and the permutation p-value."""
-    if found.share is None:
+    if result.share is None:
         return "the toy tells no pair apart"
     others = sorted({name for pair in pairs for name in pair} - {BASELINE})
     without = [agreement(levels, [pair for pair in pairs if name not in pair]).share for name in others]
     shares = [share for share in without if share is not None]
     return (
-        f"{found.concordant} of {found.concordant + found.discordant} pairs stand in the toy's order: "
-        f"{found.share:.2f}, from {min(shares):.2f} to {max(shares):.2f} without any one variant; {found.tied} more "
+        f"{result.concordant} of {result.concordant + result.discordant} pairs stand in the toy's order: "
+        f"{result.share:.2f}, from {min(shares):.2f} to {max(shares):.2f} without any one variant; {result.tied} more "
         f"pairs are ties of the toy; exact permutation p = {p:.2g}"
     )

@@ -142,12 +142,12 @@ class ScaleMagnitude:
                 probes=PROBES,
             )
 
-        found = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
-        records = [record for r in found for record in r.values()]
+        by_seed = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
+        records = [record for r in by_seed for record in r.values()]
         return {
-            "seeds": len(found),
-            "magnitudes": {cell(rule, n): [r[rule, n]["magnitudes"] for r in found] for rule, n in arms},
-            "loss": {cell(rule, n): [r[rule, n]["loss"] for r in found] for rule, n in arms},
+            "seeds": len(by_seed),
+            "magnitudes": {cell(rule, n): [r[rule, n]["magnitudes"] for r in by_seed] for rule, n in arms},
+            "loss": {cell(rule, n): [r[rule, n]["loss"] for r in by_seed] for rule, n in arms},
             "d_model": config.architecture.d_model,
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "text": read.name,
@@ -155,14 +155,14 @@ class ScaleMagnitude:
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
-        found: list[Judgement] = []
+        judgements: list[Judgement] = []
         for depth in prediction["depths"]:
             trained = [rule for rule in RULES if of_seeds(measurement, rule, depth, "end")]
             for rule in trained:
-                found += _bounded(measurement, rule, depth)
+                judgements += _bounded(measurement, rule, depth)
             for rule in trained[1:] if BASELINE in trained else ():
-                found.append(_convex(measurement, rule, depth))
-                found.append(_same_at_start(prediction, measurement, rule, depth))
+                judgements.append(_convex(measurement, rule, depth))
+                judgements.append(_same_at_start(prediction, measurement, rule, depth))
             for what, of, words in (
                 ("growth", growth, "grows less from the first read to the last"),
                 ("gradients", unevenness, "has more even gradients over layers"),
@@ -172,10 +172,10 @@ class ScaleMagnitude:
                     group = f"{what}: {rule} less PreNorm, trained"
                     statement = f"at {depth} layers {rule} {words} than PreNorm"
                     name = f"{what}/{rule}/{depth}"
-                    found.append(
+                    judgements.append(
                         expected(name, group, CLAIM, statement, "sign", -1.0, intervals[rule], intervals[TWIN])
                     )
-        return found
+        return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         from experiments.attnres.magnitude.figure import draw
@@ -195,13 +195,13 @@ def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> 
 
 def _bounded(measurement: Json, rule: str, depth: int) -> list[Judgement]:
     """No token's norm at any read but the first, which is the embedding, exceeds the bound of its weights."""
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     for stage in STAGES:
         shares = [
             max(norm / bound for norm, bound in zip(p["read_max"][1:], p["bounds"][1:], strict=True))
             for p in of_seeds(measurement, rule, depth, stage)
         ]
-        found.append(
+        judgements.append(
             Check(
                 id=f"bound/{rule}/{depth}/{stage}",
                 group=f"{rule}: largest norm over its bound, {'at the start' if stage == 'start' else 'trained'}",
@@ -216,7 +216,7 @@ def _bounded(measurement: Json, rule: str, depth: int) -> list[Judgement]:
                 above=ROUNDING,
             )
         )
-    return found
+    return judgements
 
 
 def _convex(measurement: Json, rule: str, depth: int) -> Check:

@@ -39,8 +39,8 @@ def _trained(measurement: Json, depth: int) -> list[str]:
 def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
     for rule in _trained(measurement, depth):
         probed = of_seeds(measurement, rule, depth, stage)
-        found = _band([p["read_rms"] for p in probed])
-        _line(axis, range(1, len(found) + 1), found, rule, NAMES[rule])
+        band = _band([p["read_rms"] for p in probed])
+        _line(axis, range(1, len(band) + 1), band, rule, NAMES[rule])
         if stage == "end":
             bounds = [max(at) for at in zip(*(p["bounds"] for p in probed), strict=True)]
             look = style.look(rule)
@@ -59,9 +59,9 @@ def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> No
     prenorm = _band([p["read_rms"] for p in of_seeds(measurement, BASELINE, depth, "start")])
     for rule in RULES[1:]:
         scale = prediction["start_scale"][rule][str(depth)]
-        said = [i.mean * s for i, s in zip(prenorm, scale, strict=True)]
+        rms = [i.mean * s for i, s in zip(prenorm, scale, strict=True)]
         label = "PreNorm over the number of sources" if rule == RULES[1] else None
-        axis.plot(range(1, len(said) + 1), said, color="black", linestyle=":", linewidth=1, label=label)
+        axis.plot(range(1, len(rms) + 1), rms, color="black", linestyle=":", linewidth=1, label=label)
 
 
 def _over_depths(axis: Axes, measurement: Json, depths: Sequence[int]) -> None:
@@ -84,8 +84,8 @@ def _gradients(axis: Axes, measurement: Json, depth: int) -> None:
         gradients = [p["layer_gradient"] for p in of_seeds(measurement, rule, depth, "end")]
         # Relative to each network's geometric mean: uniformity is about the shape.
         shapes = [[g / math.exp(sum(map(math.log, by)) / len(by)) for g in by] for by in gradients]
-        found = _band(shapes)
-        _line(axis, range(1, len(found) + 1), found, rule, NAMES[rule])
+        band = _band(shapes)
+        _line(axis, range(1, len(band) + 1), band, rule, NAMES[rule])
     axis.set_yscale("log")
     axis.set_xlabel("layer")
     axis.set_ylabel("gradient norm over its mean over layers")
@@ -96,12 +96,12 @@ def _band(by_seed: Sequence[Sequence[float]]) -> list[Interval]:
     return [t_interval(at) for at in zip(*by_seed, strict=True)]
 
 
-def _line(axis: Axes, x: Sequence[int], found: Sequence[Interval], rule: str, label: str) -> None:
+def _line(axis: Axes, x: Sequence[int], intervals: Sequence[Interval], rule: str, label: str) -> None:
     """A mean over seeds with its 95 % band, which a logarithmic axis cuts at a tenth of the mean."""
     look = style.look(rule)
-    axis.plot(x, [i.mean for i in found], color=look["color"], linestyle=look["linestyle"], label=label)
-    low = [max(i.mean - i.half_width, i.mean / 10) for i in found]
-    axis.fill_between(x, low, [i.mean + i.half_width for i in found], color=look["color"], alpha=0.18, linewidth=0)
+    axis.plot(x, [i.mean for i in intervals], color=look["color"], linestyle=look["linestyle"], label=label)
+    low = [max(i.mean - i.half_width, i.mean / 10) for i in intervals]
+    axis.fill_between(x, low, [i.mean + i.half_width for i in intervals], color=look["color"], alpha=0.18, linewidth=0)
 
 
 def _bound(axis: Axes, x: Sequence[int], bounds: Sequence[float], rule: str) -> None:

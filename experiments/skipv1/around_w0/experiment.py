@@ -109,7 +109,7 @@ class SkipV1W0:
             "thresholds": [region(d, 2.0 ** (i / 8)) for i in range(49)],
             "few": few,
             "mixed": mixed_heads(*config.mixed),
-            "many": list({said["key"]: said for said in many}.values()),
+            "many": list({row["key"]: row for row in many}.values()),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
@@ -119,8 +119,8 @@ class SkipV1W0:
     def compare(self, prediction: Json, measurement: Json) -> list[Check]:
         exact = measurement["exact"]
         return [
-            *(check for said in prediction["few"] for check in few_checks(said, exact)),
-            *(check for said in prediction["many"] for check in many_checks(said, exact)),
+            *(check for row in prediction["few"] for check in few_checks(row, exact)),
+            *(check for row in prediction["many"] for check in many_checks(row, exact)),
         ]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:

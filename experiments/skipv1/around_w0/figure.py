@@ -61,7 +61,7 @@ def _shown(prediction: Json) -> tuple[int, int]:
 
 def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
     curve, (d, n) = prediction["curve"], _shown(prediction)
-    c = [said["c"] for said in curve]
+    c = [row["c"] for row in curve]
     lines = {
         "mha_reached": ("MHA, two heads, explicit weights", style.MHA),
         "skipv1_floor": ("SkipV1Former, two heads, floor at a = d", style.SKIPV1),
@@ -69,7 +69,7 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
         "enough_heads": ("SkipV1Former, enough heads", ENOUGH_LOOK),
     }
     for name, (label, look) in lines.items():
-        axis.plot(c, [_share(said[name], d, said["c"]) for said in curve], label=label, **look)
+        axis.plot(c, [_share(row[name], d, row["c"]) for row in curve], label=label, **look)
     scales = _scales(prediction, d, n)
     for toy, (name, look, marker) in style.TOYS.items():
         axis.plot(
@@ -91,34 +91,34 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
 
 def _scales(prediction: Json, d: int, n: int) -> list[float]:
     few = prediction["few"]
-    return sorted({said["c"] for said in few if (said["d"], said["n"], said["heads"]) == (d, n, 2)})
+    return sorted({row["c"] for row in few if (row["d"], row["n"], row["heads"]) == (d, n, 2)})
 
 
 def _map(axis: Axes, prediction: Json, exact: Json) -> None:
     d, _ = _shown(prediction)
     region = prediction["thresholds"]
-    n = [said["n"] for said in region]
-    few = [said for said in prediction["few"] if said["d"] == d and said["heads"] == 2 and said["c"] > 0]
-    low, high = 0.6, 1.7 * max(said["c"] for said in few)
-    wins = [said["wins_below"] for said in region]
+    n = [row["n"] for row in region]
+    few = [row for row in prediction["few"] if row["d"] == d and row["heads"] == 2 and row["c"] > 0]
+    low, high = 0.6, 1.7 * max(row["c"] for row in few)
+    wins = [row["wins_below"] for row in region]
     axis.fill_between(n, low, wins, color=style.SKIPV1["color"], alpha=0.25, linewidth=0, label="proved: SkipV1 wins")
-    lost = [(m, said["loses_above"]) for m, said in zip(n, region, strict=True) if said["loses_above"] is not None]
+    lost = [(m, row["loses_above"]) for m, row in zip(n, region, strict=True) if row["loses_above"] is not None]
     axis.fill_between(
         [m for m, _ in lost], [x for _, x in lost], high, color="#1a1a1a", alpha=0.18, linewidth=0, hatch="//",
         label="proved: SkipV1 loses",
     )  # fmt: skip
-    found = [(said["n"], said["c"], _difference(exact, said["place"], d, said["c"])) for said in few]
+    gaps = [(row["n"], row["c"], _difference(exact, row["place"], d, row["c"])) for row in few]
     for wins_here, marker, label in ((True, "o", "SkipV1Former lower"), (False, "s", "MHA lower")):
-        dots = [(m, c) for m, c, gap in found if (gap < 0) == wins_here]
+        dots = [(m, c) for m, c, gap in gaps if (gap < 0) == wins_here]
         look = style.SKIPV1 if wins_here else style.MHA
         if dots:
             x, y = zip(*dots, strict=True)
             axis.plot(x, y, linestyle="none", marker=marker, color=look["color"], label=f"exact: {label}")
-    for m, c, gap in found:
+    for m, c, gap in gaps:
         axis.annotate(f"{100 * gap:+.0f}", (m, c), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=6)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log", base=2)
-    axis.set_xlim(0.75, 1.35 * max(said["n"] for said in few))
+    axis.set_xlim(0.75, 1.35 * max(row["n"] for row in few))
     axis.set_ylim(low, high)
     axis.set_xlabel("context length $n$ (pairs)")
     axis.set_ylabel(r"$c$, for $W_0=c\,I$")
@@ -126,15 +126,15 @@ def _map(axis: Axes, prediction: Json, exact: Json) -> None:
 
 
 def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
-    few = [said for said in prediction["few"] if said["heads"] == 2]
-    large = max(said["c"] for said in few if said["d"] != _shown(prediction)[0])
+    few = [row for row in prediction["few"] if row["heads"] == 2]
+    large = max(row["c"] for row in few if row["d"] != _shown(prediction)[0])
     lines, shades = prediction["widths"], ("#1a1a1a", "#2f7fb8", "#d98a2b", "#7a4fa3")
     for line, color in zip(lines, shades, strict=False):
         n = line[0]["n"]
-        pairs = [(said["d"], said["skipv1"] / said["mha"]) for said in line]
+        pairs = [(row["d"], row["skipv1"] / row["mha"]) for row in line]
         axis.plot(*zip(*pairs, strict=True), color=color, linestyle="-" if n else "--", marker="." if n else None,
                   markersize=3, label=f"proved at least, $a=d$, n = {n or 'd²'}")  # fmt: skip
-        for d in sorted({said["d"] for said in few if said["n"] == n and said["c"] == large}):
+        for d in sorted({row["d"] for row in few if row["n"] == n and row["c"] == large}):
             place = _place("identity", large, d, n, 2)
             ratio = [
                 (_share(best(exact, place, toy, d), d, large) * scale(d, large) - d**2) for toy in ("skipv1", "mha")
@@ -150,7 +150,7 @@ def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
 
 def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n, c = D_HEADS, N_HEADS, C_HEADS
-    heads = sorted({said["heads"] for said in prediction["few"] if (said["d"], said["n"], said["c"]) == (d, n, c)})
+    heads = sorted({row["heads"] for row in prediction["few"] if (row["d"], row["n"], row["c"]) == (d, n, c)})
     places = [*heads, ENOUGH]
     for toy, (name, look, marker) in style.TOYS.items():
         y = [_share(best(exact, _place("identity", c, d, n, h), toy, d), d, c) for h in places]
@@ -164,8 +164,8 @@ def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
 
 def _over_spectra(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n = _shown(prediction)
-    many = [said for said in prediction["many"] if (said["d"], said["n"], said["c"]) == (d, n, C_HEADS)]
-    names = list(dict.fromkeys(said["spectrum"] for said in many))
+    many = [row for row in prediction["many"] if (row["d"], row["n"], row["c"]) == (d, n, C_HEADS)]
+    names = list(dict.fromkeys(row["spectrum"] for row in many))
     for shift, heads, color, hatch in ((-0.19, 2, "#8a8a8a", ""), (0.19, ENOUGH, "#ffffff", "//")):
         gaps = [100 * _difference(exact, _place(name, C_HEADS, d, n, heads), d, C_HEADS) for name in names]
         bars = axis.bar(
@@ -199,10 +199,10 @@ def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
 def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
     mixed = prediction["mixed"]
     d, n, heads = mixed[0]["d"], mixed[0]["n"], len(mixed) - 1
-    skips = [said["skips"] for said in mixed]
-    axis.plot(skips, [_share(said["floor"], d, C_HEADS) for said in mixed], label="floor (Lemma 1)", **style.SKIPV1)
-    found = [_share(best(exact, said["place"], "skipv1", d), d, C_HEADS) for said in mixed]
-    style.crosses(axis, skips, found, "exact minimum")
+    skips = [row["skips"] for row in mixed]
+    axis.plot(skips, [_share(row["floor"], d, C_HEADS) for row in mixed], label="floor (Lemma 1)", **style.SKIPV1)
+    minima = [_share(best(exact, row["place"], "skipv1", d), d, C_HEADS) for row in mixed]
+    style.crosses(axis, skips, minima, "exact minimum")
     axis.set_xticks(skips)
     axis.set_ylim(0, None)
     axis.set_xlabel(f"skip heads, of {heads}")
@@ -212,12 +212,12 @@ def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
 
 def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n = _shown(prediction)
-    many = [said for said in prediction["many"] if (said["d"], said["n"]) == (d, n)]
-    ranks = sorted({said["rank"] for said in many})
+    many = [row for row in prediction["many"] if (row["d"], row["n"]) == (d, n)]
+    ranks = sorted({row["rank"] for row in many})
     axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least, $a^2$")
-    names = {said["place"]: said["spectrum"] for said in many if said["c"] == C_HEADS}
+    names = {row["place"]: row["spectrum"] for row in many if row["c"] == C_HEADS}
     for i, ((place, spectrum), marker) in enumerate(zip(names.items(), style.MARKERS, strict=False)):
-        rho = next(said["gap"] for said in many if said["place"] == place and said["rank"] == 1)
+        rho = next(row["gap"] for row in many if row["place"] == place and row["rank"] == 1)
         mha, skip = by_rank(exact, place, "mha", d), by_rank(exact, place, "skipv1", d)
         axis.plot(
             [a + 0.08 * (i - 1.5) for a in ranks],

@@ -92,8 +92,8 @@ def minimised(point: Point, desk: Desk) -> Json:
     half = point.heads // 2 if point.toy == "skipv1" else 0
     skips = half if point.skips is None else point.skips
     loss = PopulationLoss(moments, (ORDINARY,) * (point.heads - skips) + (SKIP,) * skips)
-    found = minimise(loss, point.rank, starts=point.starts, after_start=report)
-    return {"loss": found.value, "agreeing": found.agreeing}
+    minimum = minimise(loss, point.rank, starts=point.starts, after_start=report)
+    return {"loss": minimum.value, "agreeing": minimum.agreeing}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,8 +90,8 @@ def mixed_heads(d: int, n: int, heads: int) -> list[Json]:
 
 def large_prior(d: int, n: int) -> Json:
     """Theorem 4's two losses for two heads, in units of ||W0||^2 = d c^2 for large c; n = 0: in place of n, d^2."""
-    said = skipv1_w0_heads.large_prior(d, n or d**2, SIGMA)
-    return {"d": d, "n": n, "mha": float(said.mha) / d, "skipv1": float(said.skipv1) / d}
+    losses = skipv1_w0_heads.large_prior(d, n or d**2, SIGMA)
+    return {"d": d, "n": n, "mha": float(losses.mha) / d, "skipv1": float(losses.skipv1) / d}
 
 
 def region(d: int, n: float) -> Json:

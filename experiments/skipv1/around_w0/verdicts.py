@@ -20,48 +20,48 @@ DESCENT = 1e-3  # of the zero loss: how far MHA's descents may stay from an infi
 LARGE = 16  # of c^2 / d: from here on W0 decides where few heads end
 
 
-def few_checks(said: Json, exact: Json) -> Iterator[Check]:
+def few_checks(row: Json, exact: Json) -> Iterator[Check]:
     """Of few heads; what concerns W0 only where it outweighs W* - W0, elsewhere the floors say nothing."""
-    place, d, zero = said["place"], said["d"], said["zero"]
-    if said["d2"] is not None:
+    place, d, zero = row["place"], row["d"], row["zero"]
+    if row["d2"] is not None:
         yield Check(
             id=f"d2/{place}",
             group="two heads at d = 2",
             claim="skipv1.w0-d2",
             statement="SkipV1Former's exact minimum is at most Theorem 5's bound",
-            predicted=said["d2"],
+            predicted=row["d2"],
             measured=best(exact, place, "skipv1", 2),
             stderr=0.0,
             tolerance=zero,
-            controls=(said["d2"] - said["c"] ** 2,),
+            controls=(row["d2"] - row["c"] ** 2,),
             above=ROUNDING * zero,
         )
-    if said["c"] ** 2 < LARGE * d or 3 * said["heads"] // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
+    if row["c"] ** 2 < LARGE * d or 3 * row["heads"] // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
         return
     mha, skip = (by_rank(exact, place, toy, d)[d] for toy in TOYS)
     yield at_least_check(
         f"floor/{place}",
         "SkipV1Former's floor at a = d, few heads, W0 = c I",
         "the exact minimum stays above what Lemma 1 leaves to so many products",
-        (said["skipv1_floor"], said["skipv1_floor_one_less"]),
+        (row["skipv1_floor"], row["skipv1_floor_one_less"]),
         skip,
         zero,
     )
-    if 2 * said["heads"] <= d:
+    if 2 * row["heads"] <= d:
         yield at_least_check(
             f"mha-floor/{place}",
             "MHA's floor at a = d, few heads, W0 = c I",
             "the exact minimum stays above what Lemma 1 leaves to so many products",
-            (said["mha_floor"], said["mha_floor_one_less"]),
+            (row["mha_floor"], row["mha_floor_one_less"]),
             mha,
             zero,
         )
-    if said["mha_reached"] is not None:
+    if row["mha_reached"] is not None:
         yield at_least_check(
             f"loses/{place}",
             "SkipV1Former loses to MHA at a = d by what is proved, W0 = c I",
             "its exact minimum less MHA's is at least its floor less what MHA is proved to reach",
-            (said["skipv1_floor"] - said["mha_reached"], said["skipv1_floor_one_less"] - said["mha_reached"]),
+            (row["skipv1_floor"] - row["mha_reached"], row["skipv1_floor_one_less"] - row["mha_reached"]),
             skip - mha,
             zero,
         )
@@ -88,12 +88,12 @@ def at_least_check(
     )
 
 
-def many_checks(said: Json, exact: Json) -> Iterator[Check]:
+def many_checks(row: Json, exact: Json) -> Iterator[Check]:
     """Of enough heads, at one rank; the gap only where a descent that stops early cannot hide what MHA explains."""
-    place, a, zero = said["place"], said["rank"], said["zero"]
+    place, a, zero = row["place"], row["rank"], row["zero"]
     mha, skip = (by_rank(exact, place, toy, a)[a] for toy in TOYS)
-    explained = zero - said["skipv1"]
-    if said["skipv1"] == said["skipv1_floor"]:
+    explained = zero - row["skipv1"]
+    if row["skipv1"] == row["skipv1_floor"]:
         yield Check(
             id=f"enough/{place}/a{a}",
             group="SkipV1Former with enough heads",
@@ -106,17 +106,17 @@ def many_checks(said: Json, exact: Json) -> Iterator[Check]:
             controls=((1 - ALTERED) * explained, (1 + ALTERED) * explained),
             above=ROUNDING * zero,
         )
-    if a < said["d"] and DESCENT * said["zero"] > said["gap_if_mha_explained_nothing"] - said["gap"]:
+    if a < row["d"] and DESCENT * row["zero"] > row["gap_if_mha_explained_nothing"] - row["gap"]:
         return
     yield Check(
         id=f"gap/{place}/a{a}",
         group="gap at equal rank, enough heads",
         claim="skipv1.w0-enough-heads",
         statement="the exact minima differ by at least rho a^2",
-        predicted=said["gap"],
+        predicted=row["gap"],
         measured=mha - skip,
         stderr=0.0,
-        tolerance=SLACK * said["gap"],
-        controls=(said["gap_if_mha_explained_nothing"],),
+        tolerance=SLACK * row["gap"],
+        controls=(row["gap_if_mha_explained_nothing"],),
         above=zero,
     )

@@ -8,7 +8,7 @@ What is predicted.  Under Assumption 1 (`theory.toy.width`) MHA explains rho flo
 SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
 from `theory.toy.positions`, which also bounds it where the first layer's scores are of positions alone.
 
-Learning rates were looked for on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
+Learning rates were searched on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
 d = 3: those at which the fewest toys of both architectures stopped on plateaus, as a gain of 0.5 left fewer there than
 one of 1.  Some still do from a random start; so with nothing assumed each toy is trained at two rates, and the one
 counts whose mean training loss over the last LAST_STEPS steps is lower.  The rule is one for both architectures.
@@ -121,8 +121,8 @@ class SkipV1EndToEnd:
         trained = ("explained", "learning_rates", "copying", "copying_at_start")
         measured: Json = {name: {} for name in (*trained, "constructions")}
         for sweep in config.sweeps:
-            for name, found in _trained(sweep, config, seeds, run).items():
-                measured[name] |= found
+            for name, result in _trained(sweep, config, seeds, run).items():
+                measured[name] |= result
             measured["constructions"][sweep.size.key] = constructions_measured(
                 sweep.size, sweep.widths, config.construction_prompts
             )

@@ -39,23 +39,29 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     return fig
 
 
-def _shares(axis: Axes, said: Json, measurement: Json, size: str) -> None:
-    at = [int(m) for m in said["widths"]]
+def _shares(axis: Axes, numbers: Json, measurement: Json, size: str) -> None:
+    at = [int(m) for m in numbers["widths"]]
     for toy, (name, look, _) in style.TOYS.items():
-        curve = [said["widths"][str(m)]["assumed_copy"][toy] for m in at]
+        curve = [numbers["widths"][str(m)]["assumed_copy"][toy] for m in at]
         axis.plot(at, curve, label=f"{name}, Assumption 1", zorder=1, **look)
-    bound = [said["widths"][str(m)]["bound"]["mha"] for m in at]
+    bound = [numbers["widths"][str(m)]["bound"]["mha"] for m in at]
     axis.plot(at, bound, label="MHA's bound, positions alone", zorder=1, **style.BOUND)
-    axis.axhline(said["ridge"], color="#999999", linewidth=0.8)
+    axis.axhline(numbers["ridge"], color="#999999", linewidth=0.8)
     axis.annotate(
-        "Bayes", (at[-1], said["ridge"]), xytext=(0, -3), textcoords="offset points", ha="right", va="top", fontsize=7.5
+        "Bayes",
+        (at[-1], numbers["ridge"]),
+        xytext=(0, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=7.5,
     )
-    turning = {k: v for k, v in said["constructions"].items() if k.startswith("rotating")}
-    style.crosses(axis, [said["d"]] * len(turning), list(turning.values()), "MHA that rotates" if turning else None)
-    for variant in variants(said, measurement["explained"], size):
+    turning = {k: v for k, v in numbers["constructions"].items() if k.startswith("rotating")}
+    style.crosses(axis, [numbers["d"]] * len(turning), list(turning.values()), "MHA that rotates" if turning else None)
+    for variant in variants(numbers, measurement["explained"], size):
         shift, fill, markersize, name = LOOKS[variant]
         for toy, (_, look, marker) in style.TOYS.items():
-            here = widths(said, measurement["explained"], size, variant)
+            here = widths(numbers, measurement["explained"], size, variant)
             least = 0.0 if variant[0] == "printed" else -math.inf  # which rare prompts throw far off
             shares = ([max(least, x) for x in measurement["explained"][arm_key(size, *variant, toy, m)]] for m in here)
             intervals = [t_interval(values) for values in shares]
@@ -78,13 +84,13 @@ def _shares(axis: Axes, said: Json, measurement: Json, size: str) -> None:
     axis.set_ylim(-0.12, 1.05)
     axis.set_xlabel("embedding width $m$ (numbers a token)")
     axis.set_ylabel(r"explained share of $E\,\|W^*\|^2$")
-    axis.set_title(f"$d={said['d']}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$")
+    axis.set_title(f"$d={numbers['d']}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
 
 
-def _tokens(axis: Axes, said: Json, measurement: Json, size: str) -> None:
+def _tokens(axis: Axes, numbers: Json, measurement: Json, size: str) -> None:
     """What layer 1 puts into y tokens, stacked, into x tokens and into layer 2's Gram matrix, from the random start."""
     variant = ("both", "random")
-    at = widths(said, measurement["explained"], size, variant)
+    at = widths(numbers, measurement["explained"], size, variant)
     arms = [(m, toy) for m in at for toy in style.TOYS]
     shares = [measurement["copying"][arm_key(size, *variant, toy, m)] for m, toy in arms]
     below = [0.0] * len(arms)
@@ -109,17 +115,20 @@ def _tokens(axis: Axes, said: Json, measurement: Json, size: str) -> None:
         )
     axis.set_xticks(range(len(arms)), [f"{NAMES[toy].replace('Former', '')}\n$m={m}$" for m, toy in arms], fontsize=7)
     axis.set_ylabel("share of layer 1's output, mean over seeds")
-    axis.set_title(f"What layer 1's tokens hold, $d={said['d']}$, random start")
+    axis.set_title(f"What layer 1's tokens hold, $d={numbers['d']}$, random start")
 
 
 def _worth(axis: Axes, prediction: Json, measurement: Json) -> None:
     """The width, in d, at which MHA explains nearly what SkipV1Former explains at width d."""
     labels: list[str] = []
-    for size, said in prediction["sizes"].items():
-        for variant in variants(said, measurement["explained"], size):
-            if variant[0] == "printed" or len(widths(said, measurement["explained"], size, variant)) < 2:
+    for size, numbers in prediction["sizes"].items():
+        for variant in variants(numbers, measurement["explained"], size):
+            if variant[0] == "printed" or len(widths(numbers, measurement["explained"], size, variant)) < 2:
                 continue
-            place, values = len(labels), [w / said["d"] for w in worths(said, measurement["explained"], size, variant)]
+            place, values = (
+                len(labels),
+                [w / numbers["d"] for w in worths(numbers, measurement["explained"], size, variant)],
+            )
             reached = [w for w in values if not math.isnan(w)]
             axis.plot(reached, [place] * len(reached), ".", color="#777777", zorder=2)
             if len(reached) == len(values):
@@ -130,7 +139,7 @@ def _worth(axis: Axes, prediction: Json, measurement: Json) -> None:
                 )  # fmt: skip
             name = LOOKS[variant][3].replace("scores of ", "")
             note = "" if len(reached) == len(values) else f"\n({len(reached)} of {len(values)} seeds reach it)"
-            labels.append(f"$d={said['d']}$, {name}{note}")
+            labels.append(f"$d={numbers['d']}$, {name}{note}")
     axis.errorbar([], [], xerr=[], marker="o", color="#2f7fb8", markerfacecolor="white", label="mean, 95 %", ls="none")
     axis.plot([], [], ".", color="#777777", label="each seed that reaches it")
     axis.axvline(2, label="predicted, $2d$", **style.MHA)

@@ -55,18 +55,20 @@ def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:
     return f"{size}/{scores}/{start}/{toy}/m{width}"
 
 
-def widths(said: Json, arms: Json, size: str, variant: Variant) -> list[int]:
+def widths(numbers: Json, arms: Json, size: str, variant: Variant) -> list[int]:
     """At which a variant was trained; said: what is predicted of the size."""
-    return [width for width in map(int, said["widths"]) if arm_key(size, *variant, "mha", width) in arms]
+    return [width for width in map(int, numbers["widths"]) if arm_key(size, *variant, "mha", width) in arms]
 
 
-def variants(said: Json, arms: Json, size: str) -> list[Variant]:
+def variants(numbers: Json, arms: Json, size: str) -> list[Variant]:
     """Those that were trained at a size."""
     every = product(get_args(Scores), get_args(StartName))
-    return [variant for variant in every if widths(said, arms, size, variant)]
+    return [variant for variant in every if widths(numbers, arms, size, variant)]
 
 
-def arm_keys(said: Json, arms: Json, size: str) -> list[str]:
+def arm_keys(numbers: Json, arms: Json, size: str) -> list[str]:
     """Of everything that was trained at a size."""
-    cells = [(variant, width) for variant in variants(said, arms, size) for width in widths(said, arms, size, variant)]
+    cells = [
+        (variant, width) for variant in variants(numbers, arms, size) for width in widths(numbers, arms, size, variant)
+    ]
     return [arm_key(size, *variant, toy, width) for variant, width in cells for toy in TOYS]

@@ -22,19 +22,19 @@ ANYTHING = 1e6  # of the signal: a bound forbids nothing on its other side
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
     """By size: constructions, bounds, Bayes; then gaps, worth in width, copying, starts and the printed mask."""
-    found: list[Judgement] = []
-    for size, said in prediction["sizes"].items():
+    judgements: list[Judgement] = []
+    for size, numbers in prediction["sizes"].items():
         arms = measurement["explained"]
-        found += _constructions(size, said, measurement["constructions"][size])
-        found += _bounds(size, said, arms)
-        found.append(_bayes(size, said, arms))
-        for variant in variants(said, arms, size):
-            found += _gaps(size, said, arms, variant)
-            found += _worth(size, said, arms, variant)
-            found += _copying(size, said, measurement, variant)
-        found += _starts(size, said, arms)
-        found += _printed(size, said, arms)
-    return found
+        judgements += _constructions(size, numbers, measurement["constructions"][size])
+        judgements += _bounds(size, numbers, arms)
+        judgements.append(_bayes(size, numbers, arms))
+        for variant in variants(numbers, arms, size):
+            judgements += _gaps(size, numbers, arms, variant)
+            judgements += _worth(size, numbers, arms, variant)
+            judgements += _copying(size, numbers, measurement, variant)
+        judgements += _starts(size, numbers, arms)
+        judgements += _printed(size, numbers, arms)
+    return judgements
 
 
 def gaps(arms: Json, size: str, variant: Variant, width: int) -> list[float]:
@@ -43,13 +43,13 @@ def gaps(arms: Json, size: str, variant: Variant, width: int) -> list[float]:
     return [a - b for a, b in zip(skip, mha, strict=True)]
 
 
-def worths(said: Json, arms: Json, size: str, variant: Variant) -> list[float]:
+def worths(numbers: Json, arms: Json, size: str, variant: Variant) -> list[float]:
     """Of every seed: the width at which MHA explains REACHED of what SkipV1Former explains at width d.
 
     Between the trained widths, by straight lines; NaN where it is reached at none.
     """
-    at = widths(said, arms, size, variant)
-    targets = arms[arm_key(size, *variant, "skipv1", said["d"])]
+    at = widths(numbers, arms, size, variant)
+    targets = arms[arm_key(size, *variant, "skipv1", numbers["d"])]
     shares = zip(*(arms[arm_key(size, *variant, "mha", m)] for m in at), strict=True)
     return [_reaches(at, list(curve), REACHED * target) for curve, target in zip(shares, targets, strict=True)]
 
@@ -64,30 +64,30 @@ def _reaches(at: Sequence[int], curve: Sequence[float], target: float) -> float:
     return math.nan
 
 
-def _constructions(size: str, said: Json, measured: Json) -> Iterator[Check]:
-    for name, explained in said["constructions"].items():
-        found = measured[name]
+def _constructions(size: str, numbers: Json, measured: Json) -> Iterator[Check]:
+    for name, explained in numbers["constructions"].items():
+        result = measured[name]
         yield Check(
             id=f"construction/{size}/{name}",
             group=f"weights that theory writes down, {size}",
             claim=ASSUMPTION if name.startswith("assumption") else WIDTH,
             statement="put into the end-to-end toy, token by token, they explain what theory says",
             predicted=explained,
-            measured=found["explained"],
-            stderr=found["stderr"],
-            tolerance=STANDARD_ERRORS * found["stderr"],
-            controls=(found["shifted"], (1 - ALTERED) * explained, (1 + ALTERED) * explained),
+            measured=result["explained"],
+            stderr=result["stderr"],
+            tolerance=STANDARD_ERRORS * result["stderr"],
+            controls=(result["shifted"], (1 - ALTERED) * explained, (1 + ALTERED) * explained),
         )
 
 
-def _bounds(size: str, said: Json, arms: Json) -> Iterator[Check]:
+def _bounds(size: str, numbers: Json, arms: Json) -> Iterator[Check]:
     """Positions alone: nothing beyond the bound.  Control: what Assumption 1 would allow, or half of the bound."""
-    alone = [variant for variant in variants(said, arms, size) if variant[0] == "positions"]
-    cells = [(variant, m, toy) for variant in alone for m in widths(said, arms, size, variant) for toy in TOYS]
+    alone = [variant for variant in variants(numbers, arms, size) if variant[0] == "positions"]
+    cells = [(variant, m, toy) for variant in alone for m in widths(numbers, arms, size, variant) for toy in TOYS]
     for variant, m, toy in cells:
         key, width = arm_key(size, *variant, toy, m), str(m)
-        bound = said["widths"][width]["bound"][toy]
-        assumed = said["widths"][width]["assumed_copy"][toy]
+        bound = numbers["widths"][width]["bound"][toy]
+        assumed = numbers["widths"][width]["assumed_copy"][toy]
         yield _at_most(
             f"bound/{key}",
             f"positions alone, {toy}, {size}",
@@ -98,19 +98,19 @@ def _bounds(size: str, said: Json, arms: Json) -> Iterator[Check]:
         )
 
 
-def _bayes(size: str, said: Json, arms: Json) -> Check:
+def _bayes(size: str, numbers: Json, arms: Json) -> Check:
     """The best of all arms, with all of them as its family."""
-    keys = arm_keys(said, arms, size)
+    keys = arm_keys(numbers, arms, size)
     best = max((t_interval(arms[key], len(keys)) for key in keys), key=lambda interval: interval.mean)
-    stderr = math.hypot(best.stderr, said["ridge_stderr"])
-    half_width = best.half_width + STANDARD_ERRORS * said["ridge_stderr"]
+    stderr = math.hypot(best.stderr, numbers["ridge_stderr"])
+    half_width = best.half_width + STANDARD_ERRORS * numbers["ridge_stderr"]
     return _at_most(
         f"bayes/{size}",
         f"the best of all arms, {size}",
         "no toy leaves less unexplained than the Bayes posterior mean",
-        said["ridge"],
+        numbers["ridge"],
         Interval(best.mean, stderr, half_width),
-        said["ridge"] / 2,
+        numbers["ridge"] / 2,
     )
 
 
@@ -130,61 +130,64 @@ def _at_most(name: str, group: str, told: str, share: float, found: Interval, wr
     )
 
 
-def _gaps(size: str, said: Json, arms: Json, variant: Variant) -> Iterator[Expectation]:
+def _gaps(size: str, numbers: Json, arms: Json, variant: Variant) -> Iterator[Expectation]:
     """A gap below m = 2d, of the assumed-copy toy's size, and none from there on.
 
     Control of a gap is MHA against MHA of other seeds, of none the gap at m = d.
     """
     if variant[0] == "printed":
         return
-    at, where = widths(said, arms, size, variant), f"{', '.join(variant)}, {size}"
+    at, where = widths(numbers, arms, size, variant), f"{', '.join(variant)}, {size}"
     for width in at:
-        said_gap = _difference(said["widths"][str(width)]["assumed_copy"])
+        predicted_gap = _difference(numbers["widths"][str(width)]["assumed_copy"])
         interval = t_interval(gaps(arms, size, variant, width), len(at))
         name = "/".join((size, *variant, f"m{width}"))
-        if width < 2 * said["d"]:
+        if width < 2 * numbers["d"]:
             twin = _twin(arms[arm_key(size, *variant, "mha", width)])
-            told = f"SkipV1Former explains more than MHA at width {width}"
-            yield _expect(f"gap/{name}", f"gap below 2d, {where}", told, "sign", said_gap, interval, twin)
-            told = f"the gap at width {width} is the assumed-copy toy's"
-            yield _expect(f"gap size/{name}", f"size of the gap, {where}", told, "size", said_gap, interval, twin)
+            statement = f"SkipV1Former explains more than MHA at width {width}"
+            yield _expect(f"gap/{name}", f"gap below 2d, {where}", statement, "sign", predicted_gap, interval, twin)
+            statement = f"the gap at width {width} is the assumed-copy toy's"
+            yield _expect(
+                f"gap size/{name}", f"size of the gap, {where}", statement, "size", predicted_gap, interval, twin
+            )
         else:
-            narrow = t_interval(gaps(arms, size, variant, said["d"]), len(at))
-            told = f"SkipV1Former explains no more than MHA at width {width}, where nothing needs compression"
-            yield _expect(f"no gap/{name}", f"no gap from 2d on, {where}", told, "none", 0.0, interval, narrow)
+            narrow = t_interval(gaps(arms, size, variant, numbers["d"]), len(at))
+            statement = f"SkipV1Former explains no more than MHA at width {width}, where nothing needs compression"
+            yield _expect(f"no gap/{name}", f"no gap from 2d on, {where}", statement, "none", 0.0, interval, narrow)
 
 
-def _worth(size: str, said: Json, arms: Json, variant: Variant) -> Iterator[Expectation]:
-    if len(widths(said, arms, size, variant)) < 2 or variant[0] == "printed":
+def _worth(size: str, numbers: Json, arms: Json, variant: Variant) -> Iterator[Expectation]:
+    if len(widths(numbers, arms, size, variant)) < 2 or variant[0] == "printed":
         return
-    values = worths(said, arms, size, variant)
+    values = worths(numbers, arms, size, variant)
     yield Expectation(
         id="/".join(("worth", size, *variant)),
         group=f"worth in width, {size}",
         claim=WIDTH,
-        statement=f"MHA needs width {said['worth']} for {REACHED:.0%} of what SkipV1Former explains at {said['d']}",
+        statement=f"MHA needs width {numbers['worth']} for {REACHED:.0%} of what SkipV1Former explains at "
+        f"{numbers['d']}",
         rule="size",
-        predicted=float(said["worth"]),
+        predicted=float(numbers["worth"]),
         measured=t_interval(values).mean,
         stderr=t_interval(values).stderr,
         tolerance=t_interval(values).half_width,
-        controls=((float(said["d"]), 0.0),),
+        controls=((float(numbers["d"]), 0.0),),
         slack=0.25,
     )
 
 
-def _copying(size: str, said: Json, measurement: Json, variant: Variant) -> Iterator[Expectation]:
+def _copying(size: str, numbers: Json, measurement: Json, variant: Variant) -> Iterator[Expectation]:
     """From a random start: do tokens of width d hold what Assumption 1 says?  The control is the start itself."""
     if variant[1] != "random" or variant[0] == "printed":
         return
-    told = {
+    statements = {
         ("x_in_y", "y_in_y"): "y tokens hold their own pair",
         ("x_kept",): "x tokens keep their own x",
         ("gram",): "layer 2 sees second moments of pairs",
     }
-    for parts, statement in told.items():
+    for parts, statement in statements.items():
         for toy in TOYS:
-            key = arm_key(size, *variant, toy, said["d"])
+            key = arm_key(size, *variant, toy, numbers["d"])
             trained, start = (
                 t_interval([sum(shares[part] for part in parts) for shares in measurement[when][key]], len(TOYS))
                 for when in ("copying", "copying_at_start")
@@ -195,42 +198,42 @@ def _copying(size: str, said: Json, measurement: Json, variant: Variant) -> Iter
             )
 
 
-def _starts(size: str, said: Json, arms: Json) -> Iterator[Expectation]:
+def _starts(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
     """What exists is found: the random start explains as much as the one near the copying solution."""
     near, usual = ("both", "copying"), ("both", "random")
-    at = [m for m in widths(said, arms, size, near) if m in widths(said, arms, size, usual)]
+    at = [m for m in widths(numbers, arms, size, near) if m in widths(numbers, arms, size, usual)]
     for width in at:
         for toy in TOYS:
             far, close = (arms[arm_key(size, *variant, toy, width)] for variant in (usual, near))
             interval = t_interval([a - b for a, b in zip(close, far, strict=True)], 2 * len(at))
-            told = f"{toy} of width {width} explains as much from the random start as from near copying"
-            known = t_interval(gaps(arms, size, near, said["d"]), 2 * len(at))
+            statement = f"{toy} of width {width} explains as much from the random start as from near copying"
+            known = t_interval(gaps(arms, size, near, numbers["d"]), 2 * len(at))
             name = f"starts/{size}/{toy}/m{width}"
-            yield _expect(name, f"starts, {toy}, {size}", told, "none", 0.0, interval, known, ASSUMPTION)
+            yield _expect(name, f"starts, {toy}, {size}", statement, "none", 0.0, interval, known, ASSUMPTION)
 
 
-def _printed(size: str, said: Json, arms: Json) -> Iterator[Expectation]:
+def _printed(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
     """The mask P, which hides the last token from itself in layer 1, against one that does not.
 
     Rare prompts throw some of these toys far off; none counts for less than predicting zero, which all can do.
     """
-    for width in widths(said, arms, size, ("printed", "random")):
+    for width in widths(numbers, arms, size, ("printed", "random")):
         for toy in TOYS:
             seen, hidden = (
                 [max(0.0, share) for share in arms[arm_key(size, scores, "random", toy, width)]]
                 for scores in ("both", "printed")
             )
             interval = t_interval([a - b for a, b in zip(seen, hidden, strict=True)], len(TOYS))
-            told = f"{toy} of width {width} explains more if the last token attends to itself"
-            said_share = said["widths"][str(width)]["assumed_copy"][toy]
+            statement = f"{toy} of width {width} explains more if the last token attends to itself"
+            predicted_share = numbers["widths"][str(width)]["assumed_copy"][toy]
             name, group = f"mask/{size}/{toy}/m{width}", f"the mask P in layer 1, {size}"
-            yield _expect(name, group, told, "sign", said_share, interval, _twin(seen), ASSUMPTION)
+            yield _expect(name, group, statement, "sign", predicted_share, interval, _twin(seen), ASSUMPTION)
 
 
 def _expect(
     name: str,
     group: str,
-    told: str,
+    statement: str,
     rule: str,
     predicted: float,
     interval: Interval,
@@ -242,7 +245,7 @@ def _expect(
         id=name,
         group=group,
         claim=claim,
-        statement=told,
+        statement=statement,
         rule=rule,  # type: ignore[arg-type]
         predicted=predicted,
         measured=interval.mean,

@@ -37,11 +37,11 @@ def _through(values: Sequence[float]) -> tuple[list[float], list[float]]:
 
 def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     shown = prediction["shown"]
-    said = prediction["sizes"][shown]
-    d, zero = said["d"], said["zero_loss"]
+    numbers = prediction["sizes"][shown]
+    d, zero = numbers["d"], numbers["zero_loss"]
     ranks = range(d + 1)
     for toy, (name, look, marker) in style.TOYS.items():
-        fine, curve = _through([zero - point[toy] for point in said["ranks"]])
+        fine, curve = _through([zero - point[toy] for point in numbers["ranks"]])
         axis.plot(fine, curve, label=f"{name}, closed form", **look)
         keys = [point_key(shown, toy, rank) for rank in ranks]
         style.crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
@@ -62,22 +62,22 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.set_xticks(ranks)
     axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
     axis.set_ylabel(r"loss  $E\,\|y_{n+1}-\hat{y}_{n+1}\|^2$  (units of $y^2$)")
-    axis.set_title(f"Loss, $d={d}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$")
+    axis.set_title(f"Loss, $d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
 
 
 def _gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
-    said = prediction["sizes"][prediction["shown"]]
-    fine, curve = _through([point["gap"] / (said["rho"] * said["d"] ** 2) for point in said["ranks"]])
-    axis.plot([a / said["d"] for a in fine], curve, color="black", label=r"closed form, $(a/d)^2$")
-    for marker, (size, said) in zip(style.MARKERS, prediction["sizes"].items(), strict=False):
-        d, scale = said["d"], said["rho"] * said["d"] ** 2
+    numbers = prediction["sizes"][prediction["shown"]]
+    fine, curve = _through([point["gap"] / (numbers["rho"] * numbers["d"] ** 2) for point in numbers["ranks"]])
+    axis.plot([a / numbers["d"] for a in fine], curve, color="black", label=r"closed form, $(a/d)^2$")
+    for marker, (size, numbers) in zip(style.MARKERS, prediction["sizes"].items(), strict=False):
+        d, scale = numbers["d"], numbers["rho"] * numbers["d"] ** 2
         shares = [a / d for a in range(d + 1)]
         exact = measurement["exact"]
         pairs = [[exact[point_key(size, toy, a)] for toy in ("skipv1", "mha")] for a in range(d + 1)]
         style.crosses(axis, shares, [(skip["explained"] - mha["explained"]) / scale for skip, mha in pairs])
         if point_key(size, "mha", 0) in measurement["trained"]:
             intervals = [t_interval(paired_gaps(measurement["trained"], size, a)) for a in range(d + 1)]
-            label = f"trained, $d={d}$, $n={said['n']}$, $\\sigma={said['sigma']:g}$, 95 %"
+            label = f"trained, $d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$, 95 %"
             style.bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
     style.crosses(axis, [], [], "exact minimisation, all sizes")
     axis.set_xlabel("share $a/d$ of the numbers spent on $x$")
@@ -88,15 +88,15 @@ def _gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
     """Measured less predicted, in per cent of the prediction, with what a wrong prediction would look like."""
     size = prediction["shown"]
-    said = prediction["sizes"][size]
-    d = said["d"]
+    numbers = prediction["sizes"][size]
+    d = numbers["d"]
     axis.axhspan(-100 * TRAINED_SLACK, 100 * TRAINED_SLACK, color="#ececec", zorder=0, label="allowed slack")
     for level in (-100 * ALTERED, 100 * ALTERED):
         axis.axhline(level, **{**style.BOUND, "linewidth": 1.2})
     axis.plot([], [], **style.BOUND, label="closed form altered by 2 %")
     for shift, (toy, (name, look, marker)) in zip((-0.08, 0.08), style.TOYS.items(), strict=True):
-        ranks = [a for a in range(d + 1) if said["ranks"][a][toy] > 0]
-        signals = [said["ranks"][a][toy] for a in ranks]
+        ranks = [a for a in range(d + 1) if numbers["ranks"][a][toy] > 0]
+        signals = [numbers["ranks"][a][toy] for a in ranks]
         keys = [point_key(size, toy, a) for a in ranks]
         exact = [100 * (measurement["exact"][k]["explained"] / s - 1) for k, s in zip(keys, signals, strict=True)]
         trained = [
@@ -122,8 +122,8 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
     """The paper's bound against the one gap that it bounds, from MHA at rank a to SkipV1Former's optimum."""
     shown = prediction["shown"]
-    said = prediction["sizes"][shown]
-    d, points = said["d"], said["ranks"]
+    numbers = prediction["sizes"][shown]
+    d, points = numbers["d"], numbers["ranks"]
     axis.plot(*_through([point["gap_to_optimum"] for point in points]), color="black", label="closed form")
     trained = measurement["trained"]
     best = trained[point_key(shown, "skipv1", d)]

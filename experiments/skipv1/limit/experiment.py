@@ -95,7 +95,7 @@ def _points(d: int, contexts: tuple[int, ...]) -> list[Point]:
     return [Point(Setting(d, n, SIGMA), toy, _best(d, toy)) for n in contexts for toy in TOYS]
 
 
-def _said(d: int, n: int) -> Json:
+def _row(d: int, n: int) -> Json:
     task = (d, n, SIGMA)
     return {
         "d": d,
@@ -119,9 +119,9 @@ class SkipV1Limit:
             "source": "theory.skipv1.gap, Theorem, gap of the optima",
             "d": config.d,
             "sigma": SIGMA,
-            "curve": [_said(config.d, n) for n in _spread(config.contexts[0], config.contexts[-1])],
-            "contexts": [_said(config.d, n) for n in config.contexts],
-            "widths": [_said(d, ENDLESS) for d in config.widths],
+            "curve": [_row(config.d, n) for n in _spread(config.contexts[0], config.contexts[-1])],
+            "contexts": [_row(config.d, n) for n in config.contexts],
+            "widths": [_row(d, ENDLESS) for d in config.widths],
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -135,11 +135,11 @@ class SkipV1Limit:
         exact, trained = measurement["exact"], measurement["trained"]
         checks = []
         for place in ("contexts", "widths"):
-            for said in prediction[place]:
+            for row in prediction[place]:
                 for toy in TOYS:
-                    key, power = _key(said, toy), said["d"] ** 2
-                    closed = ClosedForm("skipv1.limit", said[toy], said["rho"] / power)
-                    axis, where = ("n", f"d = {said['d']}, over n") if place == "contexts" else ("width", OVER_D)
+                    key, power = _key(row, toy), row["d"] ** 2
+                    closed = ClosedForm("skipv1.limit", row[toy], row["rho"] / power)
+                    axis, where = ("n", f"d = {row['d']}, over n") if place == "contexts" else ("width", OVER_D)
                     share, most = exact[key]["explained"] / power, 1 + SIGMA**2  # the zero loss is at most d^2 of that
                     checks.append(
                         exact_check(
@@ -197,8 +197,8 @@ class SkipV1Limit:
         return fig
 
 
-def _key(said: Json, toy: str) -> str:
-    return Point(Setting(said["d"], said["n"], SIGMA), toy, _best(said["d"], toy)).key
+def _key(row: Json, toy: str) -> str:
+    return Point(Setting(row["d"], row["n"], SIGMA), toy, _best(row["d"], toy)).key
 
 
 EXPERIMENT: Experiment = SkipV1Limit()

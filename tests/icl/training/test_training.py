@@ -1,4 +1,4 @@
-"""Training at full size: what is killed goes on to the same bits, and what is damaged or diverges says so."""
+"""Training at full size: what is killed resumes to the same bits, and what is damaged or diverges says so."""
 
 import copy
 import itertools
