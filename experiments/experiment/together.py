@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from experiments.experiment.execution import Job, execute
 from experiments.store.backends import Processes
-from experiments.store.desk import Desk
+from experiments.store.desk import Desk, OutOfTime
 from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.store.progress import progress, relayed
 from experiments.verdicts.checks import Judgement, judgement
 
+MOST_WORKERS = 4  # of each of several experiments, which share the cores and the memory
 Result = Sequence[Judgement] | Unfinished
 
 
@@ -27,7 +30,9 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     if len(toys) < 2 or cores < 2 or any(job.run.slot.jobs for job in toys):
         toys = []
     else:
-        yield from _side_by_side(sorted(toys, key=lambda job: -job.profile.seconds), cores)
+        shared = min(cores, MOST_WORKERS)
+        some = [replace(job, run=RunFolder(job.run.path, replace(job.run.slot, jobs=shared))) for job in toys]
+        yield from _side_by_side(sorted(some, key=lambda job: -job.profile.seconds), cores)
     for job in jobs:
         if job not in toys:
             try:
@@ -38,26 +43,33 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
 
 def _side_by_side(jobs: Sequence[Job], cores: int) -> Iterator[tuple[Job, Result]]:
     by_name = {job.experiment.name: job for job in jobs}
+    seconds = {name: job.profile.seconds for name, job in by_name.items()}
     elapsed = dict.fromkeys(by_name, 0.0)
     place = RunFolder(jobs[0].run.path.parent.parent, jobs[0].run.slot)
-    with progress(f"{len(jobs)} experiments", sum(job.profile.seconds for job in jobs)) as at:
+    with progress(f"{len(jobs)} experiments", sum(seconds.values())) as at:
 
-        def tell(name: str, seconds: float, note: str) -> None:
-            elapsed[name] = max(elapsed[name], min(seconds, 0.99 * by_name[name].profile.seconds))
+        def tell(name: str, spent: float, note: str) -> None:
+            elapsed[name] = max(elapsed[name], min(spent, 0.99 * seconds[name]))
             at(sum(elapsed.values()), f"{name}, {note}")
 
         at(0)
-        for name, result in Processes(cores).run(_work, by_name, place, tell):
-            job = by_name[name]
-            elapsed[name] = job.profile.seconds
+        for name, result in Processes(cores).run(_work, dict(by_name), place, tell):
+            elapsed[name] = seconds[name]
             at(sum(elapsed.values()), f"{name} done")
-            yield job, _result(result)
+            yield by_name.pop(name), _result(result)
+    for job in by_name.values():
+        yield job, Unfinished(f"{job.experiment.name} is not begun")
 
 
 def _work(job: Job, desk: Desk) -> Json:
     """Carry a job through in a worker; how far it is, is told by the time that it took."""
     began = time.monotonic()
-    with relayed(lambda note: desk.report(time.monotonic() - began, note)):
+
+    def tell(note: str) -> None:
+        with suppress(OutOfTime):  # the experiment sees to the deadline itself, and keeps what it has
+            desk.report(time.monotonic() - began, note)
+
+    with relayed(tell):
         try:
             return {"checks": [check.to_json() for check in execute(job)]}
         except Unfinished as stop:

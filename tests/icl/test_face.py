@@ -8,7 +8,7 @@ import torch
 
 import icl
 from icl.models import saved
-from tests.faces import check_face
+from tests.faces import check_face, imported_by
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Latent, Patches, Tokens, Vectors
 from theory.plans.names import resolve
@@ -159,3 +159,14 @@ def test_what_is_missing_damaged_or_does_not_match_is_one_line(damage, tmp_path)
         icl.load(folder)
     assert "\n" not in str(stop.value)
     assert str(folder) in str(stop.value)
+
+
+def test_a_model_is_built_by_name_without_any_mathematics():
+    """Of theory only names and plans; what a paper's room holds besides stays where it is."""
+    statement = 'import icl; icl.build("llama-2m", "skipv1+attnres-block+neutreno", seed=0)'
+    modules = imported_by(statement)
+    there = {name for name in modules if name.startswith("theory.")}
+    vocabulary = ("theory.errors", "theory.plans")
+    rooms = {name for name in there if not name.startswith(vocabulary) and name.count(".") > 1}
+    assert {name.rpartition(".")[2] for name in rooms} == {"paper", "presets", "variants"}
+    assert not {"scipy", "matplotlib"} & modules

@@ -1,0 +1,94 @@
+"""Several experiments at a time: each one's checks, whoever computed them, and a word on what time did not allow."""
+
+import os
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from experiments.experiment import together
+from experiments.experiment.execution import prepare
+from experiments.experiment.protocol import Profile
+from experiments.experiment.together import executed
+from experiments.store.folders import Slot, Unfinished, UserError
+from experiments.store.progress import progress
+from experiments.verdicts.checks import Check
+
+
+@dataclass(frozen=True)
+class Config:
+    number: int = 3
+
+
+class Sums:
+    """What n + n is, and where it was found out."""
+
+    title = "Sums"
+    claims = ()
+    profiles = {"smoke": Profile(config=Config(), seeds=0, seconds=1, detects="one")}  # noqa: RUF012
+
+    def __init__(self, name, kind="theory"):
+        self.name, self.kind = name, kind
+
+    def predict(self, config):
+        if self.name == "broken":
+            raise UserError("it is broken")
+        return {"sum": 2 * config.number}
+
+    def measure(self, config, seeds, run):  # noqa: ARG002
+        with progress(self.name, 1) as at:
+            at(1, "added")
+        if self.name == "late":
+            raise Unfinished("late: 1 of 2 are finished")
+        return {"sum": config.number + config.number, "process": os.getpid(), "threads": os.environ["OMP_NUM_THREADS"]}
+
+    def compare(self, prediction, measurement):
+        return [Check("sum", "sums", "none", "it is", prediction["sum"], measurement["sum"], 0.0, 0.0, (7,))]
+
+    def draw(self, prediction, measurement):  # noqa: ARG002
+        from matplotlib.figure import Figure
+
+        return Figure(figsize=(1, 1))
+
+
+def jobs(out, *names, slot=None, kind="theory"):
+    return [prepare(Sums(name, kind), "smoke", None, out, slot or Slot()) for name in names]
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(together.os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_side_by_side_they_leave_what_one_by_one_they_leave(tmp_path, capfd):
+    done = {job.experiment.name: result for job, result in executed(jobs(tmp_path / "some", "a", "b", "late"))}
+    one = {job.experiment.name: result for job, result in executed(jobs(tmp_path / "one", "a", slot=Slot(jobs=1)))}
+    assert [check.verdict for check in done["a"]] == ["pass"]
+    assert done["a"] == done["b"] == one["a"]
+    assert str(done["late"]) == "late: 1 of 2 are finished"
+    measured = [job.run.read("measurement.json") for job in jobs(tmp_path / "some", "a", "b")]
+    assert os.getpid() not in {m["process"] for m in measured}
+    assert {m["threads"] for m in measured} == {"1"}
+    here = jobs(tmp_path / "one", "a")[0].run.read("measurement.json")
+    assert (here["process"], here["threads"]) == (os.getpid(), "1")
+    assert "added" not in capfd.readouterr().out
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_full_size_ones_run_after_each_other_here(tmp_path):
+    done = list(executed(jobs(tmp_path, "a", "b", kind="scale")))
+    assert {job.run.read("measurement.json")["process"] for job, _ in done} == {os.getpid()}
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_what_time_does_not_allow_is_said(tmp_path):
+    slot = Slot(deadline=time.time() - 1)
+    results = {job.experiment.name: result for job, result in executed(jobs(tmp_path, "a", "b", slot=slot))}
+    assert {name: str(result) for name, result in results.items()} == {"a": "a is not begun", "b": "b is not begun"}
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_broken_one_is_the_user_s_error(tmp_path):
+    with pytest.raises(UserError, match="it is broken"):
+        list(executed(jobs(tmp_path, "a", "broken")))
