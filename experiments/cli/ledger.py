@@ -53,13 +53,13 @@ def claim(options: argparse.Namespace) -> int:
     from experiments import runs
     from experiments.cli.claim import description, print_description
 
-    (found,) = runs.verify(options.id)
-    about = description(found, options.out)
+    (verification,) = runs.verify(options.id)
+    about = description(verification, options.out)
     if options.json:
         print(json.dumps(about, indent=1))
     else:
         print_description(about)
-    return int(not found.stands)
+    return int(not verification.stands)
 
 
 def _failures(v: Verification) -> Collection[str]:

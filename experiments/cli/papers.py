@@ -29,7 +29,7 @@ def _checked(package: str) -> dict[str, Any]:
     experiments = catalogue.all_experiments().items()
     return {
         "claims": {verdict: verdicts[verdict] for verdict in get_args(Status) if verdicts[verdict]},
-        "experiments": [name for name, found in experiments if type(found).__module__.startswith(f"{package}.")],
+        "experiments": [name for name, one in experiments if type(one).__module__.startswith(f"{package}.")],
     }
 
 

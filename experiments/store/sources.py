@@ -35,15 +35,15 @@ def closure(modules: Iterable[str]) -> list[str]:
     """The modules and what they import, in alphabetical order."""
     roots = frozenset((*ROOTS, *(module.partition(".")[0] for module in modules)))
     ours = [room.package.rpartition(".")[2] for room in rooms() if not room.foreign]
-    waiting, found = list(modules), set()
+    waiting, names = list(modules), set()
     while waiting:
         module = waiting.pop()
-        if module in found or _path(module) is None:
+        if module in names or _path(module) is None:
             continue
-        found.add(module)
+        names.add(module)
         waiting += [name for name in _imports(module) if name.partition(".")[0] in roots]
         waiting += [name.format(room) for name in LOADED.get(module, ()) for room in ours]
-    return sorted(found)
+    return sorted(names)
 
 
 @cache

@@ -92,7 +92,7 @@ class BytePairs(Tokenizer):
         super().__init__(content, f"bpe-{vocab}", vocab, self._model.token_to_id(END))
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        return [found.ids for found in self._model.encode_batch_fast(texts, add_special_tokens=False)]
+        return [encoding.ids for encoding in self._model.encode_batch_fast(texts, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._model.decode([int(i) for i in ids], skip_special_tokens=False)

@@ -169,8 +169,8 @@ class Reader:
         parts = [_summed(count, terms, bank, learned) for count, terms in self.runs if terms]
         if len(parts) == len(self.runs) == 1:
             return parts[0]
-        zero, found = torch.zeros_like(parts[0][:, :1]), iter(parts)
-        return torch.cat([next(found) if terms else zero.expand(-1, count, -1, -1) for count, terms in self.runs], 1)
+        zero, pieces = torch.zeros_like(parts[0][:, :1]), iter(parts)
+        return torch.cat([next(pieces) if terms else zero.expand(-1, count, -1, -1) for count, terms in self.runs], 1)
 
 
 def _summed(count: int, terms: list[tuple[str | float, str, int]], bank: Bank, learned: Mapping[str, Tensor]) -> Tensor:

@@ -114,17 +114,17 @@ def _bayes(size: str, numbers: Json, arms: Json) -> Check:
     )
 
 
-def _at_most(name: str, group: str, told: str, share: float, found: Interval, wrong: float) -> Check:
+def _at_most(name: str, group: str, statement: str, share: float, interval: Interval, wrong: float) -> Check:
     """No more than `share` explained, in terms of what is left; anything may be left.  `wrong` is a bound too low."""
     return Check(
         id=name,
         group=group,
         claim=WIDTH,
-        statement=told,
+        statement=statement,
         predicted=1 - share,
-        measured=1 - found.mean,
-        stderr=found.stderr,
-        tolerance=found.half_width,
+        measured=1 - interval.mean,
+        stderr=interval.stderr,
+        tolerance=interval.half_width,
         controls=(1 - wrong,),
         above=ANYTHING,
     )

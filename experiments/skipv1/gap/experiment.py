@@ -158,16 +158,16 @@ class SkipV1Gap:
     def compare(self, prediction: Json, measurement: Json) -> list[Check]:
         trained = measurement["trained"]
         # At rank 0 a toy predicts zero whatever its weights: there is nothing to train.
-        points = [(size, rank) for size, said in prediction["sizes"].items() for rank in range(1, said["d"] + 1)]
+        points = [(size, rank) for size, numbers in prediction["sizes"].items() for rank in range(1, numbers["d"] + 1)]
         points = [(size, rank) for size, rank in points if point_key(size, "mha", rank) in trained]
         family = len(points) * (len(TOYS) + 1)  # and a gap each
         checks = []
-        for size, said in prediction["sizes"].items():
-            for rank, point in enumerate(said["ranks"]):
+        for size, numbers in prediction["sizes"].items():
+            for rank, point in enumerate(numbers["ranks"]):
                 for toy in TOYS:
                     key = point_key(size, toy, rank)
-                    closed = ClosedForm(CLAIMS[toy], point[toy], said["rho"])
-                    explained, zero_loss = measurement["exact"][key]["explained"], said["zero_loss"]
+                    closed = ClosedForm(CLAIMS[toy], point[toy], numbers["rho"])
+                    explained, zero_loss = measurement["exact"][key]["explained"], numbers["zero_loss"]
                     group = f"{toy}, {size}"
                     checks.append(
                         exact_check(f"exact/{key}", f"exact minimum, {group}", EXACT, closed, explained, zero_loss)
