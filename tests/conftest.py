@@ -21,6 +21,7 @@ def pytest_make_parametrize_id(config, val):  # noqa: ARG001
     return re.sub(r" at 0x[0-9a-f]+", "", text) if " at 0x" in text else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items):
     """Tests that share something costly run in one worker, so that it is made once."""
     for item in items:
