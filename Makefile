@@ -2,7 +2,7 @@
 PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
-XDIST := --numprocesses auto --maxprocesses 8 --dist loadgroup
+XDIST := --numprocesses auto --maxprocesses 8 --dist loadfile
 
 .PHONY: setup reproduce test test-all lint bench scale gpu clean
 

@@ -1,4 +1,7 @@
-"""One smoke run of `skipv1-gap` for all tests that look at a finished run."""
+"""One smoke run of `skipv1-gap` for all tests that look at a finished run, in whatever process."""
+
+import fcntl
+import shutil
 
 import pytest
 
@@ -6,9 +9,16 @@ from experiments.cli import main
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory):
-    """(exit status, run folder) of `crosslayer run skipv1-gap --profile smoke`."""
-    out = tmp_path_factory.mktemp("runs")
-    status = main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(out)])
+def smoke(tmp_path_factory, worker_id):
+    """(exit status, run folder) of `crosslayer run skipv1-gap --profile smoke`; the folder is this process's own."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own if worker_id == "master" else own.parent) / "smoke"
+    shared.mkdir(exist_ok=True)
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "status").exists():
+            status = main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(shared / "runs")])
+            (shared / "status").write_text(str(status))
+    out = shutil.copytree(shared / "runs", tmp_path_factory.mktemp("runs") / "runs")
     (folder,) = (out / "skipv1-gap").iterdir()
-    return status, folder
+    return int((shared / "status").read_text()), folder

@@ -38,6 +38,7 @@ def folder(runs, name):
     return RunFolder(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
     run = folder(runs, name)
@@ -65,6 +66,7 @@ def test_every_profile_predicts(name):
         assert profile.seeds >= (2 if profile.seconds < 200 else 3)
 
 
+@pytest.mark.slow
 def test_the_same_command_trains_nothing_again(runs, monkeypatch):
     monkeypatch.setattr("experiments.training.pool.train_arm", None)
     monkeypatch.chdir(runs)
@@ -72,12 +74,12 @@ def test_the_same_command_trains_nothing_again(runs, monkeypatch):
     assert main(["run", "scale-icl", "--profile", "smoke", "--out", str(runs)]) == 0
 
 
-def test_compare_shows_predictions_beside_verdicts(runs, capsys):
-    assert main(["compare", "--out", str(runs)]) == 0
+def test_compare_shows_predictions_beside_verdicts(capsys):
+    assert main(["compare", "--out", str(ROOT / "results")]) == 0
     out = capsys.readouterr().out
     assert all(catalogue.experiment(name).title.split(":")[0] in out for name in NAMES)
     assert "rule: " in out
-    assert main(["compare", "scale-loss", "--out", str(runs), "--json"]) == 0
+    assert main(["compare", "scale-loss", "--out", str(ROOT / "results"), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["prediction"]["papers"]["resformer"]["sign"] == -1
 
@@ -160,21 +162,21 @@ def test_loss_verdicts_and_the_toy_s_order():
     assert found["paper/cla-v"] == "inconclusive"
 
 
-def test_a_violated_bound_fails(runs):
-    run = folder(runs, "scale-magnitude")
+def test_a_violated_bound_fails():
+    run = RunFolder(ROOT / "results" / "scale-magnitude")
     prediction, measurement = run.read("prediction.json"), run.read("measurement.json")
     experiment = catalogue.experiment("scale-magnitude")
     before = {c.id: c.verdict for c in experiment.compare(prediction, measurement)}
     assert {v for k, v in before.items() if k.startswith(("bound", "start"))} == {"pass"}
-    probed = measurement["magnitudes"]["attnres/4"][0]["end"]
+    probed = measurement["magnitudes"]["attnres/12"][0]["end"]
     probed["read_max"][3] = 1.01 * probed["bounds"][3]
     probed["ratio"][3] = 1.01
-    measurement["magnitudes"]["attnres/4"][1]["start"]["read_rms"][2] *= 1.1
+    measurement["magnitudes"]["attnres/12"][1]["start"]["read_rms"][2] *= 1.1
     after = {c.id: c.verdict for c in experiment.compare(prediction, measurement)}
     assert {k for k in before if before[k] != after[k] and after[k] == "fail"} == {
-        "bound/attnres/4/end",
-        "convex/attnres/4",
-        "start/attnres/4",
+        "bound/attnres/12/end",
+        "convex/attnres/12",
+        "start/attnres/12",
     }
 
 

@@ -405,6 +405,7 @@ def test_a_slot_that_ends_in_a_training_leaves_a_checkpoint(run, monkeypatch, tm
     assert steps == [6]
 
 
+@pytest.mark.slow
 def test_processes_find_what_one_finds(reader, run, tmp_path):
     """Two processes for three trainings, of which one diverges and one is of a plan."""
     arms = [with_rate(PROMPTS, 1e30, clip=0.0, warmup=0.0), reader, replace(PROMPTS, variant=PLAN, seed=1)]

@@ -298,7 +298,14 @@ def test_bf16_is_fp32_to_its_precision(kind, name):
         assert 0 < error < 16 * torch.finfo(torch.bfloat16).eps  # some ten roundings in a row
 
 
-@pytest.mark.parametrize("name", ["skipv1", "resformer-learned+attnres-block:size=2", "cross-layer+denseformer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resformer-learned+attnres-block:size=2",
+        pytest.param("skipv1", marks=pytest.mark.slow),
+        pytest.param("cross-layer+denseformer", marks=pytest.mark.slow),
+    ],
+)
 @torch._dynamo.config.patch(error_on_recompile=True)
 def test_compiles_whole_and_once(name):
     """No graph breaks, no recompilation from step to step, the same gradients."""

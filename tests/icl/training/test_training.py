@@ -648,6 +648,7 @@ def test_bf16_trains_weights_that_stay_in_float32(tmp_path):
     assert losses["bf16"] != losses["fp32"]
 
 
+@pytest.mark.slow
 def test_every_model_of_a_process_is_compiled(monkeypatch):
     """However many were compiled before it: torch stops after eight versions of one function, and says little."""
     graphs = []
