@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from icl.models.decoder import Decoder
@@ -9,12 +11,12 @@ from theory.errors import BadInput
 from theory.plans.architecture import Architecture, misfits
 from theory.plans.names import model as named
 from theory.plans.names import sized
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, Shape
 
 
 def build(
     model: str | Architecture,
-    variant: str | Plan | None = None,
+    variant: str | Plan | Callable[[Shape], Plan] | None = None,
     *,
     seed: int = 0,
     std: float = 0.02,
@@ -22,13 +24,15 @@ def build(
 ) -> Decoder:
     """The decoder of a preset or of an architecture under a variant, untrained.
 
-    variant     names joined by `+`, or a plan; by default a preset's own, an architecture's vanilla
+    variant     names joined by `+`, a plan, or a function from a shape to one; by default a preset's own, an
+                architecture's vanilla
     seed, std   of the initial weights, which are equal in all variants wherever shapes agree
 
     Raises BadInput for a name that is not there, or a variant that has no meaning on these sizes.
     """
-    if isinstance(variant, Plan):
-        config, plan = sized(model, "vanilla")[0], variant
+    if variant is not None and not isinstance(variant, str):
+        config, _ = sized(model, "vanilla")
+        plan = variant if isinstance(variant, Plan) else variant(config.shape)
         for misfit in misfits(config, plan):
             raise BadInput(misfit)
     else:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import icl
+import theory
 from icl.models import saved
 from tests.faces import check_face, imported_by
 from theory.errors import BadInput
@@ -170,3 +171,13 @@ def test_a_model_is_built_by_name_without_any_mathematics():
     rooms = {name for name in there if not name.startswith(vocabulary) and name.count(".") > 1}
     assert {name.rpartition(".")[2] for name in rooms} == {"paper", "presets", "variants"}
     assert not {"scipy", "matplotlib"} & modules
+
+
+def test_a_function_from_a_shape_to_a_plan_is_a_variant():
+    def mine(shape):
+        return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 1 else v(n, h))
+
+    built = icl.build("llama-2m", mine, seed=0)
+    assert built.plan == mine(built.config.shape)
+    task = {"d": 2, "n": 3, "sigma": 0.1}
+    assert theory.predict(mine, **task) == theory.predict(mine(Shape(2, 2)), **task)
