@@ -40,6 +40,7 @@ def versions() -> dict[str, str | None]:
     return {"python": platform.python_version(), **{p: _version(p) for p in VERSIONS_OF}}
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

@@ -77,7 +77,7 @@ def _has_docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.Async
 
 @cache
 def _code(module: str) -> str:
-    return ast.dump(_tree(module))
+    return hashlib.sha256(ast.dump(_tree(module)).encode()).hexdigest()
 
 
 @cache
@@ -93,7 +93,10 @@ def _run(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child
-        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in (
+            getattr(child.test, "id", ""),
+            getattr(child.test, "attr", ""),
+        ):
             for other in child.orelse:
                 yield from _run(other)
         else:
