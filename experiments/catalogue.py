@@ -34,7 +34,7 @@ def packages() -> tuple[str, ...]:
 
 def package_beside(room: Room) -> str:
     """Where a paper's claims and experiments stand: experiments.skipv1 for theory.skipv1; if foreign, the same one."""
-    return room.package if room.foreign else room.package.replace("theory.", "experiments.", 1)
+    return room.package if room.foreign else f"experiments.{room.name}"
 
 
 @cache

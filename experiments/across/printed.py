@@ -31,7 +31,7 @@ def _nanogpt() -> Iterator[Reported]:
 @cache
 def reported() -> tuple[Reported, ...]:
     """All of them, by paper."""
-    modules = [room.package.replace("theory.", "experiments.", 1) + ".printed" for room in rooms() if not room.foreign]
+    modules = [f"experiments.{room.name}.printed" for room in rooms() if not room.foreign]
     theirs = [r for module in modules if find_spec(module) for r in import_module(module).printed()]
     return (*theirs, *_nanogpt())
 

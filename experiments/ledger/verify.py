@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,16 +78,7 @@ def verifications(
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
     by_id = _outcomes([ledger[i] for i in ids], afresh=afresh)
     fallen = {i for i, v in by_id.items() if not v.holds}
-    return [
-        Verification(
-            claim,
-            by_id[claim.id].outcomes,
-            by_id[claim.id].seconds,
-            tuple(i for i in resting[claim.id] if i in fallen),
-            by_id[claim.id].remembered,
-        )
-        for claim in claims
-    ]
+    return [replace(by_id[c.id], fallen=tuple(i for i in resting[c.id] if i in fallen)) for c in claims]
 
 
 def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:

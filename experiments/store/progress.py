@@ -25,6 +25,11 @@ def relayed(tell: Callable[[str], None]) -> Iterator[None]:
         _relay = before
 
 
+def warn(text: str) -> None:
+    """One line on standard error of something that does not stop the work."""
+    print(f"crosslayer: {text}", file=sys.stderr)
+
+
 class Advance(Protocol):
     def __call__(self, done: float, note: str = "") -> None: ...
 

@@ -34,7 +34,7 @@ def source_digest(*modules: str) -> str:
 def closure(modules: Iterable[str]) -> list[str]:
     """The modules and what they import, in alphabetical order."""
     roots = frozenset((*ROOTS, *(module.partition(".")[0] for module in modules)))
-    ours = [room.package.rpartition(".")[2] for room in rooms() if not room.foreign]
+    ours = [room.name for room in rooms() if not room.foreign]
     waiting, names = list(modules), set()
     while waiting:
         module = waiting.pop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, Unfinished, UserError
-from experiments.store.progress import progress
+from experiments.store.progress import progress, warn
 from experiments.store.steps import StepLog
 from experiments.store.threads import one_thread
 from experiments.store.work import results
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from theory.toy.population import Weights
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
+HELD_OUT_CHUNK = 16 * 1024  # prompts
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
     toys = StackedToys(_specs(points, seeds, training.start))
     recipe = toy_recipe(training.steps, training.batch, training.learning_rate)
     train_stack(toys, recipe, training.start, run)
-    return _by_point(points, seeds, _held_out(toys, training.held_out))
+    return _by_point(points, seeds, held_out_signal(toys, training.held_out, HELD_OUT_CHUNK))
 
 
 def train_stack(
@@ -155,7 +155,7 @@ def train_stack(
                 learning_rates=learning_rates,
                 folder=run / f"training-{name}",
                 save_when=due,
-                warn=lambda text: print(f"crosslayer: {text}", file=sys.stderr),
+                warn=warn,
             )
             for report in reports:
                 if late:
@@ -168,13 +168,12 @@ def train_stack(
         raise UserError(str(error)) from error
 
 
-def _held_out(toys: StackedToys, prompts: int) -> list[float]:
-    """The signal explained by every toy, in the order of its spec."""
+def held_out_signal(toys: Stack[Any, Any], prompts: int, chunk: int) -> list[float]:
+    """The signal explained by every toy, in the order of its spec, on as many chunks as make at least `prompts`."""
     import torch
 
     from icl.toys.stack import EVAL_BATCH, explained_signal
 
-    chunk = 16 * 1024
     chunks = -(-prompts // chunk)
     explained = torch.zeros((), dtype=torch.float64)
     with one_thread(), progress("held-out prompts", chunks) as at:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
+from experiments.store.progress import warn
 from experiments.store.work import results
 from experiments.training.arms import Arm
 from experiments.training.records import train_arm
@@ -30,14 +30,10 @@ def record(arm: Arm, desk: Desk) -> Json:
     def report(logged: Logged) -> None:
         desk.report(logged.step, note(arm, logged))
 
-    return train_arm(arm, desk.folder, desk.slot.device, report, _warn)
+    return train_arm(arm, desk.folder, desk.slot.device, report, warn)
 
 
 def note(arm: Arm, logged: Logged) -> str:
     """What a progress bar says beside the time left."""
     share = f", {logged.mfu:.0%} MFU" if logged.mfu is not None else ""
     return f"{arm.name}: loss {logged.loss:.3f}, {logged.tokens_per_second:,.0f} tokens/s{share}"
-
-
-def _warn(text: str) -> None:
-    print(f"crosslayer: {text}", file=sys.stderr)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.store.progress import progress
+from experiments.store.progress import progress, warn
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.device import check_at_least_one, chosen_device
 from experiments.training.pool import note
@@ -112,7 +112,7 @@ def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: floa
             run.path,
             device,
             lambda logged: at(logged.step, note(arm, logged)),
-            lambda text: print(f"crosslayer: {text}", file=sys.stderr),
+            warn,
             save_every,
             run / "model.safetensors",
         )

@@ -55,6 +55,11 @@ class Room:
     package: str
     foreign: bool
 
+    @property
+    def name(self) -> str:
+        """skipv1 of theory.skipv1."""
+        return self.package.rpartition(".")[2]
+
     def module(self, name: str) -> ModuleType | None:
         """The room's module of that name, or None if it has none.  Raises BadInput if it cannot be loaded."""
         full = f"{self.package}.{name}"

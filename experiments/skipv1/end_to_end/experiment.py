@@ -26,9 +26,8 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.end_to_end.constructions import constructions, constructions_measured
 from experiments.skipv1.end_to_end.points import Arms, Config, Sweep, arm_key
 from experiments.store.folders import Json
-from experiments.store.progress import progress
 from experiments.store.threads import one_thread
-from experiments.toys.runs import train_stack
+from experiments.toys.runs import held_out_signal, train_stack
 from experiments.verdicts.checks import Judgement
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
 
 LAST_STEPS = 500
+HELD_OUT_CHUNK = 1024  # prompts
 
 
 def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
@@ -194,7 +194,7 @@ def _trained(sweep: Sweep, config: Config, seeds: int, run: RunFolder) -> Json:
     train_stack(toys, recipe, name, run, rates)
     last = [line["losses"] for line in run.metrics() if line["kind"] == f"train {name}"]
     chosen = _lowest(trainees, [fmean(losses) for losses in zip(*last[-LAST_STEPS // recipe.log_every :], strict=True)])
-    shares = [x / sweep.size.d**2 for x in _explained(toys, config.held_out)]
+    shares = [x / sweep.size.d**2 for x in held_out_signal(toys, config.held_out, min(config.held_out, HELD_OUT_CHUNK))]
     after = _copying(toys, config.copying_prompts)
     return {
         "explained": _by_arm(chosen, shares),
@@ -243,22 +243,6 @@ def _lowest(trainees: Sequence[_Trainee], losses: Sequence[float]) -> Chosen:
 
 def _by_arm(chosen: Chosen, values: Sequence[float] | Sequence[Json]) -> Json:
     return {arm: [values[i] for i in members] for arm, members in chosen.items()}
-
-
-def _explained(toys: EndToEndToys, prompts: int) -> list[float]:
-    import torch
-
-    from icl.toys.stack import EVAL_BATCH, explained_signal
-
-    chunk = min(prompts, 16 * EVAL_BATCH)
-    chunks = -(-prompts // chunk)
-    total = torch.zeros((), dtype=torch.float64)
-    with one_thread(), progress("held-out prompts", chunks) as at:
-        at(0)
-        for i in range(chunks):
-            total = total + explained_signal(toys, chunk, start=i * chunk // EVAL_BATCH) / chunks
-            at(i + 1)
-    return [float(total[toys.locate[i]]) for i in range(len(toys.specs))]
 
 
 def _copying(toys: EndToEndToys, prompts: int) -> list[Json]:
