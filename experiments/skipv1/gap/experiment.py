@@ -15,15 +15,8 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import (
-    Training,
-    every_rank,
-    minimisations,
-    minimise_all,
-    point_key,
-    readouts_only,
-    train_all,
-)
+from experiments.toys.runs import every_rank, minimisations, minimise_all, point_key
+from experiments.toys.training import Training, readouts_only, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import Point, Training, minimisations, minimise_all, train_all
+from experiments.toys.runs import Point, minimisations, minimise_all
+from experiments.toys.training import Training, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import t_interval
 from theory.plans.heads import TOYS
