@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.store.folders import Json, UserError, write_atomically
+from experiments.store.folders import Json, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
+from icl.files import opened, sealed, write_atomically
 from theory.plans.architecture import Architecture, Tokens
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def bench_step(options: argparse.Namespace) -> int:
                 done[name] = _against(baseline, name)
                 if options.out is not None:
                     options.out.parent.mkdir(parents=True, exist_ok=True)
-                    write_atomically(options.out, json.dumps({**result, "variants": done}, indent=1) + "\n")
+                    write_atomically(options.out, json.dumps(sealed({**result, "variants": done}), indent=1) + "\n")
             at(len(todo))
     result["variants"] = {name: done[name] for name in names}
     print(json.dumps(result, indent=1) if options.json else _text(result))
@@ -83,7 +84,7 @@ def _written(path: Path | None, result: Json) -> Json:
     if path is None or not path.exists():
         return {}
     try:
-        before = json.loads(path.read_text())
+        before, _ = opened(path.read_bytes())
         same = all(before[key] == value for key, value in result.items() if key not in ("commit", "source"))
         return dict(before["variants"]) if same else {}
     except (OSError, ValueError, KeyError, TypeError):

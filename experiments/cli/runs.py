@@ -17,6 +17,8 @@ from experiments.store.folders import UserError
 if TYPE_CHECKING:
     from experiments.verdicts.checks import Judgement
 
+SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment
+
 
 def add_to(commands: Commands) -> None:
     """list, run, compare, report."""
@@ -140,8 +142,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import latest_runs
-    from experiments.verdicts.checks import judgement
+    from experiments.experiment.execution import latest_runs, summary
 
     known = catalogue.names("scale")
     if unknown := [name for name in options.names if name not in known]:
@@ -151,13 +152,13 @@ def compare(options: argparse.Namespace) -> int:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
     entries = []
     for run in runs:
-        summary, prediction = run.read("summary.json"), run.read("prediction.json")
-        entries.append({**summary, "prediction": prediction, "folder": str(run.path)})
+        (about, checks), prediction = summary(run), run.read("prediction.json", dict.fromkeys(SAID, str))
+        entries.append({**about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
-            print(f"{summary['experiment']}, profile {summary['profile']}, seeds {len(summary['seeds'])}")
-            for key in ("assumes", "statistic", "rule", "tuning"):
+            print(f"{about['experiment']}, profile {about['profile']}, seeds {len(about['seeds'])}")
+            for key in SAID:
                 print(f"  {key}: {prediction[key]}")
-            _print_checks(summary["title"], [judgement(c) for c in summary["checks"]])
+            _print_checks(about["title"], checks)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))

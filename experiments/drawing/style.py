@@ -12,8 +12,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.store.folders import write_atomically
 from experiments.verdicts.intervals import Interval
+from icl.files import write_atomically
 from theory.plans import variants
 from theory.skipv1 import paper as skipv1
 

@@ -20,7 +20,7 @@ from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
 from experiments.store.threads import one_thread
-from experiments.verdicts.checks import Judgement, worst
+from experiments.verdicts.checks import Judgement, judgement, worst
 from theory.plans.identity import canonical
 
 # The source of the whole project before its modules were moved to their rooms, by which run folders were named.  Runs
@@ -28,6 +28,17 @@ from theory.plans.identity import canonical
 PREDECESSOR = "212a187b64ea"
 FIGURES = ("figure.svg", "figure.png")
 MOST_SEEDS = 1000
+SUMMARY = {
+    **dict.fromkeys(("experiment", "profile", "title", "verdict", "detects"), str),
+    "seeds": list,
+    "device": str | list,
+    "versions": dict | list,
+    "commit": str | list | None,
+    "source": str | list,
+    "seconds": int | float,
+    "resumed": bool,
+    "checks": list,
+}
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
     if not all(run.has(name) for name in FIGURES):
         _draw(experiment, prediction, measurement, run)
     if not run.has("summary.json"):
-        seeds = measurement.get("seeds", seeds)  # fewer, where time was up
+        seeds = measurement.get("seeds") or seeds  # fewer, where time was up
         summary = {
             **job.config,
             "title": experiment.title,
@@ -147,6 +158,15 @@ def latest_runs(
         if summaries:
             runs.append(RunFolder(summaries[0].parent))
     return runs
+
+
+def summary(run: RunFolder) -> tuple[Json, Sequence[Judgement]]:
+    """The summary of a finished run, and its checks.  Raises UserError if it is damaged."""
+    content = run.read("summary.json", SUMMARY)
+    try:
+        return content, [judgement(check) for check in content["checks"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{run / 'summary.json'} is damaged; delete it and run again") from error
 
 
 def _finished(folder: Path, profile: str) -> list[Path]:

@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 
 from experiments import catalogue
-from experiments.experiment.execution import latest_runs
-from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.experiment.execution import latest_runs, summary
+from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
-from experiments.verdicts.checks import by_group, judgement
+from experiments.verdicts.checks import by_group
+from icl.files import write_atomically
 
 
 def write_report(out: Path) -> Path:
@@ -35,7 +36,7 @@ def write_report(out: Path) -> Path:
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
-        runs=[{**s, "groups": by_group([judgement(c) for c in s["checks"]])} for s in summaries],
+        runs=summaries,
         verifications=verifications(ledger.values(), ledger),
         here=provenance("cpu", __name__),
     )
@@ -44,10 +45,11 @@ def write_report(out: Path) -> Path:
 
 
 def _summary(run: RunFolder) -> Json:
-    """A run's summary with its figure, and the digest that the source of its experiment has by now."""
-    summary = run.read("summary.json")
-    module = type(catalogue.experiment(summary["experiment"])).__module__
-    return {**summary, "figure": _inline(run / "figure.png"), "source_now": source_digest(module)}
+    """A run's summary with its checks by group, its figure, and the digest that the experiment's source has by now."""
+    about, checks = summary(run)
+    module = type(catalogue.experiment(about["experiment"])).__module__
+    figure = _inline(run / "figure.png")
+    return {**about, "groups": by_group(checks), "figure": figure, "source_now": source_digest(module)}
 
 
 def _inline(path: Path) -> str:

@@ -10,16 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.store.desk import OutOfTime
-from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog
 from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
+from icl.files import write_atomically
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.training.loop import Logged
     from icl.training.objectives import Task
+
+
+LOGGED: Json = {
+    "loss": float,
+    "gradient_norm": float,
+    "learning_rate": float,
+    "tokens_per_second": float,
+    "mfu": float | None,
+    "held_out": dict | None,
+}
 
 
 def train_arm(
@@ -43,10 +54,10 @@ def train_arm(
     folder.mkdir(parents=True, exist_ok=True)
     model, task = arm.model(device), arm.task()
     at_start = _probed(arm, model, task, device)
-    log = StepLog(RunFolder(folder), "step")
+    log = StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED)
     diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves)
     if diverged is None:
-        _check_whole(arm, log)
+        _check_end(arm, log, warn)
         if weights is not None:
             write_atomically(weights, saved.weights(model))
     at_end = dict.fromkeys(at_start) if diverged else _probed(arm, model, task, device)
@@ -108,11 +119,14 @@ def _train(
     return None
 
 
-def _check_whole(arm: Arm, log: StepLog) -> None:
-    every, last = arm.recipe.log_every, arm.recipe.steps
-    if [line["step"] for line in log.lines] != [*range(every, last, every), last]:
-        folder = log.run.path
-        raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} to retrain")
+def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
+    """The last line has the held-out loss, so there is no record without it; any other is a point of a curve."""
+    path, last = log.run / METRICS, arm.recipe.steps
+    if not log.lines or log.lines[-1]["step"] != last:
+        newest = max(log.run.path.glob("checkpoint-*"))
+        raise UserError(f"{path} lacks the last line; delete {newest} to train the last steps again")
+    if missing := log.missing(last):
+        warn(f"{path} lacks {missing} lines of {missing + len(log.lines)}; the curves of this training have a gap")
 
 
 def _losses(arm: Arm, lines: list[Json], diverged: str | None) -> Json:

@@ -19,6 +19,7 @@ from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import sized
 
+RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": float, "tokens_per_second": float}
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
 
@@ -101,7 +102,12 @@ def train(
             run.write("summary.json", record)
         for path in run.path.glob("checkpoint-*"):
             shutil.rmtree(path)
-    return Trained(run.path, run.read("summary.json"))
+        return Trained(run.path, _record(run))
+
+
+def _record(run: RunFolder) -> Json:
+    keeps = f"the weights beside it are not; to train again, delete {run.path}"
+    return run.read("summary.json", RECORD, advice=keeps)
 
 
 def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float) -> Json:

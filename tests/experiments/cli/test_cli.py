@@ -241,7 +241,18 @@ def test_list_as_json(capsys):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("prediction.json", "{"), ("measurement.json", ""), ("metrics.jsonl", "4\n"), ("metrics.jsonl", '{"ki\n{}\n')],
+    [
+        ("prediction.json", "{"),
+        ("prediction.json", "[]"),
+        ("measurement.json", ""),
+        ("measurement.json", "{}"),
+        ("measurement.json", '{"x": 1}'),
+        ("measurement.json", "[" * 100_000),
+        ("metrics.jsonl", "4\n"),
+        ("metrics.jsonl", '{"ki\n{}\n'),
+        ("metrics.jsonl", "\0" * 100),
+        ("metrics.jsonl", '{"kind": "exact"}\n'),
+    ],
 )
 def test_a_damaged_file_is_one_line(name, content, smoke, tmp_path, capsys):
     _, folder = smoke
@@ -253,7 +264,8 @@ def test_a_damaged_file_is_one_line(name, content, smoke, tmp_path, capsys):
     (copy / name).write_text(content)
     assert main(["run", "skipv1-gap", "--profile", "smoke", "--out", str(tmp_path)]) == 2
     err = capsys.readouterr().err
-    assert f"{name} is damaged; delete it and run again" in err
+    assert f"{name} is damaged; delete " in err
+    assert (copy / name).read_text() == content
     assert err.count("\n") == 1
 
 

@@ -248,14 +248,67 @@ def test_a_folder_of_another_training_is_refused(other, tmp_path):
     assert "\n" not in str(stop.value)
 
 
-@pytest.mark.parametrize("lost", [[0], [1], [0, 1], [0, 1, 2]])
-def test_a_training_whose_log_has_a_hole_has_no_record(lost, tmp_path):
+@pytest.mark.parametrize("lost", [[0], [0, 1]])
+def test_a_training_whose_log_has_a_hole_loses_no_more(lost, tmp_path):
+    whole = train_arm(PROMPTS, tmp_path / "whole", "cpu")
+    folder, said = tmp_path / "folder", []
     with pytest.raises(OutOfTime):
-        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(3), seconds_between_saves=0.0)
-    run = RunFolder(tmp_path)
+        train_arm(PROMPTS, folder, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    run = RunFolder(folder)
     run.keep_metrics([line for i, line in enumerate(run.metrics()) if i not in lost])
-    with pytest.raises(UserError, match=r"metrics.jsonl is incomplete; delete"):
+    record = train_arm(PROMPTS, folder, "cpu", warn=said.append)
+    assert record["curve"] == [point for i, point in enumerate(whole["curve"]) if i not in lost]
+    assert record["loss"] == whole["loss"]
+    assert f"lacks {len(lost)} lines of 3" in said[0]
+
+
+def test_a_log_without_its_last_line_says_how_to_get_it_back(tmp_path):
+    whole = train_arm(PROMPTS, tmp_path, "cpu", seconds_between_saves=0.0)
+    run = RunFolder(tmp_path)
+    run.keep_metrics(run.metrics()[:-1])
+    with pytest.raises(UserError, match=r"metrics.jsonl lacks the last line; delete .*checkpoint-0*6 to train"):
         train_arm(PROMPTS, tmp_path, "cpu")
+    shutil.rmtree(tmp_path / "checkpoint-000000006")
+    assert timeless(train_arm(PROMPTS, tmp_path, "cpu")) == timeless(whole)
+
+
+DAMAGED_LINES = {
+    "a NUL": lambda line: line[:30] + b"\0" + line[30:],
+    "foreign": lambda _: b"Traceback (most recent call last):",
+    "no fields": lambda _: b'{"kind": "step", "step": 2}',
+    "no kind": lambda _: b'{"step": 2}',
+    "another type": lambda _: b'{"kind": "step", "step": "two"}',
+    "a flipped bit": lambda line: line.replace(b"4", b"5", 1),
+    "empty": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_LINES)
+def test_a_damaged_line_is_refused_at_the_start(damage, tmp_path, monkeypatch):
+    """By number, and by the advice that keeps everything else."""
+    with pytest.raises(OutOfTime):
+        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    path = tmp_path / "metrics.jsonl"
+    first, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(DAMAGED_LINES[damage](first.removesuffix(b"\n")) + b"\n" + b"".join(others))
+    monkeypatch.setattr(loop, "_step", None)  # no step is taken
+    with pytest.raises(UserError, match=r"^line 1 of .*metrics.jsonl is damaged; delete that line and run again$"):
+        train_arm(PROMPTS, tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("loss", ["NaN", "-Infinity", '"low"', "null"])
+def test_lines_from_before_there_were_digests_are_checked_too(loss, tmp_path):
+    with pytest.raises(OutOfTime):
+        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    path = tmp_path / "metrics.jsonl"
+    lines = [{k: v for k, v in json.loads(text).items() if k != "sha256"} for text in path.read_text().splitlines()]
+    old = [json.dumps(line) for line in lines]
+    wrong = json.dumps({**lines[1], "loss": "?"}).replace('"?"', loss)
+    path.write_text(f"{old[0]}\n{wrong}\n")
+    with pytest.raises(UserError, match=r"^line 2 of .*metrics.jsonl is damaged"):
+        train_arm(PROMPTS, tmp_path, "cpu")
+    path.write_text(f"{old[0]}\n{old[1]}\n")
+    assert len(train_arm(PROMPTS, tmp_path, "cpu")["curve"]) == 3
 
 
 def test_text_that_is_not_the_arm_s_is_refused(reader, tmp_path):
