@@ -19,6 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from icl.files import naming
+
 KEPT = 2
 TENSORS, ABOUT = "state.safetensors", "state.json"
 
@@ -67,7 +69,7 @@ class Checkpoints:
             try:
                 about, tensors = _read(path)
                 step, identity = int(about.pop("step")), about.pop("identity")
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
                 self._warn(f"{path} cannot be read ({error}); resuming from the one before")
                 continue
             if identity != self.identity:
@@ -112,7 +114,7 @@ def restore(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    with naming(path), path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

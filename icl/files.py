@@ -18,22 +18,22 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Under a temporary name, and renamed.  What cannot be written leaves nothing; the OSError names `path`."""
     temporary = path.with_name(path.name + ".part")
     try:
-        with naming(path):
-            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-            temporary.replace(path)
-    except OSError:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    except OSError as error:
         if temporary.is_file():
             temporary.unlink()
+        error.filename = str(path)
         raise
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """In here an OSError says which file it is about: of one that is open it does not, as when a disk is full."""
+    """In here an OSError that names no file, as that of an open one on a full disk, is about this one."""
     try:
         yield
     except OSError as error:
-        error.filename = str(path)
+        error.filename = error.filename or str(path)
         raise
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
+from experiments.store.cache import cache
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import versions
@@ -125,8 +125,7 @@ class _Memory:
 
     @classmethod
     def read(cls) -> _Memory:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        path = Path(cache) / "crosslayer" / "ledger.json"
+        path = cache() / "ledger.json"
         try:
             entries, whole = opened(path.read_bytes())
         except (OSError, ValueError):

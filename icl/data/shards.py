@@ -22,6 +22,7 @@ import numpy as np
 
 from icl.data.sources import describe, documents
 from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, TokenizerInfo, from_ranks, load_tokenizer, train_bpe
+from icl.files import naming, write_atomically
 from theory.errors import BadInput, at_least
 
 FORMAT = 1
@@ -291,7 +292,7 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
         {writer.split: writer.summary() for writer in (train, held_out)},
         (*train.shards, *held_out.shards),
     )
-    (part / MANIFEST).write_text(json.dumps(manifest.to_json(), indent=1) + "\n")
+    write_atomically(part / MANIFEST, json.dumps(manifest.to_json(), indent=1) + "\n")
     return manifest
 
 
@@ -355,7 +356,8 @@ class _Writer:
                 self._file = (self.folder / self._name()).open("wb")
             now, rest = np.split(rest, [self.capacity - self._held])
             data = now.tobytes()
-            self._file.write(data)
+            with naming(self.folder / self._name()):
+                self._file.write(data)
             self._hash.update(data)
             self._held += len(now)
             if self._held == self.capacity:
@@ -370,7 +372,8 @@ class _Writer:
     def _close(self) -> None:
         if self._file is None:
             return
-        self._file.close()
+        with naming(self.folder / self._name()):
+            self._file.close()
         size = self._held * self.dtype.itemsize
         self.shards.append(Shard(self._name(), self.split, self._held, size, self._hash.hexdigest()))
         self._file, self._hash, self._held = None, hashlib.sha256(), 0

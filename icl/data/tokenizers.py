@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from icl.data.sources import package
+from icl.files import write_atomically
 from theory.errors import BadInput, at_least
 
 END = "<|end|>"
@@ -77,7 +78,7 @@ class Tokenizer(ABC):
         """The text of some ids below `vocab`; halves of characters become U+FFFD, and the end a name like <|end|>."""
 
     def save(self, folder: Path) -> None:
-        (folder / self.file).write_bytes(self.content)
+        write_atomically(folder / self.file, self.content)
 
 
 class BytePairs(Tokenizer):

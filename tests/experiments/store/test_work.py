@@ -232,10 +232,10 @@ def test_what_will_not_fit_is_not_begun(run, monkeypatch):
 # Kills.
 
 
-def start(run, trace, jobs):
+def start(run, trace, jobs, stderr=subprocess.DEVNULL):
     root = Path(fake.__file__).parents[3]
     command = [sys.executable, "-m", "tests.experiments.store.fake", str(run.path), str(trace), str(jobs)]
-    return subprocess.Popen(command, cwd=root, stderr=subprocess.DEVNULL, start_new_session=True)
+    return subprocess.Popen(command, cwd=root, stderr=stderr, start_new_session=True)
 
 
 def alive(pid):
@@ -282,7 +282,7 @@ def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.15, 0.3])
 def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
-    parent = start(run, trace, 2)
+    parent = start(run, trace, 2, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: len(children(parent.pid)) >= 2)  # a worker, and what cleans up after them
         time.sleep(seconds)
@@ -291,6 +291,22 @@ def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
         parent.kill()
         parent.wait()
         wait_for(lambda: not any(map(alive, workers)))
+        assert not parent.communicate(timeout=30)[1]
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3])
+def test_a_terminal_s_interrupt_is_not_heard_by_workers(run, trace, seconds):
+    """Not even by those that have just been started, so that nothing but the parent speaks."""
+    parent = start(run, trace, 2, stderr=subprocess.PIPE)
+    try:
+        wait_for(lambda: len(children(parent.pid)) >= 2)
+        time.sleep(seconds)
+        os.killpg(parent.pid, signal.SIGINT)
+        said = parent.communicate(timeout=30)[1].decode()
+        assert said.count("Traceback") == 1
     finally:
         parent.kill()
         parent.wait()

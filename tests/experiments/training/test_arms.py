@@ -554,18 +554,24 @@ def test_a_result_says_what_its_runs_have_in_common():
 # Text.
 
 
-def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch):
+def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert text_data.prepared(str(data)) == data
     with pytest.raises(UserError, match=r"nowhere holds no prepared data; make some with `crosslayer data prepare"):
         text_data.prepared("nowhere")
     made = []
     monkeypatch.setattr(text_data, "prepare", lambda source, folder, vocab: made.append((source, str(folder), vocab)))
-    assert str(text_data.prepared("stdlib", 512)) == "data/stdlib-512"
-    assert made == [("stdlib", "data/stdlib-512", 512)]
+    folder = tmp_path / "cache" / "crosslayer" / "stdlib-512"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert text_data.prepared("stdlib", 512) == folder
+    assert made == [("stdlib", str(folder), 512)]
+    assert str(folder) in capsys.readouterr().err
+    shutil.copytree(data, folder)
+    assert text_data.prepared("stdlib", 512) == folder
     shutil.copytree(data, tmp_path / "data" / "stdlib-512")
-    text_data.prepared("stdlib", 512)
+    assert str(text_data.prepared("stdlib", 512)) == "data/stdlib-512"  # made here before there was the other place
     assert len(made) == 1
+    assert not capsys.readouterr().err
 
 
 def test_what_a_user_is_told_of_text(data):

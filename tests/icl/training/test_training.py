@@ -152,6 +152,8 @@ DAMAGE = {
     "an empty description": lambda path: (path / ABOUT).write_bytes(b""),
     "no JSON": lambda path: (path / ABOUT).write_bytes(b"\xff{"),
     "no object": lambda path: (path / ABOUT).write_text("[]"),
+    "a number": lambda path: (path / ABOUT).write_text("4"),
+    "too deep": lambda path: (path / ABOUT).write_text("[" * 100_000),
     "nothing in it": lambda path: (path / ABOUT).write_text("{}"),
     "no folder": lambda path: (shutil.rmtree(path), path.write_bytes(b""))[0],
 }
