@@ -149,7 +149,7 @@ def test_a_training_that_is_stopped_says_how_to_resume(number, status, tmp_path)
 @pytest.mark.parametrize(
     ("command", "where"),
     [
-        (["run", "skipv1-gap", "--profile", "smoke"], "experiments.experiment.execution.execute"),
+        (["run", "skipv1-gap", "--profile", "smoke"], "experiments.experiment.execution.prepare"),
         (["verify", "skipv1.eckart-young", "--afresh"], "experiments.ledger.verify.results"),
         (["report"], "experiments.report.write_report"),
         (["data", "info", "nowhere"], "icl.data.shards.open_data"),

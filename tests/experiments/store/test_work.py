@@ -261,7 +261,7 @@ def children(parent):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
     """With "a" finished and "b" half-way; no worker is left, and nothing is done twice."""
-    parent = start(run, trace, jobs)
+    parent = start(run, trace, jobs, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: run.has("metrics.jsonl") and run.metrics())
         wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
@@ -269,7 +269,8 @@ def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
         workers = children(parent.pid)
         assert (parent.pid in {pid for taken in steps(trace).values() for _, pid in taken}) == (jobs == 1)
         parent.send_signal(how)
-        assert parent.wait(10) != 0
+        assert b"leaked" not in parent.communicate(timeout=10)[1]
+        assert parent.returncode != 0
         wait_for(lambda: not any(map(alive, workers)))
     finally:
         parent.kill()
@@ -291,7 +292,7 @@ def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
         parent.kill()
         parent.wait()
         wait_for(lambda: not any(map(alive, workers)))
-        assert not parent.communicate(timeout=30)[1]
+        assert b"leaked" not in parent.communicate(timeout=30)[1]
     finally:
         parent.kill()
         parent.wait()
