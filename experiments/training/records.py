@@ -41,12 +41,14 @@ def train_arm(
     warn: Callable[[str], None] = lambda _: None,
     seconds_between_saves: float = 60.0,
     weights: Path | None = None,
+    on_step: Callable[[int], None] = lambda _: None,
 ) -> Json:
     """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
 
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
-    Raises UserError for a folder that belongs to something else.
+    `on_step` hears how many steps are done.  Raises UserError for a folder that belongs to something else, or in which
+    something is damaged.
     """
     from icl.models import saved
 
@@ -55,7 +57,7 @@ def train_arm(
     model, task = arm.model(device), arm.task()
     at_start = _probed(arm, model, task, device)
     log = StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED)
-    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves)
+    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step)
     if diverged is None:
         _check_end(arm, log, warn)
         if weights is not None:
@@ -88,6 +90,7 @@ def _train(
     on_log: Callable[[Logged], None],
     warn: Callable[[str], None],
     seconds_between_saves: float,
+    on_step: Callable[[int], None],
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
     from icl.checkpoint import BadCheckpoint
@@ -102,6 +105,7 @@ def _train(
         folder=log.run.path,
         seconds_between_saves=seconds_between_saves,
         warn=warn,
+        on_step=on_step,
         name=arm.key(str(device)),
     )
     try:

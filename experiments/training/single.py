@@ -121,6 +121,7 @@ def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: floa
             warn,
             save_every,
             run / "model.safetensors",
+            at,
         )
 
 

@@ -76,13 +76,15 @@ def train(
     folder: Path | None = None,
     seconds_between_saves: float = 60.0,
     warn: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
 ) -> Generator[Logged, bool | None]:
     """Train in place on the model's device, yielding after every `log_every` steps and at the end.
 
-    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  `name`
-    tells apart what these arguments do not, such as initial weights.  Sent True, the generator saves and ends.  What is
-    in a checkpoint has been yielded before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
+    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.
+    `on_step` hears how many steps are done: at the start, and after each.  `name` tells apart what these arguments do
+    not, such as initial weights.  Sent True, the generator saves and ends.  What is in a checkpoint has been yielded
+    before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
     """
     device = next(model.parameters()).device
     optimiser = adamw(model, recipe)
@@ -98,9 +100,11 @@ def train(
     peak = peak_flops(device, recipe.precision)
     window: list[Tensor] = []
     model.train()
+    on_step(done)
     last_save = began = time.perf_counter()
     for step in range(done, recipe.steps):
         window.append(_step(model, task, recipe, optimiser, seed, step, device))
+        on_step(step + 1)
         if (step + 1) % recipe.log_every and step + 1 < recipe.steps:
             continue
         losses, norms = torch.stack(window).double().unbind(1)
