@@ -23,9 +23,6 @@ from experiments.store.threads import one_thread
 from experiments.verdicts.checks import Judgement, judgement, worst
 from theory.plans.identity import canonical
 
-# The source of the whole project before its modules were moved to their rooms, by which run folders were named.  Runs
-# that it began are resumed and end with the same numbers; to be dropped as soon as an experiment measures otherwise.
-PREDECESSOR = "212a187b64ea"
 FIGURES = ("figure.svg", "figure.png")
 MOST_SEEDS = 1000
 SUMMARY = {
@@ -79,8 +76,6 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     name = profile_name
     if not profile.grows:
         name = f"{profile_name}-{_digest(counting, source_digest(_module(experiment)))}"
-        former = f"{profile_name}-{_digest(counting, PREDECESSOR)}"
-        name = former if (folder / former).exists() and not (folder / name).exists() else name
     slot = slot or Slot()
     if slot.device.startswith("cuda"):
         slot = replace(slot, jobs=slot.jobs or profile.on_gpu)

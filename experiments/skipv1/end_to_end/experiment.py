@@ -105,11 +105,11 @@ class SkipV1EndToEnd:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        constructions = {
-            sweep.size.key: constructions_measured(sweep.size, sweep.widths, config.construction_prompts)
-            for sweep in config.sweeps
+        sizes = {sweep.size: sweep.widths for sweep in config.sweeps}
+        return {
+            **train_arms(config, seeds, run),
+            "constructions": constructions_measured(sizes, config.construction_prompts, run),
         }
-        return {**train_arms(config, seeds, run), "constructions": constructions}
 
     def compare(self, prediction: Json, measurement: Json) -> list[Judgement]:
         from experiments.skipv1.end_to_end.verdicts import verdicts
