@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from experiments.cli import main
 
-TIMES = ("tokens_per_second", "seconds")
+TIMES = ("tokens_per_second", "seconds", "sha256")  # and the digest, which covers them
 FILES = {
     ".lock",
     "config.json",
