@@ -12,8 +12,7 @@ import errno
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn, TypeVar
 
@@ -34,28 +33,34 @@ class Interrupt(KeyboardInterrupt):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, by default that of this process, and return its exit status."""
+    if arguments is not None:
+        return _status(arguments)
+    with _signals_raise():
+        return _status(None)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
     resumes = False
     try:
-        with _interruptible(to_the_end=arguments is None):
-            _open_standard_streams()
-            from experiments.cli.parser import parser
-            from experiments.store.folders import UserError
-            from theory.errors import BadInput
+        _open_standard_streams()
+        from experiments.cli.parser import parser
+        from experiments.store.folders import UserError
+        from theory.errors import BadInput
 
+        try:
             try:
-                try:
-                    options = parser().parse_args(arguments)
-                    resumes = options.resumes
-                    status: int = options.run(options)
-                finally:
-                    sys.stdout.flush()
-            except (UserError, BadInput) as error:
-                return _stop(str(error), 2)
-            except OSError as error:
-                if _behind(error, BrokenPipeError):
-                    raise
-                return _stop(_about(error), 2)
-            return status
+                options = parser().parse_args(arguments)
+                resumes = options.resumes
+                status: int = options.run(options)
+            finally:
+                sys.stdout.flush()
+        except (UserError, BadInput) as error:
+            return _stop(str(error), 2)
+        except OSError as error:
+            if _behind(error, BrokenPipeError):
+                raise
+            return _stop(_about(error), 2)
+        return status
     except BaseException as error:
         if interrupt := _behind(error, KeyboardInterrupt):
             number = signal.Signals(getattr(interrupt, "number", signal.SIGINT))
@@ -68,32 +73,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def _interruptible(*, to_the_end: bool) -> Iterator[None]:
-    """In here the first signal that asks for an end raises Interrupt, and a second one is not argued with.
+def _signals_raise() -> Iterator[None]:
+    """In here the first signal that asks for an end raises Interrupt; a second one, or a late one, is not argued with."""
 
-    to_the_end  nor is any that comes later, as the process has nothing left to do
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def second(number: int, _: object) -> NoReturn:
+    def end(number: int, _: object) -> NoReturn:
         os._exit(128 + number)
 
-    def first(number: int, _: object) -> NoReturn:
-        for stop in STOPS:
-            signal.signal(stop, second)
+    def interrupt(number: int, _: object) -> NoReturn:
+        hear(end)
         raise Interrupt(number)
 
-    before = {stop: signal.getsignal(stop) for stop in STOPS}
-    heard = [stop for stop, handler in before.items() if handler is not signal.SIG_IGN]  # as `nohup` makes it
-    try:
+    def hear(handler: Callable[[int, object], NoReturn]) -> None:
         for stop in heard:
-            signal.signal(stop, first)
+            signal.signal(stop, handler)
+
+    heard = [stop for stop in STOPS if signal.getsignal(stop) is not signal.SIG_IGN]  # as `nohup` makes it
+    try:
+        hear(interrupt)
         yield
     finally:
-        for stop in heard:
-            signal.signal(stop, second if to_the_end else before[stop])
+        hear(end)
 
 
 def _behind(error: BaseException | None, kind: type[Error]) -> Error | None:

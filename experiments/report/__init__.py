@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
 from pathlib import Path
 
@@ -53,6 +54,13 @@ def _summary(run: RunFolder) -> Json:
 
 
 def _inline(path: Path) -> str:
+    from PIL import Image
+
     if not path.exists():
         raise UserError(f"{path} is missing; run the experiment again to draw it")
-    return base64.b64encode(path.read_bytes()).decode()
+    content = path.read_bytes()
+    try:
+        Image.open(io.BytesIO(content), formats=["PNG"]).verify()
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UserError(f"{path} is damaged; delete it and run the experiment again to draw it") from error
+    return base64.b64encode(content).decode()

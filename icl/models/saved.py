@@ -73,7 +73,7 @@ def _config(path: Path) -> tuple[Architecture, str | None]:
         content, _ = opened(path.read_bytes())
         variant = str(content["variant"])
         return _architecture(content["architecture"]), None if "plan" in content else variant
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} describes no model ({type(error).__name__}: {error})") from error
 
 

@@ -63,6 +63,18 @@ def test_a_directory_in_a_file_s_place(full_size, capsys):
     refused(["report", "--out", str(full_size)], figure, capsys)
 
 
+@pytest.mark.parametrize("place", [0, 0.5])
+def test_a_damaged_figure(place, full_size, capsys):
+    """The report would show it, or nothing in its place."""
+    figure = full_size / "scale-icl" / "figure.png"
+    content = bytearray(figure.read_bytes())
+    content[int(place * len(content))] ^= 1
+    figure.write_bytes(content)
+    assert "delete it" in refused(["report", "--out", str(full_size)], figure, capsys)
+    figure.write_bytes(b"")
+    refused(["report", "--out", str(full_size)], figure, capsys)
+
+
 def test_a_file_that_may_not_be_read(full_size, capsys, monkeypatch):
     path = full_size / "scale-icl" / "summary.json"
     read = Path.read_bytes

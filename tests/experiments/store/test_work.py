@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -370,3 +371,43 @@ def test_a_log_drops_what_happens_again(run):
     assert json.loads((run / "metrics.jsonl").read_text().splitlines()[-1]).items() >= again[1].items()
     assert log.missing(4) == 0
     assert log.missing(6) == 2
+
+
+def test_a_flipped_bit_of_a_line_is_detected_or_harmless(run):
+    """At worst what a kill would have torn is computed again."""
+    run.path.mkdir()
+    for key in "ab":
+        run.log({"kind": "count", "key": key, "value": 0.5})
+    path, lines = run / "metrics.jsonl", run.metrics()
+    content = path.read_bytes()
+    for i in range(0, 8 * len(content), 5):  # all places of a byte
+        damaged = bytearray(content)
+        damaged[i // 8] ^= 1 << i % 8
+        path.write_bytes(damaged)
+        try:
+            found = run.metrics()
+        except UserError as error:
+            said = str(error)
+        else:
+            said = ""
+            assert found in (lines, lines[:1])
+        assert not said or re.match(r"((line [12]|2 lines) of )?.*metrics.jsonl (is|are) damaged; delete", said), i
+        assert path.read_bytes() == damaged
+
+
+def test_lines_from_before_there_were_digests(run, trace):
+    """They are read, and resumed with; but among others a line without one is nobody's."""
+    run.path.mkdir()
+    path = run / "metrics.jsonl"
+    old = '{"kind": "count", "key": "a", "value": 7}\n'
+    path.write_text(old)
+    found = measured(run, trace, backend=Serial())
+    assert [found[key]["value"] for key in "ab"] == [7, value(2)]
+    assert path.read_text().count("sha256") == 2
+    with path.open("a") as file:
+        file.write(old + old)
+    with pytest.raises(UserError, match=r"2 lines of .*metrics.jsonl are damaged; delete lines 3, 4 and run again"):
+        measured(run, trace, backend=Serial())
+    path.write_text('{"kind": "count", "value": 7}\n' + old)
+    with pytest.raises(UserError, match=r"line 1 of .*metrics.jsonl is damaged; delete that line and run again"):
+        measured(run, trace, backend=Serial())
