@@ -74,7 +74,7 @@ def _status(arguments: Sequence[str] | None) -> int:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """In here the first signal that asks for an end raises Interrupt; a second one, or a late one, is not argued with."""
+    """In here the first signal that asks for an end raises Interrupt; a later one ends the process at once."""
 
     def end(number: int, _: object) -> NoReturn:
         os._exit(128 + number)

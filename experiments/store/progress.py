@@ -30,7 +30,17 @@ def relayed(tell: Callable[[str], None]) -> Iterator[None]:
 
 def warn(text: str) -> None:
     """One line on standard error of something that does not stop the work."""
-    print(f"crosslayer: {text}", file=sys.stderr)
+    _say(f"crosslayer: {text}")
+
+
+def _say(line: str) -> None:
+    """Lines that cannot be written, as on a full disk, are not worth the work that they are about."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 class Advance(Protocol):
@@ -72,7 +82,7 @@ def progress(label: str, total: float) -> Iterator[Advance]:
         if now - last < SECONDS_BETWEEN_LINES or done <= began[1]:
             return
         left = (now - began[0]) / (done - began[1]) * (total - done)
-        print(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}", file=sys.stderr, flush=True)
+        _say(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}")
         last = now
 
     yield line

@@ -129,20 +129,16 @@ def test_a_signal_during_imports_is_one_line(name, number, status):
     assert done.stderr == f"crosslayer: {'interrupted' if number == signal.SIGINT else 'stopped'}\n"
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_training_that_is_stopped_says_how_to_resume(number, status, tmp_path):
+def test_a_training_that_is_stopped_says_how_to_resume(tmp_path):
     command = [sys.executable, "-m", "experiments", *TRAIN, "--steps", "100000", "--out", str(tmp_path)]
     running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
     for _ in range(6000):
         if list(tmp_path.glob("train/*/metrics.jsonl")):
             break
         time.sleep(0.01)
-    os.killpg(running.pid, number)
-    err = running.communicate(timeout=30)[1]
-    assert running.returncode == status
-    what = "interrupted" if number == signal.SIGINT else "stopped"
-    assert err.splitlines()[-1] == f"crosslayer: {what}; the same command resumes from here"
-    assert "Traceback" not in err
+    os.killpg(running.pid, signal.SIGTERM)
+    assert running.communicate(timeout=30)[1] == "crosslayer: stopped; the same command resumes from here\n"
+    assert running.returncode == 143
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -1,5 +1,6 @@
 """Progress as a user sees it: on terminals of any width, and in a log file."""
 
+import errno
 import io
 import re
 import sys
@@ -73,3 +74,17 @@ def test_a_training_moves_with_every_step(monkeypatch, tmp_path):
     task = {"data": "regression:d=2,n=3,sigma=0.1", "batch": 2, "device": "cpu", "out": tmp_path}
     single.train("llama-2m", steps=4, log_every=3, **task)
     assert seen == [(0, False), (1, False), (2, False), (3, False), (3, True), (4, False), (4, True)]
+
+
+class Full(io.StringIO):
+    def write(self, _):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_line_that_cannot_be_written_does_not_stop_the_work(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(sys, "stderr", Full())
+    module.warn("something")
+    with progress("training", 10) as at:
+        at(0)
+        at(1)
