@@ -126,11 +126,11 @@ class PromptMoments:
         prior_columns: Array | None = None,
         kurtosis: Array | None = None,
     ) -> None:
-        arrays = (w0, covariance, prior_rows, prior_columns, kurtosis)
-        exact = any(x is not None and np.asarray(x).dtype == object for x in arrays)
+        given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        exact = any(x.dtype == object for x in given)
         if not exact:
             check_sizes(d, n, sigma)
-        dtype = np.dtype(object) if exact else np.result_type(np.float64, *(x for x in arrays if x is not None))
+        dtype = np.dtype(object) if exact else np.result_type(np.float64, *given)
         self._matrices: dict[str, tuple[Array, tuple[int, ...]]] = {}
         self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
         if self.w0.shape != (d, d):
