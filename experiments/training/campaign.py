@@ -93,11 +93,16 @@ def expected(
     measured: Interval,
     twin: Interval | None,
     slack: float = 0.0,
+    *,
+    quantity: str,
 ) -> Expectation:
-    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare."""
+    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare.
+
+    quantity: what is measured, with its unit
+    """
     controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
     numbers = measured.mean, measured.stderr, measured.half_width
-    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack)
+    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack, quantity)
 
 
 def of_runs(records: Sequence[Json]) -> Json:

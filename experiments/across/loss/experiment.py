@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 CLAIM = "toy.value-maps"
+LOST = "loss less vanilla's, nats a token"
 TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is the same at all others
 
 
@@ -107,8 +108,8 @@ PROFILES = {
             held_out_windows=16,
         ),
         seeds=2,
-        seconds=40,
-        detects="nothing: it only shows that everything runs",
+        seconds=12,
+        detects=None,
     ),
     "cpu": Profile(
         config=Config(
@@ -152,7 +153,7 @@ PROFILES = {
         ),
         seeds=2,
         seconds=150,
-        detects="nothing: it takes the gpu profile's path with tiny models",
+        detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),
 }
@@ -228,9 +229,8 @@ class ScaleLoss:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
             group = f"{name}: {words}"
-            judgements.append(
-                expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
-            )
+            numbers = predicted, intervals[name], intervals[TWIN]
+            judgements.append(expected(f"{kind}/{name}", group, CLAIM, text, rule, *numbers, quantity=LOST))
 
         for name, number in prediction["papers"].items():
             sign, nats = number["sign"], number["nats"]
