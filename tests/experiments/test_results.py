@@ -24,6 +24,7 @@ def test_verdicts_drawn_again_are_those_committed(name):
     assert {check.id: check.verdict for check in checks} == {i: content["verdict"] for i, content in before.items()}
     assert {check.id: check.claim for check in checks} == {i: content["claim"] for i, content in before.items()}
     assert worst(checks) == summary["verdict"]
+    assert all(check.quantity for check in checks)
     assert all(judgement(content).verdict == content["verdict"] for content in before.values())
 
 

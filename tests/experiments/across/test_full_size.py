@@ -79,6 +79,8 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     out = capsys.readouterr().out
     assert all(catalogue.experiment(name).title.split(":")[0] in out for name in NAMES)
     assert "rule: " in out
+    assert "hidden state of attnres is larger than its weights allow: pass; predicted <= 1, measured" in out
+    assert "no model is better than Bayes 18 >= 0.03935 " in " ".join(out.split())
     assert main(["compare", "scale-loss", "--out", str(ROOT / "results"), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["prediction"]["papers"]["resformer"]["sign"] == -1
