@@ -6,6 +6,7 @@ That the recipes of CONTRIBUTING work is tested in test_contributing.
 import ast
 import inspect
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -43,6 +44,20 @@ def test_numbers_on_the_theorem_s_page():
     assert f"{skipv1_w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.2f}" in page
 
 
+def test_numbers_on_the_first_page():
+    """What it says of trained models is what was measured."""
+    checks = {
+        check["id"]: check
+        for name in ("skipv1-end-to-end", "scale-magnitude")
+        for check in json.loads((ROOT / "results" / name / "summary.json").read_text())["checks"]
+    }
+    worth = checks["worth/d3-n12-s0.1/both/random"]
+    assert f"({worth['measured'] / 3:.2f} ± {worth['tolerance'] / 3:.2f}) d" in PAGES["README.md"]
+    factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
+    assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
+    assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES["README.md"].split())
+
+
 @pytest.mark.parametrize("command", ["papers", "variants"])
 def test_a_table_is_what_the_command_prints(command, capsys):
     """To renew it: `crosslayer COMMAND --markdown`, between the two marks."""
@@ -65,6 +80,23 @@ def test_commands_parse():
     assert len(commands) >= 20
     for command in commands:
         parser().parse_args(shlex.split(command))
+
+
+def test_output_that_is_shown_is_printed(tmp_path, monkeypatch, capsys):
+    """Every command of a console block prints these lines in this order; "..." stands for others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    commands = [
+        part
+        for block in re.findall(r"```console\n(.*?)```", PAGES["README.md"], re.DOTALL)
+        for part in block.split("$ ")[1:]
+    ]
+    assert len(commands) >= 3
+    for command, *shown in (part.splitlines() for part in commands):
+        assert main(shlex.split(command.removeprefix("crosslayer "))) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert "..." in shown or printed == shown
+        rest = iter(printed)
+        assert all(line in rest for line in shown if line != "..."), command
 
 
 def test_make_targets_exist():

@@ -169,6 +169,8 @@ def compare(options: argparse.Namespace) -> int:
             seeds = len(summary["seeds"])
             overall = verdict(worst(checks))
             print(f"{experiment.name}, profile {summary['profile']}, {seeds} seeds: {overall}")
+            if sizes := _sizes(summary["config"]):
+                print(f"  trained models: {sizes}")
             for members in by_group(checks).values():
                 print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
             for key in ("assumes", "statistic", "rule", "tuning"):
@@ -178,6 +180,16 @@ def compare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(entries, indent=1))
     return 0
+
+
+def _sizes(config: dict[str, Any]) -> str:
+    """Of the models that a run trained, as far as its configuration names them as most do."""
+    every = {**config.get("architecture", {}), **config}
+    names = ("d_model", "widths", "n_layers", "layers", "depths", "vocab", "context")
+    told = {name: every[name] for name in names if name in every}
+    if "depths" in told:
+        told.pop("n_layers", None)
+    return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
 
 
 def _print_checks(title: str, checks: Sequence[Judgement]) -> None:

@@ -153,7 +153,7 @@ def architecture(config: Config, width: int) -> Architecture:
 
 class ScaleIcl:
     name = "scale-icl"
-    title = "In-context regression at full size against the toy, over the embedding width"
+    title = "In-context regression in trained decoders against the toy, over the embedding width"
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
