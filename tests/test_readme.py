@@ -60,7 +60,7 @@ def test_numbers_on_the_first_page():
 
 @pytest.mark.parametrize("command", ["papers", "variants"])
 def test_a_table_is_what_the_command_prints(command, capsys):
-    """To renew it: `crosslayer COMMAND --markdown`, between the two marks."""
+    """To renew it: `crosslayer COMMAND --into README.md`."""
     assert main([command, "--markdown"]) == 0
     table = re.search(rf"<!-- {command} -->\n(.*?)<!-- end of {command} -->", PAGES["README.md"], re.DOTALL)
     assert table is not None
@@ -138,8 +138,8 @@ def python_examples():
 
 def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():
     """Expectations may be contradicted: that is a result."""
-    for name in catalogue.names():
-        summary = json.loads((ROOT / "results" / name / "summary.json").read_text())
+    for path in (ROOT / "results").glob("*/summary.json"):
+        summary = json.loads(path.read_text())
         expects = any("rule" in check for check in summary["checks"])
         assert summary["verdict"] == "pass" or (expects and summary["verdict"] != "fail")
         assert summary["profile"] == "cpu"

@@ -28,6 +28,12 @@ class Tuning:
     grid: tuple[float, ...] = ()
     share: float = 0.25
 
+    def described(self, each: str = "variant") -> str:
+        """What a prediction says of it, of arms that differ by `each`."""
+        if not self.grid:
+            return "not tuned: one learning rate for all arms"
+        return f"per {each} from {self.grid} on {self.share:.0%} of the steps, one seed"
+
 
 def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str) -> list[dict[Name, Json]]:
     """For every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.

@@ -175,9 +175,7 @@ class ScaleLoss:
             "statistic": "held-out loss in nats a token at the last step; its mean paired difference to vanilla",
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
-            "tuning": f"per variant from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed"
-            if config.tuning.grid
-            else "not tuned: one learning rate for all variants",
+            "tuning": config.tuning.described(),
             "papers": {name: asdict(PAPERS[name]) for name in compared},
             "toy": {name: _toy_sign(name) for name in compared},
         }

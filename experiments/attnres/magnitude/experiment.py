@@ -29,7 +29,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
+from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -116,7 +116,7 @@ class ScaleMagnitude:
             "the log gradient norm of layers; both after training, as paired differences to PreNorm",
             "rule": "bounds and identities must hold; an effect: the family-wise 95 % interval excludes zero on the "
             "predicted side, and that of PreNorm against a twin with other initial weights does not",
-            "tuning": "not tuned: one learning rate for all arms",
+            "tuning": Tuning().described(),
             "depths": list(config.depths),
             "start_scale": {rule: {str(n): scale(rule, n) for n in config.depths} for rule in RULES},
         }
