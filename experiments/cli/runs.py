@@ -149,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import conclusions, latest_runs
-    from experiments.verdicts.checks import by_group, worst
+    from experiments.verdicts.checks import by_quantity, worst
     from experiments.verdicts.words import sentence, verdict
 
     known = catalogue.names("scale")
@@ -171,7 +171,7 @@ def compare(options: argparse.Namespace) -> int:
             print(f"{experiment.name}, profile {summary['profile']}, {seeds} seeds: {overall}")
             if sizes := _sizes(summary["config"]):
                 print(f"  trained models: {sizes}")
-            for members in by_group(checks).values():
+            for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
                 print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
             for key in ("assumes", "statistic", "rule", "tuning"):
                 print(f"  {key}: {prediction[key]}")
@@ -198,7 +198,7 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     from rich.table import Table
 
     from experiments.verdicts import words
-    from experiments.verdicts.checks import by_group
+    from experiments.verdicts.checks import by_quantity
 
     if not checks:
         print(f"{title}\nnothing was compared: inconclusive")
@@ -208,13 +208,10 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     for name in ("points", "predicted", "slack", "measured"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
-    by_quantity: dict[str, list[tuple[str, list[Judgement]]]] = {}
-    for name, members in by_group(checks).items():
-        by_quantity.setdefault(members[0].quantity, []).append((name, members))
-    for quantity, groups in by_quantity.items():
+    for quantity, groups in by_quantity(checks).items():
         if quantity:
             table.add_row(f"[italic]{quantity}:[/italic]")
-        for name, members in groups:
+        for name, members in groups.items():
             numbers = (tell(members[0]) for tell in (words.predicted, words.slack, words.measured))
             table.add_row(
                 f"  {name}" if quantity else name, str(len(members)), *numbers, words.verdict_of_group(members)

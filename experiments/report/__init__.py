@@ -14,7 +14,7 @@ from experiments.store.folders import Json, RunFolder, UserError, write_atomical
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
 from experiments.verdicts import words
-from experiments.verdicts.checks import by_group, worst
+from experiments.verdicts.checks import by_quantity, worst
 
 if TYPE_CHECKING:
     from experiments.ledger.verify import Verification
@@ -60,7 +60,7 @@ def _described(run: RunFolder) -> Json:
         "title": experiment.title,
         "decides": profile.decides if profile else f"detects {summary['detects']}",
         "verdict": worst(checks),
-        "groups": by_group(checks),
+        "quantities": by_quantity(checks),
         "by_slack_alone": any(check.by_slack_alone for check in checks),
         "figure": _inline(run / "figure.png"),
         "source_now": source_digest(type(experiment).__module__),

@@ -206,3 +206,9 @@ def by_group(checks: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     for members in groups.values():
         members.sort(key=lambda c: (RANKING.index(c.verdict), c.usage(c.predicted)), reverse=True)
     return groups
+
+
+def by_quantity(checks: Sequence[Judgement]) -> dict[str, dict[str, list[Judgement]]]:
+    """The groups of each quantity, as `by_group` makes them."""
+    quantities = dict.fromkeys(check.quantity for check in checks)
+    return {quantity: by_group([check for check in checks if check.quantity == quantity]) for quantity in quantities}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.verdicts import words
-from experiments.verdicts.checks import Check, Expectation, by_group, judgement, undecided, worst
+from experiments.verdicts.checks import Check, Expectation, by_group, by_quantity, judgement, undecided, worst
 from experiments.verdicts.intervals import against_baseline, t_interval
 
 
@@ -76,6 +76,12 @@ def test_worst_verdict():
     assert worst([check(1.0)]) == "pass"
     assert worst([check(1.0), check(1.0, controls=())]) == "inconclusive"
     assert worst([check(1.0, controls=()), check(2.0)]) == "fail"
+
+
+def test_what_is_measured_otherwise_stands_apart():
+    """Also in one group."""
+    nats, share = replace(check(1.0), quantity="nats"), replace(check(1.1), quantity="share")
+    assert by_quantity([nats, share]) == {"nats": {"g": [nats]}, "share": {"g": [share]}}
 
 
 def test_nothing_compared_is_inconclusive():
