@@ -1,7 +1,7 @@
 """The recipes of CONTRIBUTING.md, as they are printed: a fifth paper in two folders, or in one package outside.
 
 Every code block that begins with the name of a file is written to it, and the page's commands are run.  Nothing else is
-touched: no list anywhere names the paper.
+touched but the citations and, by these commands, the README's tables: no list anywhere names the paper.
 """
 
 import json

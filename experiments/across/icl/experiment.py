@@ -1,4 +1,4 @@
-"""In-context regression at full size: does what reaching back to layer 1 wins follow the toy, over the embedding width?
+"""In-context regression in trained decoders: does what reaching back to layer 1 wins follow the toy, over the width?
 
 The toy (`theory.toy.width`) has two layers of linear attention and a first layer that copies; the models here are
 softmax decoders with norms and feed-forward, trained from random weights.  The toy says that at embedding width m = d
