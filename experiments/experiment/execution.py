@@ -32,14 +32,14 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run: the folder with its figure and numbers, and its checks; `inconclusive` if there are none."""
+    """A finished run: the folder with its figure and numbers, and its checks."""
 
     folder: Path
     checks: tuple[Judgement, ...]
 
     @property
     def verdict(self) -> str:
-        """The worst of the checks'."""
+        """The worst of the checks'; inconclusive if there are none, undecided where the profile decides nothing."""
         return worst(self.checks)
 
 
