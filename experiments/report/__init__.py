@@ -5,25 +5,32 @@ from __future__ import annotations
 import base64
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments import catalogue
-from experiments.experiment.execution import latest_runs, summary
+from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
-from experiments.verdicts.checks import by_group
+from experiments.verdicts import words
+from experiments.verdicts.checks import by_quantity, worst
 from icl.files import write_atomically
 
+if TYPE_CHECKING:
+    from experiments.ledger.verify import Verification
 
-def write_report(out: Path) -> Path:
-    """Write out/report.html from the newest finished run of every experiment below `out`, and a fresh `verify`.
 
+def write_report(out: Path, verified: Sequence[Verification] | None = None) -> Path:
+    """Write out/report.html from the newest finished run of every experiment below `out` and the claims ledger.
+
+    verified: what became of the entries; by default what is remembered of them, and where nothing is, the page says so.
     One self-contained file.  Raises UserError if there is no finished run.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from experiments.ledger.verify import verifications
+    from experiments.ledger.verify import recollections
 
     ledger = catalogue.claims()
     runs = latest_runs(out, catalogue.names())
@@ -32,25 +39,34 @@ def write_report(out: Path) -> Path:
     path = out / "report.html"
     if not os.access(out, os.W_OK):
         raise UserError(f"cannot write {path}")
-    summaries = [_summary(run) for run in runs]
     environment = Environment(
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
-        runs=summaries,
-        verifications=verifications(ledger.values(), ledger),
+        runs=[_described(run) for run in runs],
+        verifications=recollections(ledger.values(), ledger) if verified is None else verified,
+        words=words,
         here=provenance("cpu", __name__),
     )
     write_atomically(path, page)
     return path
 
 
-def _summary(run: RunFolder) -> Json:
-    """A run's summary with its checks by group, its figure, and the digest that the experiment's source has by now."""
-    about, checks = summary(run)
-    module = type(catalogue.experiment(about["experiment"])).__module__
-    figure = _inline(run / "figure.png")
-    return {**about, "groups": by_group(checks), "figure": figure, "source_now": source_digest(module)}
+def _described(run: RunFolder) -> Json:
+    """A run's summary with its figure, its conclusions, and the digest that its experiment's source has by now."""
+    saved = summary(run)
+    experiment = catalogue.experiment(saved["experiment"])
+    checks, profile = conclusions(experiment, run), experiment.profiles.get(saved["profile"])
+    return {
+        **saved,
+        "title": experiment.title,
+        "decides": profile.decides if profile else f"detects {saved['detects']}",
+        "verdict": worst(checks),
+        "quantities": by_quantity(checks),
+        "by_slack_alone": any(check.by_slack_alone for check in checks),
+        "figure": _inline(run / "figure.png"),
+        "source_now": source_digest(type(experiment).__module__),
+    }
 
 
 def _inline(path: Path) -> str:

@@ -53,14 +53,11 @@ def test_fields_of_other_types(command, change, full_size, capsys):
 
 
 def test_a_directory_in_a_file_s_place(full_size, capsys):
-    path = full_size / "scale-icl" / "prediction.json"
-    path.unlink()
-    path.mkdir()
-    assert "Is a directory" in refused(["compare", "--out", str(full_size)], path, capsys)
-    figure = full_size / "scale-icl" / "figure.png"
-    figure.unlink()
-    figure.mkdir()
-    refused(["report", "--out", str(full_size)], figure, capsys)
+    for command, name in (("report", "figure.png"), ("compare", "prediction.json"), ("report", "summary.json")):
+        path = full_size / "scale-icl" / name
+        path.unlink()
+        path.mkdir()
+        assert "Is a directory" in refused([command, "--out", str(full_size)], path, capsys)
 
 
 @pytest.mark.parametrize("place", [0, 0.5])
