@@ -2,8 +2,8 @@
 
 DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
 figure.png.  The run id names the profile and a digest of its configuration, of the source that the experiment imports
-and of library versions, so a run is resumed only by what began it.  training-*/ and metrics.jsonl are what it resumes
-from.
+and of library versions, so a run is resumed only by what began it.  unfinished-*/ and metrics.jsonl are what it resumes
+from.  The last value of every JSON file and line, sha256, is a digest of the others, which is checked on reading.
 """
 
 from __future__ import annotations
