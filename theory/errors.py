@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from math import isfinite
 from numbers import Integral, Real
@@ -34,6 +35,20 @@ def at_least(name: str, value: object, least: int) -> None:
     """Raise InvalidSize unless `value` is an int, no bool, from `least` on."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidSize(f"{name} must be a whole number from {least}, got {value!r}")
+
+
+def check_memory(what: str, numbers: float) -> None:
+    """Raise InvalidSize if `what` holds more numbers in float64 than this machine has memory for."""
+    needed, there = 8 * numbers, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InvalidSize(f"{what} needs about {needed / 1e9:,.3g} GB of memory, and this machine has {there / 1e9:.3g}")
+
+
+def check_finite(name: str, values: Iterable[object], most: float = LARGEST) -> None:
+    """Raise BadInput unless all of some numbers are finite and no larger than `most`."""
+    for value in values:
+        if not isinstance(value, Real) or not abs(value) <= most:
+            raise BadInput(f"{name} must be numbers from -{most:.0e} to {most:.0e}, got {_short(value)}")
 
 
 def _whole(value: object) -> bool:

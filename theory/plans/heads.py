@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from theory.errors import BadInput
+from theory.errors import BadInput, check_finite
 from theory.plans.mix import Learned, Source
 from theory.plans.plan import Chain, HeadPlan, Plan, Residual
 
@@ -20,7 +20,7 @@ from theory.plans.plan import Chain, HeadPlan, Plan, Residual
 class Head:
     """A second-layer head: values copied * TF_1(E) + raw * E, keys key_copied * TF_1(E) + key_raw * E.
 
-    `readout` and `key` label the matrices W and K: heads with one label have one matrix; None is a matrix of its own.
+    Raises BadInput for weights that are not finite.  `readout` and `key` label the matrices W and K: heads with one label have one matrix; None is a matrix of its own.
     """
 
     copied: float
@@ -29,6 +29,9 @@ class Head:
     key_raw: float = 0
     readout: Hashable = None
     key: Hashable = None
+
+    def __post_init__(self) -> None:
+        check_finite("a head's weights", (self.copied, self.raw, self.key_copied, self.key_raw))
 
 
 ORDINARY = Head(copied=1, raw=0)

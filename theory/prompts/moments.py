@@ -62,7 +62,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.errors import BadInput, check_sizes
+from theory.errors import BadInput, check_finite, check_memory, check_sizes
 
 Array = NDArray[Any]  # float64; object arrays of exact numbers or polynomials pass through the formulas as well
 
@@ -130,11 +130,14 @@ class PromptMoments:
         exact = any(x.dtype == object for x in given)
         if not exact:
             check_sizes(d, n, sigma)
+        check_memory(f"a task of d = {d}", 40 * d**2)
         dtype = np.dtype(object) if exact else np.result_type(np.float64, *given)
         self._matrices: dict[str, tuple[Array, tuple[int, ...]]] = {}
         self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
         if self.w0.shape != (d, d):
-            raise ValueError(f"W0 must be {d} x {d}, got shape {self.w0.shape}")
+            raise BadInput(f"W0 must be {d} x {d}, got shape {self.w0.shape}")
+        if not exact:
+            check_finite("the entries of W0", self.w0.ravel())
         self.d, self.n, self.sigma, self._sigma2 = d, n, sigma, sigma * sigma
         self.covariance = _checked("the covariance of x", covariance, d, dtype)
         self.prior_rows = _checked("the prior covariance of rows", prior_rows, d, dtype)
@@ -221,9 +224,10 @@ def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> A
     if result.shape != (d, d) or not (result == result.T).all():
         raise BadInput(f"{what} must be a symmetric {d} x {d} matrix")
     if dtype == np.float64:
-        spectrum = np.linalg.eigvalsh(result) if np.isfinite(result).all() else np.array([-np.inf, 0.0])
+        check_finite(f"the entries of {what}", result.ravel())
+        spectrum = np.linalg.eigvalsh(result)
         if spectrum[0] < -d * np.finfo(np.float64).eps * max(spectrum[-1], 0.0):
-            raise BadInput(f"{what} must be finite and have no negative eigenvalue")
+            raise BadInput(f"{what} must have no negative eigenvalue")
     return result
 
 
@@ -233,6 +237,8 @@ def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> A
     result = np.asarray(kurtosis, dtype)
     if result.shape != (d,) or not (result >= -2).all():
         raise BadInput(f"the excess kurtosis must be {d} numbers from -2")
+    if dtype == np.float64:
+        check_finite("the excess kurtosis", result)
     return result
 
 
