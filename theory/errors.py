@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from math import isfinite
 from numbers import Integral, Real
@@ -41,14 +41,9 @@ def check_memory(what: str, numbers: float) -> None:
     """Raise InvalidSize if `what` holds more numbers in float64 than this machine has memory for."""
     needed, there = 8 * numbers, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
-        raise InvalidSize(f"{what} needs about {needed / 1e9:,.3g} GB of memory, and this machine has {there / 1e9:.3g}")
-
-
-def check_finite(name: str, values: Iterable[object], most: float = LARGEST) -> None:
-    """Raise BadInput unless all of some numbers are finite and no larger than `most`."""
-    for value in values:
-        if not isinstance(value, Real) or not abs(value) <= most:
-            raise BadInput(f"{name} must be numbers from -{most:.0e} to {most:.0e}, got {_short(value)}")
+        raise InvalidSize(
+            f"{what} needs about {needed / 1e9:,.3g} GB of memory, and this machine has {there / 1e9:.3g}"
+        )
 
 
 def _whole(value: object) -> bool:

@@ -11,12 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from experiments.cli import bench, data, ledger, models, runs, training
+from experiments.cli import bench, data, ledger, models, predict, runs, training
 from experiments.cli.commands import Commands, Parser
 from experiments.store.folders import UserError
 from theory.errors import BadInput
 
-TOPICS = (runs, models, data, training, ledger, bench)
+TOPICS = (runs, predict, models, data, training, ledger, bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

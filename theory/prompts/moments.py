@@ -62,7 +62,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.errors import BadInput, check_finite, check_memory, check_sizes
+from theory.errors import LARGEST, BadInput, check_memory, check_sizes
 
 Array = NDArray[Any]  # float64; object arrays of exact numbers or polynomials pass through the formulas as well
 
@@ -133,11 +133,7 @@ class PromptMoments:
         check_memory(f"a task of d = {d}", 40 * d**2)
         dtype = np.dtype(object) if exact else np.result_type(np.float64, *given)
         self._matrices: dict[str, tuple[Array, tuple[int, ...]]] = {}
-        self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
-        if self.w0.shape != (d, d):
-            raise BadInput(f"W0 must be {d} x {d}, got shape {self.w0.shape}")
-        if not exact:
-            check_finite("the entries of W0", self.w0.ravel())
+        self.w0 = np.zeros((d, d), dtype) if w0 is None else _array(f"W0 must be {d} x {d}", w0, (d, d), dtype)
         self.d, self.n, self.sigma, self._sigma2 = d, n, sigma, sigma * sigma
         self.covariance = _checked("the covariance of x", covariance, d, dtype)
         self.prior_rows = _checked("the prior covariance of rows", prior_rows, d, dtype)
@@ -220,25 +216,37 @@ def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> A
     """A covariance, by default the identity.  Negative eigenvalues are noticed in float64 only."""
     if matrix is None:
         return np.eye(d, dtype=dtype)
-    result = np.asarray(matrix, dtype)
-    if result.shape != (d, d) or not (result == result.T).all():
-        raise BadInput(f"{what} must be a symmetric {d} x {d} matrix")
+    must = f"{what} must be a symmetric {d} x {d} matrix"
+    result = _array(must, matrix, (d, d), dtype)
+    if not (result == result.T).all():
+        raise BadInput(must)
     if dtype == np.float64:
-        check_finite(f"the entries of {what}", result.ravel())
         spectrum = np.linalg.eigvalsh(result)
         if spectrum[0] < -d * np.finfo(np.float64).eps * max(spectrum[-1], 0.0):
-            raise BadInput(f"{what} must have no negative eigenvalue")
+            raise BadInput(f"{what} must be finite and have no negative eigenvalue")
     return result
 
 
 def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> Array | None:
     if kurtosis is None:
         return None
-    result = np.asarray(kurtosis, dtype)
-    if result.shape != (d,) or not (result >= -2).all():
-        raise BadInput(f"the excess kurtosis must be {d} numbers from -2")
-    if dtype == np.float64:
-        check_finite("the excess kurtosis", result)
+    must = f"the excess kurtosis must be {d} numbers from -2"
+    result = _array(must, kurtosis, (d,), dtype)
+    if not (result >= -2).all():
+        raise BadInput(must)
+    return result
+
+
+def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """What a user gave, of this shape and, in float64, finite and not too large for the losses to keep their digits."""
+    try:
+        result = np.asarray(given, dtype)
+    except (TypeError, ValueError):
+        raise BadInput(must) from None
+    if result.shape != shape:
+        raise BadInput(f"{must}, got shape {result.shape}")
+    if dtype == np.float64 and not (np.abs(result) <= LARGEST).all():
+        raise BadInput(f"{must}, and finite, no number larger than {LARGEST:.0e}")
     return result
 
 

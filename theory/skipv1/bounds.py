@@ -11,9 +11,8 @@ for any W0; the odd part leaves d^2 without skip heads, and d^2 (1 - rho) with t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -55,6 +54,7 @@ class LossBounds:
     gap_least, gap_most     between what values inf L_mha - inf L_skipv1 lies
     ahead                   whose lowest loss is lower; "equal", or None where that is not decided
     ahead_by                the theorem that says so, where it is not the bounds themselves
+    assumed                 whether the printed theorem's hypothesis holds, sigma_d(W0) > 2 sqrt(d) sigma
     """
 
     rank: int | None
@@ -67,6 +67,15 @@ class LossBounds:
     gap_most: float
     ahead: Literal["mha", "skipv1", "equal"] | None
     ahead_by: str
+    assumed: bool
+
+
+class _Bound(NamedTuple):
+    """On a lowest loss.  attained: whether weights have an upper bound for their loss (None: not known)."""
+
+    value: float
+    by: str
+    attained: bool | None = None
 
 
 def loss_bounds(
@@ -82,14 +91,12 @@ def loss_bounds(
     if not 1 <= skips < heads:
         raise InvalidSize(f"of {heads} heads from 1 to {heads - 1} are skip heads, got {skips}")
     isotropic = all(
-        np.array_equal(m, np.eye(moments.d))
-        for m in (moments.covariance, moments.prior_rows, moments.prior_columns)
+        np.array_equal(m, np.eye(moments.d)) for m in (moments.covariance, moments.prior_rows, moments.prior_columns)
     )
     normal, centred = moments.kurtosis is None or not moments.kurtosis.any(), not moments.w0.any()
     if (not isotropic) + (not normal) + (not centred) > 1:
         raise NotCovered(
-            "no theorem here is about W0, a covariance and a kurtosis together: give one of them, or minimise the "
-            "exact loss, which covers them all"
+            "no theorem here is about more than one of W0, a covariance and a kurtosis: only minimising the loss is"
         )
     if not centred:
         return _around(moments, rank, heads, skips)
@@ -162,42 +169,43 @@ def _around(moments: PromptMoments, rank: int | None, heads: int, skips: int) ->
 
 def _mha_around(
     d: int, n: int, sigma: float, centre: Array, squares: list[float], heads: int, rank: int
-) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
-    lower, upper = [(w0.mha_floor(d, n, sigma, squares, rank), FLOOR)], _zero(d, n, sigma, squares)
+) -> tuple[list[_Bound], list[_Bound]]:
+    lower, upper = [_Bound(w0.mha_floor(d, n, sigma, squares, rank), FLOOR)], _zero(d, n, sigma, squares)
     if rank == d:
-        lower.append((zero_loss(d, n, sigma) + _terms(centre, squares, n, 2 * heads), TERMS))
+        lower.append(_Bound(zero_loss(d, n, sigma) + _terms(centre, squares, n, 2 * heads), TERMS))
         if _is_multiple(centre):
             for used in {min(heads, 2), min(heads, max(2, (d + 1) // 4))}:
                 try:
-                    upper.append((w0_heads.mha_loss_around(d, n, sigma, centre[0, 0], used), FEW))
+                    loss = w0_heads.mha_loss_around(d, n, sigma, centre[0, 0], used)
+                    upper.append(_Bound(loss, FEW, attained=True))
                 except InvalidSize:
                     continue  # no family of so many matrices is known
     ordered = np.array_equal(centre, np.diag(np.sort(np.abs(centre.diagonal()))[::-1]))
     if ordered and heads >= d * rank:
-        upper.append((w0.mha_enough_heads_loss(d, n, sigma, squares, rank), FLOOR))
+        upper.append(_Bound(w0.mha_enough_heads_loss(d, n, sigma, squares, rank), FLOOR))
     return lower, upper
 
 
 def _skipv1_around(
     d: int, n: int, sigma: float, centre: Array, squares: list[float], heads: int, skips: int, rank: int
-) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
-    lower, upper = [(w0.skipv1_floor(d, n, sigma, squares, rank), FLOOR)], _zero(d, n, sigma, squares)
+) -> tuple[list[_Bound], list[_Bound]]:
+    lower, upper = [_Bound(w0.skipv1_floor(d, n, sigma, squares, rank), FLOOR)], _zero(d, n, sigma, squares)
     if rank == d:
         multiple = _is_multiple(centre)
         left = zero_loss(d, n, sigma) - signal_share(d, n, sigma) * d**2
         terms = 2 * heads - skips if multiple else 2 * heads
-        lower.append((left + _terms(centre, squares, n, terms), FEW if multiple else TERMS))
-        upper.append((w0.two_heads_loss(d, n, sigma, sum(squares)), SMALL))
+        lower.append(_Bound(left + _terms(centre, squares, n, terms), FEW if multiple else TERMS))
+        upper.append(_Bound(w0.two_heads_loss(d, n, sigma, sum(squares)), SMALL, attained=True))
         if d == 2:
             even = w0.constant_share(2, n, sigma, 0) * sum(squares)
-            upper.append((zero_loss(2, n, sigma) - 2 * signal_share(2, n, sigma) + even, AT_TWO))
+            upper.append(_Bound(zero_loss(2, n, sigma) - 2 * signal_share(2, n, sigma) + even, AT_TWO))
     if min(skips, heads - skips) >= d * rank:
-        upper.append((w0.skipv1_enough_heads_loss(d, n, sigma, squares, rank), FLOOR))
+        upper.append(_Bound(w0.skipv1_enough_heads_loss(d, n, sigma, squares, rank), FLOOR, attained=True))
     return lower, upper
 
 
-def _zero(d: int, n: int, sigma: float, squares: list[float]) -> list[tuple[float, str]]:
-    return [(zero_loss(d, n, sigma) + sum(squares), ZERO)]
+def _zero(d: int, n: int, sigma: float, squares: list[float]) -> list[_Bound]:
+    return [_Bound(zero_loss(d, n, sigma) + sum(squares), ZERO, attained=True)]
 
 
 def _terms(centre: Array, squares: list[float], n: int, terms: int) -> float:
@@ -216,12 +224,18 @@ def _ranks(d: int, rank: int | None) -> list[int]:
     return list(range(d + 1)) if rank is None else [rank]
 
 
-def _best(bounds: list[tuple[list[tuple[float, str]], list[tuple[float, str]]]]) -> Between:
+def _best(bounds: list[tuple[list[_Bound], list[_Bound]]]) -> Between:
     """Of the lower and upper bounds at some ranks: the lowest over the ranks of the tightest at each."""
-    lower = min(max(of_rank[0]) for of_rank in bounds)
-    upper = min(min(of_rank[1]) for of_rank in bounds)
-    known = upper[0] - lower[0] <= _rounding(len(bounds), upper[0])
-    return Between(float(upper[0] if known else lower[0]), lower[1], float(upper[0]), upper[1])
+    lower = min((max(of_rank[0], key=_value) for of_rank in bounds), key=_value)
+    upper = min((min(of_rank[1], key=_value) for of_rank in bounds), key=_value)
+    known = upper.value - lower.value <= _rounding(len(bounds), upper.value)
+    reached = upper.attained if known else None
+    least = upper.value if known else lower.value
+    return Between(float(least), lower.by, float(upper.value), upper.by, reached)
+
+
+def _value(bound: _Bound) -> float:
+    return bound.value
 
 
 def _rounding(d: int, size: float) -> float:
@@ -243,7 +257,7 @@ def _compared(
     *,
     strictly: bool = False,
 ) -> LossBounds:
-    """theorem: a lower bound on the gap itself, and its name; `strictly` if SkipV1Former is ahead even where it is 0."""
+    """theorem: a lower bound on the gap itself, and its name; strictly: SkipV1Former is ahead even where that is 0."""
     zero = float(moments.zero_loss)
     least, most, by = mha.lower - skipv1.upper, mha.upper - skipv1.lower, ""
     if theorem is not None and theorem[0] > least:
@@ -256,14 +270,6 @@ def _compared(
         ahead = "mha"
     elif max(abs(least), abs(most)) <= rounding:
         ahead = "equal"
-    return LossBounds(rank, heads, skips, zero, mha, skipv1, least, most, ahead, by)
-
-
-def evidence(between: Between) -> Iterator[tuple[float, str]]:
-    """What each number is, in words a reader can quote."""
-    reached = {True: "attained", False: "an infimum that no weights attain", None: "an infimum; attained or not: unknown"}
-    if between.lower == between.upper:
-        yield between.lower, f"lowest loss, {reached[between.attained]} ({between.lower_by})"
-    else:
-        yield between.upper, f"upper bound: weights come as near as one likes ({between.upper_by})"
-        yield between.lower, f"lower bound: no weights go below ({between.lower_by})"
+    smallest = float(np.linalg.svd(moments.w0.astype(np.float64), compute_uv=False)[-1]) if moments.w0.any() else 0.0
+    assumed = smallest > 2 * moments.d**0.5 * float(moments.sigma)
+    return LossBounds(rank, heads, skips, zero, mha, skipv1, least, most, ahead, by, assumed)
