@@ -20,8 +20,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from icl.data.sources import describe, documents
-from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, TokenizerInfo, from_ranks, load_tokenizer, train_bpe
+from icl.data.sources import UTF8, describe, documents
+from icl.data.tokenizers import (
+    LEAST_VOCAB,
+    Tokenizer,
+    TokenizerInfo,
+    check_vocab,
+    from_ranks,
+    load_tokenizer,
+    train_bpe,
+)
 from theory.errors import BadInput, at_least
 
 FORMAT = 1
@@ -43,6 +51,7 @@ class Request:
     max_tokens: int | None
     sample_bytes: int | None
     shard_bytes: int
+    encoding: str = UTF8
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,8 @@ class Manifest:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with the name, the digest and a checksum of everything else."""
         content = {**json.loads(json.dumps(asdict(self))), "name": self.name, "digest": self.digest}
+        if self.request.encoding == UTF8:  # manifests were written before there was another
+            del content["request"]["encoding"]
         return content | {"checksum": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
     @staticmethod
@@ -125,6 +136,7 @@ def prepare(
     ranks: Path | None = None,
     held_out: float = 0.05,
     max_tokens: int | None = None,
+    encoding: str = UTF8,
     sample_bytes: int = SAMPLE_BYTES,
     shard_bytes: int = SHARD_BYTES,
     on_progress: Callable[[int, str], None] = lambda done, note: None,
@@ -134,12 +146,13 @@ def prepare(
     The tokenizer is a BPE of `vocab` ids trained on the first `sample_bytes` bytes of the training documents, or that
     of the file `ranks`.  A document's own text decides whether it is held out, with probability `held_out`, so equal
     texts are never on both sides.  With `max_tokens`, all ends before the training document that would go beyond it.
+    Files are read in `encoding`.
     on_progress gets the training tokens so far and a few words.
 
     A folder that already answers the same request is left as it is; what a killed run left behind is removed.  Raises
     BadInput for impossible requests, unreadable sources, sources too small to split, and folders of other data.
     """
-    at_least("vocab", vocab, LEAST_VOCAB)
+    check_vocab(vocab)
     at_least("sample_bytes", sample_bytes, 1)
     at_least("shard_bytes", shard_bytes, 4)
     if max_tokens is not None:
@@ -155,6 +168,7 @@ def prepare(
         max_tokens,
         None if fixed else sample_bytes,
         shard_bytes,
+        encoding,
     )
     folder = Path(os.path.abspath(folder))
     try:
@@ -266,7 +280,7 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
     dtype = np.dtype("<u2" if tokenizer.vocab <= 2**16 else "<u4")
     with ExitStack() as stack:
         train, held_out = (stack.enter_context(_Writer(part, split, dtype, request.shard_bytes)) for split in SPLITS)
-        for text, ids in _tokenised(request.source, tokenizer):
+        for text, ids in _tokenised(request, tokenizer):
             if _is_held_out(text, request.held_out):
                 held_out.add(text, ids)
             elif request.max_tokens is None or train.tokens + len(ids) <= request.max_tokens:
@@ -274,13 +288,7 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
             else:
                 break
             on_progress(train.tokens, f"{train.documents + held_out.documents:,} documents")
-    for writer in (train, held_out):
-        if not writer.documents:
-            limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
-            raise BadInput(
-                f"{request.source} is too small to split: of its {train.documents + held_out.documents} "
-                f"documents{limit} none is for the split {writer.split}"
-            )
+    _check_split(request, train, held_out)
     tokenizer.save(part)
     manifest = Manifest(
         FORMAT,
@@ -295,10 +303,28 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
     return manifest
 
 
+def _check_split(request: Request, train: _Writer, held_out: _Writer) -> None:
+    """Raise BadInput, with the option that helps, if a split has no document."""
+    documents_found = train.documents + held_out.documents
+    if train.documents and held_out.documents:
+        return
+    if not documents_found and request.max_tokens is None:
+        raise BadInput(f"{request.source} holds no text")
+    limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
+    empty, change = ("train", "smaller") if held_out.documents else ("held_out", "larger")
+    helps = (
+        "a larger --max-tokens" if limit and not train.documents else f"a {change} --held-out than {request.held_out:g}"
+    )
+    raise BadInput(
+        f"{request.source} is too small to split: of its {documents_found} documents{limit} none is for the split "
+        f"{empty}; give more text or {helps}"
+    )
+
+
 def _sample(request: Request) -> list[str]:
     """The training documents from the first on, cut after `sample_bytes` bytes."""
     left, texts = request.sample_bytes or 0, []
-    for document in documents(request.source):
+    for document in documents(request.source, request.encoding):
         if not _is_held_out(document.text, request.held_out):
             data = document.text.encode()
             texts.append(data[:left].decode(errors="ignore"))
@@ -308,9 +334,9 @@ def _sample(request: Request) -> list[str]:
     return texts
 
 
-def _tokenised(source: str, tokenizer: Tokenizer) -> Iterator[tuple[str, list[int]]]:
+def _tokenised(request: Request, tokenizer: Tokenizer) -> Iterator[tuple[str, list[int]]]:
     """Every document and its ids, the end included."""
-    for texts in _batches(document.text for document in documents(source)):
+    for texts in _batches(document.text for document in documents(request.source, request.encoding)):
         for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
             yield text, [*ids, tokenizer.end]
 
