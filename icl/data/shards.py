@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -274,6 +274,7 @@ def _claimed(part: Path) -> Iterator[None]:
 
 
 def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: Callable[[int, str], None]) -> Manifest:
+    _check_sizes(request)
     if fixed is None:
         on_progress(0, "training the tokenizer")
     tokenizer = fixed or train_bpe(_sample(request), request.vocab or LEAST_VOCAB)
@@ -288,7 +289,7 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
             else:
                 break
             on_progress(train.tokens, f"{train.documents + held_out.documents:,} documents")
-    _check_split(request, train, held_out)
+    _check_split(request, {writer.split: writer.documents for writer in (train, held_out)})
     tokenizer.save(part)
     manifest = Manifest(
         FORMAT,
@@ -303,20 +304,29 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
     return manifest
 
 
-def _check_split(request: Request, train: _Writer, held_out: _Writer) -> None:
+def _check_sizes(request: Request) -> None:
+    """Raise BadInput, before anything long is done, if a split has no document: reads until both have one."""
+    found = dict.fromkeys(SPLITS, 0)
+    for document in documents(request.source, request.encoding):
+        found["held_out" if _is_held_out(document.text, request.held_out) else "train"] += 1
+        if all(found.values()):
+            return
+    _check_split(request, found)
+
+
+def _check_split(request: Request, found: Mapping[str, int]) -> None:
     """Raise BadInput, with the option that helps, if a split has no document."""
-    documents_found = train.documents + held_out.documents
-    if train.documents and held_out.documents:
+    if all(found.values()):
         return
-    if not documents_found and request.max_tokens is None:
+    if not any(found.values()) and request.max_tokens is None:
         raise BadInput(f"{request.source} holds no text")
     limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
-    empty, change = ("train", "smaller") if held_out.documents else ("held_out", "larger")
+    empty, change = ("held_out", "larger") if found["train"] else ("train", "smaller")
     helps = (
-        "a larger --max-tokens" if limit and not train.documents else f"a {change} --held-out than {request.held_out:g}"
+        "a larger --max-tokens" if limit and not found["train"] else f"a {change} --held-out than {request.held_out:g}"
     )
     raise BadInput(
-        f"{request.source} is too small to split: of its {documents_found} documents{limit} none is for the split "
+        f"{request.source} is too small to split: of its {sum(found.values())} documents{limit} none is for the split "
         f"{empty}; give more text or {helps}"
     )
 

@@ -21,7 +21,7 @@ HEAD = 4096  # bytes of a file in which a NUL says that it is no text
 CHUNK = 2**20
 PIECES = 200  # that a long text alone is cut into, so that a twentieth of them is never none
 LEAST_PIECE = 1024  # characters
-REACH = 8  # how many least pieces a better place to cut may be away
+REACH = 4  # how many least pieces a better place to cut may be away
 ENDS = tuple(re.compile(end) for end in (r"\n\n|\r\n\r\n|\r\r", r"\r\n|\n|\r", r"\s"))  # of paragraphs, lines, words
 UTF8 = "utf-8"
 EXTRAS = {"datasets": "'crosslayer[hub]'"}
@@ -118,6 +118,8 @@ def _path(path: Path, encoding: str, *, skip_binary: bool) -> Iterator[Document]
 
 def _pieces(document: Document) -> Iterator[Document]:
     """A long text alone, such as a novel, in pieces that end as well as they can, so that some can be held out."""
+    if not document.text.strip():
+        return
     start, number = 0, 0
     least = max(LEAST_PIECE, len(document.text) // PIECES)
     while start < len(document.text):

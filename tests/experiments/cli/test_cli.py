@@ -146,7 +146,10 @@ def test_variants_are_listed(capsys):
         ("train --preset llama-2m --steps 0 --data regression:d=2,n=3,sigma=0", "steps must be at least 1, got 0"),
         ("train --preset llama-2m --steps 9 --data regression:d=2", "regression data are written regression:d=5"),
         ("train --preset llama-2m --steps 9 --data regression:d=0,n=3,sigma=0", "d must be a whole number from 1"),
-        ("train --preset llama-2m --steps 9 --data nowhere", "nowhere holds no prepared data; make some with"),
+        (
+            "train --preset llama-2m --steps 9 --data nowhere",
+            "there is no folder nowhere; make one with `crosslayer data prepare SOURCE --out nowhere`",
+        ),
         ("train --preset llama-2m --steps 9 --schedule none", "unknown schedule 'none'; there are skipv1-llama"),
         ("train --preset llama-2m --variant nothing --steps 9", "unknown variant 'nothing'"),
         ("train --preset llama --steps 9", "unknown preset 'llama'"),

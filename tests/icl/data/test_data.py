@@ -538,6 +538,13 @@ def test_a_source_without_text(tmp_path):
         prepare(str(tmp_path / "blank.txt"), tmp_path / "data")
 
 
+def test_a_source_too_small_to_split_is_refused_before_a_tokenizer_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "train_bpe", lambda *_: pytest.fail("trained"))
+    (tmp_path / "one.jsonl").write_text('{"text": "one"}')
+    with pytest.raises(BadInput, match=r"of its 1 documents none is for the split held_out; .* larger --held-out"):
+        prepare(str(tmp_path / "one.jsonl"), tmp_path / "data")
+
+
 @pytest.mark.parametrize("vocab", [2**20 + 1, 99999999999])
 def test_a_vocab_that_no_tokenizer_has_is_refused_at_once(corpus, tmp_path, vocab):
     with pytest.raises(BadInput, match=f"vocab must be a whole number from 257 to 1048576, got {vocab}"):
