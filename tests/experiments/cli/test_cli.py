@@ -145,6 +145,8 @@ def test_variants_are_listed(capsys):
         ("data", "ACTION"),
         ("train --preset llama-2m --steps 0 --data regression:d=2,n=3,sigma=0", "steps must be at least 1, got 0"),
         ("train --preset llama-2m --steps 9 --data regression:d=2", "regression data are written regression:d=5"),
+        ("train --preset llama-2m --steps 9 --data regression:d=2,n=3,sigma=0,d=3", "regression: d is given twice"),
+        ("describe llama-350m --variant skipv1:ratio=0.5,ratio=0.25", "skipv1: ratio is given twice"),
         ("train --preset llama-2m --steps 9 --data regression:d=0,n=3,sigma=0", "d must be a whole number from 1"),
         (
             "train --preset llama-2m --steps 9 --data nowhere",
