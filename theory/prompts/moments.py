@@ -126,7 +126,10 @@ class PromptMoments:
         prior_columns: Array | None = None,
         kurtosis: Array | None = None,
     ) -> None:
-        given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        try:
+            given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        except ValueError:
+            raise BadInput("W0, covariances and kurtosis are arrays of numbers, with rows of one length") from None
         exact = any(x.dtype == object for x in given)
         if not exact:
             check_sizes(d, n, sigma)
@@ -238,14 +241,13 @@ def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> A
 
 
 def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """What a user gave, of this shape and, in float64, finite and not too large for the losses to keep their digits."""
-    try:
-        result = np.asarray(given, dtype)
-    except (TypeError, ValueError):
-        raise BadInput(must) from None
+    """What a user gave, of this shape and, unless exact, finite and not too large for the losses to keep their digits."""
+    if dtype.kind not in "fO":
+        raise BadInput(must)
+    result = np.asarray(given, dtype)
     if result.shape != shape:
         raise BadInput(f"{must}, got shape {result.shape}")
-    if dtype == np.float64 and not (np.abs(result) <= LARGEST).all():
+    if dtype.kind == "f" and not (np.abs(result) <= LARGEST).all():
         raise BadInput(f"{must}, and finite, no number larger than {LARGEST:.0e}")
     return result
 

@@ -204,10 +204,15 @@ def test_w0_of_the_wrong_shape_is_refused():
         PromptMoments(2, 3, 0.1, np.eye(3))
 
 
-@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf, 1e300, "a"])
+@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf, 1e300, "a", 1j])
 def test_w0_that_is_no_finite_matrix_is_refused(entry):
     with pytest.raises(BadInput, match="W0 must be 2 x 2"):
         PromptMoments(2, 3, 0.1, [[entry, 0], [0, 1]])
+
+
+def test_ragged_rows_are_refused():
+    with pytest.raises(BadInput, match="rows of one length"):
+        PromptMoments(2, 3, 0.1, [[1, 2], [3]])
 
 
 @pytest.mark.parametrize("d", [10**6, 10**9])

@@ -200,6 +200,8 @@ def test_the_accurate_value_is_that_of_fractions():
     if np.finfo(np.longdouble).eps < np.finfo(float).eps:
         assert error < plain / 100
     assert error <= plain
+
+
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, "half", None])
 @pytest.mark.parametrize("name", ["copied", "raw", "key_copied", "key_raw"])
 def test_a_head_of_weights_that_are_not_finite_is_refused(name, weight):
