@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 OUT = Path("runs")
+SHOWN = 400  # characters of a message
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -15,7 +16,7 @@ class Parser(argparse.ArgumentParser):
     """argparse without the usage text before an error."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {one_line(message)}\n")
 
 
 class Commands:
@@ -51,6 +52,12 @@ def _help(what: str, example: str) -> dict[str, Any]:
         "epilog": f"example: {example}",
         "formatter_class": argparse.RawDescriptionHelpFormatter,
     }
+
+
+def one_line(message: str) -> str:
+    """Whatever a user's own text in it holds, and not too long."""
+    line = " ".join(message.split())
+    return line if len(line) <= SHOWN else line[:SHOWN] + "..."
 
 
 def whole_number(text: str) -> int:

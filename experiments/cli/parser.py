@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments.cli import bench, data, ledger, models, predict, runs, training
-from experiments.cli.commands import Commands, Parser
+from experiments.cli.commands import Commands, Parser, one_line
 from experiments.store.folders import UserError
 from theory.errors import BadInput
 
@@ -50,7 +50,5 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _stop(message: str, status: int) -> int:
-    """One line on standard error, whatever a user's own text in it holds."""
-    line = " ".join(message.split())
-    print(f"crosslayer: {line if len(line) <= 400 else line[:400] + '...'}", file=sys.stderr)
+    print(f"crosslayer: {one_line(message)}", file=sys.stderr)
     return status

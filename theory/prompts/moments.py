@@ -241,7 +241,7 @@ def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> A
 
 
 def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """What a user gave, of this shape and, unless exact, finite and not too large for the losses to keep their digits."""
+    """What a user gave, of this shape and, unless exact, finite and not so large that the losses lose their digits."""
     if dtype.kind not in "fO":
         raise BadInput(must)
     result = np.asarray(given, dtype)
