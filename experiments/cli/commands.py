@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +15,12 @@ Run = Callable[[argparse.Namespace], int]
 
 class Parser(argparse.ArgumentParser):
     """argparse without the usage text before an error."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for arg in sys.argv[1:] if args is None else args:
+            if arg.startswith("--") and arg.endswith("=--"):  # argparse drops such a value, and gives an empty list
+                self.error(f"argument {arg.partition('=')[0]}: expected one argument")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)}\n")
