@@ -51,7 +51,7 @@ def checked_with_damage(original, names, copy, kind, seed, lines):
     """Each command on a copy in which one file is damaged.  Nothing that was whole is gone afterwards."""
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(original, copy)
-    name = random.Random(seed).choice(names)
+    name = random.Random(f"{kind} {seed}").choice(names)
     damage(copy / name, kind, seed)
     for line in lines:
         check(line)
@@ -108,7 +108,8 @@ def finished(smoke, place):
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_a_damaged_run_gets_an_answer(kind, finished):
-    finished(kind, 1)
+    for seed in range(3):
+        finished(kind, seed)
 
 
 @pytest.mark.slow
@@ -167,7 +168,7 @@ def training(trained, place):
         shutil.copytree(trained, copy)
         if not finished:
             (copy / "summary.json").unlink()
-        name = random.Random(seed).choice(names if finished else names[:-1])
+        name = random.Random(f"{kind} {seed}").choice(names if finished else names[:-1])
         damage(copy / name, kind, seed)
         check([*TRAIN.split(), "--out", str(out)])
         assert (copy / "model.safetensors").exists()
@@ -176,7 +177,7 @@ def training(trained, place):
 
 
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "killed"])
-@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("kind", ["nul line", "foreign record", "object", "absent", "flipped"])
 def test_a_damaged_training_gets_an_answer(kind, finished, training):
     training(kind, 1, finished=finished)
 
