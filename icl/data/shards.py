@@ -171,6 +171,8 @@ def prepare(
         encoding,
     )
     folder = Path(os.path.abspath(folder))
+    if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
+        raise BadInput(f"{folder} lies in {source}, whose files are the text; choose another --out")
     try:
         finished = _finished(folder, request)
         if finished is not None:

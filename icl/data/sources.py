@@ -111,6 +111,8 @@ def _path(path: Path, encoding: str, *, skip_binary: bool) -> Iterator[Document]
         return (document for file in files for document in _file(file, encoding))
     if not path.exists():
         raise BadInput(f"there is no file or folder {path}; other sources are stdlib and hf:NAME")
+    if not path.is_file():
+        raise BadInput(f"{path} is no plain file, and text is read more than once; save it in one first")
     if skip_binary and _binary(path):
         raise BadInput(f"{path} is no text: it holds a NUL byte near its beginning")
     return (piece for document in _file(path, encoding) for piece in _pieces(document))

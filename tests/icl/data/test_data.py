@@ -538,6 +538,19 @@ def test_a_source_without_text(tmp_path):
         prepare(str(tmp_path / "blank.txt"), tmp_path / "data")
 
 
+def test_what_is_no_plain_file_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="pipe is no plain file"):
+        texts_of(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("inside", [".", "data", "a/b"])
+def test_data_do_not_go_among_their_own_texts(corpus, inside):
+    with pytest.raises(BadInput, match="whose files are the text; choose another --out"):
+        prepare(str(corpus), corpus / inside, **SMALL)
+    assert not (corpus / "a").exists()
+
+
 def test_a_source_too_small_to_split_is_refused_before_a_tokenizer_is_trained(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "train_bpe", lambda *_: pytest.fail("trained"))
     (tmp_path / "one.jsonl").write_text('{"text": "one"}')

@@ -132,3 +132,11 @@ def test_predict_minimises_around_w0():
     for wrong in ({"w0": np.eye(3)}, {"kurtosis": [np.nan, 0]}, {"covariance": -np.eye(2)}, {"heads": 10**6}):
         with pytest.raises(BadInput):
             theory.predict("skipv1", **task, **wrong)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -3.0])
+def test_numbers_without_meaning_are_refused_below_too(number):
+    with pytest.raises(BadInput, match="squared singular values of W0 are finite"):
+        w0.mha_floor(2, 3, 0.1, [1.0, number], 1)
+    with pytest.raises(BadInput, match="an excess kurtosis is finite"):
+        non_gaussian.fourth_moments([0.0, number])
