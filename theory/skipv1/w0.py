@@ -201,8 +201,8 @@ def _floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int, 
     check_sizes(d, n, sigma, rank)
     if len(squares) != d:
         raise InvalidSize(f"W0 has d = {d} squared singular values, got {len(squares)}")
-    if not all(0 <= s < inf for s in squares):
-        raise BadInput("the squared singular values of W0 are finite, and not negative")
+    if not all(abs(s) < inf for s in squares):  # rounding may leave one below zero
+        raise BadInput("the squared singular values of W0 are finite")
     ordered = sorted(squares, reverse=True)
     top, tail = sum(ordered[:rank]), sum(ordered[rank:])
     explained = signal_share(d, n, sigma) * rank * rows
