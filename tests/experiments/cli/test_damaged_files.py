@@ -170,7 +170,8 @@ def training(trained, place):
             (copy / "summary.json").unlink()
         name = random.Random(f"{kind} {seed}").choice(names if finished else names[:-1])
         damage(copy / name, kind, seed)
-        check([*TRAIN.split(), "--out", str(out)])
+        with mock.patch("experiments.training.figure.draw"):
+            check([*TRAIN.split(), "--out", str(out)])
         assert (copy / "model.safetensors").exists()
 
     return run
