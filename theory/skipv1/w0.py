@@ -201,7 +201,7 @@ def _floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int, 
     check_sizes(d, n, sigma, rank)
     if len(squares) != d:
         raise InvalidSize(f"W0 has d = {d} squared singular values, got {len(squares)}")
-    if not all(abs(s) < inf for s in squares):  # rounding may leave one below zero
+    if not all(-inf < s < inf for s in squares):  # rounding may leave one below zero
         raise BadInput("the squared singular values of W0 are finite")
     ordered = sorted(squares, reverse=True)
     top, tail = sum(ordered[:rank]), sum(ordered[rank:])
