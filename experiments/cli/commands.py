@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 OUT = Path("runs")
+SHOWN = 400  # characters of a message
 Run = Callable[[argparse.Namespace], int]
 
 
 class Parser(argparse.ArgumentParser):
     """argparse without the usage text before an error."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for arg in sys.argv[1:] if args is None else args:
+            if arg.startswith("--") and arg.endswith("=--"):  # argparse drops such a value, and gives an empty list
+                self.error(f"argument {arg.partition('=')[0]}: expected one argument")
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {one_line(message)}\n")
 
 
 class Commands:
@@ -51,6 +59,12 @@ def _help(what: str, example: str) -> dict[str, Any]:
         "epilog": f"example: {example}",
         "formatter_class": argparse.RawDescriptionHelpFormatter,
     }
+
+
+def one_line(message: str) -> str:
+    """Whatever a user's own text in it holds, and not too long."""
+    line = " ".join(message.split())
+    return line if len(line) <= SHOWN else line[:SHOWN] + "..."
 
 
 def whole_number(text: str) -> int:

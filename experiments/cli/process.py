@@ -18,7 +18,6 @@ from typing import NoReturn, TypeVar
 
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped"}
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-SHOWN = 400  # characters of a message
 
 Error = TypeVar("Error", bound=BaseException)
 
@@ -128,7 +127,8 @@ def _about(error: OSError) -> str:
 
 def _stop(message: str, status: int) -> int:
     """One line on standard error, whatever a user's own text in it holds."""
-    line = " ".join(message.split())
+    from experiments.cli.commands import one_line
+
     with suppress(OSError):
-        print(f"crosslayer: {line if len(line) <= SHOWN else line[:SHOWN] + '...'}", file=sys.stderr)
+        print(f"crosslayer: {one_line(message)}", file=sys.stderr)
     return status

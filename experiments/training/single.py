@@ -17,7 +17,7 @@ from experiments.training.records import train_arm
 from experiments.training.user_files import fitting, names_a_file
 from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
-from theory.plans.names import sized
+from theory.plans.names import pairs, sized
 
 RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": float, "tokens_per_second": float}
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
@@ -193,9 +193,9 @@ def _text(config: Architecture, data: str) -> tuple[TextSource, Architecture]:
 def _sizes(text: str) -> dict[str, Any]:
     """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
     kinds = {"d": int, "n": int, "sigma": float}
+    given = pairs("regression", text.removeprefix("regression:"))
     try:
-        pairs = dict(part.split("=") for part in text.removeprefix("regression:").split(","))
-        values = {name: kinds[name](value) for name, value in pairs.items()}
+        values = {name: kinds[name](value) for name, value in given.items()}
         if values.keys() != kinds.keys():
             raise ValueError
     except (ValueError, KeyError):

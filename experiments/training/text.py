@@ -27,6 +27,8 @@ def prepared(name: str, vocab: int = VOCAB) -> Path:
     """The folder of prepared text that `name` is, or, for `stdlib`, stdlib-VOCAB, prepared if it is not there."""
     if (Path(name) / "manifest.json").is_file():
         return Path(name)
+    if name != STDLIB and not Path(name).exists():
+        raise UserError(f"there is no folder {name}; make one with `crosslayer data prepare SOURCE --out {name}`")
     if name != STDLIB:
         raise UserError(f"{name} holds no prepared data; make some with `crosslayer data prepare {name} --out FOLDER`")
     folder = Path(DATA, f"{STDLIB}-{vocab}")
