@@ -57,10 +57,10 @@ class Checkpoints:
         for old in self._all()[KEPT:]:
             shutil.rmtree(old)
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self, *, of_any: bool = False) -> Checkpoint | None:
         """The newest that can be read; None if there is none at all.
 
-        Raises BadCheckpoint if there are some and none can be read, or if it is of another run.
+        Raises BadCheckpoint if there are some and none can be read, or, unless `of_any`, if it is of another run.
         """
         paths = self._all()
         for path in paths:
@@ -70,7 +70,7 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
                 self._warn(f"{path} cannot be read ({error}); resuming from the one before")
                 continue
-            if identity != self.identity:
+            if identity != self.identity and not of_any:
                 raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
             return Checkpoint(step, tensors, about)
         if paths:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import catalogue
-from experiments.cli.commands import OUT, Commands, number, whole_number
+from experiments.cli.commands import OUT, Commands, positive, whole_from
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_to(commands: Commands) -> None:
         "--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`"
     )
     command.add_argument(
-        "--seeds", type=whole_number, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
+        "--seeds", type=whole_from(1), help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
     )
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
     command.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
@@ -48,10 +48,10 @@ def add_to(commands: Commands) -> None:
         "--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda"
     )
     command.add_argument(
-        "--jobs", type=whole_number, default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
+        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
     )
     command.add_argument(
-        "--minutes", type=number, help="stop then; the same command resumes with the trainings that are left"
+        "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"
     )
     command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
 

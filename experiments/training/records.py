@@ -15,6 +15,7 @@ from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog
 from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
+from icl.recipe import Diverged
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -30,8 +31,10 @@ def train_arm(
     warn: Callable[[str], None] = lambda _: None,
     seconds_between_saves: float = 60.0,
     weights: Path | None = None,
+    start: Path | None = None,
 ) -> Json:
     """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
+    `start` is the folder of the training at whose end it starts, if it does.
 
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
@@ -44,7 +47,7 @@ def train_arm(
     model, task = arm.model(device), arm.task()
     at_start = _probed(arm, model, task, device)
     log = StepLog(RunFolder(folder), "step")
-    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves)
+    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, start)
     if diverged is None:
         _check_whole(arm, log)
         if weights is not None:
@@ -77,10 +80,11 @@ def _train(
     on_log: Callable[[Logged], None],
     warn: Callable[[str], None],
     seconds_between_saves: float,
+    start: Path | None,
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
     from icl.checkpoint import BadCheckpoint
-    from icl.training.loop import Diverged, train
+    from icl.training.loop import train
 
     device = next(model.parameters()).device
     steps = train(
@@ -92,6 +96,7 @@ def _train(
         seconds_between_saves=seconds_between_saves,
         warn=warn,
         name=arm.key(str(device)),
+        start=start,
     )
     try:
         for logged in steps:
@@ -109,8 +114,9 @@ def _train(
 
 
 def _check_whole(arm: Arm, log: StepLog) -> None:
-    every, last = arm.recipe.log_every, arm.recipe.steps
-    if [line["step"] for line in log.lines] != [*range(every, last, every), last]:
+    every, last, begun = arm.recipe.log_every, arm.recipe.steps, arm.start.steps if arm.start else 0
+    own = [line["step"] for line in log.lines if line["step"] > begun]
+    if own != [step for step in (*range(every, last, every), last) if step > begun]:
         folder = log.run.path
         raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} to retrain")
 

@@ -10,17 +10,23 @@ from typing import Any
 
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress, warn
+from experiments.training import extension, memory
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.device import check_at_least_one, chosen_device
 from experiments.training.pool import note
 from experiments.training.records import train_arm
+from experiments.training.text import STDLIB, VOCAB
 from experiments.training.user_files import fitting, names_a_file
+from icl.recipe import SCHEDULES, Diverged, Recipe
 from theory.errors import BadInput, check_sizes
-from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Architecture, Stem, Tokens, Vectors
 from theory.plans.names import sized
+from theory.plans.presets import PRESETS, resized
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
+NAME_LENGTH = 100  # of a variant, in the name of a folder
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,9 @@ def train(
     steps: int,
     data: str = "stdlib",
     batch: int | None = None,
+    width: int | None = None,
+    layers: int | None = None,
+    heads: int | None = None,
     context: int | None = None,
     schedule: str = "skipv1-llama",
     learning_rate: float | None = None,
@@ -54,33 +63,42 @@ def train(
     log_every: int = 10,
     evaluate_every: int = 0,
     save_every: float = 60.0,
+    resume_from: Path | str | None = None,
     out: Path | str = "runs",
 ) -> Trained:
     """Train a model of the papers under a variant, or resume it, in a folder below out/train.
 
+    Its sizes and what it needs of memory go to standard error first.
+
     variant     names joined by `+`, FILE.py:function among them; by default the preset's own
     data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1
     batch       sequences a step; by default what makes about 4,096 tokens
+    width, layers, heads    of the model, in place of the preset's (`theory.plans.presets.resized`)
     context     tokens a sequence of text; by default the preset's, at most 512
     schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
     precision   fp32, or bf16 with fp32 weights: the default on a GPU
     save_every  seconds between checkpoints
+    resume_from the folder of a finished training of fewer steps, to be carried on in a folder of its own: weights,
+                optimiser and order of the data go on, and from there the rate is the schedule's for all `steps`
 
     Raises UserError or BadInput for what makes no sense, Diverged if the training left for good.
     """
     from experiments.training.figure import draw
-    from icl.training.loop import Diverged
 
+    if not save_every >= 0:
+        raise UserError(f"--save-every must not be negative, got {save_every}")
     device = chosen_device(device)
     arm = _arm(
         preset,
         variant,
         data,
+        sizes={"width": width, "layers": layers, "heads": heads},
         context=context,
         batch=batch,
         schedule=schedule,
         seed=seed,
         replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
+        device=device,
         steps=steps,
         accumulate=accumulate,
         precision=precision or ("bf16" if device == "cuda" else "fp32"),
@@ -88,11 +106,20 @@ def train(
         log_every=log_every,
         evaluate_every=evaluate_every,
     )
-    name = "".join(c if c.isalnum() or c in "-+.=" else "_" for c in variant or "default")
-    run = RunFolder(Path(out) / "train" / f"{preset}-{name}-{arm.key(device)}")
+    before = None if resume_from is None else Path(resume_from)
+    if before is not None:
+        arm = replace(arm, start=extension.started(arm, before))
+    named = "".join(c if c.isalnum() or c in "-+.=" else "_" for c in variant or "default")[:NAME_LENGTH]
+    run = RunFolder(Path(out) / "train" / f"{preset}-{named}-{arm.key(device)}")
+    if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{preset}-{named}-*")):
+        warn(line)
     with run.locked():
         if not run.has("summary.json"):
-            record = _trained(arm, f"{preset} {arm.name}", run, device, save_every)
+            for line in sizes(preset, arm, device):
+                print(line, file=sys.stderr)
+            if before is not None:
+                warn(extension.handed_over(arm, before, run))
+            record = _trained(arm, f"{preset} {arm.name}", run, device, save_every, before)
             if record["diverged"]:
                 saved = sorted(path.name for path in run.path.glob("checkpoint-*"))
                 kept = f"; the last good state is {run / saved[-1]}" if saved else ""
@@ -100,11 +127,36 @@ def train(
             draw(record, arm, run)
             run.write("summary.json", record)
         for path in run.path.glob("checkpoint-*"):
-            shutil.rmtree(path)
+            if path.name != f"checkpoint-{steps:09d}":  # the last is what `resume_from` starts with
+                shutil.rmtree(path)
     return Trained(run.path, run.read("summary.json"))
 
 
-def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float) -> Json:
+def sizes(preset: str, arm: Arm, device: str) -> tuple[str, str]:
+    """What is about to be trained, in two lines."""
+    config = arm.architecture
+    shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
+    shared = f", on a latent of {config.latent.width}" if config.latent else shared
+    model = (
+        f"{preset} {arm.name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads of "
+        f"{config.width}{shared}, context {config.context:,}, {_stem(preset, config.stem)}"
+    )
+    step = (
+        f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * config.context:,} tokens a step, "
+        f"about {memory.in_words(memory.needed(arm, device))} of memory"
+    )
+    return model, step
+
+
+def _stem(preset: str, stem: Stem) -> str:
+    if not isinstance(stem, Tokens):
+        return f"vectors of {stem.width}" if isinstance(stem, Vectors) else str(stem)
+    named = PRESETS[preset].architecture.stem
+    own = isinstance(named, Tokens) and named.vocab == stem.vocab
+    return f"vocabulary {stem.vocab:,}" + ("" if own else " (the data's, not the preset's)")
+
+
+def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float, start: Path | None) -> Json:
     run.write("config.json", arm.to_json())
     with progress(label, arm.recipe.steps) as at:
         return train_arm(
@@ -115,6 +167,7 @@ def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: floa
             warn,
             save_every,
             run / "model.safetensors",
+            start,
         )
 
 
@@ -123,64 +176,70 @@ def _arm(
     variant: str | None,
     data: str,
     *,
+    sizes: dict[str, int | None],
     context: int | None,
     batch: int | None,
     schedule: str,
     seed: int,
     replaced: dict[str, float | None],
+    device: str,
     **recipe: Any,
 ) -> Arm:
     """The training as data.  replaced: settings of the schedule, unless None; recipe: fields of `Recipe`."""
-    from icl.recipe import SCHEDULES, Recipe
-
     if schedule not in SCHEDULES:
         raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
     if seed < 0:
         raise UserError(f"--seed must not be negative, got {seed}")
-    check_at_least_one(context=context, batch=batch)
-    config, chosen = sized(preset, variant)
-    plan = fitting(chosen, config)
+    check_at_least_one(context=context, batch=batch, **sizes)
+    asked = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
+    config, _ = sized(preset, "vanilla")
+    config, chosen = sized(resized(config, **sizes), asked)
     if not isinstance(config.stem, Tokens):
         raise UserError(f"{preset} does not read tokens; train it from Python")
-    config, prompts = _sized(config, data, context)
+    plan = fitting(chosen, config)
+    config, source = _sized(config, data, context)
     settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
     batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
-    whole = Recipe(batch=batch, **recipe, **settings)
-    source: PromptSource | TextSource | None = prompts
-    if source is None:  # last: nothing of what is refused above needs any text prepared
-        source, config = _text(config, data)
-    own = names_a_file(chosen)  # a plan, then, under the name that it was given
-    return Arm(
+    arm = Arm(
         architecture=config,
-        variant=plan if own else chosen,
-        label=chosen if own else "",
+        variant=plan if names_a_file(chosen) else chosen,
+        label=asked or "",
         source=source,
-        recipe=whole,
+        recipe=Recipe(batch=batch, **recipe, **settings),
         seed=seed,
     )
+    memory.check(arm, device)  # before text is prepared
+    if isinstance(source, TextSource):
+        arm = _reading(arm, data)
+        memory.check(arm, device)
+    return arm
 
 
-def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | None]:
-    """The architecture with the context of its data, and for regression with their stem; and the prompts, if any."""
+def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
+    """The architecture with the context of its data, for regression with their stem; and the data, if text yet to come.
+
+    A vocabulary that is not known yet is taken for the least that there can be.
+    """
     if not data.startswith("regression:"):
-        return replace(config, context=min(config.context, CONTEXT) if context is None else context), None
+        config = replace(config, context=min(config.context, CONTEXT) if context is None else context)
+        return _of_vocabulary(config, VOCAB if data == STDLIB else 1), TextSource(data, "")
     prompts = PromptSource(**_sizes(data))
     if context is not None:
         raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
     return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
 
 
-def _text(config: Architecture, data: str) -> tuple[TextSource, Architecture]:
-    """The text, and the architecture with its vocabulary."""
+def _reading(arm: Arm, data: str) -> Arm:
+    """With the text, and its vocabulary."""
     from experiments.training.text import text
 
     read = text(data)
+    return replace(arm, source=read.source, architecture=_of_vocabulary(arm.architecture, read.vocab))
+
+
+def _of_vocabulary(config: Architecture, vocab: int) -> Architecture:
     assert isinstance(config.stem, Tokens)
-    if read.vocab != config.stem.vocab:
-        print(
-            f"vocabulary: {read.vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr
-        )
-    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab))
+    return replace(config, stem=replace(config.stem, vocab=vocab))
 
 
 def _sizes(text: str) -> dict[str, Any]:
