@@ -42,7 +42,7 @@ def started(arm: Arm, folder: Path) -> Start:
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{run / 'summary.json'} is damaged; train it again") from error
     if other:
-        raise UserError(f"{folder} was trained with another {' and '.join(other)}: that cannot be carried on")
+        raise UserError(f"{folder} was trained with another {' and '.join(other)}: it cannot be carried on")
     if steps >= arm.recipe.steps:
         raise UserError(f"{folder} has {steps} steps already; --steps must be more than that to carry it on")
     if not (run / f"checkpoint-{steps:09d}").is_dir():
@@ -60,8 +60,8 @@ def handed_over(arm: Arm, folder: Path, run: RunFolder) -> str:
     ended = Recipe(**{**recipe, "betas": tuple(recipe["betas"])}).rate(arm.start.steps - 1)
     rate = arm.recipe.rate(arm.start.steps)
     return (
-        f"carries on after step {arm.start.steps:,} of {folder}, in a folder of its own: its learning rate, {ended:.3g} "
-        f"at the end, is now that of a schedule of {arm.recipe.steps:,} steps at this step, {rate:.3g}"
+        f"carries on after step {arm.start.steps:,} of {folder}, in a folder of its own: its learning rate, "
+        f"{ended:.3g} at the end, is now that of a schedule of {arm.recipe.steps:,} steps at this step, {rate:.3g}"
     )
 
 

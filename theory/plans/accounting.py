@@ -258,9 +258,10 @@ def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:
 def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
     """Numbers that a training step keeps of every token of a whole context until its backward pass, not compiled.
 
-    Of a norm: its input, that normalised, and the result.  Of attention: what is projected, and what comes out before
-    and after heads are joined; where no fused kernel applies, weights over time too.  Of the feed-forward: what its
-    products and its activation put out.  Of a depth rule that weighs: each read.  Of the head: log-probabilities.
+    Of a norm: its input, the result, and of RMSNorm what lies between; of dropout its mask.  Of attention: what is
+    projected, and what comes out before and after heads are joined; where no fused kernel applies, weights over time
+    too.  Of the feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read.
+    Of the head: log-probabilities.
 
     fused   attention with dropout, or with a latent, has a fused kernel, as on a GPU
     """
@@ -271,7 +272,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     )
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
     reads = {DepthAttention: sublayers + 1, DepthAverage: config.n_layers}.get(type(plan.depth), 0)
-    norms = (1 if config.norm == "none" else 3) * (sublayers + 1)
+    norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
     live = config.group * sum(len(plan.live(layer)) for layer in range(1, config.n_layers + 1))
     over_time = _weights_over_time(config, plan, fused) * live * config.context
     return (norms + reads) * d + heads + inner + over_time + answered(config)

@@ -141,7 +141,7 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--data regression:d=1000000000,n=2,sigma=0.1", "GiB of memory, and there are"),
         ("--data regression:d=100000,n=2,sigma=0.1 --batch 1", "GiB of memory, and there are"),
         ("--data stdlib --context 10000000", "GiB of memory, and there are"),
-        ("--width 160000 --layers 1", "GiB of memory, and there are"),
+        ("--width 40000 --layers 1", "GiB of memory, and there are"),
         ("--layers 1000000000", "1,000,000,000 layers of 2 heads are too many"),
         ("--width 15", "heads 8 wide do not divide a width of 15"),
         ("--heads 3", "3 heads do not divide the width 16"),
@@ -252,7 +252,7 @@ def test_with_the_same_schedule_it_is_the_very_training(tmp_path):
     ("change", "says"),
     [
         ({"steps": 4}, "has 4 steps already; --steps must be more"),
-        ({"batch": 2}, "was trained with another --batch: that cannot be carried on"),
+        ({"batch": 2}, "was trained with another --batch: it cannot be carried on"),
         ({"seed": 1, "variant": "resformer"}, "another --seed and --variant"),
         ({"width": 32}, "another --heads and --width"),
         ({"data": "regression:d=2,n=2,sigma=0.2"}, "another --data"),
