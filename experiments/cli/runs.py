@@ -15,6 +15,7 @@ from experiments.cli.commands import OUT, Commands, positive, whole_from
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
+    from experiments.store.folders import RunFolder
     from experiments.verdicts.checks import Judgement
 
 
@@ -133,6 +134,7 @@ def run(options: argparse.Namespace) -> int:
         results.append({"experiment": job.experiment.name, "folder": str(job.run.path), "checks": checks})
         if not options.json:
             _print_checks(job.experiment.title, outcome)
+            _print_untuned(job.run)
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
@@ -158,6 +160,7 @@ def compare(options: argparse.Namespace) -> int:
             for key in ("assumes", "statistic", "rule", "tuning"):
                 print(f"  {key}: {prediction[key]}")
             _print_checks(summary["title"], [judgement(c) for c in summary["checks"]])
+            _print_untuned(run)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))
@@ -187,6 +190,13 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     console.print(
         "Each line shows the point that uses most of its tolerance; summary.json holds them all.", style="dim"
     )
+
+
+def _print_untuned(run: RunFolder) -> None:
+    from experiments.training.campaign import untuned
+
+    for arm, why in untuned(run.read("measurement.json")).items():
+        print(f"untuned: {arm}: {why}")
 
 
 def report(options: argparse.Namespace) -> int:

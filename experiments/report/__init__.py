@@ -11,6 +11,7 @@ from experiments.experiment.execution import latest_runs
 from experiments.store.folders import Json, RunFolder, UserError, write_atomically
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
+from experiments.training.campaign import untuned
 from experiments.verdicts.checks import by_group, judgement
 
 
@@ -45,9 +46,9 @@ def write_report(out: Path) -> Path:
 
 def _summary(run: RunFolder) -> Json:
     """A run's summary with its figure, and the digest that the source of its experiment has by now."""
-    summary = run.read("summary.json")
+    summary, short = run.read("summary.json"), untuned(run.read("measurement.json"))
     module = type(catalogue.experiment(summary["experiment"])).__module__
-    return {**summary, "figure": _inline(run / "figure.png"), "source_now": source_digest(module)}
+    return {**summary, "untuned": short, "figure": _inline(run / "figure.png"), "source_now": source_digest(module)}
 
 
 def _inline(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -16,6 +17,7 @@ from icl.recipe import Recipe
 Name = TypeVar("Name")
 BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
 TUNING_SEED = 500_000  # apart from the seeds that are compared
+WIDENINGS, FARTHEST = 3, 4.0  # how often a grid of learning rates is widened at most, and by which factor at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,23 +53,23 @@ def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder
 def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -> tuple[dict[str, float], Json]:
     """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
 
-    Raises Unfinished if time is up before.
+    Where an arm's best rate is the lowest or highest that was tried, the next one beyond is tried too, WIDENINGS times
+    at most; `untuned` finds the arms whose best is at an end even so.  Raises Unfinished if time is up before.
     """
     if not tuning.grid:
         return {name: arm.recipe.learning_rate for name, arm in arms.items()}, {"tuned": False}
-    trials = {
-        (name, rate): replace(arm, seed=TUNING_SEED, recipe=_shorter(arm, rate, tuning.share))
-        for name, arm in arms.items()
-        for rate in tuning.grid
-    }
-    records = train_all(list(trials.values()), run, f"{label}, learning rates")
-    if len(records) < len(set(trials.values())):
-        raise Unfinished(f"{label}: {len(records)} of {len(trials)} learning-rate trials are finished")
-    losses = {name: {rate: records[trials[name, rate]]["loss"] for rate in tuning.grid} for name in arms}
-    best = {
-        name: min(tuning.grid, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
-        for name, by_rate in losses.items()
-    }
+    rates = {name: sorted(tuning.grid) for name in arms}
+    for widening in range(WIDENINGS + 1):
+        losses = _losses_by_rate(arms, rates, tuning.share, run, label)
+        best = {
+            name: min(by_rate, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
+            for name, by_rate in losses.items()
+        }
+        ends = [name for name, rate in best.items() if rate in _ends(rates[name])]
+        if len(tuning.grid) < 2 or widening == WIDENINGS or not ends:
+            break
+        for name in ends:
+            rates[name] = sorted([*rates[name], _beyond(rates[name], best[name])])
     table = {name: {str(rate): loss for rate, loss in by_rate.items()} for name, by_rate in losses.items()}
     return best, {
         "tuned": True,
@@ -76,6 +78,63 @@ def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -
         "losses": table,
         "best": best,
     }
+
+
+def _losses_by_rate(
+    arms: Mapping[str, Arm], rates: Mapping[str, Sequence[float]], share: float, run: RunFolder, label: str
+) -> dict[str, dict[float, float | None]]:
+    trials = {
+        (name, rate): replace(arm, seed=TUNING_SEED, recipe=_shorter(arm, rate, share))
+        for name, arm in arms.items()
+        for rate in rates[name]
+    }
+    records = train_all(list(trials.values()), run, f"{label}, learning rates")
+    if len(records) < len(set(trials.values())):
+        raise Unfinished(f"{label}: {len(records)} of {len(trials)} learning-rate trials are finished")
+    return {name: {rate: records[trials[name, rate]]["loss"] for rate in rates[name]} for name in arms}
+
+
+def _ends(rates: Sequence[float]) -> tuple[float, float]:
+    return min(rates), max(rates)
+
+
+def _beyond(rates: Sequence[float], end: float) -> float:
+    """The rate that follows on an end of at least two, by the factor between the last two there, FARTHEST at most."""
+    _, neighbour = sorted(rates, key=lambda rate: abs(math.log(rate / end)))[:2]
+    factor = min(max(end / neighbour, 1 / FARTHEST), FARTHEST)
+    return float(f"{end * factor:.3g}")
+
+
+def in_words(tuning: Tuning, each: str = "variant") -> str:
+    """How learning rates are chosen for `each` arm, as a prediction says it."""
+    if not tuning.grid:
+        return "not tuned: one learning rate for all arms"
+    return (
+        f"per {each} from {tuning.grid}, widened up to {WIDENINGS} times where the best is at an end, on "
+        f"{tuning.share:.0%} of the steps, one seed"
+    )
+
+
+def untuned(measurement: Json) -> dict[str, str]:
+    """The arms of a result whose best learning rate is the lowest or highest tried for them, and that in words.
+
+    Beyond there may be a better one, so what is measured of them may be short of what they can do.
+    """
+    tuning = measurement.get("tuning") or {"tuned": False}
+    if not tuning["tuned"]:
+        return {}
+    tried = {name: list(map(float, by_rate)) for name, by_rate in tuning["losses"].items()}
+    ends = {name: _ends(tried[name]) for name in tried}
+    return {
+        name: f"its best learning rate, {best:g}, is the {'highest' if best == ends[name][1] else 'lowest'} tried"
+        for name, best in tuning["best"].items()
+        if best in ends[name]
+    }
+
+
+def mark(arm: str, measurement: Json) -> str:
+    """What stands behind the name of an arm wherever its number is shown: nothing, unless it is untuned."""
+    return " (untuned)" if arm in untuned(measurement) else ""
 
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:

@@ -16,7 +16,7 @@ from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, Tuning, in_words, of_runs, rounds, tuned
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
@@ -177,9 +177,7 @@ class ScaleIcl:
             "rule": "an effect: its family-wise 95 % interval excludes zero, and that of vanilla against a twin with "
             f"other initial weights does not; a size: the interval holds it within {NEGLIGIBLE:g}, and is narrower; no "
             f"effect: the interval lies within {NEGLIGIBLE:g}; nothing is compared where no model explains as much",
-            "tuning": "not tuned: one learning rate for all arms"
-            if not config.tuning.grid
-            else f"per variant and width from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed",
+            "tuning": in_words(config.tuning, "variant and width"),
             "d": d,
             "n": config.n,
             "sigma": sigma,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.campaign import BASELINE, TWIN, expected, mark
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
@@ -25,7 +25,8 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
         if max(share.mean for share in shares.values()) > NEGLIGIBLE:
             against = Compared(width, won[width][TWIN], shares[BASELINE])
         for variant, by_width in gaps.items():
-            judgements += _expected(against, variant, by_width[width], won[width][variant])
+            note = mark(cell(variant, width), measurement)
+            judgements += _expected(against, variant, by_width[width], won[width][variant], note)
     narrow, wide = widths[0], widths[-1]
     closing = _closing(prediction, measurement, narrow, wide)
     for variant, by_width in gaps.items():
@@ -89,9 +90,9 @@ class Compared:
     vanilla: Interval | None
 
 
-def _expected(against: Compared, variant: str, gap: float, measured: Interval) -> list[Judgement]:
+def _expected(against: Compared, variant: str, gap: float, measured: Interval, note: str) -> list[Judgement]:
     width = against.width
-    name, where = cell(variant, width), f"{variant} against vanilla, width {width}"
+    name, where = cell(variant, width), f"{variant}{note} against vanilla, width {width}"
     if gap == 0:
         # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
         control = (_pair(against.vanilla),) if against.vanilla else ()

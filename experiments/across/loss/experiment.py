@@ -15,7 +15,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.printed import note_of
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, in_words, mark, of_runs, rounds, tuned
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -174,9 +174,7 @@ class ScaleLoss:
             "statistic": "held-out loss in nats a token at the last step; its mean paired difference to vanilla",
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
-            "tuning": f"per variant from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed"
-            if config.tuning.grid
-            else "not tuned: one learning rate for all variants",
+            "tuning": in_words(config.tuning),
             "papers": {name: asdict(PAPERS[name]) for name in compared},
             "toy": {name: _toy_sign(name) for name in compared},
         }
@@ -227,7 +225,7 @@ class ScaleLoss:
         def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
-            group = f"{name}: {words}"
+            group = f"{name}{mark(name, measurement)}: {words}"
             judgements.append(
                 expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
             )
