@@ -55,6 +55,12 @@ def add_to(commands: Commands) -> None:
         "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"
     )
     command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
+    command.add_argument(
+        "--variant",
+        action="append",
+        default=[],
+        help="of full-size models: this against vanilla, as for `describe`, FILE.py:name too; may be repeated",
+    )
 
     command = commands.add(
         "compare",
@@ -64,6 +70,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all of full size)")
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
+    command.add_argument("--variant", action="append", default=[], help="as it was given to `run`; may be repeated")
 
     command = commands.add(
         "report",
@@ -112,11 +119,14 @@ def run(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import prepare
     from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
+    from experiments.training.comparing import comparing
     from experiments.training.device import slot_for
     from experiments.verdicts.checks import worst
 
     names = catalogue.names(options.only) if options.all else options.names
-    experiments = [catalogue.experiment(name) for name in dict.fromkeys(names)]
+    experiments = [
+        comparing(catalogue.experiment(name), options.profile, options.variant) for name in dict.fromkeys(names)
+    ]
     if options.all:  # of all experiments, those that have the profile
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
@@ -143,12 +153,14 @@ def run(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import latest_runs
+    from experiments.training.comparing import named
     from experiments.verdicts.checks import judgement
 
     known = catalogue.names("scale")
     if unknown := [name for name in options.names if name not in known]:
         raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
-    runs = latest_runs(options.out, options.names or known)
+    names = [named(name, options.variant) if options.variant else name for name in options.names or known]
+    runs = latest_runs(options.out, names)
     if not runs:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
     entries = []

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
+LONGEST = 100  # of what a user calls something, in a folder's name
 
 
 class UserError(Exception):
@@ -115,3 +116,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(path.name + ".part")
     temporary.write_bytes(content.encode() if isinstance(content, str) else content)
     temporary.replace(path)
+
+
+def in_a_path(text: str) -> str:
+    """What a user calls something, as a part of a folder's name."""
+    return "".join(c if c.isalnum() or c in "-+.=" else "_" for c in text)[:LONGEST]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.progress import progress, warn
 from experiments.training import extension, memory
 from experiments.training.arms import Arm, PromptSource, TextSource
@@ -26,7 +26,6 @@ from theory.plans.presets import PRESETS, resized
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
-NAME_LENGTH = 100  # of a variant, in the name of a folder
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,9 @@ def train(
     before = None if resume_from is None else Path(resume_from)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
-    named = "".join(c if c.isalnum() or c in "-+.=" else "_" for c in variant or "default")[:NAME_LENGTH]
-    run = RunFolder(Path(out) / "train" / f"{preset}-{named}-{arm.key(device)}")
-    if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{preset}-{named}-*")):
+    named = f"{preset}-{in_a_path(variant or 'default')}"
+    run = RunFolder(Path(out) / "train" / f"{named}-{arm.key(device)}")
+    if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
     with run.locked():
         if not run.has("summary.json"):

@@ -16,10 +16,15 @@ from experiments.skipv1.printed import note_of
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, in_words, mark, of_runs, rounds, tuned
+from experiments.training.comparing import TOY as TOY_SHAPE
+from experiments.training.comparing import Asked, own_names
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import resolve
+from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS, llama
 
 if TYPE_CHECKING:
@@ -39,6 +44,9 @@ class PaperNumber:
     sign: int | None
     nats: float | None
     place: str
+
+
+NO_PAPER = PaperNumber(None, None, "")
 
 
 def _paper_number(variant: str, place: str, size: str) -> PaperNumber:
@@ -65,7 +73,7 @@ PAPERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """variants: by the name of the paper's variant, the plan that stands for it at this depth."""
+    """variants: by the name of the paper's variant, the plan that stands for it at this depth; own: a user's."""
 
     architecture: Architecture
     variants: Mapping[str, str]
@@ -74,6 +82,7 @@ class Config:
     recipe: Recipe
     tuning: Tuning
     held_out_windows: int
+    own: tuple[Asked, ...] = ()
 
 
 def _variants(*names: str, block: str = "attnres-block") -> dict[str, str]:
@@ -165,8 +174,15 @@ class ScaleLoss:
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
 
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        return [config.architecture]
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        return replace(config, variants=_variants(BASELINE), own=own)
+
     def predict(self, config: Config) -> Json:
-        compared = [name for name in config.variants if name != BASELINE]
+        toys = {name: _in_the_toy(name) for name in config.variants if name != BASELINE}
+        toys |= {variant.name: variant.toy for variant in config.own}
         return {
             "assumes": "of the papers: that a sign found at 60M to 436M parameters and over 1B tokens holds here; of "
             "the toy: all that it assumes, and that a better in-context learner is a better language model",
@@ -175,8 +191,9 @@ class ScaleLoss:
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
             "tuning": in_words(config.tuning),
-            "papers": {name: asdict(PAPERS[name]) for name in compared},
-            "toy": {name: _toy_sign(name) for name in compared},
+            "papers": {name: asdict(PAPERS.get(name, NO_PAPER)) for name in toys},
+            "toy": {name: _toy_sign(plan) for name, plan in toys.items()},
+            **({"own": [variant.name for variant in config.own]} if config.own else {}),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -185,26 +202,31 @@ class ScaleLoss:
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
         architecture = replace(config.architecture, stem=Tokens(read.vocab))
 
+        own = {variant.name: variant for variant in config.own}
+        compared = (*config.variants, *own)
+
         def arm(name: str, seed: int) -> Arm:
-            plan = config.variants[BASELINE if name == TWIN else name]
+            named = config.variants.get(BASELINE if name == TWIN else name, "")
+            sizes, plan = own[name].on(architecture) if name in own else (architecture, named)
             return Arm(
-                architecture=architecture,
+                architecture=sizes,
                 variant=plan,
                 source=read.source,
                 recipe=config.recipe,
                 seed=seed,
                 twin=name == TWIN,
+                label=name if name in own else "",
             )
 
-        rates, tuning = tuned({name: arm(name, 0) for name in config.variants}, config.tuning, run, self.name)
+        rates, tuning = tuned({name: arm(name, 0) for name in compared}, config.tuning, run, self.name)
 
         def round_(seed: int) -> dict[str, Arm]:
-            arms = {name: arm(name, seed) for name in (*config.variants, TWIN)}
+            arms = {name: arm(name, seed) for name in (*compared, TWIN)}
             rate = {**rates, TWIN: rates[BASELINE]}
             return {n: replace(a, recipe=replace(a.recipe, learning_rate=rate[n])) for n, a in arms.items()}
 
         by_seed = rounds(round_, seeds, run, self.name)
-        names = (*config.variants, TWIN)
+        names = (*compared, TWIN)
         records = [record for r in by_seed for record in r.values()]
         return {
             "seeds": len(by_seed),
@@ -222,10 +244,11 @@ class ScaleLoss:
         intervals = differences(prediction, measurement)
         judgements: list[Judgement] = []
 
-        def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
-            words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
+        def expect(kind: Literal["paper", "size", "toy", "own"], name: str, text: str, predicted: float) -> None:
+            words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}
+            words["own"] = "better than vanilla"
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
-            group = f"{name}{mark(name, measurement)}: {words}"
+            group = f"{name}{mark(name, measurement)}: {words[kind]}"
             judgements.append(
                 expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
             )
@@ -239,6 +262,8 @@ class ScaleLoss:
                 expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({number['place']})", nats)
             if toy := prediction["toy"][name]:
                 expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
+            if name in own_names(prediction):
+                expect("own", name, f"{name} ends better than vanilla", -1.0)
         return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -247,17 +272,23 @@ class ScaleLoss:
         return draw(prediction, measurement, differences(prediction, measurement))
 
 
-def _toy_sign(name: str) -> int | None:
+def _in_the_toy(name: str) -> Plan | None:
+    try:
+        return resolve(name, TOY_SHAPE)
+    except BadInput:
+        return None
+
+
+def _toy_sign(plan: Plan | None) -> int | None:
     """-1 where the toy at two layers has a lower loss than MHA's, 0: the same, 1: a higher one; None: not covered."""
-    from theory.errors import BadInput
-    from theory.plans.names import resolve
-    from theory.plans.plan import Shape
     from theory.toy.width import explained_share_at_width
 
+    if plan is None:
+        return None
     d, n, sigma = TOY
-    baseline = explained_share_at_width(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
+    baseline = explained_share_at_width(resolve(BASELINE, TOY_SHAPE), d, n, sigma, d)
     try:
-        share = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
+        share = explained_share_at_width(plan, d, n, sigma, d)
     except BadInput:
         return None
     if share is None or baseline is None:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, mark
+from experiments.training.comparing import own_names
 from experiments.verdicts.intervals import Interval
 
 WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}
@@ -77,4 +78,6 @@ def _label(prediction: Json, measurement: Json, name: str) -> str:
     if name == TWIN:
         return "vanilla, other\ninitial weights"
     paper, toy = prediction["papers"][name]["sign"], prediction["toy"][name]
+    if name in own_names(prediction) and paper is None:
+        return f"{name}{mark(name, measurement)}\ntoy: {WORDS[toy]}"
     return f"{name}{mark(name, measurement)}\npaper: {WORDS[paper]}, toy: {WORDS[toy]}"
