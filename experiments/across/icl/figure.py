@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -43,13 +44,22 @@ def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequ
 def _shares(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
     widths = prediction["widths"]
     for variant, look, name in ((BASELINE, style.MHA, "toy: MHA"), (variants[1], style.SKIPV1, f"toy: {variants[1]}")):
-        axis.plot(widths, [prediction["share"][variant][str(m)] for m in widths], label=name, **look)
+        _toy(axis, widths, prediction["share"][variant], name, look)
     for i, variant in enumerate(variants):
         intervals = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
         _markers(axis, _beside(widths, i, len(variants)), intervals, variant, _note(measurement, variant, widths))
     _over_width(axis, widths)
     axis.set_ylabel("share of the signal explained")
     axis.set_title("What is explained, with all pairs")
+
+
+def _toy(
+    axis: Axes, widths: Sequence[int], by_width: Mapping[str, float | None], name: str, look: Mapping[str, Any]
+) -> None:
+    """The toy's line, where it has something to say."""
+    values = [share for m in widths if (share := by_width[str(m)]) is not None]
+    if len(values) == len(widths):
+        axis.plot(widths, values, label=name, **look)
 
 
 def _gaps(
@@ -60,9 +70,7 @@ def _gaps(
     variants: Sequence[str],
 ) -> None:
     widths = prediction["widths"]
-    axis.plot(
-        widths, [prediction["gap"][variants[0]][str(m)] for m in widths], label=f"toy: {variants[0]}", **style.SKIPV1
-    )
+    _toy(axis, widths, prediction["gap"][variants[0]], f"toy: {variants[0]}", style.SKIPV1)
     axis.axhline(0, color="#1a1a1a", linestyle="--", linewidth=1, label="toy: skipv0")
     for i, variant in enumerate((*variants, TWIN)):
         intervals = [gaps[str(m)][variant] for m in widths]

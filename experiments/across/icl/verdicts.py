@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected, mark
+from experiments.training.comparing import own_names
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
@@ -26,11 +27,14 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
             against = Compared(width, won[width][TWIN], shares[BASELINE])
         for variant, by_width in gaps.items():
             note = mark(cell(variant, width), measurement)
-            judgements += _expected(against, variant, by_width[width], won[width][variant], note)
+            if variant in own_names(prediction):
+                judgements.append(_hoped(against, variant, won[width][variant], note))
+            if by_width[width] is not None:
+                judgements += _expected(against, variant, by_width[width], won[width][variant], note)
     narrow, wide = widths[0], widths[-1]
     closing = _closing(prediction, measurement, narrow, wide)
     for variant, by_width in gaps.items():
-        if by_width[narrow] > by_width[wide]:
+        if None not in by_width.values() and by_width[narrow] > by_width[wide]:
             judgements.append(
                 expected(
                     f"closing/{variant}",
@@ -108,6 +112,21 @@ def _expected(against: Compared, variant: str, gap: float, measured: Interval, n
         effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
     )
     return [effect, size]
+
+
+def _hoped(against: Compared, variant: str, measured: Interval, note: str) -> Expectation:
+    """What a user's own variant is there for."""
+    width = against.width
+    return expected(
+        f"own/{cell(variant, width)}",
+        f"{variant}{note} better than vanilla, width {width}",
+        CLAIM,
+        f"at width {width} {variant} explains more than vanilla",
+        "sign",
+        1.0,
+        measured,
+        against.twin,
+    )
 
 
 def _pair(interval: Interval) -> tuple[float, float]:
