@@ -127,4 +127,6 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _digest(about: dict[str, Any], content: bytes) -> str:
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0" + content).hexdigest()
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0")
+    digest.update(content)  # joined, it would be held twice
+    return digest.hexdigest()

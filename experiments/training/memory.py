@@ -11,18 +11,22 @@ from experiments.training.arms import Arm, PromptSource
 from theory.plans.accounting import answered, training_bytes
 
 MIB, GIB = 2**20, 2**30
+MOST_OF_A_GPU = 512 * GIB  # none has more
 CGROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 HELD_OUT_AT_A_TIME = 8  # windows of text; of prompts there are more, `Arm.task` says how many
 BF16, COMPILED = 0.5, 0.5  # shares of a float32 activation; compiled code keeps what products put out, about half
 
 
-def check(arm: Arm, device: str) -> None:
-    """Raise UserError, in one line with both numbers, for a training that needs more memory than there is."""
+def check(arm: Arm, device: str | None) -> None:
+    """Raise UserError, in one line with both numbers, for a training that needs more memory than there is.
+
+    device   None where it is not known yet; a GPU or this machine then, whichever has more
+    """
     need, there = needed(arm, device), available(device)
     if need > there:
         raise UserError(
-            f"this training needs about {in_words(need)} of memory, and there are {in_words(there)}; a shorter "
-            "context, a smaller batch or more parts (--accumulate) need less"
+            f"this training needs about {in_words(need)} of memory, and there are {'' if device else 'at most '}"
+            f"{in_words(there)}; a shorter context, a smaller batch or more parts (--accumulate) need less"
         )
 
 
@@ -33,7 +37,7 @@ def in_words(count: int) -> str:
     return f"{count // GIB:,} GiB" if count >= 10 * GIB else f"{count / GIB:.2g} GiB"
 
 
-def needed(arm: Arm, device: str) -> int:
+def needed(arm: Arm, device: str | None) -> int:
     """Bytes, by `theory.plans.accounting`: of a step or an evaluation, whichever needs more, with what it reads."""
     config, recipe, source = arm.architecture, arm.recipe, arm.source
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
@@ -47,8 +51,10 @@ def needed(arm: Arm, device: str) -> int:
     return read + max(step, answers)
 
 
-def available(device: str) -> int:
+def available(device: str | None) -> int:
     """Bytes of a GPU, or of this machine, less where a control group allows less."""
+    if device is None:
+        return max(available("cpu"), MOST_OF_A_GPU)
     if device.startswith("cuda"):
         import torch
 

@@ -86,7 +86,6 @@ def train(
 
     if not save_every >= 0:
         raise UserError(f"--save-every must not be negative, got {save_every}")
-    device = chosen_device(device)
     arm = _arm(
         preset,
         variant,
@@ -97,14 +96,19 @@ def train(
         schedule=schedule,
         seed=seed,
         replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
-        device=device,
         steps=steps,
         accumulate=accumulate,
-        precision=precision or ("bf16" if device == "cuda" else "fp32"),
+        precision=precision or ("fp32" if device == "cpu" else "bf16"),
         compile=compile,
         log_every=log_every,
         evaluate_every=evaluate_every,
     )
+    memory.check(arm, "cpu" if device == "cpu" else None)  # before torch is imported, or text prepared
+    device = chosen_device(device)
+    if not precision:
+        arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
+    arm = _reading(arm)
+    memory.check(arm, device)
     before = None if resume_from is None else Path(resume_from)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
@@ -181,10 +185,12 @@ def _arm(
     schedule: str,
     seed: int,
     replaced: dict[str, float | None],
-    device: str,
     **recipe: Any,
 ) -> Arm:
-    """The training as data.  replaced: settings of the schedule, unless None; recipe: fields of `Recipe`."""
+    """The training as data, of text the name alone.
+
+    replaced: settings of the schedule, unless None; recipe: fields of `Recipe`.
+    """
     if schedule not in SCHEDULES:
         raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
     if seed < 0:
@@ -199,7 +205,7 @@ def _arm(
     config, source = _sized(config, data, context)
     settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
     batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
-    arm = Arm(
+    return Arm(
         architecture=config,
         variant=plan if names_a_file(chosen) else chosen,
         label=asked or "",
@@ -207,11 +213,6 @@ def _arm(
         recipe=Recipe(batch=batch, **recipe, **settings),
         seed=seed,
     )
-    memory.check(arm, device)  # before text is prepared
-    if isinstance(source, TextSource):
-        arm = _reading(arm, data)
-        memory.check(arm, device)
-    return arm
 
 
 def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
@@ -228,11 +229,13 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
     return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
 
 
-def _reading(arm: Arm, data: str) -> Arm:
-    """With the text, and its vocabulary."""
+def _reading(arm: Arm) -> Arm:
+    """With the text that it names, and its vocabulary, if it reads text."""
     from experiments.training.text import text
 
-    read = text(data)
+    if not isinstance(arm.source, TextSource):
+        return arm
+    read = text(arm.source.folder)
     return replace(arm, source=read.source, architecture=_of_vocabulary(arm.architecture, read.vocab))
 
 
@@ -245,9 +248,9 @@ def _sizes(text: str) -> dict[str, Any]:
     """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
     kinds = {"d": int, "n": int, "sigma": float}
     try:
-        pairs = dict(part.split("=") for part in text.removeprefix("regression:").split(","))
-        values = {name: kinds[name](value) for name, value in pairs.items()}
-        if values.keys() != kinds.keys():
+        pairs = [part.split("=") for part in text.removeprefix("regression:").split(",")]
+        values = {name: kinds[name](value) for name, value in pairs}
+        if values.keys() != kinds.keys() or len(pairs) > len(kinds):  # one may be given twice
             raise ValueError
     except (ValueError, KeyError):
         raise BadInput(f"regression data are written regression:d=5,n=20,sigma=0.1, got {text!r}") from None

@@ -303,10 +303,10 @@ def training_bytes(
 ) -> int:
     """Bytes that a step on `sequences` whole contexts needs, or writing its checkpoint where that needs more.
 
-    Weights, gradients and Adam's two moments are float32; a checkpoint holds all but the gradients once more before it
-    is written.  Activations are of `number` bytes on average, answers and their gradient float32, and what is visible
-    is a table of bytes, (T, T).
+    Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
+    but the gradients twice more, apart and joined, while it is written.  Activations are of `number` bytes on average,
+    scores and the gradients before and after their softmax float32, and what is visible is a table of bytes, (T, T).
     """
     weights, tokens = 4 * total_parameters(config, plan), sequences * config.context
-    step = round(number * activations(config, plan, fused=fused)) + 4 * answered(config)
-    return max(4 * weights + tokens * step, 6 * weights) + config.context**2
+    step = round(number * activations(config, plan, fused=fused)) + 8 * answered(config)
+    return max(4 * weights + tokens * step, 9 * weights) + config.context**2

@@ -12,7 +12,7 @@ import icl
 from experiments.cli import main
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
-from experiments.training import memory, single
+from experiments.training import figure, memory, single
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
 from experiments.training.single import train
@@ -28,8 +28,9 @@ COMMAND = "train --preset llama-2m --data regression:d=2,n=2,sigma=0.1 --batch 4
 
 @pytest.fixture(autouse=True)
 def _held_out(monkeypatch):
-    """Few prompts: evaluations are most of a short training's time."""
+    """Few prompts and no figure: they are most of a short training's time."""
     monkeypatch.setattr(PromptSource.__init__, "__defaults__", (64,))
+    monkeypatch.setattr(figure, "draw", lambda *_: None)
 
 
 # What it is.
@@ -146,6 +147,8 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--width 15", "heads 8 wide do not divide a width of 15"),
         ("--heads 3", "3 heads do not divide the width 16"),
         ("--context 9", "--context is for text"),
+        ("--data regression:d=2,n=3,sigma=0,d=3", "regression data are written regression:d=5,n=20,sigma=0.1"),
+        ("--data regression:d=2,n=3,sigma=nan", "sigma must be a number from 0"),
         ("--seed 99999999999", "--seed must be at most 4,294,967,295"),
     ],
 )
