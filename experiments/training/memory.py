@@ -25,7 +25,7 @@ def check(arm: Arm, device: str | None) -> None:
     need, there = needed(arm, device), available(device)
     if need > there:
         raise UserError(
-            f"this training needs about {in_words(need)} of memory, and there are {'' if device else 'at most '}"
+            f"{arm.name} needs about {in_words(need)} of memory, and there are {'' if device else 'at most '}"
             f"{in_words(there)}; a shorter context, a smaller batch or more parts (--accumulate) need less"
         )
 

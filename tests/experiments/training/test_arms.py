@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training import campaign as scale
-from experiments.training import pool, user_files
+from experiments.training import memory, pool, user_files
 from experiments.training import text as text_data
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, tuned
@@ -382,6 +382,15 @@ def test_finished_trainings_are_not_repeated(run, trained):
 
 def names(run):
     return sorted(path.name for path in run.path.iterdir())
+
+
+def test_what_needs_more_memory_than_there_is_is_refused_unless_it_is_finished(run, trained, monkeypatch):
+    train_all(ARMS[:1], run, "some")
+    monkeypatch.setattr(memory, "available", lambda device: 2**10)
+    assert list(train_all(ARMS[:1], run, "finished elsewhere")) == ARMS[:1]
+    with pytest.raises(UserError, match=r"resformer needs about \d+ MiB of memory, and there are 1 MiB"):
+        train_all(ARMS, run, "all")
+    assert trained == ARMS[:1]
 
 
 def test_one_training_that_is_asked_for_twice_is_done_once(reader, run, trained):

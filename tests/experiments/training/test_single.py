@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 
 import icl
 from experiments.cli import main
+from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
 from experiments.training import figure, memory, single
@@ -191,6 +192,19 @@ def test_a_control_group_s_limit_is_memory_that_there_is(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "CGROUPS", tmp_path)
     monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "own")
     assert memory.available("cpu") == 2**20
+
+
+def test_a_figure_of_many_pairs_computes_few_points(monkeypatch):
+    """Else a training of 500 pairs ends with minutes in which nothing is said."""
+    asked = []
+    monkeypatch.setattr(
+        curves, "curves", lambda d, n, sigma, pairs: asked.extend(pairs) or {"predict zero": [1.0] * len(pairs)}
+    )
+    _, (axis,) = style.figure(1)
+    held_out = {"loss": [1.0] * 501, "stderr": [0.1] * 501}
+    figure._draw_positions(axis, {"held_out": held_out}, PromptSource(2, 500, 0.1))
+    assert (asked[0], asked[-1], len(asked)) == (0, 500, 17)
+    assert list(axis.lines[0].get_xdata()) == asked
 
 
 # Carrying on.
