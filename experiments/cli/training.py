@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("--layers", type=whole_from(1), help="of the model (default: the preset's)")
     command.add_argument(
-        "--heads", type=whole_from(1), help="of a layer, which share the width (default: as wide as the preset's)"
+        "--heads", type=whole_from(1), help="of a layer, which share its width (default: heads as wide as the preset's)"
     )
     command.add_argument(
         "--context", type=whole_from(1), help="tokens a sequence of text (default: the preset's, at most 512)"

@@ -141,14 +141,18 @@ def sizes(preset: str, arm: Arm, device: str) -> tuple[str, str]:
     shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
     shared = f", on a latent of {config.latent.width}" if config.latent else shared
     model = (
-        f"{preset} {arm.name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads of "
-        f"{config.width}{shared}, context {config.context:,}, {_stem(preset, config.stem)}"
+        f"{preset} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
+        f"{_count(config.n_heads, 'head')} of {config.width}{shared}, context {config.context:,}, {_stem(preset, config.stem)}"
     )
     step = (
         f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * config.context:,} tokens a step, "
         f"about {memory.in_words(memory.needed(arm, device))} of memory"
     )
     return model, step
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _stem(preset: str, stem: Stem) -> str:

@@ -68,7 +68,7 @@ def test_what_it_is_called_changes_no_key():
 def test_sizes_are_said_at_the_start(tmp_path, capsys):
     train("llama-2m", steps=2, out=tmp_path, **TINY)
     said = capsys.readouterr().err
-    assert said.splitlines()[0] == "llama-2m vanilla: width 16, 1 layers, 2 heads of 8, context 5, vectors of 2"
+    assert said.splitlines()[0] == "llama-2m vanilla: width 16, 1 layer, 2 heads of 8, context 5, vectors of 2"
     assert "parameters, 20 tokens a step, about " in said.splitlines()[1]
     train("llama-2m", steps=2, out=tmp_path, **TINY)
     assert not capsys.readouterr().err  # it is finished
