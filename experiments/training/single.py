@@ -1,4 +1,4 @@
-"""One training on its own: what it is, by names; carried through in its folder, and resumed there."""
+"""One training on its own: its sizes are said, it is carried through in its folder, and resumed there."""
 
 from __future__ import annotations
 
@@ -6,26 +6,18 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.progress import progress, warn
-from experiments.training import extension, memory
-from experiments.training.arms import Arm, PromptSource, TextSource
-from experiments.training.device import check_at_least_one, chosen_device
+from experiments.training import extension, from_names, memory
+from experiments.training.arms import Arm
+from experiments.training.device import chosen_device
 from experiments.training.pool import note
 from experiments.training.records import train_arm
-from experiments.training.text import STDLIB, VOCAB
-from experiments.training.user_files import fitting, names_a_file
-from icl.recipe import SCHEDULES, Diverged, Recipe
-from theory.errors import BadInput, check_sizes
+from icl.recipe import Diverged
 from theory.plans.accounting import total_parameters
-from theory.plans.architecture import Architecture, Stem, Tokens, Vectors
-from theory.plans.names import sized
-from theory.plans.presets import PRESETS, resized
-
-TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
-CONTEXT = 512  # likewise, where the preset's is longer
+from theory.plans.architecture import Stem, Tokens, Vectors
+from theory.plans.presets import PRESETS
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ def train(
 
     if not save_every >= 0:
         raise UserError(f"--save-every must not be negative, got {save_every}")
-    arm = _arm(
+    arm = from_names.arm(
         preset,
         variant,
         data,
@@ -107,7 +99,7 @@ def train(
     device = chosen_device(device)
     if not precision:
         arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
-    arm = _reading(arm)
+    arm = from_names.reading(arm)
     memory.check(arm, device)
     before = None if resume_from is None else Path(resume_from)
     if before is not None:
@@ -142,7 +134,8 @@ def sizes(preset: str, arm: Arm, device: str) -> tuple[str, str]:
     shared = f", on a latent of {config.latent.width}" if config.latent else shared
     model = (
         f"{preset} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
-        f"{_count(config.n_heads, 'head')} of {config.width}{shared}, context {config.context:,}, {_stem(preset, config.stem)}"
+        f"{_count(config.n_heads, 'head')} of {config.width}{shared}, "
+        f"context {config.context:,}, {_stem(preset, config.stem)}"
     )
     step = (
         f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * config.context:,} tokens a step, "
@@ -176,87 +169,3 @@ def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: floa
             run / "model.safetensors",
             start,
         )
-
-
-def _arm(
-    preset: str,
-    variant: str | None,
-    data: str,
-    *,
-    sizes: dict[str, int | None],
-    context: int | None,
-    batch: int | None,
-    schedule: str,
-    seed: int,
-    replaced: dict[str, float | None],
-    **recipe: Any,
-) -> Arm:
-    """The training as data, of text the name alone.
-
-    replaced: settings of the schedule, unless None; recipe: fields of `Recipe`.
-    """
-    if schedule not in SCHEDULES:
-        raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
-    if seed < 0:
-        raise UserError(f"--seed must not be negative, got {seed}")
-    check_at_least_one(context=context, batch=batch, **sizes)
-    asked = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
-    config, _ = sized(preset, "vanilla")
-    config, chosen = sized(resized(config, **sizes), asked)
-    if not isinstance(config.stem, Tokens):
-        raise UserError(f"{preset} does not read tokens; train it from Python")
-    plan = fitting(chosen, config)
-    config, source = _sized(config, data, context)
-    settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
-    batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
-    return Arm(
-        architecture=config,
-        variant=plan if names_a_file(chosen) else chosen,
-        label=asked or "",
-        source=source,
-        recipe=Recipe(batch=batch, **recipe, **settings),
-        seed=seed,
-    )
-
-
-def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
-    """The architecture with the context of its data, for regression with their stem; and the data, if text yet to come.
-
-    A vocabulary that is not known yet is taken for the least that there can be.
-    """
-    if not data.startswith("regression:"):
-        config = replace(config, context=min(config.context, CONTEXT) if context is None else context)
-        return _of_vocabulary(config, VOCAB if data == STDLIB else 1), TextSource(data, "")
-    prompts = PromptSource(**_sizes(data))
-    if context is not None:
-        raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
-    return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
-
-
-def _reading(arm: Arm) -> Arm:
-    """With the text that it names, and its vocabulary, if it reads text."""
-    from experiments.training.text import text
-
-    if not isinstance(arm.source, TextSource):
-        return arm
-    read = text(arm.source.folder)
-    return replace(arm, source=read.source, architecture=_of_vocabulary(arm.architecture, read.vocab))
-
-
-def _of_vocabulary(config: Architecture, vocab: int) -> Architecture:
-    assert isinstance(config.stem, Tokens)
-    return replace(config, stem=replace(config.stem, vocab=vocab))
-
-
-def _sizes(text: str) -> dict[str, Any]:
-    """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
-    kinds = {"d": int, "n": int, "sigma": float}
-    try:
-        pairs = [part.split("=") for part in text.removeprefix("regression:").split(",")]
-        values = {name: kinds[name](value) for name, value in pairs}
-        if values.keys() != kinds.keys() or len(pairs) > len(kinds):  # one may be given twice
-            raise ValueError
-    except (ValueError, KeyError):
-        raise BadInput(f"regression data are written regression:d=5,n=20,sigma=0.1, got {text!r}") from None
-    check_sizes(**values)
-    return values

@@ -13,7 +13,7 @@ from experiments.cli import main
 from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
-from experiments.training import figure, memory, single
+from experiments.training import figure, from_names, memory, single
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
 from experiments.training.single import train
@@ -257,7 +257,7 @@ def test_with_the_same_schedule_it_is_the_very_training(tmp_path):
         )
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(single, "SCHEDULES", flat)
+        patch.setattr(from_names, "SCHEDULES", flat)
         short = train("llama-2m", steps=4, out=tmp_path, **options)
         long = train("llama-2m", steps=8, resume_from=short.folder, out=tmp_path, **options)
         whole = train("llama-2m", steps=8, out=tmp_path, **options)
