@@ -76,7 +76,7 @@ def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -
         "grid": list(tuning.grid),
         "share_of_steps": tuning.share,
         "losses": table,
-        "best": best,
+        "best": dict(best),
     }
 
 
@@ -120,16 +120,15 @@ def untuned(measurement: Json) -> dict[str, str]:
 
     Beyond there may be a better one, so what is measured of them may be short of what they can do.
     """
-    tuning = measurement.get("tuning") or {"tuned": False}
-    if not tuning["tuned"]:
+    tuning = measurement.get("tuning") or {}
+    if not tuning.get("tuned"):
         return {}
-    tried = {name: list(map(float, by_rate)) for name, by_rate in tuning["losses"].items()}
-    ends = {name: _ends(tried[name]) for name in tried}
-    return {
-        name: f"its best learning rate, {best:g}, is the {'highest' if best == ends[name][1] else 'lowest'} tried"
-        for name, best in tuning["best"].items()
-        if best in ends[name]
-    }
+    found = {}
+    for name, by_rate in tuning["losses"].items():
+        best, (lowest, highest) = tuning["best"][name], _ends([float(rate) for rate in by_rate])
+        if best in (lowest, highest):
+            found[name] = f"its best learning rate, {best:g}, is the {'highest' if best == highest else 'lowest'} tried"
+    return found
 
 
 def mark(arm: str, measurement: Json) -> str:

@@ -473,6 +473,8 @@ def test_tuning_picks_the_lowest_held_out_loss_that_there_is(run, monkeypatch):
     assert (about["tuned"], about["best"], about["share_of_steps"]) == (True, best, 0.5)
     assert {(arm.seed, arm.recipe.steps, arm.recipe.evaluate_every) for arm in asked} == {(TUNING_SEED, 3, 0)}
     assert {(arm.variant, arm.recipe.learning_rate) for arm in asked} > set(losses)
+    best["twin"] = 0.2  # whoever asked may go on with it
+    assert "twin" not in about["best"]
     assert scale.untuned({"tuning": about}) == {}
     json.dumps(about, allow_nan=False)
 

@@ -253,7 +253,7 @@ def test_with_the_same_schedule_it_is_the_very_training(tmp_path):
     options = {**TINY, "schedule": "constant"}
     flat = {
         "constant": replace(
-            single.SCHEDULES["skipv1-llama"], settings={"learning_rate": 0.01, "warmup": 0.0, "floor": 1.0}
+            from_names.SCHEDULES["skipv1-llama"], settings={"learning_rate": 0.01, "warmup": 0.0, "floor": 1.0}
         )
     }
     with pytest.MonkeyPatch.context() as patch:
