@@ -17,18 +17,20 @@ from icl.recipe import Recipe
 Name = TypeVar("Name")
 BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
 TUNING_SEED = 500_000  # apart from the seeds that are compared
-WIDENINGS, FARTHEST = 3, 4.0  # how often a grid of learning rates is widened at most, and by which factor at a time
+FARTHEST = 4.0  # factor by which a grid of learning rates is widened at a time, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
     """Learning rates to try for each arm, on `share` of its steps and one seed that is not compared.
 
-    An empty grid: the rate of the recipe is used for all arms, untuned.
+    Where an arm's best rate is the lowest or highest of them, the next one beyond is tried too, `widenings` times at
+    most.  An empty grid: the rate of the recipe is used for all arms, untuned.
     """
 
     grid: tuple[float, ...] = ()
     share: float = 0.25
+    widenings: int = 3
 
 
 def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str) -> list[dict[Name, Json]]:
@@ -53,20 +55,19 @@ def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder
 def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -> tuple[dict[str, float], Json]:
     """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
 
-    Where an arm's best rate is the lowest or highest that was tried, the next one beyond is tried too, WIDENINGS times
-    at most; `untuned` finds the arms whose best is at an end even so.  Raises Unfinished if time is up before.
+    `untuned` finds the arms whose best is at an end of what was tried.  Raises Unfinished if time is up before.
     """
     if not tuning.grid:
         return {name: arm.recipe.learning_rate for name, arm in arms.items()}, {"tuned": False}
     rates = {name: sorted(tuning.grid) for name in arms}
-    for widening in range(WIDENINGS + 1):
+    for widening in range(tuning.widenings + 1):
         losses = _losses_by_rate(arms, rates, tuning.share, run, label)
         best = {
             name: min(by_rate, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
             for name, by_rate in losses.items()
         }
         ends = [name for name, rate in best.items() if rate in _ends(rates[name])]
-        if len(tuning.grid) < 2 or widening == WIDENINGS or not ends:
+        if len(tuning.grid) < 2 or widening == tuning.widenings or not ends:
             break
         for name in ends:
             rates[name] = sorted([*rates[name], _beyond(rates[name], best[name])])
@@ -110,7 +111,7 @@ def in_words(tuning: Tuning, each: str = "variant") -> str:
     if not tuning.grid:
         return "not tuned: one learning rate for all arms"
     return (
-        f"per {each} from {tuning.grid}, widened up to {WIDENINGS} times where the best is at an end, on "
+        f"per {each} from {tuning.grid}, widened up to {tuning.widenings} times where the best is at an end, on "
         f"{tuning.share:.0%} of the steps, one seed"
     )
 

@@ -132,7 +132,7 @@ PROFILES = {
             variants=_PAIR,
             recipe=_TINY,
             held_out_prompts=512,
-            tuning=Tuning(grid=(1e-2, 3e-2), share=0.5),
+            tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1),
         ),
         seeds=2,
         seconds=120,

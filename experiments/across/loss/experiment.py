@@ -120,7 +120,7 @@ PROFILES = {
             data="stdlib",
             vocab=512,
             recipe=replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10, evaluate_every=10),
-            tuning=Tuning(grid=(1e-3, 4e-3), share=0.5),
+            tuning=Tuning(grid=(1e-3, 4e-3), share=0.5, widenings=1),
             held_out_windows=16,
         ),
         seeds=2,
