@@ -37,7 +37,9 @@ def run(
     Work is shared out to processes of their own: a script calls this under `if __name__ == "__main__"`.  Raises
     UserError for what is not there or makes no sense, Unfinished if time is up.
     """
-    experiment = comparing(catalogue.experiment(name), profile, variants)
+    experiment = catalogue.experiment(name)
+    catalogue.check_claims(experiment)
+    experiment = comparing(experiment, profile, variants)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data)
     job = prepare(experiment, profile, seeds, Path(out), slot)
     return Finished(job.run.path, tuple(execute(job)))

@@ -30,7 +30,7 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     if len(toys) < 2 or cores < 2 or any(job.run.slot.jobs for job in toys):
         toys = []
     else:
-        shared = min(cores, MOST_WORKERS)
+        shared = min(MOST_WORKERS, -(-cores // len(toys)))
         some = [replace(job, run=RunFolder(job.run.path, replace(job.run.slot, jobs=shared))) for job in toys]
         yield from _side_by_side(sorted(some, key=lambda job: -job.profile.seconds), cores)
     for job in jobs:

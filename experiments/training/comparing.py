@@ -80,6 +80,11 @@ def named(experiment: str, variants: Sequence[str]) -> str:
     return "+".join([experiment, *map(in_a_path, called(wanted))])
 
 
+def known_as(name: str) -> str:
+    """The name of an experiment without the variants that `named` has added."""
+    return name.partition("+")[0]
+
+
 def called(variants: Sequence[str]) -> list[str]:
     """Files without their folders, unless two were then called alike."""
     short = [re.sub(r"[^+:]*/", "", variant) for variant in variants]

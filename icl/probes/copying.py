@@ -52,13 +52,13 @@ def copying(toys: EndToEndToys, prompts: int) -> Copying:
     upper = torch.triu_indices(2 * d, 2 * d)
     for index, batch in enumerate(toys.held_out(prompts)):
         tokens = batch.tokens
-        first = toys.first_layer(tokens)[..., :-1]
+        first = toys.first_layer(tokens)[0]
         pairs = tokens[..., :-1].unflatten(-1, (toys.task.n, 2))  # (S, B, d, n, x or y)
         by_pair = first.unflatten(-1, (toys.task.n, 2))
-        power.append(by_pair.double().square().mean(3).sum((2, 3)))  # (S, M, 2)
-        covariance = torch.einsum("smwbtk,sbdtl->smtklwd", by_pair, pairs).double() / EVAL_BATCH
+        power.append(by_pair.double().square().mean(1).sum((2, 3)))  # (S, M, 2)
+        covariance = torch.einsum("sbmwtk,sbdtl->smtklwd", by_pair, pairs).double() / EVAL_BATCH
         covariances[index % 2].append(covariance)
-        grams.append(torch.einsum("smwbt,smvbt->smbwv", first, first).double().flatten(-2))
+        grams.append((first @ first.mT).double().flatten(-2).transpose(1, 2))
         both = torch.cat([pairs[..., 0], pairs[..., 1]], dim=2)
         moments.append((both @ both.mT).double()[..., upper[0], upper[1]])
     one, other = (torch.stack(half).mean(0) for half in covariances)

@@ -118,39 +118,45 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
             torch.stack([(p.w @ p.query[..., None])[..., 0] for p in prompts]),
         )
 
-    def first_layer(self, tokens: Tensor) -> Tensor:
-        """F of every toy: tokens (S, B, d, T) -> (S, M, m, B, T).
+    def first_layer(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """F of every toy, prompt by prompt: tokens (S, B, d, T) -> of the context (S, B, M, m, T-1), of the last token
+        (S, B, M, m).
 
-        In the terms of raw tokens, with V = V_h read_in and M = read_in^T M_h read_in, which are m x d and d x d:
-        what a token e reads by contents is V S M e / n, S the context's second moment, and this is linear in the
-        products S_ij e_k, which all toys of a stream share.
+        In the terms of raw tokens, with V = V_h read_in and M = read_in^T M_h read_in, which are m x d and d x d: by
+        positions, token u reads sum_(i, t) (sum_h V_wi R_tu) E_it, one matrix a stream for all its toys; by contents, a
+        token e reads (V S M) e / n, S the context's second moment, of which V S M is linear in S.
         """
         streams, batch, d, length = tokens.shape
-        slots = self.shape[1]
-        read_in = self.masked("read_in")
+        slots, bias, read_in = self.shape[1], self.masked("bias"), self.masked("read_in")
         values, match = self.masked("value") @ read_in, read_in.mT @ self.masked("match") @ read_in
-        flat = tokens.transpose(1, 2)  # (S, d, B, T)
-        mixed = flat.reshape(streams, 1, d * batch, length) @ self.masked("bias")  # (H, S, M, d B, T)
-        by_position = (values @ mixed.view(HEADS, streams, slots, d, batch * length)).sum(0)
-        contents = torch.einsum("hsmwi,hsmjk->smwijk", values, match).reshape(streams, -1, d**3)
-        context, last = tokens[..., :-1], tokens[..., -1]
-        moment = context @ context.mT / self.task.n
-        products = torch.einsum("sbij,skbt->sijkbt", moment, flat).reshape(streams, d**3, batch * length)
-        first = (by_position + (contents @ products).view_as(by_position)).view(streams, slots, -1, batch, length)
-        own = torch.einsum("sbi,sbj,sbk->sijkb", last, last, last).reshape(streams, d**3, batch) / self.task.n
-        own = (contents @ own).view(streams, slots, -1, batch) * self.sees_itself[..., None]
-        return first + nn.functional.pad(own[..., None], (length - 1, 0))
+        flat, context, last = tokens.flatten(2), tokens[..., :-1], tokens[..., -1:]
+        by_position = torch.einsum("hsmwi,hsmtu->sitmwu", values, bias[..., :-1]).reshape(streams, d * length, -1)
+        of_last = torch.einsum("hsmwi,hsmt->sitmw", values, bias[..., -1]).reshape(streams, d * length, -1)
+        by_content = torch.einsum("hsmwi,hsmjk->sijmwk", values, match).reshape(streams, d * d, -1)
+        read = ((context @ context.mT).flatten(2) / self.task.n) @ by_content
+        own = ((last @ last.mT).flatten(2) / self.task.n) @ by_content
+        read_by_last = read + own * self.sees_itself.expand(-1, -1, values.shape[-2] * d).flatten(1)[:, None]
+        per_prompt = (streams, batch, slots, -1)
+        return (
+            (flat @ by_position).view(*per_prompt, length - 1)
+            + (read.view(streams, batch, -1, d) @ context).view(*per_prompt, length - 1),
+            (flat @ of_last).view(per_prompt) + (read_by_last.view(streams, batch, -1, d) @ last).view(per_prompt),
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
-        first = self.first_layer(tokens)
-        query = self.masked("key_query") @ first[..., -1]  # (H, S, M, m, B)
-        context = first[..., :-1].transpose(2, 3)  # (S, M, B, m, T-1)
-        scores = torch.einsum("smbwt,hsmwb->smbth", context, query) / self.task.n
-        copied = (context @ scores).permute(4, 0, 1, 3, 2)  # (H, S, M, m, B)
-        raw = (tokens[:, None, :, :, :-1] @ scores).permute(4, 0, 1, 3, 2)  # (H, S, M, d, B)
-        read = self.copied * copied + self.raw * (self.masked("read_in") @ raw)
-        out: Tensor = (self.masked("readout") @ read).sum(0).mT
+        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d).
+
+        F [F^T q] = [F F^T] q, as attention is linear: all heads share one m x m matrix a prompt, and raw heads E F^T.
+        """
+        first, last = self.first_layer(tokens)
+        streams, batch, slots, width, _ = first.shape
+        query = last.transpose(1, 2) @ self.masked("key_query").mT / self.task.n  # (H, S, M, B, m)
+        query = query.permute(1, 3, 2, 0, 4)
+        copied = query @ (first @ first.mT)  # (S, B, M, H, m)
+        raw = query @ (first.flatten(2, 3) @ tokens[..., :-1].mT).view(streams, batch, slots, width, -1)
+        copied, raw = copied.permute(3, 0, 2, 1, 4), raw.permute(3, 0, 2, 1, 4)  # (H, S, M, B, m or d)
+        read = self.copied * copied + self.raw * (raw @ self.masked("read_in").mT)
+        out: Tensor = (read @ self.masked("readout").mT).sum(0)
         return out
 
     def losses(self, batch: TokenBatch) -> Tensor:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from icl.checkpoint import BadCheckpoint, Checkpoint, Checkpoints
+from icl.checkpoint import Checkpoints
 from icl.prompts import TRAIN_STREAM
 from icl.recipe import Recipe
 from icl.toys.stack import Stack
@@ -99,16 +99,16 @@ def train(
     *,
     learning_rates: Tensor | None = None,
     folder: Path | None = None,
-    save_when: Callable[[int], bool] = lambda _: True,
+    seconds_between_saves: float = 5.0,
     warn: Callable[[str], None] = lambda _: None,
-) -> Iterator[Progress]:
+) -> Generator[Progress, bool | None]:
     """Train in place, yielding after every `log_every` steps.
 
     learning_rates: (streams, slots), in place of recipe.learning_rate; recipe.clip is in zero losses.  With a folder,
-    checkpoints (weights, optimiser and step) go there at logged steps where `save_when(step)`, and at the end, and
-    training resumes from the newest; `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed
-    run sees what an unbroken one sees.  Raises BadCheckpoint if none can be read or they belong to other toys, and
-    BadInput for a recipe with settings that have no meaning for toys.
+    checkpoints (weights, optimiser and step) go there at logged steps, and at the end, and training resumes from the
+    newest; `warn` is told of unreadable ones.  Prompts are named by their step, so a resumed run sees what an unbroken
+    one sees.  Sent True, the generator saves and ends.  Raises BadCheckpoint if none can be read or they belong to
+    other toys, and BadInput for a recipe with settings that have no meaning for toys.
     """
     _check(recipe)
     zero = torch.tensor([task.zero_loss for task, _ in toys.streams], dtype=toys.dtype, device=toys.device)
@@ -118,11 +118,11 @@ def train(
     adam = StackedAdam(toys, rates, clip, recipe.betas, recipe.eps)
     name = identity(toys, recipe, rates)
     saved, done = Checkpoints(folder, name, warn) if folder else None, 0
-    if saved and (checkpoint := saved.newest() or _single_file(saved.folder, name)):
+    if saved and (checkpoint := saved.newest()):
         adam.load(checkpoint.tensors)
         done = checkpoint.step
     names, parameters = zip(*adam.parameters.items(), strict=True)
-    window, since = zero.new_zeros(shape), done
+    window, since, last_save = zero.new_zeros(shape), done, time.monotonic()
     for step in range(done, recipe.steps):
         losses = toys.sampled_losses(recipe.batch, TRAIN_STREAM, step)
         gradients = torch.autograd.grad(losses.sum(), parameters)
@@ -130,10 +130,13 @@ def train(
         window += losses.detach()
         if (step + 1) % recipe.log_every == 0 or step + 1 == recipe.steps:
             # First the report, then the checkpoint: what is in a checkpoint has been reported.
-            yield Progress(step + 1, window / (step + 1 - since))
-            window, since = torch.zeros_like(window), step + 1
-            if saved and (save_when(step + 1) or step + 1 == recipe.steps):
+            stop = yield Progress(step + 1, window / (step + 1 - since))
+            window, since, end = torch.zeros_like(window), step + 1, step + 1 == recipe.steps
+            if saved and (stop or end or time.monotonic() - last_save >= seconds_between_saves):
                 saved.save(step + 1, adam.state())
+                last_save = time.monotonic()
+            if stop:
+                return
 
 
 def identity(toys: Stack[Any, Any], recipe: Recipe, rates: Tensor) -> str:
@@ -159,19 +162,3 @@ def _check(recipe: Recipe) -> None:
     for name in MEANINGLESS:
         if (value := getattr(recipe, name)) != default[name]:
             raise BadInput(f"{name} has no meaning for toys: leave it at {default[name]}, not {value}")
-
-
-def _single_file(folder: Path, name: str) -> Checkpoint | None:
-    """A checkpoint as toys were once saved: one file beside the folder, so that trainings begun then still resume."""
-    path = folder.with_name(f"{folder.name}.safetensors")
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except SafetensorError as error:
-        raise BadCheckpoint(f"{path} is damaged ({error}); delete it to retrain") from error
-    if metadata.get("recipe") != name:
-        raise BadCheckpoint(f"{path} belongs to another run; delete it to retrain")
-    return Checkpoint(int(metadata["step"]), tensors, {})

@@ -143,21 +143,6 @@ def test_names_of_run_folders(name, monkeypatch, tmp_path):
     assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[name]
 
 
-def test_a_run_begun_before_the_modules_moved_is_resumed(monkeypatch, tmp_path):
-    experiment = catalogue.experiment("skipv1-gap")
-    monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
-    new = prepare(experiment, "smoke", None, tmp_path).run.path
-    monkeypatch.setattr(execution, "source_digest", lambda *modules: execution.PREDECESSOR)
-    former = prepare(experiment, "smoke", None, tmp_path).run.path
-    monkeypatch.undo()
-    monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
-    assert former != new
-    former.mkdir(parents=True)
-    assert prepare(experiment, "smoke", None, tmp_path).run.path == former
-    new.mkdir()
-    assert prepare(experiment, "smoke", None, tmp_path).run.path == new
-
-
 @dataclass(frozen=True)
 class Recipe2:
     steps: int

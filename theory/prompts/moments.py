@@ -55,6 +55,8 @@ with the pairing engine of `theory.prompts.isserlis`, which knows none of these 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -73,6 +75,30 @@ def signal_variance(d: int, n: float, sigma: float) -> float:
     paper leaves open).
     """
     return n * (n + d + 1 + sigma**2)
+
+
+Formula = Callable[["PromptMoments", Array], Array]
+DENSE = 8  # the largest d at which a formula is applied as one matrix
+
+
+def _as_one_matrix(formula: Formula) -> Formula:
+    """A formula that is linear in its matrix, applied as one matrix to all entries where d is small: descents need it
+    by the million, and a product costs less than the formula's many small ones.  It rounds a few times more; exact and
+    longer numbers go through the formula.
+    """
+
+    @wraps(formula)
+    def applied(self: PromptMoments, m: Array) -> Array:
+        if self.d > DENSE or not m.dtype == self.w0.dtype == np.float64:
+            return formula(self, m)
+        if formula.__name__ not in self._matrices:
+            entries = m.shape[-2] * m.shape[-1]
+            images = formula(self, np.eye(entries).reshape(entries, *m.shape[-2:]))
+            self._matrices[formula.__name__] = images.reshape(entries, -1), images.shape[1:]
+        matrix, shape = self._matrices[formula.__name__]
+        return (m.reshape(-1, len(matrix)) @ matrix).reshape(*m.shape[:-2], *shape)
+
+    return applied
 
 
 class PromptMoments:
@@ -100,11 +126,12 @@ class PromptMoments:
         prior_columns: Array | None = None,
         kurtosis: Array | None = None,
     ) -> None:
-        arrays = (w0, covariance, prior_rows, prior_columns, kurtosis)
-        exact = any(x is not None and np.asarray(x).dtype == object for x in arrays)
+        given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        exact = any(x.dtype == object for x in given)
         if not exact:
             check_sizes(d, n, sigma)
-        dtype = np.dtype(object if exact else np.float64)
+        dtype = np.dtype(object) if exact else np.result_type(np.float64, *given)
+        self._matrices: dict[str, tuple[Array, tuple[int, ...]]] = {}
         self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
         if self.w0.shape != (d, d):
             raise ValueError(f"W0 must be {d} x {d}, got shape {self.w0.shape}")
@@ -144,6 +171,17 @@ class PromptMoments:
         """
         return self.prior_power + self.d * self.sigma**2
 
+    def extended(self) -> PromptMoments:
+        """The same task in the longest floating-point numbers of the machine.  Not for what is exact."""
+        long = np.longdouble
+        w0, of_x, rows, columns = (
+            x.astype(long) for x in (self.w0, self.covariance, self.prior_rows, self.prior_columns)
+        )
+        kurtosis = None if self.kurtosis is None else self.kurtosis.astype(long)
+        priors = {"prior_rows": rows, "prior_columns": columns}
+        return PromptMoments(self.d, self.n, long(self.sigma), w0, covariance=of_x, kurtosis=kurtosis, **priors)
+
+    @_as_one_matrix
     def sandwich(self, m: Array) -> Array:
         """E[S M S], shape of m: (..., 2d, 2d)."""
         n, k, g1, late = self.n, self._k, self._g1, self._late
@@ -159,12 +197,14 @@ class PromptMoments:
         fourth = (f * (power * self.kurtosis)) @ f.T + h1 @ symmetric @ k + k @ symmetric @ h_late
         return mean + paired + (fourth + trace_k * h_late + _trace(m, h1) * k) * n
 
+    @_as_one_matrix
     def target_left(self, q: Array) -> Array:
         """E[W* Q S], Q: (..., d, 2d) -> (..., d, 2d)."""
         k, f1 = self._k, self._f1
         full = self._f0 @ q @ self._mean + k @ np.swapaxes(q, -1, -2) @ f1.T + _trace(q, f1) * k
         return full[..., self.d :, :] * self.n  # W* = (0 I) F
 
+    @_as_one_matrix
     def target_right(self, q: Array) -> Array:
         """E[S Q W*], Q: (..., 2d, d) -> (..., 2d, d)."""
         k, f1 = self._k, self._f1
@@ -200,7 +240,7 @@ def _root(covariance: Array) -> Array:
     """The symmetric root, in float64."""
     if covariance.dtype.hasobject:
         raise BadInput("with a kurtosis, a covariance needs its root, and so floating-point numbers")
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = np.linalg.eigh(covariance.astype(np.float64))
     return (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
 
 

@@ -30,6 +30,8 @@ import numpy as np
 from theory.plans.heads import Head, shares
 from theory.prompts.moments import Array, PromptMoments
 
+NEGLIGIBLE = 1e-11  # of the largest eigenvalue of F's correlations: below it, rounding outweighs what is there
+
 
 @dataclass(frozen=True, eq=False)
 class Weights:
@@ -71,6 +73,7 @@ class PopulationLoss:
             raise ValueError("the second layer needs at least one head")
         self.moments = moments
         self.heads = tuple(heads)
+        self._extended: PopulationLoss | None = None
         self.readouts, self._share_w = shares(self.heads, "readout")
         self.keys, self._share_k = shares(self.heads, "key")
         d, self._dtype = moments.d, moments.w0.dtype
@@ -97,6 +100,13 @@ class PopulationLoss:
         w = _side_by_side(weights.w)
         return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.zero_loss)
 
+    def accurate_value(self, weights: Weights) -> float:
+        """`value`, computed in the longest floating-point numbers of the machine: where weights are large, so are the
+        terms that cancel, and a descent can make use of their rounding.  Not for exact tasks."""
+        if self._extended is None:
+            self._extended = PopulationLoss(self.moments.extended(), self.heads)
+        return self._extended.value(Weights(*(x.astype(np.longdouble) for x in weights.arrays())))
+
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
         return self._solve(weights, self._terms(weights))
@@ -112,7 +122,11 @@ class PopulationLoss:
 
     def _solve(self, weights: Weights, terms: _Terms) -> Weights:
         quadratic, c = self._quadratic(terms)
-        w = c @ np.linalg.pinv((quadratic + quadratic.T) / 2, rcond=1e-13, hermitian=True)
+        size = np.sqrt(quadratic.diagonal())
+        size = np.where(size > 0, size, 1)
+        values, vectors = np.linalg.eigh((quadratic + quadratic.T) / (2 * np.outer(size, size)))
+        inverse = np.divide(1, values, out=np.zeros_like(values), where=values > NEGLIGIBLE * values[-1])
+        w = (((c / size) @ vectors) * inverse) @ vectors.T / size
         return Weights(weights.a, weights.b, _stacked(w, self.readouts), weights.k)
 
     def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:
@@ -121,18 +135,19 @@ class PopulationLoss:
         w = np.repeat(weights.w[self._share_w], 2, axis=0)  # one readout per term
         wc = w @ left  # (2H, d, 2d)
         # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s Sigma R_t^T S] - 2 E[W* Sigma R_t^T S]
-        by_wc = 2 * (np.einsum("sij,stjk->tik", wc, e_rr) - target)
-        by_w = _gathered(np.einsum("tij,tkj->tik", by_wc, left).reshape(heads, 2, d, d).sum(1), self._share_w)
+        read = (wc[:, None] @ e_rr).sum(0)
+        by_wc = 2 * (read - target)
+        by_w = _gathered((by_wc @ np.swapaxes(left, -1, -2)).reshape(heads, 2, d, d).sum(1), self._share_w)
         by_left = np.swapaxes(w, -1, -2) @ by_wc
         # d loss / d R_t = (2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]) Sigma
         wc_t = np.swapaxes(wc, -1, -2)
         e_ll = self.moments.sandwich(wc_t[:, None] @ wc[None])
-        by_right = 2 * (np.einsum("tsij,sjk->tik", e_ll, right) - self.moments.target_right(wc_t))
+        by_right = 2 * ((e_ll @ right).sum(1) - self.moments.target_right(wc_t))
         by_right = by_right @ self.moments.covariance
 
-        value = float(np.sum(np.einsum("sij,stjk->tik", wc, e_rr) * wc) - 2 * np.sum(wc * target) + self.zero_loss)
+        value = float(np.sum((read - 2 * target) * wc) + self.zero_loss)
         ka = (weights.k @ weights.a)[self._share_k]
-        by_ka = np.einsum("h,hij->hij", self._key_copied + self._key_raw, by_right[0::2, :d])
+        by_ka = (self._key_copied + self._key_raw)[:, None, None] * by_right[0::2, :d]
         by_ka = _gathered(by_ka + self._of_keys(compress) @ by_right[1::2], self._share_k)
         by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2])
         by_compress = by_compress + np.einsum("h,hij,hkj->ik", self._key_copied, ka, by_right[1::2])

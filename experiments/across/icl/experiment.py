@@ -1,4 +1,4 @@
-"""In-context regression at full size: does what reaching back to layer 1 wins follow the toy, over the embedding width?
+"""In-context regression in trained decoders: does what reaching back to layer 1 wins follow the toy, over the width?
 
 The toy (`theory.toy.width`) has two layers of linear attention and a first layer that copies; the models here are
 softmax decoders with norms and feed-forward, trained from random weights.  The toy says that at embedding width m = d
@@ -16,7 +16,7 @@ from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.campaign import BASELINE, TWIN, Tuning, in_words, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
 from experiments.training.comparing import TOY, Asked
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
@@ -80,8 +80,8 @@ PROFILES = {
             tuning=Tuning(),
         ),
         seeds=2,
-        seconds=25,
-        detects="nothing: it only shows that everything runs",
+        seconds=12,
+        detects=None,
     ),
     "cpu": Profile(
         config=Config(
@@ -136,7 +136,7 @@ PROFILES = {
         ),
         seeds=2,
         seconds=120,
-        detects="nothing: it takes the gpu profile's path with tiny models",
+        detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),
 }
@@ -157,7 +157,7 @@ def architecture(config: Config, width: int) -> Architecture:
 
 class ScaleIcl:
     name = "scale-icl"
-    title = "In-context regression at full size against the toy, over the embedding width"
+    title = "In-context regression in trained decoders against the toy, over the embedding width"
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
@@ -184,7 +184,7 @@ class ScaleIcl:
             "rule": "an effect: its family-wise 95 % interval excludes zero, and that of vanilla against a twin with "
             f"other initial weights does not; a size: the interval holds it within {NEGLIGIBLE:g}, and is narrower; no "
             f"effect: the interval lies within {NEGLIGIBLE:g}; nothing is compared where no model explains as much",
-            "tuning": in_words(config.tuning, "variant and width"),
+            "tuning": config.tuning.described("variant and width"),
             "d": d,
             "n": config.n,
             "sigma": sigma,

@@ -14,7 +14,7 @@ from experiments.across.loss.papers import NO_PAPER, PAPERS
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, in_words, mark, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, mark, of_runs, rounds, tuned
 from experiments.training.comparing import TOY as TOY_SHAPE
 from experiments.training.comparing import Asked, own_names
 from experiments.verdicts.checks import Judgement
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 CLAIM = "toy.value-maps"
+LOST = "loss less vanilla's, nats a token"
 TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is the same at all others
 
 
@@ -80,8 +81,8 @@ PROFILES = {
             held_out_windows=16,
         ),
         seeds=2,
-        seconds=40,
-        detects="nothing: it only shows that everything runs",
+        seconds=12,
+        detects=None,
     ),
     "cpu": Profile(
         config=Config(
@@ -125,7 +126,7 @@ PROFILES = {
         ),
         seeds=2,
         seconds=150,
-        detects="nothing: it takes the gpu profile's path with tiny models",
+        detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),
 }
@@ -154,7 +155,7 @@ class ScaleLoss:
             "statistic": "held-out loss in nats a token at the last step; its mean paired difference to vanilla",
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
-            "tuning": in_words(config.tuning),
+            "tuning": config.tuning.described(),
             "papers": {name: asdict(PAPERS.get(name, NO_PAPER)) for name in toys},
             "toy": {name: _toy_sign(plan) for name, plan in toys.items()},
             **({"own": [variant.name for variant in config.own]} if config.own else {}),
@@ -213,9 +214,8 @@ class ScaleLoss:
             words["own"] = "better than vanilla"
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
             group = f"{name}{mark(name, measurement)}: {words[kind]}"
-            judgements.append(
-                expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
-            )
+            numbers = predicted, intervals[name], intervals[TWIN]
+            judgements.append(expected(f"{kind}/{name}", group, CLAIM, text, rule, *numbers, quantity=LOST))
 
         for name, number in prediction["papers"].items():
             sign, nats = number["sign"], number["nats"]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from experiments.store.desk import Desk
 from experiments.store.folders import Json
-from experiments.store.progress import progress
-from experiments.store.threads import one_thread
+from experiments.store.work import results
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
+    from experiments.store.folders import RunFolder
     from theory.prompts.moments import Array
     from theory.toy.positions import TwoLayers
 
@@ -78,17 +80,43 @@ def _plain(weights: TwoLayers, n: int) -> dict[str, Array]:
     return {**vars(weights), "readout": weights.readout * n}
 
 
-def constructions_measured(size: Setting, widths: Sequence[int], prompts: int) -> Json:
-    """Of every construction, what it explains on sampled prompts, with its standard error, and what it explains if its
-    first layer looks one token too far back."""
+@dataclass(frozen=True)
+class _Stack:
+    size: Setting
+    widths: tuple[int, ...]  # of the experiment
+    width: int  # of these toys
+    batches: int
+
+
+def constructions_measured(sizes: Mapping[Setting, Sequence[int]], prompts: int, run: RunFolder) -> Json:
+    """By size and construction: what it explains on sampled prompts, with its standard error, and what it explains if
+    its first layer looks one token too far back.  sizes: with their widths."""
+    from icl.toys.stack import EVAL_BATCH
+
+    batches = max(2, prompts // (STREAMS * EVAL_BATCH))
+    stacks = {
+        f"{size.key}/m{width}": _Stack(size, tuple(widths), width, batches)
+        for size, widths in sizes.items()
+        for width in sorted({c.width for c in constructions(size, widths)})
+    }
+    label = "weights that theory writes down"
+    measured = results("construction", stacks, _measured, run, label=label, size=attrgetter("batches"))
+    found: Json = {size.key: {} for size in sizes}
+    for key, shares in measured.items():
+        found[stacks[key].size.key] |= shares
+    return found
+
+
+def _measured(stack: _Stack, desk: Desk) -> Json:
     import torch
 
     from icl.prompts import RegressionTask
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
     from icl.toys.stack import EVAL_BATCH, explained_signal
 
+    size = stack.size
     task = RegressionTask(*size.floats)
-    built = list(constructions(size, widths))
+    built = [c for c in constructions(size, stack.widths) if c.width == stack.width]
     specs = [
         EndToEndSpec(task, TOYS[c.toy], c.width, seed, scores="positions")
         for c in built
@@ -102,13 +130,10 @@ def constructions_measured(size: Setting, widths: Sequence[int], prompts: int) -
             context = weights["bias"][:, :-1].roll(1, dims=1)
             weights["bias"] = torch.cat([context, weights["bias"][:, -1:]], dim=1)
         toys.load(i, weights)
-    batches = max(2, prompts // (STREAMS * EVAL_BATCH))
-    with one_thread(), progress(f"constructions, {size.key}", batches) as at:
-        at(0)
-        values = []
-        for batch in range(batches):
-            values.append(explained_signal(toys, EVAL_BATCH, start=batch) / size.d**2)
-            at(batch + 1)
+    values = []
+    for batch in range(stack.batches):
+        values.append(explained_signal(toys, EVAL_BATCH, start=batch) / size.d**2)
+        desk.report(batch + 1, f"{size.key}, m = {stack.width}")
     by_toy = torch.stack([torch.stack([v[toys.locate[i]] for v in values]) for i in range(len(specs))])
     by_kind = by_toy.view(len(built), 2, -1)
     mean, stderr = by_kind.mean(-1), by_kind.std(-1) / by_kind.shape[-1] ** 0.5

@@ -7,27 +7,18 @@ one sees positions (`icl.toys.end_to_end`), and the embedding's width m goes fro
 What is predicted.  Under Assumption 1 (`theory.toy.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and
 SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
 from `theory.toy.positions`, which also bounds it where the first layer's scores are of positions alone.
-
-Learning rates were searched on seeds 100 to 103, among 0.01, 0.03 and 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at
-d = 3: those at which the fewest toys of both architectures stopped on plateaus, as a gain of 0.5 left fewer there than
-one of 1.  Some still do from a random start; so with nothing assumed each toy is trained at two rates, and the one
-counts whose mean training loss over the last LAST_STEPS steps is lower.  The rule is one for both architectures.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.end_to_end.constructions import constructions, constructions_measured
-from experiments.skipv1.end_to_end.points import Arms, Config, Sweep, arm_key
+from experiments.skipv1.end_to_end.points import Arms, Config, Sweep
+from experiments.skipv1.end_to_end.training import train_arms
 from experiments.store.folders import Json
-from experiments.store.threads import one_thread
-from experiments.toys.runs import held_out_signal, train_stack
 from experiments.verdicts.checks import Judgement
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
@@ -36,10 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.store.folders import RunFolder
-    from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
-
-LAST_STEPS = 500
-HELD_OUT_CHUNK = 1024  # prompts
 
 
 def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
@@ -59,7 +46,7 @@ PROFILES = {
             construction_prompts=65_536,
         ),
         seeds=4,
-        seconds=40,
+        seconds=30,
         detects=_DETECTS,
     ),
     "cpu": Profile(
@@ -118,15 +105,11 @@ class SkipV1EndToEnd:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        trained = ("explained", "learning_rates", "copying", "copying_at_start")
-        measured: Json = {name: {} for name in (*trained, "constructions")}
-        for sweep in config.sweeps:
-            for name, result in _trained(sweep, config, seeds, run).items():
-                measured[name] |= result
-            measured["constructions"][sweep.size.key] = constructions_measured(
-                sweep.size, sweep.widths, config.construction_prompts
-            )
-        return measured
+        sizes = {sweep.size: sweep.widths for sweep in config.sweeps}
+        return {
+            **train_arms(config, seeds, run),
+            "constructions": constructions_measured(sizes, config.construction_prompts, run),
+        }
 
     def compare(self, prediction: Json, measurement: Json) -> list[Judgement]:
         from experiments.skipv1.end_to_end.verdicts import verdicts
@@ -168,90 +151,6 @@ def _predicted(sweep: Sweep) -> Json:
         "worth": 2 * size.d,
         "constructions": {c.name: c.predicted / entries for c in constructions(size, sweep.widths)},
     }
-
-
-@dataclass(frozen=True)
-class _Trainee:
-    arm: str
-    learning_rate: float
-    spec: EndToEndSpec
-
-
-def _trained(sweep: Sweep, config: Config, seeds: int, run: RunFolder) -> Json:
-    """By arm: explained share, learning rate and copying of every seed, after training and, of copying, before it."""
-    import torch
-
-    from icl.toys.end_to_end import EndToEndToys
-    from icl.toys.training import toy_recipe
-
-    trainees = list(_trainees(sweep, seeds))
-    toys = EndToEndToys([trainee.spec for trainee in trainees])
-    before = _copying(toys, config.copying_prompts)
-    rates = torch.zeros(toys.shape, dtype=toys.dtype)
-    for i, trainee in enumerate(trainees):
-        rates[toys.locate[i]] = trainee.learning_rate
-    recipe, name = toy_recipe(sweep.steps), f"end-to-end-{sweep.size.key}"
-    train_stack(toys, recipe, name, run, rates)
-    last = [line["losses"] for line in run.metrics() if line["kind"] == f"train {name}"]
-    chosen = _lowest(trainees, [fmean(losses) for losses in zip(*last[-LAST_STEPS // recipe.log_every :], strict=True)])
-    shares = [x / sweep.size.d**2 for x in held_out_signal(toys, config.held_out, min(config.held_out, HELD_OUT_CHUNK))]
-    after = _copying(toys, config.copying_prompts)
-    return {
-        "explained": _by_arm(chosen, shares),
-        "learning_rates": _by_arm(chosen, [trainee.learning_rate for trainee in trainees]),
-        "copying": _by_arm(chosen, after),
-        "copying_at_start": _by_arm(chosen, before),
-    }
-
-
-def _trainees(sweep: Sweep, seeds: int) -> Iterator[_Trainee]:
-    """Every toy to be trained; what differs in its learning rate alone stands together, and the seeds of an arm do."""
-    from icl.prompts import RegressionTask
-    from icl.toys.end_to_end import Copying, EndToEndSpec, Random
-    from theory.plans.heads import MHA
-
-    size = sweep.size
-    task = RegressionTask(*size.floats)
-    for arms in sweep.arms:
-        several = arms.scores == "both" and arms.start == "random"
-        for width in arms.widths:
-            for toy, heads in TOYS.items():
-                rank = min(width // 2, size.d) if heads == MHA else size.d
-                start = Random() if arms.start == "random" else Copying(rank)
-                key = arm_key(size.key, arms.scores, arms.start, toy, width)
-                for seed in range(seeds):
-                    spec = EndToEndSpec(task, heads, width, seed, start, arms.scores)
-                    for rate in sweep.learning_rates if several else sweep.learning_rates[:1]:
-                        yield _Trainee(key, rate, spec)
-
-
-Chosen = dict[str, list[int]]  # of every arm, the trainee that counts for each seed
-
-
-def _lowest(trainees: Sequence[_Trainee], losses: Sequence[float]) -> Chosen:
-    """Of those that differ in their learning rate alone, the one with the lowest loss; NaN is the highest."""
-    best: dict[EndToEndSpec, int] = {}
-    for i, trainee in enumerate(trainees):
-        here = best.setdefault(trainee.spec, i)
-        if losses[i] < losses[here] or math.isnan(losses[here]):
-            best[trainee.spec] = i
-    chosen: Chosen = {}
-    for i in best.values():
-        chosen.setdefault(trainees[i].arm, []).append(i)
-    return chosen
-
-
-def _by_arm(chosen: Chosen, values: Sequence[float] | Sequence[Json]) -> Json:
-    return {arm: [values[i] for i in members] for arm, members in chosen.items()}
-
-
-def _copying(toys: EndToEndToys, prompts: int) -> list[Json]:
-    from icl.probes.copying import copying
-
-    with one_thread():
-        shares = copying(toys, prompts)
-    parts = {name: getattr(shares, name) for name in ("x_kept", "x_in_y", "y_in_y", "gram")}
-    return [{name: float(x[toys.locate[i]]) for name, x in parts.items()} for i in range(len(toys.specs))]
 
 
 EXPERIMENT: Experiment = SkipV1EndToEnd()

@@ -26,8 +26,8 @@ class Arms:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """All arms of one task, which are trained as one stack: at all `learning_rates` from the random start with nothing
-    assumed, else at the first of them."""
+    """All arms of one task, trained at all `learning_rates` from the random start with nothing assumed, else at the
+    first of them."""
 
     size: Setting
     arms: tuple[Arms, ...]

@@ -15,15 +15,8 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.gap.points import paired_gaps
 from experiments.store.folders import Json
 from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
-from experiments.toys.runs import (
-    Training,
-    every_rank,
-    minimisations,
-    minimise_all,
-    point_key,
-    readouts_only,
-    train_all,
-)
+from experiments.toys.runs import every_rank, minimisations, minimise_all, point_key
+from experiments.toys.training import Training, readouts_only, train_all
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
@@ -199,6 +192,8 @@ def _gap_check(size: str, rank: int, point: Json, interval: Interval) -> Check:
         stderr=interval.stderr,
         tolerance=interval.half_width + GAP_SLACK * gap,
         controls=((1 - ALTERED_GAP) * gap, (1 + ALTERED_GAP) * gap),
+        slack=GAP_SLACK * gap,
+        quantity="loss gap, squared units of y",
     )
 
 

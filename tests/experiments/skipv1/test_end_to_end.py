@@ -12,16 +12,13 @@ from experiments.drawing.style import drawing
 from experiments.skipv1.end_to_end.experiment import (
     EXPERIMENT,
     PROFILES,
-    Arms,
-    Config,
-    Sweep,
-    _lowest,
-    _trainees,
-    arm_key,
 )
+from experiments.skipv1.end_to_end.points import Arms, Config, Sweep, arm_key
+from experiments.skipv1.end_to_end.training import _lowest, _trainees
 from experiments.skipv1.end_to_end.verdicts import gaps, verdicts, worths
-from experiments.store.folders import RunFolder
-from experiments.toys import runs as toy_runs
+from experiments.store.folders import RunFolder, Slot
+from experiments.store.steps import StepLog
+from experiments.toys import training as toy_training
 from experiments.verdicts.checks import Check, Expectation
 from theory.plans.heads import TOYS
 from theory.plans.setting import Setting
@@ -151,7 +148,7 @@ TINY = Config(
 
 
 def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
-    measurement = EXPERIMENT.measure(TINY, 2, RunFolder(tmp_path))
+    measurement = EXPERIMENT.measure(TINY, 2, RunFolder(tmp_path, Slot(jobs=1)))
     prediction = EXPERIMENT.predict(TINY)
     judged = verdicts(prediction, measurement)
     assert all(type(v).from_json(json.loads(json.dumps(v.to_json()))).verdict == v.verdict for v in judged)
@@ -162,22 +159,20 @@ def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
-    """Killed at its second report, after a checkpoint."""
-    monkeypatch.setattr(toy_runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    whole, killed = (RunFolder(tmp_path / name) for name in ("whole", "killed"))
-    log = RunFolder.log
-    lines = []
+    """Killed in its second stack, after a checkpoint."""
+    monkeypatch.setattr(toy_training, "SECONDS_BETWEEN_SAVES", 0.0)
+    whole, killed = (RunFolder(tmp_path / name, Slot(jobs=1)) for name in ("whole", "killed"))
+    expected, add = EXPERIMENT.measure(TINY, 2, whole), StepLog.add
 
-    def die(run, line):
-        lines.append(line)
-        if len(lines) == 2:
+    def die(log, step, **fields):
+        add(log, step, **fields)
+        if step == 200 and killed.metrics():
             raise KeyboardInterrupt
-        log(run, line)
 
-    expected = EXPERIMENT.measure(TINY, 2, whole)
-    monkeypatch.setattr(RunFolder, "log", die)
+    monkeypatch.setattr(StepLog, "add", die)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.measure(TINY, 2, killed)
-    monkeypatch.setattr(RunFolder, "log", log)
+    monkeypatch.setattr(StepLog, "add", add)
+    assert len(killed.metrics()) == 1
     assert EXPERIMENT.measure(TINY, 2, killed) == expected
     assert killed.metrics() == whole.metrics()

@@ -1,12 +1,14 @@
-"""Many toys: exact minima have the same bits however many processes find them, and a stack resumes."""
+"""Many toys: results have the same bits however many processes find them, and a stack resumes."""
 
 import json
 
 import pytest
 
 from experiments.store.folders import RunFolder, Slot, Unfinished
-from experiments.toys import runs as toy_runs
-from experiments.toys.runs import Minimisation, Training, every_rank, minimisations, minimise_all, train_all
+from experiments.store.steps import StepLog
+from experiments.toys import training as toy_training
+from experiments.toys.runs import Minimisation, every_rank, minimisations, minimise_all
+from experiments.toys.training import Training, train_all
 from theory.plans.heads import MHA, SKIPV1
 from theory.plans.setting import Setting
 
@@ -52,39 +54,47 @@ def trained(run):
 
 @pytest.fixture
 def whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(toy_runs, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    run = RunFolder(tmp_path / "whole")
+    monkeypatch.setattr(toy_training, "SECONDS_BETWEEN_SAVES", 0.0)
+    run = RunFolder(tmp_path / "whole", Slot(jobs=1))
     return run, trained(run)
 
 
 def test_a_stack_that_was_killed_ends_with_the_same_numbers(whole, tmp_path, monkeypatch):
     """At its second report, after a checkpoint; and with a line of what happens again in the log."""
-    run, lines = RunFolder(tmp_path / "killed"), []
-    log = RunFolder.log
+    run, add = RunFolder(tmp_path / "killed", Slot(jobs=1)), StepLog.add
 
-    def die(run, line):
-        lines.append(line)
-        log(run, line)
-        if len(lines) == 2:
+    def die(log, step, **fields):
+        add(log, step, **fields)
+        if step == 200:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "log", die)
+        patch.setattr(StepLog, "add", die)
         with pytest.raises(KeyboardInterrupt):
             trained(run)
-    assert [line["step"] for line in run.metrics()] == [100, 200]
+    (log,) = run.path.glob("unfinished-*/metrics.jsonl")
+    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [100, 200]
     assert trained(run) == whole[1]
     assert run.metrics() == whole[0].metrics()
 
 
 def test_a_stack_out_of_time_is_saved(whole, tmp_path, monkeypatch):
-    run = RunFolder(tmp_path / "late")
+    run = RunFolder(tmp_path / "late", Slot(jobs=1))
+    left = iter([9.0, -1.0])
     with monkeypatch.context() as patch:
-        patch.setattr(Slot, "seconds_left", -1.0)
-        with pytest.raises(Unfinished, match="100 of 300 steps are done"):
+        patch.setattr(Slot, "seconds_left", property(lambda _: next(left)))
+        with pytest.raises(Unfinished, match="training 12 toys, orthogonal start: 0 of 1 are finished"):
             trained(run)
-    steps = []
-    monkeypatch.setattr(toy_runs.StepLog, "add", lambda self, step, **_: steps.append(step))
+    steps, add = [], StepLog.add
+    monkeypatch.setattr(StepLog, "add", lambda log, step, **fields: (steps.append(step), add(log, step, **fields)))
     assert trained(run) == whole[1]
     assert steps == [200, 300]
-    assert json.dumps(whole[1])
+
+
+def test_toys_of_several_widths_are_trained_apart(tmp_path):
+    """And with the same bits whatever else is trained."""
+    other = Setting(1, 3, 0.1)
+    both = train_all([*POINTS, *every_rank([other])], 2, TRAINING, RunFolder(tmp_path / "both", Slot(jobs=1)))
+    assert list(both) == [p.key for p in (*POINTS, *every_rank([other]))]
+    alone = trained(RunFolder(tmp_path / "alone", Slot(jobs=1)))
+    assert alone == {key: both[key] for key in alone}

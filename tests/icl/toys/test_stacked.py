@@ -1,14 +1,12 @@
 """The stack of toys: equal to its plain twin, toy by toy, in function, gradient and training."""
 
 import contextlib
-import shutil
 from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
 from experiments.toys.runs import population_weights
 from icl.checkpoint import TENSORS, BadCheckpoint
@@ -17,7 +15,7 @@ from icl.testing import check_identity
 from icl.toys.literal import Toy
 from icl.toys.stack import explained_signal
 from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
-from icl.toys.training import StackedAdam, identity, toy_recipe, train
+from icl.toys.training import identity, toy_recipe, train
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head
 from theory.prompts.moments import PromptMoments
@@ -178,14 +176,14 @@ def test_a_killed_training_resumes_to_the_same_bits(tmp_path, kill_at, saved):
     config = toy_recipe(50, batch=4, log_every=10)
     whole = StackedToys(mixed_specs())
     unbroken = list(train(whole, config))
-    steps = train(StackedToys(mixed_specs()), config, folder=tmp_path, save_when=lambda step: step % 20 == 0)
+    steps = train(StackedToys(mixed_specs()), config, folder=tmp_path, seconds_between_saves=0.0)
     reports = [next(steps) for _ in range(kill_at)]
     if saved:
         with contextlib.suppress(StopIteration):
             next(steps)
     steps.close()
     resumed = StackedToys(mixed_specs())
-    rest = list(train(resumed, config, folder=tmp_path, warn=pytest.fail))
+    rest = list(train(resumed, config, folder=tmp_path, seconds_between_saves=0.0, warn=pytest.fail))
     for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(p, q)
     kept = reports[: 5 - len(rest)]
@@ -207,27 +205,12 @@ OTHERS = {
 }
 
 
-def single_file(path, toys, config, steps):
-    """A checkpoint after some steps as they were written before checkpoints were folders."""
-    rates = torch.full(toys.shape, config.learning_rate, dtype=toys.dtype)
-    adam = StackedAdam(toys, rates, torch.full_like(rates, toys.specs[0].task.zero_loss), config.betas, config.eps)
-    for step in range(steps):
-        losses = toys.sampled_losses(config.batch, TRAIN_STREAM, step)
-        names, parameters = zip(*toys.named_parameters(), strict=True)
-        adam.step(
-            dict(zip(names, torch.autograd.grad(losses.sum(), parameters), strict=True)), step + 1, config.share(step)
-        )
-    save_file(adam.state(), path, metadata={"step": str(steps), "recipe": identity(toys, config, rates)})
-
-
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_checkpoint_is_used_only_for_what_it_belongs_to(tmp_path, other):
-    single_file(tmp_path / "old.safetensors", StackedToys([SPEC]), SHORT, 2)
-    list(train(StackedToys([SPEC]), SHORT, folder=tmp_path / "new"))
-    for name in ("new", "old"):
-        toys, config = OTHERS[other]()
-        with pytest.raises(BadCheckpoint, match="belongs to another run; delete"):
-            next(train(toys, config, folder=tmp_path / name))
+    list(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
+    toys, config = OTHERS[other]()
+    with pytest.raises(BadCheckpoint, match="belongs to another run; delete"):
+        next(train(toys, config, folder=tmp_path))
 
 
 def flip(path):
@@ -239,7 +222,7 @@ def flip(path):
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
     whole, resumed, warnings = StackedToys([SPEC]), StackedToys([SPEC]), []
     list(train(whole, SHORT))
-    list(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
+    list(train(StackedToys([SPEC]), SHORT, folder=tmp_path, seconds_between_saves=0.0))
     newest = tmp_path / "checkpoint-000000006"
     flip(newest / TENSORS)
     assert [report.step for report in train(resumed, SHORT, folder=tmp_path, warn=warnings.append)] == [6]
@@ -250,26 +233,6 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
         flip(path / TENSORS)
     with pytest.raises(BadCheckpoint, match="can be read; delete it to retrain"):
         next(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
-
-
-def test_a_training_saved_as_a_single_file_resumes(tmp_path):
-    """As they were saved before checkpoints were folders; from its first report on, the folder counts."""
-    whole = StackedToys([SPEC])
-    unbroken = list(train(whole, SHORT))
-    single_file(tmp_path / "training-d2-s0.1.safetensors", StackedToys([SPEC]), SHORT, 2)
-    for expected in (unbroken[1:], []):
-        resumed = StackedToys([SPEC])
-        rest = list(train(resumed, SHORT, folder=tmp_path / "training-d2-s0.1"))
-        for p, q in zip(whole.parameters(), resumed.parameters(), strict=True):
-            assert torch.equal(p, q)
-        for ours, theirs in zip(rest, expected, strict=True):
-            assert ours.step == theirs.step
-            assert torch.equal(ours.losses, theirs.losses)
-    path = tmp_path / "training-d2-s0.1.safetensors"
-    path.write_bytes(path.read_bytes()[:-10])
-    shutil.rmtree(tmp_path / "training-d2-s0.1")
-    with pytest.raises(BadCheckpoint, match="is damaged"):
-        next(train(StackedToys([SPEC]), SHORT, folder=tmp_path / "training-d2-s0.1"))
 
 
 def test_held_out_signal_agrees_with_the_exact_loss():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.theory.laws import LIKE_NORMAL, SIGNS, SKEW, SPIKED, excess, grid
 from theory.errors import BadInput, InvalidSize
+from theory.prompts import moments
 from theory.prompts.isserlis import PromptEngine
 from theory.prompts.moments import PromptMoments, signal_variance
 from theory.prompts.wishart import wishart_sandwich
@@ -149,12 +150,30 @@ def test_sandwich_contains_the_wishart_one(d, n, seed):
     )
 
 
+@given(st.integers(1, 5), st.booleans(), st.integers(0, 999))
+def test_one_matrix_gives_what_the_formulas_give(d, normal, seed):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((d, d))
+    kurtosis = None if normal else rng.uniform(-2, 2, d)
+    of = PromptMoments(d, 3, 0.4, rng.standard_normal((d, d)), covariance=root @ root.T + np.eye(d), kurtosis=kurtosis)
+    shapes = {"sandwich": (2 * d, 2 * d), "target_left": (d, 2 * d), "target_right": (2 * d, d)}
+    for name, shape in shapes.items():
+        m = rng.standard_normal((2, 3, *shape))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(moments, "DENSE", 0)
+            expected = getattr(of, name)(m)
+        found = getattr(of, name)(m)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+        assert not np.array_equal(found, getattr(of, name)(2 * m))
+
+
 @given(st.integers(1, 5), st.integers(0, 999))
 def test_batches_are_elementwise(d, seed):
     rng = np.random.default_rng(seed)
-    moments = PromptMoments(d, 3, 0.4, rng.standard_normal((d, d)))
+    of = PromptMoments(d, 3, 0.4, rng.standard_normal((d, d)))
     m = rng.standard_normal((2, 3, 2 * d, 2 * d))
-    np.testing.assert_allclose(moments.sandwich(m)[1, 2], moments.sandwich(m[1, 2]), rtol=1e-12)
+    alone = of.sandwich(m[1, 2])
+    np.testing.assert_allclose(of.sandwich(m)[1, 2], alone, rtol=0, atol=1e-13 * np.abs(alone).max())
 
 
 @pytest.mark.parametrize("bad", [(0, 1, 0.0), (2, 0, 0.0), (2, 1, -1.0), (2, 1, float("nan")), (2, 1.5, 0.0)])

@@ -1,0 +1,169 @@
+"""Toys trained on sampled prompts: stacks of them, each an item of `experiments.store.work`, resumed where killed.
+
+Toys of different widths go into different stacks: a stack pads all its toys to the widest one, and its numbers no
+longer fit into a core's cache.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from experiments.store.desk import Desk, OutOfTime
+from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.progress import warn
+from experiments.store.steps import StepLog
+from experiments.store.work import results
+from experiments.toys.runs import Point, population_weights
+from theory.plans.heads import TOYS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icl.recipe import Recipe
+    from icl.toys.stack import Stack
+    from icl.toys.stacked import ToySpec
+
+Start = Literal["orthogonal", "gaussian"]
+BATCHES_A_REPORT = 16  # of held-out prompts
+SECONDS_BETWEEN_SAVES = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How toys are trained and tested; the rest stands in `icl.toys.training.toy_recipe`.
+
+    start  "orthogonal": near the theorem's own construction; "gaussian": the usual start (`icl.toys.stacked.Init`)
+    """
+
+    steps: int
+    held_out: int
+    batch: int = 64
+    learning_rate: float = 0.003
+    start: Start = "orthogonal"
+
+
+@dataclass(frozen=True)
+class _Group:
+    points: tuple[Point, ...]
+    seeds: int
+    training: Training
+
+
+def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunFolder) -> Json:
+    """For every point: the signal that toys trained on sampled prompts explain on held-out ones, one number a seed."""
+    by_width: dict[int, list[Point]] = defaultdict(list)
+    for point in points:
+        by_width[point.size.d].append(point)
+    groups = {f"{training.start}/d{d}": _Group(tuple(some), seeds, training) for d, some in by_width.items()}
+    label = f"training {len(points) * seeds} toys, {training.start} start"
+    size = training.steps + held_out_batches(training.held_out)
+    trained = results("trained", groups, _trained, run, label=label, size=lambda _: size)
+    explained = {key: values for group in trained.values() for key, values in group["explained"].items()}
+    return {point.key: explained[point.key] for point in points}
+
+
+def _trained(group: _Group, desk: Desk) -> Json:
+    from icl.toys.stacked import StackedToys
+    from icl.toys.training import toy_recipe
+
+    training = group.training
+    toys = StackedToys(_specs(group.points, group.seeds, training.start))
+    recipe = toy_recipe(training.steps, training.batch, training.learning_rate)
+    losses = train_stack(toys, recipe, desk)
+    explained = held_out_signal(toys, training.held_out, desk, after=training.steps)
+    return {"losses": losses, "explained": _by_point(group.points, group.seeds, explained)}
+
+
+def train_stack(
+    toys: Stack[Any, Any], recipe: Recipe, desk: Desk, learning_rates: Tensor | None = None
+) -> list[list[float]]:
+    """Train in place, from where a killed computation left off; the losses of all toys at every logged step.
+
+    learning_rates as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that is damaged
+    or belongs to something else, and OutOfTime once all is saved.
+    """
+    from icl.checkpoint import BadCheckpoint
+    from icl.toys.training import train
+
+    log = StepLog(RunFolder(desk.folder), "step")
+    steps = train(
+        toys,
+        recipe,
+        learning_rates=learning_rates,
+        folder=desk.folder / "training",
+        seconds_between_saves=SECONDS_BETWEEN_SAVES,
+        warn=warn,
+    )
+    try:
+        for report in steps:
+            losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
+            log.add(report.step, losses=losses)
+            desk.report(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
+    except OutOfTime:
+        with suppress(StopIteration):
+            steps.send(True)
+        raise
+    except BadCheckpoint as error:
+        raise UserError(str(error)) from error
+    return [line["losses"] for line in log.lines]
+
+
+def held_out_batches(prompts: int) -> int:
+    """How many batches make at least so many prompts."""
+    from icl.toys.stack import EVAL_BATCH
+
+    return -(-prompts // EVAL_BATCH)
+
+
+def held_out_signal(toys: Stack[Any, Any], prompts: int, desk: Desk, after: float) -> list[float]:
+    """The signal explained by every toy, in the order of its spec, on at least `prompts` held-out prompts.
+
+    Reports batches beside what was done before, `after`.
+    """
+    import torch
+
+    from icl.toys.stack import EVAL_BATCH, explained_signal
+
+    batches = held_out_batches(prompts)
+    total = torch.zeros((), dtype=torch.float64)
+    for start in range(0, batches, BATCHES_A_REPORT):
+        count = min(BATCHES_A_REPORT, batches - start)
+        total = total + explained_signal(toys, count * EVAL_BATCH, start) * (count / batches)
+        desk.report(after + start + count, "held-out prompts")
+    return [float(total[toys.locate[i]]) for i in range(len(toys.specs))]
+
+
+def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
+    """For every point: what the initial A, B and K explain, exactly, if only the readouts W are fitted."""
+    from icl.toys.stacked import StackedToys
+    from theory.prompts.moments import PromptMoments
+    from theory.toy.population import PopulationLoss
+
+    specs = _specs(points, seeds, start)
+    toys = StackedToys(specs)
+    explained = []
+    for i, spec in enumerate(specs):
+        loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
+        explained.append(loss.zero_loss - loss.value(loss.best_readout(population_weights(toys, i))))
+    return _by_point(points, seeds, explained)
+
+
+def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
+    from icl.prompts import RegressionTask
+    from icl.toys.stacked import Gaussian, Orthogonal, ToySpec
+
+    init = Orthogonal() if start == "orthogonal" else Gaussian()
+    return [
+        ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init)
+        for p in points
+        for seed in range(seeds)
+    ]
+
+
+def _by_point(points: Sequence[Point], seeds: int, values: Sequence[float]) -> Json:
+    """Values in the order of `_specs`, as one list of seeds a point."""
+    return {point.key: list(values[i * seeds : (i + 1) * seeds]) for i, point in enumerate(points)}
