@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import catalogue
-from experiments.cli.commands import OUT, Commands, number, whole_number
+from experiments.cli.commands import OUT, Commands, positive, whole_from
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
+    from experiments.store.folders import RunFolder
     from experiments.verdicts.checks import Judgement
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment
@@ -42,7 +43,7 @@ def add_to(commands: Commands) -> None:
         "--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`"
     )
     command.add_argument(
-        "--seeds", type=whole_number, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
+        "--seeds", type=whole_from(1), help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
     )
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
     command.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
@@ -50,12 +51,18 @@ def add_to(commands: Commands) -> None:
         "--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda"
     )
     command.add_argument(
-        "--jobs", type=whole_number, default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
+        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
     )
     command.add_argument(
-        "--minutes", type=number, help="stop then; the same command resumes with the trainings that are left"
+        "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"
     )
     command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
+    command.add_argument(
+        "--variant",
+        action="append",
+        default=[],
+        help="of full-size models: this against vanilla, as for `describe`, FILE.py:name too; may be repeated",
+    )
 
     command = commands.add(
         "compare",
@@ -65,6 +72,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all of full size)")
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
+    command.add_argument("--variant", action="append", default=[], help="as it was given to `run`; may be repeated")
 
     command = commands.add(
         "report",
@@ -118,11 +126,14 @@ def run(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import prepare
     from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
+    from experiments.training.comparing import comparing
     from experiments.training.device import slot_for
     from experiments.verdicts.checks import worst
 
     names = catalogue.names(options.only) if options.all else options.names
-    experiments = [catalogue.experiment(name) for name in dict.fromkeys(names)]
+    experiments = [
+        comparing(catalogue.experiment(name), options.profile, options.variant) for name in dict.fromkeys(names)
+    ]
     if options.all:  # of all experiments, those that have the profile
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
@@ -143,6 +154,7 @@ def run(options: argparse.Namespace) -> int:
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
             _print_checks(job.experiment.title, outcome)
+            _print_untuned(job.run)
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
@@ -151,33 +163,36 @@ def run(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import conclusions, latest_runs, summary
+    from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import by_quantity, worst
     from experiments.verdicts.words import sentence, verdict
 
     known = catalogue.names("scale")
     if unknown := [name for name in options.names if name not in known]:
         raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
-    runs = latest_runs(options.out, options.names or known)
+    names = [named(name, options.variant) if options.variant else name for name in options.names or known]
+    runs = latest_runs(options.out, names)
     if not runs:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
     entries = []
     for run in runs:
         saved, prediction = summary(run), run.read("prediction.json", dict.fromkeys(SAID, str))
-        experiment = catalogue.experiment(saved["experiment"])
+        experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, run)
         about = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
             seeds = len(saved["seeds"])
             overall = verdict(worst(checks))
-            print(f"{experiment.name}, profile {saved['profile']}, {seeds} seeds: {overall}")
+            print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
             if sizes := _sizes(saved["config"]):
                 print(f"  trained models: {sizes}")
             for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
                 print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
             for key in SAID:
                 print(f"  {key}: {prediction[key]}")
-            _print_checks(experiment.title, checks)
+            _print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
+            _print_untuned(run)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))
@@ -226,6 +241,13 @@ def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
     if any(check.by_slack_alone for check in checks):
         legend += f"\n{words.SLACK_ALONE}"
     console.print(legend, style="dim")
+
+
+def _print_untuned(run: RunFolder) -> None:
+    from experiments.training.campaign import untuned
+
+    for arm, why in untuned(run.read("measurement.json")).items():
+        print(f"untuned: {arm}: {why}")
 
 
 def report(options: argparse.Namespace) -> int:

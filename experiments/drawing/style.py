@@ -63,7 +63,8 @@ def look(variant: str) -> dict[str, Any]:
     known = VARIANTS.get(variant, {"linestyle": "-", "marker": "*"})
     if "color" in known:
         return known
-    paper = variants.VARIANTS[variant].paper
+    registered = variants.VARIANTS.get(variant)
+    paper = registered.paper if registered else None
     return {"color": paper.colour if paper else "#1a1a1a", **known}
 
 

@@ -14,6 +14,7 @@ from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
+from experiments.training.campaign import untuned
 from experiments.verdicts import words
 from experiments.verdicts.checks import by_quantity, worst
 from icl.files import write_atomically
@@ -63,6 +64,7 @@ def _described(run: RunFolder) -> Json:
         "decides": profile.decides if profile else f"detects {saved['detects']}",
         "verdict": worst(checks),
         "quantities": by_quantity(checks),
+        "untuned": untuned(run.read("measurement.json")),
         "by_slack_alone": any(check.by_slack_alone for check in checks),
         "figure": _inline(run / "figure.png"),
         "source_now": source_digest(type(experiment).__module__),

@@ -22,6 +22,7 @@ from icl.files import naming, opened, sealed, write_atomically
 Json = dict[str, Any]
 CONFIG, METRICS = "config.json", "metrics.jsonl"
 TORN = re.compile(rb"\{[ -~]*")  # the beginning of a line, which a kill has left
+LONGEST = 100  # of what a user calls something, in a folder's name
 
 
 class UserError(Exception):
@@ -184,3 +185,8 @@ def _misfit(content: Json, fields: Mapping[str, Any]) -> bool:
         or (isinstance(value, float) and not math.isfinite(value))
         for name, kind in fields.items()
     )
+
+
+def in_a_path(text: str) -> str:
+    """What a user calls something, as a part of a folder's name."""
+    return "".join(c if c.isalnum() or c in "-+.=" else "_" for c in text)[:LONGEST]

@@ -22,9 +22,11 @@ class StepLog:
         self.lines = run.lines(kind, step=int, **fields)
         self._resumed = False
 
-    def missing(self, step: int) -> int:
-        """How many lines up to `step`, which was logged, are not there, as somebody deleted them."""
-        return -(-step // self.every) - len(self.lines)
+    def missing(self, step: int, after: int = 0) -> int:
+        """How many lines of steps from beyond `after` to `step`, which was logged, are not there, as somebody deleted
+        them."""
+        there = sum(line["step"] > after for line in self.lines)
+        return -(-step // self.every) - after // self.every - there
 
     def add(self, step: int, **fields: Any) -> None:
         if not self._resumed:

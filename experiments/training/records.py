@@ -16,6 +16,7 @@ from experiments.store.steps import StepLog
 from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
 from icl.files import write_atomically
+from icl.recipe import Diverged
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -42,8 +43,10 @@ def train_arm(
     seconds_between_saves: float = 60.0,
     weights: Path | None = None,
     on_step: Callable[[int], None] = lambda _: None,
+    start: Path | None = None,
 ) -> Json:
     """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
+    `start` is the folder of the training at whose end it starts, if it does.
 
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
@@ -57,7 +60,7 @@ def train_arm(
     model, task = arm.model(device), arm.task()
     at_start = _probed(arm, model, task, device)
     log = StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED)
-    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step)
+    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step, start)
     if diverged is None:
         _check_end(arm, log, warn)
         if weights is not None:
@@ -91,10 +94,11 @@ def _train(
     warn: Callable[[str], None],
     seconds_between_saves: float,
     on_step: Callable[[int], None],
+    start: Path | None,
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
     from icl.checkpoint import BadCheckpoint
-    from icl.training.loop import Diverged, train
+    from icl.training.loop import train
 
     device = next(model.parameters()).device
     steps = train(
@@ -107,6 +111,7 @@ def _train(
         warn=warn,
         on_step=on_step,
         name=arm.key(str(device)),
+        start=start,
     )
     try:
         for logged in steps:
@@ -125,11 +130,11 @@ def _train(
 
 def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
     """The last line has the held-out loss, so there is no record without it; any other is a point of a curve."""
-    path, last = log.run / METRICS, arm.recipe.steps
+    path, last, begun = log.run / METRICS, arm.recipe.steps, arm.start.steps if arm.start else 0
     if not log.lines or log.lines[-1]["step"] != last:
         newest = max(log.run.path.glob("checkpoint-*"))
         raise UserError(f"{path} lacks the last line; delete {newest} to train the last steps again")
-    if missing := log.missing(last):
+    if missing := log.missing(last, begun):
         warn(f"{path} lacks {missing} lines of {missing + len(log.lines)}; the curves of this training have a gap")
 
 

@@ -127,7 +127,7 @@ def test_variants_are_listed(capsys):
         ("run --all --profile huge", "no experiment has a profile 'huge'"),
         ("run --all --profile gpu", "there is no GPU that torch can use here"),
         ("run scale-icl --only scale", "--only chooses from --all"),
-        ("run scale-icl --minutes 0", "--minutes must be positive, got 0.0"),
+        ("run scale-icl --minutes 0", "--minutes must be positive, got 0"),
         ("run scale-icl --jobs -1", "--jobs must not be negative, got -1"),
         ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
         ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),

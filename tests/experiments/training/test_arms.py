@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training import campaign as scale
-from experiments.training import pool, user_files
+from experiments.training import memory, pool, user_files
 from experiments.training import text as text_data
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, tuned
@@ -437,6 +437,15 @@ def names(run):
     return sorted(path.name for path in run.path.iterdir())
 
 
+def test_what_needs_more_memory_than_there_is_is_refused_unless_it_is_finished(run, trained, monkeypatch):
+    train_all(ARMS[:1], run, "some")
+    monkeypatch.setattr(memory, "available", lambda device: 2**10)
+    assert list(train_all(ARMS[:1], run, "finished elsewhere")) == ARMS[:1]
+    with pytest.raises(UserError, match=r"resformer needs about \d+ MiB of memory, and there are 1 MiB"):
+        train_all(ARMS, run, "all")
+    assert trained == ARMS[:1]
+
+
 def test_one_training_that_is_asked_for_twice_is_done_once(reader, run, trained):
     copy = replace(reader, source=replace(reader.source, folder=f"{reader.source.folder}/"))
     found = train_all([PROMPTS, reader, PROMPTS, copy], run, "twice")
@@ -508,15 +517,37 @@ def test_rounds_are_complete_or_left_out(run, monkeypatch):
 
 
 def test_tuning_picks_the_lowest_held_out_loss_that_there_is(run, monkeypatch):
-    losses = {("vanilla", 0.1): 2.0, ("vanilla", 0.2): 1.0, ("resformer", 0.1): 3.0, ("resformer", 0.2): None}
+    losses = {("vanilla", 0.1): 2.0, ("vanilla", 0.2): 1.0, ("resformer", 0.1): 3.0, ("resformer", 0.05): 3.5}
     asked = answering(monkeypatch, loss_of=lambda arm: losses.get((arm.variant, arm.recipe.learning_rate)))
     best, about = tuned(pair(0), Tuning(grid=(0.3, 0.1, 0.2), share=0.5), run, "x")
     assert best == {"ours": 0.2, "theirs": 0.1}
-    assert about["losses"]["theirs"] == {"0.3": None, "0.1": 3.0, "0.2": None}
+    assert about["losses"]["theirs"] == {"0.05": 3.5, "0.1": 3.0, "0.2": None, "0.3": None}
+    assert about["losses"]["ours"] == {"0.1": 2.0, "0.2": 1.0, "0.3": None}
     assert (about["tuned"], about["best"], about["share_of_steps"]) == (True, best, 0.5)
     assert {(arm.seed, arm.recipe.steps, arm.recipe.evaluate_every) for arm in asked} == {(TUNING_SEED, 3, 0)}
     assert {(arm.variant, arm.recipe.learning_rate) for arm in asked} > set(losses)
+    best["twin"] = 0.2  # whoever asked may go on with it
+    assert "twin" not in about["best"]
+    assert scale.untuned({"tuning": about}) == {}
     json.dumps(about, allow_nan=False)
+
+
+@pytest.mark.parametrize(("best", "tried"), [(0.64, 6), (0.003, 6), (0.16, 5)])
+def test_a_grid_is_widened_until_the_best_lies_inside(run, monkeypatch, best, tried):
+    answering(monkeypatch, loss_of=lambda arm: abs(math.log(arm.recipe.learning_rate / best)))
+    rates, about = tuned({"ours": PROMPTS}, Tuning(grid=(0.02, 0.04, 0.08)), run, "x")
+    assert len(about["losses"]["ours"]) == tried
+    outside = {0.64: "its best learning rate, 0.64, is the highest tried"}
+    outside[0.003] = "its best learning rate, 0.0025, is the lowest tried"
+    assert scale.untuned({"tuning": about}) == ({"ours": outside[best]} if best in outside else {})
+    assert rates["ours"] == about["best"]["ours"] == pytest.approx(best, rel=0.2)
+
+
+def test_an_arm_that_is_not_tuned_apart_is_not_marked():
+    assert scale.untuned({}) == scale.untuned({"tuning": {"tuned": False}}) == {}
+    one = {"tuned": True, "grid": [0.1], "losses": {"ours": {"0.1": 1.0}}, "best": {"ours": 0.1}}
+    assert scale.mark("ours", {"tuning": one}) == " (untuned)"
+    assert scale.mark("theirs", {"tuning": one}) == ""
 
 
 def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
@@ -531,7 +562,7 @@ def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
 
 def test_tuning_for_real_never_picks_what_diverged(run):
     best, about = tuned({"ours": PROMPTS}, Tuning(grid=(1e30, 0.01), share=1.0), run, "x")
-    assert best == {"ours": 0.01}
+    assert best["ours"] in (0.01, 0.0025, 0.000625, 0.000156)
     assert about["losses"]["ours"]["1e+30"] is None
 
 
