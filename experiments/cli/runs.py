@@ -6,17 +6,16 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
+from experiments.cli.tables import print_checks, print_untuned, sizes_trained
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.store.folders import RunFolder
-    from experiments.verdicts.checks import Judgement
+    pass
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment
 
@@ -153,8 +152,8 @@ def run(options: argparse.Namespace) -> int:
         about = {"experiment": job.experiment.name, "folder": str(job.run.path)}
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
-            _print_checks(job.experiment.title, outcome)
-            _print_untuned(job.run)
+            print_checks(job.experiment.title, outcome)
+            print_untuned(job.run)
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
@@ -185,69 +184,18 @@ def compare(options: argparse.Namespace) -> int:
             seeds = len(saved["seeds"])
             overall = verdict(worst(checks))
             print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
-            if sizes := _sizes(saved["config"]):
+            if sizes := sizes_trained(saved["config"]):
                 print(f"  trained models: {sizes}")
             for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
                 print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
             for key in SAID:
                 print(f"  {key}: {prediction[key]}")
-            _print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
-            _print_untuned(run)
+            print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
+            print_untuned(run)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))
     return 0
-
-
-def _sizes(config: dict[str, Any]) -> str:
-    """Of the models that a run trained, as far as its configuration names them as most do."""
-    every = {**config.get("architecture", {}), **config}
-    names = ("d_model", "widths", "n_layers", "layers", "depths", "vocab", "context")
-    told = {name: every[name] for name in names if name in every}
-    if "depths" in told:
-        told.pop("n_layers", None)
-    return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
-
-
-def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
-    """One line a group, with the numbers of its tightest check, under the quantity that they are of."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from experiments.verdicts import words
-    from experiments.verdicts.checks import by_quantity
-
-    if not checks:
-        print(f"{title}\nnothing was compared: inconclusive")
-        return
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("check")
-    for name in ("points", "predicted", "slack", "measured"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    for quantity, groups in by_quantity(checks).items():
-        if quantity:
-            table.add_row(f"[italic]{quantity}:[/italic]")
-        for name, members in groups.items():
-            numbers = (tell(members[0]) for tell in (words.predicted, words.slack, words.measured))
-            table.add_row(
-                f"  {name}" if quantity else name, str(len(members)), *numbers, words.verdict_of_group(members)
-            )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)  # a log file has no edge to wrap at
-    console.print(table)
-    legend = "Each line shows the point that uses most of its tolerance; summary.json holds them all."
-    if any(check.by_slack_alone for check in checks):
-        legend += f"\n{words.SLACK_ALONE}"
-    console.print(legend, style="dim")
-
-
-def _print_untuned(run: RunFolder) -> None:
-    from experiments.training.campaign import untuned
-
-    for arm, why in untuned(run.read("measurement.json")).items():
-        print(f"untuned: {arm}: {why}")
 
 
 def report(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments.store.folders import UserError
 from experiments.training.arms import Arm, PromptSource
-from theory.plans.accounting import answered, training_bytes
+from theory.plans.memory import answered, training_bytes
 
 MIB, GIB = 2**20, 2**30
 MOST_OF_A_GPU = 512 * GIB  # none has more
@@ -38,7 +38,7 @@ def in_words(count: int) -> str:
 
 
 def needed(arm: Arm, device: str | None) -> int:
-    """Bytes, by `theory.plans.accounting`: of a step or an evaluation, whichever needs more, with what it reads."""
+    """Bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads."""
     config, recipe, source = arm.architecture, arm.recipe, arm.source
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
     part = recipe.batch // recipe.accumulate

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from icl.models.decoder import Decoder
-from theory.plans.accounting import activations
 from theory.plans.architecture import Architecture, Latent, Tokens
+from theory.plans.memory import activations
 from theory.plans.names import resolve
 from theory.plans.presets import gpt2, llama
 
