@@ -53,8 +53,9 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
     for i in range(30):
         (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + 3)))
-    shards.prepare(str(folder), folder / "data", vocab=280, held_out=0.3)
-    return folder / "data"
+    prepared = tmp_path_factory.mktemp("prepared") / "data"
+    shards.prepare(str(folder), prepared, vocab=280, held_out=0.3)
+    return prepared
 
 
 @pytest.fixture
@@ -588,7 +589,7 @@ def test_a_result_says_what_its_runs_have_in_common():
 def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert text_data.prepared(str(data)) == data
-    with pytest.raises(UserError, match=r"nowhere holds no prepared data; make some with `crosslayer data prepare"):
+    with pytest.raises(UserError, match=r"there is no folder nowhere; make one with `crosslayer data prepare SOURCE"):
         text_data.prepared("nowhere")
     made = []
     monkeypatch.setattr(text_data, "prepare", lambda source, folder, vocab: made.append((source, str(folder), vocab)))

@@ -148,7 +148,7 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--width 15", "heads 8 wide do not divide a width of 15"),
         ("--heads 3", "3 heads do not divide the width 16"),
         ("--context 9", "--context is for text"),
-        ("--data regression:d=2,n=3,sigma=0,d=3", "regression data are written regression:d=5,n=20,sigma=0.1"),
+        ("--data regression:d=2,n=3,sigma=0,d=3", "regression: d is given twice"),
         ("--data regression:d=2,n=3,sigma=nan", "sigma must be a number from 0"),
         ("--seed 99999999999", "--seed must be at most 4,294,967,295"),
     ],
