@@ -14,11 +14,12 @@ setup: .venv/.ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# Every theory plot and the report, into $(OUT).  The report is written even if a check failed; the status tells.
+# Every theory plot, the claims ledger and the report, into $(OUT).  The report is written even if a check failed; the
+# status tells.
 reproduce: setup
 	@$(BIN)/crosslayer run --all --only theory --profile cpu --out $(OUT); status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
-	$(BIN)/crosslayer report --out $(OUT) && exit $$status
+	$(BIN)/crosslayer report --verify --out $(OUT) && exit $$status
 
 test: setup
 	$(BIN)/python -m pytest $(XDIST) -m "not slow"

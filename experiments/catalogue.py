@@ -93,6 +93,15 @@ def experiment(name: str) -> Experiment:
     return known[name]
 
 
+def check_claims(experiment: Experiment) -> None:
+    """Raises UserError for an experiment that bears on a ledger entry which is not there."""
+    for name in experiment.claims:
+        try:
+            claim(name)
+        except UserError as error:
+            raise UserError(f"{experiment.name} bears on an {error}") from None
+
+
 def experiments_on(claim: str) -> list[str]:
     """Names of the experiments whose checks bear on a ledger entry."""
     return [name for name, one in all_experiments().items() if claim in one.claims]

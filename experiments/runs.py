@@ -33,6 +33,7 @@ def run(
     UserError for what is not there or makes no sense, Unfinished if time is up.
     """
     experiment = catalogue.experiment(name)
+    catalogue.check_claims(experiment)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data)
     job = prepare(experiment, profile, seeds, Path(out), slot)
     return Finished(job.run.path, tuple(execute(job)))

@@ -1,7 +1,7 @@
 """The recipes of CONTRIBUTING.md, as they are printed: a fifth paper in two folders, or in one package outside.
 
 Every code block that begins with the name of a file is written to it, and the page's commands are run.  Nothing else is
-touched: no list anywhere names the paper.
+touched but the citations and, by these commands, the README's tables: no list anywhere names the paper.
 """
 
 import json
@@ -24,18 +24,33 @@ COMMANDS = [
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
     for line in block.splitlines()
 ]
+(CITED,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 MODULES = {name: text for name, text in FILES.items() if name.startswith(("theory/", "experiments/"))}
 TESTS = {name: text for name, text in FILES.items() if name.startswith("tests/")}
-# What a report says of the ledger is tested elsewhere, on all of it; here it runs the entries of this paper.
+RENEW = [command for command in COMMANDS if "--into" in command]
+# Of the tests that look at all papers, variants, claims or experiments, those that a paper can break.
+TESTS_OF_ALL = [
+    "tests/test_readme.py",
+    "tests/experiments/cli/test_papers.py::test_nothing_is_left_out_or_shown_twice",
+    "tests/experiments/cli/test_cli.py::test_list_as_json",
+    "tests/experiments/cli/test_cli.py::test_every_variant_can_be_described[doubled-values]",
+    "tests/experiments/skipv1/test_gap.py::test_every_profile_states_its_detectable_effect[doubled-worth]",
+    "tests/experiments/skipv1/test_gap.py::test_every_profile_states_its_detectable_effect[scale-doubled]",
+    "tests/experiments/across/test_full_size.py::test_every_profile_predicts[scale-doubled]",
+    "tests/experiments/across/test_full_size.py::test_compare_shows_predictions_beside_verdicts",
+    "tests/experiments/ledger/test_claims.py::test_entry_stands[doubled.worth]",
+    "tests/experiments/ledger/test_claims.py::test_entries_are_complete",
+    "tests/experiments/ledger/test_claims.py::test_premises_are_there_and_not_in_a_circle[doubled.worth]",
+    "tests/experiments/ledger/test_claims.py::test_experiments_name_entries_that_exist",
+    "tests/experiments/test_results.py::test_every_committed_result_is_an_experiment_s_and_complete",
+    "tests/experiments/test_results.py::test_the_numbers_predicted_are_those_committed[toy-orderings]",
+]
+SKIPPED = ["test_python_examples_run", "test_output_that_is_shown_is_printed"]  # slow, and the same without the paper
 SCRIPT = """
 import json, sys
-from experiments import catalogue
 from experiments.cli import main
 
-ours = {name: claim for name, claim in catalogue.claims().items() if name.startswith("doubled.")}
 for program, *arguments in json.loads(sys.argv[1]):
-    if arguments == ["report"]:
-        catalogue.claims = lambda: ours
     print("##", *arguments[:2], flush=True)
     if program == "pytest":
         import pytest
@@ -68,10 +83,13 @@ def run(folder, paths, *arguments):
 def inside(tmp_path_factory):
     """A copy of the project with two folders more, and what to put on the path."""
     folder = tmp_path_factory.mktemp("inside")
-    for package in ("theory", "icl", "experiments", "tests"):
+    for package in ("theory", "icl", "experiments", "tests", "results"):
         shutil.copytree(ROOT / package, folder / package)
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for page in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "Makefile"):
+        shutil.copy(ROOT / page, folder)
     write(folder, MODULES | TESTS)
+    with (folder / "CITATION.cff").open("a") as citations:
+        citations.write(CITED)
     return folder, [folder]
 
 
@@ -103,7 +121,7 @@ def test_nothing_is_edited():
 @pytest.mark.parametrize("where", ["inside", "outside"])
 def test_a_paper_shows_up_in_every_command(where, request):
     folder, paths = request.getfixturevalue(where)
-    commands = [command for command in COMMANDS if command[0] in ("crosslayer", "pytest")]
+    commands = [command for command in COMMANDS if command[0] in ("crosslayer", "pytest") and command not in RENEW]
     if where == "outside":  # trainings do not care where they are described
         commands = [command for command in commands if "scale-doubled" not in command and command[0] != "pytest"]
     done = run(folder, paths, "-c", SCRIPT, json.dumps(commands))
@@ -126,6 +144,17 @@ def test_a_paper_shows_up_in_every_command(where, request):
     page = (folder / "runs" / "report.html").read_text()
     assert "doubled.weight" in page
     assert page.count("data:image/png;base64,") == sum(command[1] == "run" for command in commands)
+
+
+def test_inside_the_tests_of_all_papers_pass(inside):
+    """With its line in the README's tables and its citation, and without results."""
+    folder, paths = inside
+    deselected = [f"--deselect=tests/test_readme.py::{name}" for name in SKIPPED]
+    assert [command[1] for command in RENEW] == ["papers", "variants"]
+    commands = [*RENEW, ["pytest", "-q", "-p", "no:cacheprovider", *deselected, *TESTS_OF_ALL]]
+    done = run(folder, paths, "-c", SCRIPT, json.dumps(commands))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[Doubled Values](https://example.org/doubled), 2031" in (folder / "README.md").read_text()
 
 
 def test_inside_the_contracts_hold_as_they_stand(inside):

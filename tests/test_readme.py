@@ -6,6 +6,7 @@ That the recipes of CONTRIBUTING work is tested in test_contributing.
 import ast
 import inspect
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -43,9 +44,23 @@ def test_numbers_on_the_theorem_s_page():
     assert f"{skipv1_w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.2f}" in page
 
 
+def test_numbers_on_the_first_page():
+    """What it says of trained models is what was measured."""
+    checks = {
+        check["id"]: check
+        for name in ("skipv1-end-to-end", "scale-magnitude")
+        for check in json.loads((ROOT / "results" / name / "summary.json").read_text())["checks"]
+    }
+    worth = checks["worth/d3-n12-s0.1/both/random"]
+    assert f"({worth['measured'] / 3:.2f} ± {worth['tolerance'] / 3:.2f}) d" in PAGES["README.md"]
+    factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
+    assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
+    assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES["README.md"].split())
+
+
 @pytest.mark.parametrize("command", ["papers", "variants"])
 def test_a_table_is_what_the_command_prints(command, capsys):
-    """To renew it: `crosslayer COMMAND --markdown`, between the two marks."""
+    """To renew it: `crosslayer COMMAND --into README.md`."""
     assert main([command, "--markdown"]) == 0
     table = re.search(rf"<!-- {command} -->\n(.*?)<!-- end of {command} -->", PAGES["README.md"], re.DOTALL)
     assert table is not None
@@ -65,6 +80,23 @@ def test_commands_parse():
     assert len(commands) >= 20
     for command in commands:
         parser().parse_args(shlex.split(command))
+
+
+def test_output_that_is_shown_is_printed(tmp_path, monkeypatch, capsys):
+    """Every command of a console block prints these lines in this order; "..." stands for others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    commands = [
+        part
+        for block in re.findall(r"```console\n(.*?)```", PAGES["README.md"], re.DOTALL)
+        for part in block.split("$ ")[1:]
+    ]
+    assert len(commands) >= 3
+    for command, *shown in (part.splitlines() for part in commands):
+        assert main(shlex.split(command.removeprefix("crosslayer "))) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert "..." in shown or printed == shown
+        rest = iter(printed)
+        assert all(line in rest for line in shown if line != "..."), command
 
 
 def test_make_targets_exist():
@@ -106,8 +138,8 @@ def python_examples():
 
 def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():
     """Expectations may be contradicted: that is a result."""
-    for name in catalogue.names():
-        summary = json.loads((ROOT / "results" / name / "summary.json").read_text())
+    for path in (ROOT / "results").glob("*/summary.json"):
+        summary = json.loads(path.read_text())
         expects = any("rule" in check for check in summary["checks"])
         assert summary["verdict"] == "pass" or (expects and summary["verdict"] != "fail")
         assert summary["profile"] == "cpu"

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.experiment.execution import latest_runs
+from experiments.experiment.execution import conclusions, latest_runs
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification, premises
+from experiments.store.folders import RunFolder
+from experiments.verdicts import words
+from experiments.verdicts.checks import worst
 from theory.plans.names import names_in
 from theory.plans.variants import VARIANTS
 
@@ -28,7 +31,8 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
     proof     file and line; None: its checks are the proof
     premises  near and far
     rests_on_it  entries that use it
-    figures   of the newest finished runs of its experiments, below `out` or among the committed results
+    found     what the newest finished runs of its experiments, below `out` or among the committed results, say of it
+    figures   of these runs
     variants  those that its checks build
     """
     claim, ledger = v.claim, catalogue.claims()
@@ -41,9 +45,19 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
         "premises": list(premises(claim, ledger)),
         "rests_on_it": [other.id for other in ledger.values() if claim.id in other.uses],
         "runs": [str(run.path) for group in runs for run in group],
+        "found": [found for group in runs for run in group if (found := _found(claim, run))],
         "figures": [str(run / "figure.png") for group in runs for run in group if run.has("figure.png")],
         "variants": variants(claim),
     }
+
+
+def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
+    """How many checks of a run bear on a claim, with the worst of their verdicts; None if none does."""
+    summary = run.read("summary.json")
+    experiment = catalogue.experiment(summary["experiment"])
+    checks = [check for check in conclusions(experiment, run) if check.claim == claim.id]
+    about = {"experiment": experiment.name, "profile": summary["profile"], "checks": len(checks)}
+    return {**about, "verdict": worst(checks)} if checks else None
 
 
 def verification_json(v: Verification) -> dict[str, Any]:
@@ -113,6 +127,11 @@ def print_description(about: dict[str, Any]) -> None:
     for name in ("premises", "rests_on_it", "experiments", "figures", "variants"):
         if about[name]:
             _print(name.replace("_", " "), ", ".join(about[name]))
+    for found in about["found"]:
+        said = words.verdict(found["verdict"])
+        _print(
+            "found", f"{found['experiment']}, profile {found['profile']}: {said}, the worst of {found['checks']} checks"
+        )
     when = "unchanged since they were run" if about["remembered"] else f"run in {about['seconds']:.1f} s"
     print(f"\nchecks, {when}; in brackets, what each rejects:")
     for check in about["checks"]:

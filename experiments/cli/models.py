@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.commands import Commands, number, whole_number
-from experiments.store.folders import UserError
+from experiments.store.folders import UserError, write_atomically
 
 FIGURES = (".svg", ".png", ".pdf")
 Rows = list[dict[str, Any]]
@@ -53,7 +53,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer variants --preset llama-130m",
     )
     command.add_argument("--preset", default="llama-130m", help="whose sizes the costs are for (default: llama-130m)")
-    command.add_argument("--markdown", action="store_true", help="print the README's table")
+    _add_table_options(command)
 
     command = commands.add(
         "papers",
@@ -61,7 +61,12 @@ def add_to(commands: Commands) -> None:
         "list the papers: where each is to be had, its claims by verdict, its experiments and variants",
         "crosslayer papers",
     )
+    _add_table_options(command)
+
+
+def _add_table_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--markdown", action="store_true", help="print the README's table")
+    command.add_argument("--into", type=Path, metavar="FILE", help="write that table between its marks in this file")
 
 
 def predict(options: argparse.Namespace) -> int:
@@ -149,25 +154,41 @@ def describe(options: argparse.Namespace) -> int:
 def variants(options: argparse.Namespace) -> int:
     from experiments.cli.describe import markdown, print_variants, variant_rows
 
-    return _table(options, variant_rows(options.preset), print_variants, markdown)
+    return _table(options, "variants", variant_rows(options.preset), print_variants, markdown)
 
 
 def papers(options: argparse.Namespace) -> int:
     from experiments.cli.papers import markdown, paper_rows, print_papers
 
-    return _table(options, paper_rows(), print_papers, markdown)
+    return _table(options, "papers", paper_rows(), print_papers, markdown)
 
 
 def _table(
-    options: argparse.Namespace, rows: Rows, print_rows: Callable[[Rows], None], markdown: Callable[[Rows], str]
+    options: argparse.Namespace,
+    name: str,
+    rows: Rows,
+    print_rows: Callable[[Rows], None],
+    markdown: Callable[[Rows], str],
 ) -> int:
-    """Print rows as was asked for."""
-    if options.json and options.markdown:
-        raise UserError("choose --json or --markdown")
-    if options.json:
+    """Print rows as was asked for, or put them where the table of that name stands."""
+    if options.json + options.markdown + (options.into is not None) > 1:
+        raise UserError("choose --json, --markdown or --into")
+    if options.into is not None:
+        _replace(options.into, name, markdown(rows))
+    elif options.json:
         print(json.dumps(rows, indent=1))
     elif options.markdown:
         print(markdown(rows))
     else:
         print_rows(rows)
     return 0
+
+
+def _replace(path: Path, name: str, table: str) -> None:
+    """Put a table between `<!-- name -->` and `<!-- end of name -->`.  Raises UserError for a file without these."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, _, rest = path.read_text(errors="surrogateescape").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not closed:
+        raise UserError(f"{path} has no lines {begin.strip()} and {end}, between which the table belongs")
+    write_atomically(path, f"{before}{begin}{table}\n{end}{after}".encode(errors="surrogateescape"))

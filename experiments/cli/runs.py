@@ -72,6 +72,11 @@ def add_to(commands: Commands) -> None:
         shows_json=False,
     )
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
+    command.add_argument(
+        "--verify",
+        action="store_true",
+        help="first run what is not remembered of the claims ledger; exit status 1 if an entry does not stand",
+    )
 
 
 def list_experiments(options: argparse.Namespace) -> int:
@@ -83,7 +88,7 @@ def list_experiments(options: argparse.Namespace) -> int:
         print(f"{experiment.name}: {experiment.title}")
         print(f"  claims: {', '.join(experiment.claims)}")
         for name, profile in experiment.profiles.items():
-            print(f"  {name:6} {profile.seeds:3} seeds  about {_time(profile.seconds):7}  detects {profile.detects}")
+            print(f"  {name:6} {profile.seeds:3} seeds  about {_time(profile.seconds):7}  {profile.decides}")
     return 0
 
 
@@ -120,6 +125,8 @@ def run(options: argparse.Namespace) -> int:
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
             raise UserError(f"no experiment has a profile {options.profile!r}")
+    for experiment in experiments:
+        catalogue.check_claims(experiment)
     slot = slot_for(
         experiments, options.profile, options.device, jobs=options.jobs, minutes=options.minutes, data=options.data
     )
@@ -130,7 +137,8 @@ def run(options: argparse.Namespace) -> int:
             continue
         failed |= worst(outcome) == "fail"
         checks = [check.to_json() for check in outcome]
-        results.append({"experiment": job.experiment.name, "folder": str(job.run.path), "checks": checks})
+        about = {"experiment": job.experiment.name, "folder": str(job.run.path)}
+        results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
             _print_checks(job.experiment.title, outcome)
             print(f"figure and numbers: {job.run.path}\n")
@@ -140,8 +148,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import latest_runs
-    from experiments.verdicts.checks import judgement
+    from experiments.experiment.execution import conclusions, latest_runs
+    from experiments.verdicts.checks import by_quantity, worst
+    from experiments.verdicts.words import sentence, verdict
 
     known = catalogue.names("scale")
     if unknown := [name for name in options.names if name not in known]:
@@ -152,45 +161,75 @@ def compare(options: argparse.Namespace) -> int:
     entries = []
     for run in runs:
         summary, prediction = run.read("summary.json"), run.read("prediction.json")
-        entries.append({**summary, "prediction": prediction, "folder": str(run.path)})
+        experiment = catalogue.experiment(summary["experiment"])
+        checks = conclusions(experiment, run)
+        about = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
+        entries.append({**summary, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
-            print(f"{summary['experiment']}, profile {summary['profile']}, seeds {len(summary['seeds'])}")
+            seeds = len(summary["seeds"])
+            overall = verdict(worst(checks))
+            print(f"{experiment.name}, profile {summary['profile']}, {seeds} seeds: {overall}")
+            if sizes := _sizes(summary["config"]):
+                print(f"  trained models: {sizes}")
+            for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
+                print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
             for key in ("assumes", "statistic", "rule", "tuning"):
                 print(f"  {key}: {prediction[key]}")
-            _print_checks(summary["title"], [judgement(c) for c in summary["checks"]])
+            _print_checks(experiment.title, checks)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))
     return 0
 
 
+def _sizes(config: dict[str, Any]) -> str:
+    """Of the models that a run trained, as far as its configuration names them as most do."""
+    every = {**config.get("architecture", {}), **config}
+    names = ("d_model", "widths", "n_layers", "layers", "depths", "vocab", "context")
+    told = {name: every[name] for name in names if name in every}
+    if "depths" in told:
+        told.pop("n_layers", None)
+    return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
+
+
 def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
-    """One line a group, with the numbers of its tightest check."""
+    """One line a group, with the numbers of its tightest check, under the quantity that they are of."""
     from rich.console import Console
     from rich.table import Table
 
-    from experiments.verdicts.checks import by_group
+    from experiments.verdicts import words
+    from experiments.verdicts.checks import by_quantity
 
+    if not checks:
+        print(f"{title}\nnothing was compared: inconclusive")
+        return
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("check")
-    for name in ("points", "predicted", "measured", "tolerance"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict", no_wrap=True)
-    for name, members in by_group(checks).items():
-        tightest = members[0]
-        numbers = (f"{x:.4g}" for x in (tightest.predicted, tightest.measured, tightest.tolerance))
-        table.add_row(name, str(len(members)), *numbers, tightest.verdict)
+    for name in ("points", "predicted", "slack", "measured"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    for quantity, groups in by_quantity(checks).items():
+        if quantity:
+            table.add_row(f"[italic]{quantity}:[/italic]")
+        for name, members in groups.items():
+            numbers = (tell(members[0]) for tell in (words.predicted, words.slack, words.measured))
+            table.add_row(
+                f"  {name}" if quantity else name, str(len(members)), *numbers, words.verdict_of_group(members)
+            )
     console = Console()
     if not console.is_terminal:
-        console = Console(width=120)  # a log file has no edge to wrap at
+        console = Console(width=140)  # a log file has no edge to wrap at
     console.print(table)
-    console.print(
-        "Each line shows the point that uses most of its tolerance; summary.json holds them all.", style="dim"
-    )
+    legend = "Each line shows the point that uses most of its tolerance; summary.json holds them all."
+    if any(check.by_slack_alone for check in checks):
+        legend += f"\n{words.SLACK_ALONE}"
+    console.print(legend, style="dim")
 
 
 def report(options: argparse.Namespace) -> int:
+    from experiments import runs
     from experiments.report import write_report
 
-    print(f"report: {write_report(options.out)}")
-    return 0
+    verified = runs.verify() if options.verify else None
+    print(f"report: {write_report(options.out, verified)}")
+    return int(not all(v.stands for v in verified or ()))

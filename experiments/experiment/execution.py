@@ -20,7 +20,7 @@ from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
 from experiments.store.threads import one_thread
-from experiments.verdicts.checks import Judgement, worst
+from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
 
 FIGURES = ("figure.svg", "figure.png")
@@ -36,7 +36,7 @@ class Finished:
 
     @property
     def verdict(self) -> str:
-        """The worst of the checks'."""
+        """The worst of the checks'; inconclusive if there are none, undecided where the profile decides nothing."""
         return worst(self.checks)
 
 
@@ -94,7 +94,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
     if not run.has("measurement.json"):
         run.write("measurement.json", experiment.measure(profile.config, seeds, run))
     measurement = run.read("measurement.json")
-    checks = experiment.compare(prediction, measurement)
+    checks = _compared(experiment, profile, prediction, measurement)
     if not all(run.has(name) for name in FIGURES):
         _draw(experiment, prediction, measurement, run)
     if not run.has("summary.json"):
@@ -113,6 +113,26 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
         }
         run.write("summary.json", summary)
     return checks
+
+
+def _compared(experiment: Experiment, profile: Profile, prediction: Json, measurement: Json) -> list[Judgement]:
+    """Raises UserError for a check on a claim that the experiment does not name."""
+    checks = list(experiment.compare(prediction, measurement))
+    for check in checks:
+        if check.claim not in experiment.claims:
+            named = ", ".join(experiment.claims) or "none"
+            raise UserError(f"{experiment.name}: check {check.id!r} is on {check.claim!r}, but its claims are {named}")
+    return checks if profile.detects is not None else [undecided(check) for check in checks]
+
+
+def conclusions(experiment: Experiment, run: RunFolder) -> list[Judgement]:
+    """What follows from a finished run by the present rules; what its summary says where these do not fit it."""
+    summary = run.read("summary.json")
+    try:
+        profile = experiment.profiles[summary["profile"]]
+        return _compared(experiment, profile, run.read("prediction.json"), run.read("measurement.json"))
+    except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
+        return [judgement(content) for content in summary["checks"]]
 
 
 def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:

@@ -33,7 +33,8 @@ class Profile:
     config       a frozen dataclass, saved with the result
     seeds        how many; they are 0 .. seeds-1.  0: nothing is random, and --seeds has no effect
     seconds      expected time on two cores
-    detects      the smallest effect that the profile can tell from none, in words
+    detects      the smallest effect that the profile can tell from none, in words; None: none at all.  It shows that
+                 everything runs: what theory forbids fails there too, but what was only expected gets no verdict
     grows        its folder keeps one name and gathers finished trainings over several sittings, on other machines and
                  by later versions of the source too; figure and verdicts are recomputed each time
     device       where its trainings run unless told otherwise: cpu or cuda
@@ -43,17 +44,22 @@ class Profile:
     config: Any
     seeds: int
     seconds: int
-    detects: str
+    detects: str | None
     grows: bool = False
     device: str = "cpu"
     on_gpu: int = 1
+
+    @property
+    def decides(self) -> str:
+        """In words, to stand after "it": what it detects, or that it decides nothing."""
+        return f"detects {self.detects}" if self.detects else "shows that it runs; decides nothing"
 
 
 class Experiment(Protocol):
     """What `experiment.py` in an experiment's package exports as EXPERIMENT.  Heavy imports belong inside the methods.
 
     kind    theory: on toys; scale: on full-size models
-    claims  ids of the ledger entries that it bears on
+    claims  ids of the ledger entries that it bears on; its checks name no others
     """
 
     name: str

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from experiments.ledger.claim import Claim
+from experiments.store.folders import UserError
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,13 @@ class Index:
     items: tuple[Item, ...]
 
     def summary(self, ledger: Mapping[str, Claim]) -> str:
-        """One line: how many items, and what verdicts the entries have that judge them."""
+        """One line: how many items, and what verdicts the entries have that judge them.
+
+        Raises UserError for an entry that is not in the ledger.
+        """
         entries = dict.fromkeys(entry for item in self.items for entry in item.entries)
+        if unknown := [entry for entry in entries if entry not in ledger]:
+            raise UserError(f"the index of {self.title} names {unknown[0]!r}, which is no ledger entry")
         verdicts = Counter(ledger[entry].verdict for entry in entries)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
         return f"{self.title}: {len(self.items)} items, judged by {len(entries)} entries: {counts}"

@@ -27,9 +27,11 @@ from experiments.store.work import results
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of an entry.  fallen: ids of the premises, near and far, whose own checks do not hold.
+    """What became of an entry.
 
-    remembered: its checks were not run now, as nothing that they import has changed since they were
+    fallen      ids of the premises, near and far, whose own checks do not hold
+    remembered  its checks were not run now, as nothing that they import has changed since they were
+    unknown     why there are no outcomes, of this entry or of a premise; "": there are
     """
 
     claim: Claim
@@ -37,6 +39,7 @@ class Verification:
     seconds: float
     fallen: tuple[str, ...] = ()
     remembered: bool = False
+    unknown: str = ""
 
     @property
     def holds(self) -> bool:
@@ -46,7 +49,7 @@ class Verification:
     @property
     def stands(self) -> bool:
         """It holds, and so does everything that it rests on."""
-        return self.holds and not self.fallen
+        return self.holds and not self.fallen and not self.unknown
 
 
 def premises(claim: Claim, ledger: Mapping[str, Claim]) -> tuple[str, ...]:
@@ -79,6 +82,21 @@ def verifications(
     by_id = _outcomes([ledger[i] for i in ids], afresh=afresh)
     fallen = {i for i, v in by_id.items() if not v.holds}
     return [replace(by_id[c.id], fallen=tuple(i for i in resting[c.id] if i in fallen)) for c in claims]
+
+
+def recollections(claims: Collection[Claim], ledger: Mapping[str, Claim]) -> list[Verification]:
+    """Of each, in order, what is remembered; nothing is run."""
+    resting = {claim.id: premises(claim, ledger) for claim in claims}
+    ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
+    memory = _Memory.read()
+    by_id = {i: memory.recollection(ledger[i]) for i in ids}
+
+    def of(claim: Claim) -> Verification:
+        own = by_id[claim.id]
+        lost = next((i for i in resting[claim.id] if by_id[i].unknown), None)
+        return own if own.unknown or lost is None else replace(own, unknown=f"rests on {lost}: {by_id[lost].unknown}")
+
+    return [of(claim) for claim in claims]
 
 
 def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
@@ -139,6 +157,12 @@ class _Memory:
         with suppress(TypeError):
             return _verification(claim, entry, remembered=True)
         return None
+
+    def recollection(self, claim: Claim) -> Verification:
+        """What is remembered, or why it is not."""
+        known = self.recalled(claim, _digest(claim))
+        why = "changed since it was verified" if claim.id in self.entries else "not verified here, or it did not stand"
+        return known or Verification(claim, (), 0.0, unknown=why)
 
     def seconds(self, name: str) -> float:
         """How long it took when it was last run; what never was comes first."""

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments import catalogue
-from experiments.experiment.execution import latest_runs
+from experiments.experiment.execution import conclusions, latest_runs
 from experiments.store.folders import Json, RunFolder, UserError, write_atomically
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
-from experiments.verdicts.checks import by_group, judgement
+from experiments.verdicts import words
+from experiments.verdicts.checks import by_quantity, worst
+
+if TYPE_CHECKING:
+    from experiments.ledger.verify import Verification
 
 
-def write_report(out: Path) -> Path:
-    """Write out/report.html from the newest finished run of every experiment below `out`, and a fresh `verify`.
+def write_report(out: Path, verified: Sequence[Verification] | None = None) -> Path:
+    """Write out/report.html from the newest finished run of every experiment below `out` and the claims ledger.
 
+    verified: what became of the entries; by default what is remembered of them, and where nothing is, the page says so.
     One self-contained file.  Raises UserError if there is no finished run.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from experiments.ledger.verify import verifications
+    from experiments.ledger.verify import recollections
 
     ledger = catalogue.claims()
     runs = latest_runs(out, catalogue.names())
@@ -30,24 +37,34 @@ def write_report(out: Path) -> Path:
     path = out / "report.html"
     if not os.access(out, os.W_OK):
         raise UserError(f"cannot write {path}")
-    summaries = [_summary(run) for run in runs]
     environment = Environment(
         loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("page.html.j2").render(
-        runs=[{**s, "groups": by_group([judgement(c) for c in s["checks"]])} for s in summaries],
-        verifications=verifications(ledger.values(), ledger),
+        runs=[_described(run) for run in runs],
+        verifications=recollections(ledger.values(), ledger) if verified is None else verified,
+        words=words,
         here=provenance("cpu", __name__),
     )
     write_atomically(path, page)
     return path
 
 
-def _summary(run: RunFolder) -> Json:
-    """A run's summary with its figure, and the digest that the source of its experiment has by now."""
+def _described(run: RunFolder) -> Json:
+    """A run's summary with its figure, its conclusions, and the digest that its experiment's source has by now."""
     summary = run.read("summary.json")
-    module = type(catalogue.experiment(summary["experiment"])).__module__
-    return {**summary, "figure": _inline(run / "figure.png"), "source_now": source_digest(module)}
+    experiment = catalogue.experiment(summary["experiment"])
+    checks, profile = conclusions(experiment, run), experiment.profiles.get(summary["profile"])
+    return {
+        **summary,
+        "title": experiment.title,
+        "decides": profile.decides if profile else f"detects {summary['detects']}",
+        "verdict": worst(checks),
+        "quantities": by_quantity(checks),
+        "by_slack_alone": any(check.by_slack_alone for check in checks),
+        "figure": _inline(run / "figure.png"),
+        "source_now": source_digest(type(experiment).__module__),
+    }
 
 
 def _inline(path: Path) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from experiments.verdicts.checks import Check
 from experiments.verdicts.intervals import Interval
 
+SIGNAL = "explained signal, squared units of y"
+SHARE = "share of the signal explained"
 EXACT_SLACK = 0.005  # of the explained signal
 TRAINED_SLACK = 0.01
 ALTERED = 0.02  # the negative controls: the explained signal 2 % lower and 2 % higher
@@ -21,6 +23,7 @@ class ClosedForm:
     claim: str
     signal: float
     one_number: float
+    quantity: str = SIGNAL
 
     @property
     def unit(self) -> float:
@@ -47,6 +50,8 @@ def exact_check(
         tolerance=EXACT_SLACK * closed_form.unit,
         controls=closed_form.altered,
         above=ROUNDING * zero_loss,
+        slack=EXACT_SLACK * closed_form.unit,
+        quantity=closed_form.quantity,
     )
 
 
@@ -54,6 +59,7 @@ def trained_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, interval: Interval, most_slack: float = math.inf
 ) -> Check:
     """Trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
+    slack = min(TRAINED_SLACK * closed_form.unit, most_slack)
     return Check(
         id=name,
         group=group,
@@ -62,7 +68,9 @@ def trained_check(
         predicted=closed_form.signal,
         measured=interval.mean,
         stderr=interval.stderr,
-        tolerance=interval.half_width + min(TRAINED_SLACK * closed_form.unit, most_slack),
+        tolerance=interval.half_width + slack,
         controls=closed_form.altered,
         above=interval.half_width,
+        slack=slack,
+        quantity=closed_form.quantity,
     )

@@ -28,6 +28,12 @@ class Tuning:
     grid: tuple[float, ...] = ()
     share: float = 0.25
 
+    def described(self, each: str = "variant") -> str:
+        """What a prediction says of it, of arms that differ by `each`."""
+        if not self.grid:
+            return "not tuned: one learning rate for all arms"
+        return f"per {each} from {self.grid} on {self.share:.0%} of the steps, one seed"
+
 
 def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str) -> list[dict[Name, Json]]:
     """For every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.
@@ -93,11 +99,16 @@ def expected(
     measured: Interval,
     twin: Interval | None,
     slack: float = 0.0,
+    *,
+    quantity: str,
 ) -> Expectation:
-    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare."""
+    """An effect, controlled by the twin's on either side; by nothing, where there is no twin to compare.
+
+    quantity: what is measured, with its unit
+    """
     controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
     numbers = measured.mean, measured.stderr, measured.half_width
-    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack)
+    return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack, quantity)
 
 
 def of_runs(records: Sequence[Json]) -> Json:

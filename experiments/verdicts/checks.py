@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from experiments.store.folders import Json
 
-Verdict = Literal["pass", "fail", "inconclusive", "agrees", "contradicts"]
+Verdict = Literal["pass", "fail", "inconclusive", "undecided", "agrees", "contradicts"]
+Relation = Literal["equal", "at most", "at least"]
 
 
 @dataclass(frozen=True)
 class Check:
     """Does a measurement agree with a prediction, and would it have noticed if the prediction were wrong?
 
-    tolerance  everything that separates the two legitimately: the half-width of the confidence interval plus a slack
-               that was fixed beforehand
-    above      the tolerance above the prediction, where theory forbids more and only noise or rounding may exceed it;
-               None: the same as below
+    relation   "equal": the measurement is the prediction, give or take the tolerance.  "at most", "at least": the
+               prediction is a bound, and the tolerance is what may cross it; on its other side everything agrees
+    tolerance  everything that separates the two legitimately: the half-width of the confidence interval plus `slack`
+    above      of an equality, the tolerance above the prediction, where theory forbids more and only noise or rounding
+               may exceed it; None: the same as below
+    slack      the part of the tolerance that was fixed beforehand
     controls   deliberately wrong predictions; the same comparison must reject every one of them
     group      checks of one group are shown as one line, by their worst member
+    quantity   what is measured, with its unit
     """
 
     id: str
@@ -34,14 +38,37 @@ class Check:
     tolerance: float
     controls: tuple[float, ...]
     above: float | None = None
+    relation: Relation = "equal"
+    slack: float = 0.0
+    quantity: str = ""
 
     def usage(self, predicted: float) -> float:
-        """How much of its tolerance the distance to `predicted` takes up; agreement is at most 1.  NaN never agrees."""
-        distance = self.measured - predicted
-        allowed = self.tolerance if distance <= 0 or self.above is None else self.above
+        """How much of its tolerance the distance to `predicted` takes up; agreement is at most 1.
+
+        Negative on the open side of a bound.  What is not finite never agrees.
+        """
+        if not math.isfinite(self.measured):
+            return math.inf
+        distance, allowed = self.measured - predicted, self.tolerance
+        if self.relation == "equal":
+            allowed = allowed if distance <= 0 or self.above is None else self.above
+            distance = abs(distance)
+        elif self.relation == "at least":
+            distance = -distance
         if allowed == 0:
-            return 0.0 if distance == 0 else math.inf
-        return abs(distance) / allowed
+            return math.copysign(math.inf, distance) if distance else 0.0
+        return distance / allowed
+
+    @property
+    def half_width(self) -> float:
+        """Of its interval; 0 where nothing is random."""
+        return max(0.0, self.tolerance - self.slack)
+
+    @property
+    def by_slack_alone(self) -> bool:
+        """Whether it passes although its interval excludes the prediction."""
+        outside = self.slack > 0 and abs(self.measured - self.predicted) > self.half_width > 0
+        return self.relation == "equal" and outside and self.verdict == "pass"
 
     @property
     def verdict(self) -> Verdict:
@@ -52,12 +79,12 @@ class Check:
 
     @classmethod
     def from_json(cls, content: Json) -> Check:
-        """The check of a summary.json, whose verdict follows from the rest."""
+        """The check of a summary.json, whose verdict follows from the rest; older ones lack fields with defaults."""
         return cls(**{**{k: v for k, v in content.items() if k != "verdict"}, "controls": tuple(content["controls"])})
 
     def to_json(self) -> Json:
-        fields = ("id", "group", "claim", "statement", "predicted", "measured", "stderr", "tolerance", "above")
-        return {**{f: getattr(self, f) for f in fields}, "controls": list(self.controls), "verdict": self.verdict}
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**plain, "controls": list(self.controls), "verdict": self.verdict}
 
 
 @dataclass(frozen=True)
@@ -70,6 +97,7 @@ class Expectation:
     controls    intervals (mean, half-width) of which the prediction is known to be wrong, such as vanilla against its
                 twin for an effect; none where nothing can be compared.  Where the rule agrees with one of them, or
                 there is none, the verdict is inconclusive
+    decided     False: there are too few models, or too small ones, to decide anything, and it is undecided
     """
 
     id: str
@@ -83,6 +111,8 @@ class Expectation:
     tolerance: float
     controls: tuple[tuple[float, float], ...]
     slack: float = 0.0
+    quantity: str = ""
+    decided: bool = True
 
     def usage(self, predicted: float) -> float:
         """Distance to `predicted` in half-widths."""
@@ -91,7 +121,20 @@ class Expectation:
         return abs(self.measured - predicted) / self.tolerance
 
     @property
+    def half_width(self) -> float:
+        """Of its interval."""
+        return self.tolerance
+
+    @property
+    def by_slack_alone(self) -> bool:
+        """Whether it agrees although its interval excludes the prediction."""
+        outside = self.slack > 0 and abs(self.measured - self.predicted) > self.half_width
+        return self.rule != "sign" and outside and self.verdict == "agrees"
+
+    @property
     def verdict(self) -> Verdict:
+        if not self.decided:
+            return "undecided"
         if any(self._judge(*control) == "agrees" for control in self.controls) or not self.controls:
             return "inconclusive"
         return self._judge(self.measured, self.tolerance)
@@ -139,12 +182,20 @@ def judgement(content: Json) -> Judgement:
     return Expectation.from_json(content) if "rule" in content else Check.from_json(content)
 
 
-RANKING: tuple[Verdict, ...] = ("pass", "agrees", "inconclusive", "contradicts", "fail")
+def undecided(check: Judgement) -> Judgement:
+    """The same in a profile that can decide nothing: what theory forbids stays forbidden, what was expected is open."""
+    return replace(check, decided=False) if isinstance(check, Expectation) else check
+
+
+RANKING: tuple[Verdict, ...] = ("pass", "agrees", "undecided", "inconclusive", "contradicts", "fail")
 
 
 def worst(checks: Sequence[Judgement]) -> Verdict:
-    """fail if any check failed, else contradicts if any expectation was not met, and so on down to pass."""
-    return max((check.verdict for check in checks), key=RANKING.index, default="pass")
+    """fail if any check failed, else contradicts if any expectation was not met, and so on down to pass.
+
+    Nothing compared is inconclusive.
+    """
+    return max((check.verdict for check in checks), key=RANKING.index, default="inconclusive")
 
 
 def by_group(checks: Sequence[Judgement]) -> dict[str, list[Judgement]]:
@@ -155,3 +206,9 @@ def by_group(checks: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     for members in groups.values():
         members.sort(key=lambda c: (RANKING.index(c.verdict), c.usage(c.predicted)), reverse=True)
     return groups
+
+
+def by_quantity(checks: Sequence[Judgement]) -> dict[str, dict[str, list[Judgement]]]:
+    """The groups of each quantity, as `by_group` makes them."""
+    quantities = dict.fromkeys(check.quantity for check in checks)
+    return {quantity: by_group([check for check in checks if check.quantity == quantity]) for quantity in quantities}

@@ -79,7 +79,7 @@ class Config:
 class Squares:
     """Its prediction, its measurement and its one check, which holds."""
 
-    name, title, kind, claims = "squares", "Corners of a square", "theory", ()
+    name, title, kind, claims = "squares", "Corners of a square", "theory", ("skipv1.gap",)
     profiles: ClassVar = {"smoke": Profile(config=Config(), seeds=2, seconds=1, detects="a corner")}
 
     def predict(self, config):
@@ -90,7 +90,7 @@ class Squares:
 
     def compare(self, prediction, measurement):
         numbers = prediction["corners"], measurement["corners"]
-        return [Check("square", "squares", "none", "as many corners as sides", *numbers, 0.0, 0.5, (3.0, 5.0))]
+        return [Check("square", "squares", "skipv1.gap", "as many corners as sides", *numbers, 0.0, 0.5, (3.0, 5.0))]
 
     def draw(self, prediction, measurement):  # noqa: ARG002
         return style.figure(1)[0]

@@ -83,12 +83,13 @@ DENSE = 8  # the largest d at which a formula is applied as one matrix
 
 def _as_one_matrix(formula: Formula) -> Formula:
     """A formula that is linear in its matrix, applied as one matrix to all entries where d is small: descents need it
-    by the million, and a product costs less than the formula's many small ones.  Exact numbers go through the formula.
+    by the million, and a product costs less than the formula's many small ones.  It rounds a few times more; exact and
+    longer numbers go through the formula.
     """
 
     @wraps(formula)
     def applied(self: PromptMoments, m: Array) -> Array:
-        if self.d > DENSE or m.dtype.hasobject or self.w0.dtype.hasobject:
+        if self.d > DENSE or not m.dtype == self.w0.dtype == np.float64:
             return formula(self, m)
         if formula.__name__ not in self._matrices:
             entries = m.shape[-2] * m.shape[-1]
@@ -129,11 +130,11 @@ class PromptMoments:
         centred: bool = False,
     ) -> None:
         self.centred = centred
-        arrays = (w0, covariance, prior_rows, prior_columns, kurtosis)
-        exact = any(x is not None and np.asarray(x).dtype == object for x in arrays)
+        given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        exact = any(x.dtype == object for x in given)
         if not exact:
             check_sizes(d, n, sigma)
-        dtype = np.dtype(object if exact else np.float64)
+        dtype = np.dtype(object) if exact else np.result_type(np.float64, *given)
         self._matrices: dict[str, tuple[Array, tuple[int, ...]]] = {}
         self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
         if self.w0.shape != (d, d):
@@ -173,6 +174,24 @@ class PromptMoments:
         In squared units of y summed over its d entries; exact if the task is.  If centred, of predicting W0 x.
         """
         return (self._signal if self.centred else self.prior_power) + self.d * self.sigma**2
+
+    def extended(self) -> PromptMoments:
+        """The same task in the longest floating-point numbers of the machine.  Not for what is exact."""
+        long = np.longdouble
+        w0, of_x, rows, columns = (
+            x.astype(long) for x in (self.w0, self.covariance, self.prior_rows, self.prior_columns)
+        )
+        return PromptMoments(
+            self.d,
+            self.n,
+            long(self.sigma),
+            w0,
+            covariance=of_x,
+            prior_rows=rows,
+            prior_columns=columns,
+            kurtosis=None if self.kurtosis is None else self.kurtosis.astype(long),
+            centred=self.centred,
+        )
 
     @_as_one_matrix
     def sandwich(self, m: Array) -> Array:
@@ -236,7 +255,7 @@ def _root(covariance: Array) -> Array:
     """The symmetric root, in float64."""
     if covariance.dtype.hasobject:
         raise BadInput("with a kurtosis, a covariance needs its root, and so floating-point numbers")
-    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = np.linalg.eigh(covariance.astype(np.float64))
     return (vectors * np.sqrt(values.clip(min=0))) @ vectors.T
 
 

@@ -6,7 +6,8 @@ forms.  Half the starts are Gaussian; in the other half K^h starts near (I ; 0),
 A^T K A is hard to change on the way down: Gaussian starts often end on a plateau where one direction is lost.
 
 The loss is exact as a formula, not in rounding: where ||W0|| is many times d or B tends to infinity, large
-terms cancel, and a descent may end a little below the truth.  There `PopulationLoss.value` in Fractions decides.
+terms cancel, and a descent may end a little below the truth.  So what each descent ends on is evaluated again in longer
+floating-point numbers; `PopulationLoss.value` in Fractions decides what is still in doubt.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from theory.toy.population import PopulationLoss, Weights
 class Certificate:
     """What a minimisation found.
 
-    value           the loss at `weights`, re-evaluated there
+    value           the loss at `weights`, re-evaluated there (`PopulationLoss.accurate_value`)
     gradient_norm   norm of the gradient at `weights`, each of A, B, K, W measured in units of its own size: the loss
                     that a small relative change would gain, to first order.  (Without the units the number would mean
                     nothing: K and W can trade any factor without changing the loss.)
@@ -76,7 +77,7 @@ def minimise(
         if until is not None and until(value):
             break
     value, weights = min(ends, key=lambda pair: pair[0])
-    value, gradient = loss.value_and_gradient(weights)
+    _, gradient = loss.value_and_gradient(weights)
     near = 1e-6 * max(loss.zero_loss - value, np.finfo(float).eps * loss.zero_loss)
     return Certificate(
         value=value,
@@ -131,4 +132,4 @@ def _descend(
         options = {"maxiter": max_iterations, "maxfun": 5 * max_iterations, "gtol": 1e-7, "ftol": 1e-12, "maxcor": 30}
         flat = minimize(objective, flat, jac=True, method="L-BFGS-B", callback=stop, options=options).x
     weights = loss.best_readout(unpack(flat))
-    return loss.value(weights), weights, evaluations
+    return loss.accurate_value(weights), weights, evaluations

@@ -30,7 +30,7 @@ import numpy as np
 from theory.plans.heads import Head, shares
 from theory.prompts.moments import Array, PromptMoments
 
-NEGLIGIBLE = 1e-13  # of the largest eigenvalue: directions of F that are not there
+NEGLIGIBLE = 1e-11  # of the largest eigenvalue of F's correlations: below it, rounding outweighs what is there
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,7 @@ class PopulationLoss:
             raise ValueError("the second layer needs at least one head")
         self.moments = moments
         self.heads = tuple(heads)
+        self._extended: PopulationLoss | None = None
         self.readouts, self._share_w = shares(self.heads, "readout")
         self.keys, self._share_k = shares(self.heads, "key")
         d, self._dtype = moments.d, moments.w0.dtype
@@ -99,6 +100,13 @@ class PopulationLoss:
         w = _side_by_side(weights.w)
         return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.zero_loss)
 
+    def accurate_value(self, weights: Weights) -> float:
+        """`value`, computed in the longest floating-point numbers of the machine: where weights are large, so are the
+        terms that cancel, and a descent can make use of their rounding.  Not for exact tasks."""
+        if self._extended is None:
+            self._extended = PopulationLoss(self.moments.extended(), self.heads)
+        return self._extended.value(Weights(*(x.astype(np.longdouble) for x in weights.arrays())))
+
     def best_readout(self, weights: Weights) -> Weights:
         """The same weights with every W^h replaced by the minimiser given A, B and K (a linear solve)."""
         return self._solve(weights, self._terms(weights))
@@ -114,10 +122,11 @@ class PopulationLoss:
 
     def _solve(self, weights: Weights, terms: _Terms) -> Weights:
         quadratic, c = self._quadratic(terms)
-        values, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
-        size = np.abs(values)
-        inverse = np.divide(1, values, out=np.zeros_like(values), where=size > NEGLIGIBLE * size.max())
-        w = ((c @ vectors) * inverse) @ vectors.T
+        size = np.sqrt(quadratic.diagonal())
+        size = np.where(size > 0, size, 1)
+        values, vectors = np.linalg.eigh((quadratic + quadratic.T) / (2 * np.outer(size, size)))
+        inverse = np.divide(1, values, out=np.zeros_like(values), where=values > NEGLIGIBLE * values[-1])
+        w = (((c / size) @ vectors) * inverse) @ vectors.T / size
         return Weights(weights.a, weights.b, _stacked(w, self.readouts), weights.k)
 
     def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:

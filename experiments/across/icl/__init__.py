@@ -1,1 +1,1 @@
-"""In-context regression at full size over the embedding width."""
+"""In-context regression in trained decoders over the embedding width."""

@@ -1,4 +1,4 @@
-"""In-context regression at full size: does what reaching back to layer 1 wins follow the toy, over the embedding width?
+"""In-context regression in trained decoders: does what reaching back to layer 1 wins follow the toy, over the width?
 
 The toy (`theory.toy.width`) has two layers of linear attention and a first layer that copies; the models here are
 softmax decoders with norms and feed-forward, trained from random weights.  The toy says that at embedding width m = d
@@ -76,8 +76,8 @@ PROFILES = {
             tuning=Tuning(),
         ),
         seeds=2,
-        seconds=25,
-        detects="nothing: it only shows that everything runs",
+        seconds=12,
+        detects=None,
     ),
     "cpu": Profile(
         config=Config(
@@ -132,7 +132,7 @@ PROFILES = {
         ),
         seeds=2,
         seconds=120,
-        detects="nothing: it takes the gpu profile's path with tiny models",
+        detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),
 }
@@ -153,7 +153,7 @@ def architecture(config: Config, width: int) -> Architecture:
 
 class ScaleIcl:
     name = "scale-icl"
-    title = "In-context regression at full size against the toy, over the embedding width"
+    title = "In-context regression in trained decoders against the toy, over the embedding width"
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
@@ -177,9 +177,7 @@ class ScaleIcl:
             "rule": "an effect: its family-wise 95 % interval excludes zero, and that of vanilla against a twin with "
             f"other initial weights does not; a size: the interval holds it within {NEGLIGIBLE:g}, and is narrower; no "
             f"effect: the interval lies within {NEGLIGIBLE:g}; nothing is compared where no model explains as much",
-            "tuning": "not tuned: one learning rate for all arms"
-            if not config.tuning.grid
-            else f"per variant and width from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed",
+            "tuning": config.tuning.described("variant and width"),
             "d": d,
             "n": config.n,
             "sigma": sigma,

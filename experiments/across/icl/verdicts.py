@@ -11,6 +11,7 @@ from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
 CLAIM = "toy.width"
+WON = "share of the signal explained, less vanilla's"
 NEGLIGIBLE = 0.05  # of the signal: a gap that is none, and the slack of one that has the toy's size
 
 
@@ -40,6 +41,7 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
                     by_width[narrow] - by_width[wide],
                     closing[variant],
                     closing[TWIN],
+                    quantity=f"{WON}, narrowest less widest",
                 )
             )
     judgements += _never_below_bayes(prediction, measurement)
@@ -97,11 +99,11 @@ def _expected(against: Compared, variant: str, gap: float, measured: Interval) -
         control = (_pair(against.vanilla),) if against.vanilla else ()
         statement = f"at width {width} {variant} explains what vanilla explains"
         same = Expectation(
-            f"none/{name}", where, CLAIM, statement, "none", 0.0, *_numbers(measured), control, NEGLIGIBLE
+            f"none/{name}", where, CLAIM, statement, "none", 0.0, *_numbers(measured), control, NEGLIGIBLE, WON
         )
         return [same]
     statement = f"at width {width} {variant} explains more than vanilla"
-    effect = expected(f"sign/{name}", where, CLAIM, statement, "sign", gap, measured, against.twin)
+    effect = expected(f"sign/{name}", where, CLAIM, statement, "sign", gap, measured, against.twin, quantity=WON)
     statement = f"at width {width} {variant} explains {gap:.2f} of the signal more than vanilla"
     size = replace(
         effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
@@ -140,7 +142,8 @@ def _never_below_bayes(prediction: Json, measurement: Json) -> list[Judgement]:
                 stderr=stderr,
                 tolerance=4 * stderr,
                 controls=(2 * most,),
-                above=1e6 * most,
+                relation="at least",
+                quantity="loss, squared units of y",
             )
         )
     return judgements

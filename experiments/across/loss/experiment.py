@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 CLAIM = "toy.value-maps"
+LOST = "loss less vanilla's, nats a token"
 TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is the same at all others
 
 
@@ -107,8 +108,8 @@ PROFILES = {
             held_out_windows=16,
         ),
         seeds=2,
-        seconds=40,
-        detects="nothing: it only shows that everything runs",
+        seconds=12,
+        detects=None,
     ),
     "cpu": Profile(
         config=Config(
@@ -152,7 +153,7 @@ PROFILES = {
         ),
         seeds=2,
         seconds=150,
-        detects="nothing: it takes the gpu profile's path with tiny models",
+        detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),
 }
@@ -174,9 +175,7 @@ class ScaleLoss:
             "statistic": "held-out loss in nats a token at the last step; its mean paired difference to vanilla",
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
-            "tuning": f"per variant from {config.tuning.grid} on {config.tuning.share:.0%} of the steps, one seed"
-            if config.tuning.grid
-            else "not tuned: one learning rate for all variants",
+            "tuning": config.tuning.described(),
             "papers": {name: asdict(PAPERS[name]) for name in compared},
             "toy": {name: _toy_sign(name) for name in compared},
         }
@@ -228,9 +227,8 @@ class ScaleLoss:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
             group = f"{name}: {words}"
-            judgements.append(
-                expected(f"{kind}/{name}", group, CLAIM, text, rule, predicted, intervals[name], intervals[TWIN])
-            )
+            numbers = predicted, intervals[name], intervals[TWIN]
+            judgements.append(expected(f"{kind}/{name}", group, CLAIM, text, rule, *numbers, quantity=LOST))
 
         for name, number in prediction["papers"].items():
             sign, nats = number["sign"], number["nats"]

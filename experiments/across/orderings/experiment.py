@@ -57,7 +57,7 @@ PROFILES = {
             shown_starts=4,
         ),
         seeds=2,
-        seconds=20,
+        seconds=12,
         detects=_DETECTS,
     ),
     "cpu": Profile(

@@ -9,7 +9,7 @@ from experiments.across.orderings.points import ORDERINGS
 from experiments.resformer.printed import RESFORMER
 from experiments.skipv1.printed import SKIPV1
 from experiments.store.folders import Json
-from experiments.toys.checks import EXACT_SLACK, ROUNDING, ClosedForm, exact_check
+from experiments.toys.checks import EXACT_SLACK, ROUNDING, SIGNAL, ClosedForm, exact_check
 from experiments.training.campaign import BASELINE
 from experiments.training.printed import Reported
 from experiments.verdicts.checks import Check, Expectation
@@ -18,6 +18,7 @@ from experiments.verdicts.orders import Agreement, Pairs, agreement, convolved, 
 
 EXACT = "the exact minimum explains what the closed form says, and not more"
 BETWEEN = "the exact minimum explains no less and no more than the theorem leaves possible"
+SAID, PRINTED = "sign of the loss's difference, by the paper's words", "loss less the other's, nats a token"
 LEVEL = 0.05
 ORDERED = (RESFORMER, SKIPV1)  # the papers that compare several variants which the toy covers
 
@@ -55,6 +56,8 @@ def _between(name: str, group: str, point: Json, explained: float) -> Check:
         tolerance=high - low + EXACT_SLACK * high,
         controls=(low - one, high + (high - low) + one),
         above=ROUNDING * point["zero_loss"],
+        slack=high - low + EXACT_SLACK * high,
+        quantity=SIGNAL,
     )
 
 
@@ -91,6 +94,7 @@ def expectation(prediction: Json, r: Reported) -> Expectation | None:
         stderr=0.0,
         tolerance=r.half_width,
         controls=((0.0, r.half_width),),
+        quantity=SAID if r.nats is None else PRINTED,
     )
 
 
@@ -125,6 +129,7 @@ def _accuracies(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             stderr=interval.stderr,
             tolerance=interval.half_width,
             controls=((0.0, interval.half_width),),
+            quantity="points of accuracy lost against vanilla",
         )
 
 
@@ -186,6 +191,7 @@ def _order_expectation(label: str, levels: Mapping[str, int], papers: Sequence[P
         stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
         tolerance=float(beyond - 1),
         controls=((0.0, float(beyond - 1)),),  # a toy that tells no pair apart
+        quantity="pairs in the toy's order, less those against it",
     )
 
 

@@ -29,7 +29,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
+from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -54,8 +54,8 @@ PROFILES = {
     "smoke": Profile(
         config=Config(architecture=_TINY, depths=(2, 4), data="stdlib", vocab=512, recipe=replace(_CPU, steps=10)),
         seeds=2,
-        seconds=40,
-        detects="a violated bound; nothing about trained networks",
+        seconds=20,
+        detects=None,
     ),
     "cpu": Profile(
         config=Config(architecture=_SMALL, depths=(12, 24, 48), data="stdlib", vocab=512, recipe=_CPU),
@@ -88,7 +88,7 @@ PROFILES = {
         ),
         seeds=2,
         seconds=150,
-        detects="nothing: it takes the gpu profile's path with tiny models",
+        detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),
 }
@@ -116,7 +116,7 @@ class ScaleMagnitude:
             "the log gradient norm of layers; both after training, as paired differences to PreNorm",
             "rule": "bounds and identities must hold; an effect: the family-wise 95 % interval excludes zero on the "
             "predicted side, and that of PreNorm against a twin with other initial weights does not",
-            "tuning": "not tuned: one learning rate for all arms",
+            "tuning": Tuning().described(),
             "depths": list(config.depths),
             "start_scale": {rule: {str(n): scale(rule, n) for n in config.depths} for rule in RULES},
         }
@@ -163,18 +163,17 @@ class ScaleMagnitude:
             for rule in trained[1:] if BASELINE in trained else ():
                 judgements.append(_convex(measurement, rule, depth))
                 judgements.append(_same_at_start(prediction, measurement, rule, depth))
-            for what, of, words in (
-                ("growth", growth, "grows less from the first read to the last"),
-                ("gradients", unevenness, "has more even gradients over layers"),
+            for what, of, words, quantity in (
+                ("growth", growth, "grows less from the first read to the last", "log of the growth, difference"),
+                ("gradients", unevenness, "has more even gradients over layers", "unevenness (log), difference"),
             ):
                 intervals = _differences(measurement, depth, of)
                 for rule in RULES[1:]:
                     group = f"{what}: {rule} less PreNorm, trained"
                     statement = f"at {depth} layers {rule} {words} than PreNorm"
                     name = f"{what}/{rule}/{depth}"
-                    judgements.append(
-                        expected(name, group, CLAIM, statement, "sign", -1.0, intervals[rule], intervals[TWIN])
-                    )
+                    both = intervals[rule], intervals[TWIN]
+                    judgements.append(expected(name, group, CLAIM, statement, "sign", -1.0, *both, quantity=quantity))
         return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -210,17 +209,21 @@ def _bounded(measurement: Json, rule: str, depth: int) -> list[Judgement]:
                 predicted=1.0,
                 measured=max(shares),
                 stderr=0.0,
-                tolerance=1.0,
+                tolerance=ROUNDING,
                 # A bound that takes a normed vector's length for 1 and not sqrt(d) is too low.
                 controls=(measurement["d_model"] ** -0.5,),
-                above=ROUNDING,
+                relation="at most",
+                slack=ROUNDING,
+                quantity="norm over its bound",
             )
         )
     return judgements
 
 
 def _convex(measurement: Json, rule: str, depth: int) -> Check:
-    """What depth attention reads is never larger than its largest source; what PreNorm reads is."""
+    """What depth attention reads is never larger than its largest source, though its first read, of one source, is as
+    large; what PreNorm reads is larger.
+    """
 
     def largest(which: str) -> float:
         return max(max(p["ratio"]) for p in of_seeds(measurement, which, depth, "end"))
@@ -233,9 +236,10 @@ def _convex(measurement: Json, rule: str, depth: int) -> Check:
         predicted=1.0,
         measured=largest(rule),
         stderr=0.0,
-        tolerance=1.0,
+        tolerance=ROUNDING,
         controls=(largest(BASELINE),),
-        above=ROUNDING,
+        slack=ROUNDING,
+        quantity="norm of the largest read over its largest source",
     )
 
 
@@ -256,6 +260,8 @@ def _same_at_start(prediction: Json, measurement: Json, rule: str, depth: int) -
         stderr=0.0,
         tolerance=EPS_SLACK,
         controls=(farthest / scale[-1],),
+        slack=EPS_SLACK,
+        quantity="norm over what is predicted",
     )
 
 

@@ -41,7 +41,7 @@ PROFILES = {
             starts=2,
         ),
         seeds=0,
-        seconds=30,
+        seconds=45,
         detects=_DETECTS,
     ),
     "cpu": Profile(

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from experiments.skipv1.around_w0.points import ALTERED, TOYS, best, by_rank
 from experiments.store.folders import Json
+from experiments.toys.checks import SIGNAL
 from experiments.verdicts.checks import Check
 
+LOSS = "loss, squared units of y"
 ROUNDING = 1e-9  # of the zero loss
 
 
@@ -32,9 +34,11 @@ def few_checks(row: Json, exact: Json) -> Iterator[Check]:
             predicted=row["d2"],
             measured=best(exact, place, "skipv1", 2),
             stderr=0.0,
-            tolerance=zero,
+            tolerance=ROUNDING * zero,
             controls=(row["d2"] - row["c"] ** 2,),
-            above=ROUNDING * zero,
+            relation="at most",
+            slack=ROUNDING * zero,
+            quantity=LOSS,
         )
     if row["c"] ** 2 < LARGE * d or 3 * row["heads"] // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
         return
@@ -46,6 +50,7 @@ def few_checks(row: Json, exact: Json) -> Iterator[Check]:
         (row["skipv1_floor"], row["skipv1_floor_one_less"]),
         skip,
         zero,
+        LOSS,
     )
     if 2 * row["heads"] <= d:
         yield at_least_check(
@@ -55,6 +60,7 @@ def few_checks(row: Json, exact: Json) -> Iterator[Check]:
             (row["mha_floor"], row["mha_floor_one_less"]),
             mha,
             zero,
+            LOSS,
         )
     if row["mha_reached"] is not None:
         yield at_least_check(
@@ -64,16 +70,14 @@ def few_checks(row: Json, exact: Json) -> Iterator[Check]:
             (row["skipv1_floor"] - row["mha_reached"], row["skipv1_floor_one_less"] - row["mha_reached"]),
             skip - mha,
             zero,
+            "SkipV1Former's loss less MHA's, squared units of y",
         )
 
 
 def at_least_check(
-    name: str, group: str, statement: str, floors: tuple[float, float], found: float, zero_loss: float
+    name: str, group: str, statement: str, floors: tuple[float, float], found: float, zero_loss: float, quantity: str
 ) -> Check:
-    """No less than the first floor; the second, of one product less, is what it has to go below.
-
-    On the other side stands the loss of predicting zero, which no minimum exceeds.
-    """
+    """No less than the first floor; the second, of one product less, is what it has to go below."""
     return Check(
         id=name,
         group=group,
@@ -84,7 +88,9 @@ def at_least_check(
         stderr=0.0,
         tolerance=ROUNDING * zero_loss,
         controls=floors[1:],
-        above=zero_loss,
+        relation="at least",
+        slack=ROUNDING * zero_loss,
+        quantity=quantity,
     )
 
 
@@ -105,6 +111,8 @@ def many_checks(row: Json, exact: Json) -> Iterator[Check]:
             tolerance=SLACK * explained,
             controls=((1 - ALTERED) * explained, (1 + ALTERED) * explained),
             above=ROUNDING * zero,
+            slack=SLACK * explained,
+            quantity=SIGNAL,
         )
     if a < row["d"] and DESCENT * row["zero"] > row["gap_if_mha_explained_nothing"] - row["gap"]:
         return
@@ -118,5 +126,7 @@ def many_checks(row: Json, exact: Json) -> Iterator[Check]:
         stderr=0.0,
         tolerance=SLACK * row["gap"],
         controls=(row["gap_if_mha_explained_nothing"],),
-        above=zero,
+        relation="at least",
+        slack=SLACK * row["gap"],
+        quantity="MHA's loss less SkipV1Former's, squared units of y",
     )

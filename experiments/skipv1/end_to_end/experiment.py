@@ -46,7 +46,7 @@ PROFILES = {
             construction_prompts=65_536,
         ),
         seeds=4,
-        seconds=40,
+        seconds=30,
         detects=_DETECTS,
     ),
     "cpu": Profile(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from experiments.skipv1.end_to_end.points import Variant, arm_key, arm_keys, variants, widths
 from experiments.store.folders import Json
+from experiments.toys.checks import SHARE
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
@@ -17,7 +19,7 @@ COPIED = 0.1  # how far from 1 a share of copying may be
 REACHED = 0.99  # of what SkipV1Former explains at width d: what MHA has to explain to be worth as much
 ALTERED = 0.1  # the negative controls of the constructions, beside a first layer that looks one token too far back
 STANDARD_ERRORS = 4
-ANYTHING = 1e6  # of the signal: a bound forbids nothing on its other side
+DIFFERENCE = "share of the signal explained, difference"
 
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
@@ -77,6 +79,7 @@ def _constructions(size: str, numbers: Json, measured: Json) -> Iterator[Check]:
             stderr=result["stderr"],
             tolerance=STANDARD_ERRORS * result["stderr"],
             controls=(result["shifted"], (1 - ALTERED) * explained, (1 + ALTERED) * explained),
+            quantity=SHARE,
         )
 
 
@@ -126,7 +129,8 @@ def _at_most(name: str, group: str, statement: str, share: float, interval: Inte
         stderr=interval.stderr,
         tolerance=interval.half_width,
         controls=(1 - wrong,),
-        above=ANYTHING,
+        relation="at least",
+        quantity="share of the signal left",
     )
 
 
@@ -173,6 +177,7 @@ def _worth(size: str, numbers: Json, arms: Json, variant: Variant) -> Iterator[E
         tolerance=t_interval(values).half_width,
         controls=((float(numbers["d"]), 0.0),),
         slack=0.25,
+        quantity="width",
     )
 
 
@@ -193,9 +198,9 @@ def _copying(size: str, numbers: Json, measurement: Json, variant: Variant) -> I
                 for when in ("copying", "copying_at_start")
             )
             group, name = f"copying, {statement}, {size}", f"copying/{'+'.join(parts)}/{key}"
-            yield _expect(
-                name, group, f"{toy}, {variant[0]}: {statement}", "size", 1.0, trained, start, ASSUMPTION, COPIED
-            )
+            said = f"{toy}, {variant[0]}: {statement}"
+            judged = _expect(name, group, said, "size", 1.0, trained, start, ASSUMPTION, COPIED)
+            yield replace(judged, quantity="share of the weight")
 
 
 def _starts(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
@@ -253,6 +258,7 @@ def _expect(
         tolerance=interval.half_width,
         controls=() if control is None else ((control.mean, control.half_width),),
         slack=0.0 if rule == "sign" else slack,
+        quantity=DIFFERENCE,
     )
 
 

@@ -192,6 +192,8 @@ def _gap_check(size: str, rank: int, point: Json, interval: Interval) -> Check:
         stderr=interval.stderr,
         tolerance=interval.half_width + GAP_SLACK * gap,
         controls=((1 - ALTERED_GAP) * gap, (1 + ALTERED_GAP) * gap),
+        slack=GAP_SLACK * gap,
+        quantity="loss gap, squared units of y",
     )
 
 

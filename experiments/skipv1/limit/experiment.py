@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
-from experiments.toys.checks import ALTERED, ClosedForm, exact_check, trained_check
+from experiments.toys.checks import ALTERED, SHARE, ClosedForm, exact_check, trained_check
 from experiments.toys.runs import Point, minimisations, minimise_all
 from experiments.toys.training import Training, train_all
 from experiments.verdicts.checks import Check
@@ -52,7 +52,7 @@ PROFILES = {
             d=2, contexts=(8, 32), trained=(8, 32), widths=(1, 2, 3), training=Training(steps=4000, held_out=524_288)
         ),
         seeds=8,
-        seconds=30,
+        seconds=55,
         detects=_DETECTS,
     ),
     "cpu": Profile(
@@ -139,7 +139,7 @@ class SkipV1Limit:
             for row in prediction[place]:
                 for toy in TOYS:
                     key, power = _key(row, toy), row["d"] ** 2
-                    closed = ClosedForm("skipv1.limit", row[toy], row["rho"] / power)
+                    closed = ClosedForm("skipv1.limit", row[toy], row["rho"] / power, SHARE)
                     axis, where = ("n", f"d = {row['d']}, over n") if place == "contexts" else ("width", OVER_D)
                     share, most = exact[key]["explained"] / power, 1 + SIGMA**2  # the zero loss is at most d^2 of that
                     checks.append(

@@ -24,7 +24,7 @@ class Sums:
     """What n + n is, and where it was found out."""
 
     title = "Sums"
-    claims = ()
+    claims = ("none",)
     profiles = {"smoke": Profile(config=Config(), seeds=0, seconds=1, detects="one")}  # noqa: RUF012
 
     def __init__(self, name, kind="theory"):

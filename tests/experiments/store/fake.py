@@ -78,7 +78,7 @@ class Fake:
     claims = ()
 
     def __init__(self, trace):
-        self.profiles = {"smoke": Profile(config=Config(str(trace)), seeds=0, seconds=1, detects="nothing")}
+        self.profiles = {"smoke": Profile(config=Config(str(trace)), seeds=0, seconds=1, detects=None)}
 
     def predict(self, config):  # noqa: ARG002
         return {"steps": STEPS}

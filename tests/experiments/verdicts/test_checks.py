@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from experiments.verdicts.checks import Check, Expectation, by_group, judgement, worst
+from experiments.verdicts import words
+from experiments.verdicts.checks import Check, Expectation, by_group, by_quantity, judgement, undecided, worst
 from experiments.verdicts.intervals import against_baseline, t_interval
 
 
@@ -38,23 +40,66 @@ def test_theory_s_side_of_a_tolerance_is_narrower(measured, verdict):
     assert Check("i", "g", "c", "s", 1.0, measured, 0.0, 0.1, (0.8, 1.2), above=0.01).verdict == verdict
 
 
+def bound(relation, measured, *, tolerance=0.1, wrong=2.0):
+    return replace(check(measured, tolerance=tolerance, controls=(wrong,)), relation=relation)
+
+
+@pytest.mark.parametrize(
+    ("case", "verdict"),
+    [
+        (bound("at least", 1000.0, wrong=2000.0), "pass"),
+        (bound("at least", 0.95), "pass"),
+        (bound("at least", 0.85), "fail"),
+        (bound("at least", 1000.0), "inconclusive"),  # the wrong bound holds too
+        (bound("at most", -1000.0, wrong=-2000.0), "pass"),
+        (bound("at most", 1.05, wrong=0.5), "pass"),
+        (bound("at most", 1.15, wrong=0.5), "fail"),
+        (bound("at most", 1.0, tolerance=0.0, wrong=0.5), "pass"),
+        (bound("at most", math.nextafter(1.0, 2.0), tolerance=0.0, wrong=0.5), "fail"),
+        *(
+            (bound(relation, x), "fail")
+            for relation in ("at most", "at least")
+            for x in (math.nan, math.inf, -math.inf)
+        ),
+    ],
+)
+def test_a_bound_forbids_one_side(case, verdict):
+    assert case.verdict == verdict
+
+
+def test_a_bound_s_tightest_check_is_the_nearest():
+    far, near = (bound("at most", x, wrong=-1.0) for x in (0.1, 0.9))
+    assert by_group([far, near])["g"] == [near, far]
+
+
 def test_worst_verdict():
     assert worst([check(1.0)]) == "pass"
     assert worst([check(1.0), check(1.0, controls=())]) == "inconclusive"
     assert worst([check(1.0, controls=()), check(2.0)]) == "fail"
 
 
+def test_what_is_measured_otherwise_stands_apart():
+    """Also in one group."""
+    nats, share = replace(check(1.0), quantity="nats"), replace(check(1.1), quantity="share")
+    assert by_quantity([nats, share]) == {"nats": {"g": [nats]}, "share": {"g": [share]}}
+
+
+def test_nothing_compared_is_inconclusive():
+    assert worst([]) == "inconclusive"
+
+
 def test_groups_show_their_tightest_check_first():
     loose, tight, failed = check(1.01), check(1.09), check(1.3)
     assert by_group([loose, tight])["g"] == [tight, loose]
     assert by_group([tight, failed, loose])["g"][0] == failed
-    assert worst([]) == "pass"
 
 
-@pytest.mark.parametrize("above", [None, 0.5])
-def test_checks_survive_json(above):
-    one = Check("i", "g", "c", "s", 1.0, 1.05, 0.01, 0.1, (0.8, 1.2), above)
+@pytest.mark.parametrize(("above", "relation"), [(None, "equal"), (0.5, "equal"), (None, "at least")])
+def test_checks_survive_json(above, relation):
+    one = Check("i", "g", "c", "s", 1.0, 1.05, 0.01, 0.1, (0.8, 1.2), above, relation, 0.05, "nats")
     assert Check.from_json(json.loads(json.dumps(one.to_json()))) == one
+    old = {k: v for k, v in one.to_json().items() if k not in ("relation", "slack", "quantity")}
+    assert Check.from_json(old) == replace(one, relation="equal", slack=0.0, quantity="")
 
 
 def test_intervals_cover_at_the_stated_rate():
@@ -107,6 +152,58 @@ def test_expectations(case, verdict):
 def test_a_contradicted_expectation_is_no_failure():
     assert worst([expectation(0.2), check(1.0)]) == "contradicts"
     assert worst([expectation(0.2), check(2.0)]) == "fail"
+
+
+def test_a_profile_that_cannot_decide_gives_expectations_no_verdict():
+    """Whatever they say; what theory forbids fails there too."""
+    for mean in (-0.2, 0.2, -0.05):
+        open_ = undecided(expectation(mean))
+        assert open_.verdict == judgement(json.loads(json.dumps(open_.to_json()))).verdict == "undecided"
+        assert words.verdict(open_.verdict) == "not decided by this profile"
+    assert undecided(check(1.0)) == check(1.0)
+    assert worst([undecided(expectation(0.2)), check(1.0)]) == "undecided"
+    assert worst([undecided(expectation(-0.2)), check(2.0)]) == "fail"
+
+
+SIZE = expectation(0.6, 0.05, rule="size", predicted=0.5, slack=0.1)
+
+
+@pytest.mark.parametrize(
+    ("case", "only"),
+    [
+        (SIZE, True),
+        (replace(SIZE, measured=0.54), False),
+        (replace(SIZE, measured=0.7), False),
+        (expectation(0.02, 0.01, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)), True),
+        (expectation(-0.2), False),
+        (replace(check(1.09), slack=0.05), True),
+        (replace(check(1.03), slack=0.05), False),
+        (replace(check(1.3), slack=0.05), False),
+        (check(1.09), False),
+    ],
+)
+def test_what_only_the_slack_holds_is_said(case, only):
+    assert case.by_slack_alone is only
+    assert ("though the interval excludes it" in words.sentence(case)) is only
+    assert ("by slack alone" in words.verdict_of_group([case, case])) is only
+
+
+@pytest.mark.parametrize(
+    ("case", "predicted", "slack", "measured"),
+    [
+        (expectation(-0.2), "< 0", "", "-0.2 +- 0.1"),
+        (expectation(-0.2, predicted=0.7), "> 0", "", "-0.2 +- 0.1"),
+        (expectation(-0.2, predicted=0.0), "no sign", "", "-0.2 +- 0.1"),
+        (SIZE, "= 0.5", "0.1", "0.6 +- 0.05"),
+        (expectation(math.nan), "< 0", "", "none"),
+        (bound("at least", 3.0), ">= 1", "", "3 +- 0.1"),
+        (replace(bound("at most", 0.52, tolerance=1e-5), slack=1e-5), "<= 1", "1e-05", "0.52"),
+        (replace(check(0.95), slack=0.1, above=1e-9), "= 1", "0.1 below", "0.95"),
+    ],
+)
+def test_columns_mean_what_they_say(case, predicted, slack, measured):
+    assert (words.predicted(case), words.slack(case), words.measured(case)) == (predicted, slack, measured)
+    assert all(text in words.sentence(case) for text in (case.statement, predicted, measured, case.verdict))
 
 
 def test_intervals_against_a_baseline_hold_for_all_arms_at_once():

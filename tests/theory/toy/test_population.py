@@ -182,3 +182,19 @@ def test_weights_of_the_wrong_shape_are_refused():
 def test_no_heads_are_refused():
     with pytest.raises(ValueError, match="at least one head"):
         PopulationLoss(PromptMoments(2, 2, 0.1), ())
+
+
+def test_the_accurate_value_is_that_of_fractions():
+    """At large weights, where float64 loses eight digits and more."""
+    rng = np.random.default_rng(5)
+    d, n, sigma = 2, 3, 0.5
+    loss = PopulationLoss(PromptMoments(d, n, sigma, 1e3 * rng.standard_normal((d, d))), MHA)
+    weights = Weights(*(1e4 * rng.standard_normal(shape) for shape in ((1, d), (1, d), (2, d, d), (2, d, 1))))
+    weights = loss.best_readout(weights)
+    fractions = [np.array([Fraction(float(v)) for v in x.ravel()], object).reshape(x.shape) for x in weights.arrays()]
+    w0 = np.array([Fraction(float(v)) for v in loss.moments.w0.ravel()], object).reshape(d, d)
+    exact = float(PopulationLoss(PromptMoments(d, n, Fraction(1, 2), w0), MHA).value(Weights(*fractions)))
+    error, plain = abs(loss.accurate_value(weights) - exact), abs(loss.value(weights) - exact)
+    if np.finfo(np.longdouble).eps < np.finfo(float).eps:
+        assert error < plain / 100
+    assert error <= plain

@@ -1,0 +1,55 @@
+"""Checks and expectations in words: what was asked, what came out, and whether a slack had to help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from experiments.verdicts.checks import Expectation, Judgement, Verdict
+
+SIGNS = {"equal": "=", "at most": "<=", "at least": ">="}
+SLACK_ALONE = "By slack alone: the interval excludes what is predicted, and only the slack, fixed beforehand, holds it."
+
+
+def predicted(check: Judgement) -> str:
+    """With its relation: "= 0.25", "<= 3.9", "> 0" where only a sign is predicted, "no sign" where that is open."""
+    if not isinstance(check, Expectation):
+        return f"{SIGNS[check.relation]} {check.predicted:.4g}"
+    if check.rule != "sign":
+        return f"= {check.predicted:.4g}"
+    return "no sign" if check.predicted == 0 else f"{'>' if check.predicted > 0 else '<'} 0"
+
+
+def slack(check: Judgement) -> str:
+    """What was fixed beforehand; "" where the interval decides alone."""
+    if not check.slack:
+        return ""
+    one_sided = not isinstance(check, Expectation) and check.above is not None and check.above < check.slack
+    return f"{check.slack:.2g}{' below' if one_sided else ''}"
+
+
+def measured(check: Judgement) -> str:
+    """With the half-width of its interval, where it has one."""
+    if not math.isfinite(check.measured):
+        return "none"
+    return f"{check.measured:.4g}" + (f" +- {check.half_width:.2g}" if check.half_width else "")
+
+
+def verdict(word: Verdict) -> str:
+    return "not decided by this profile" if word == "undecided" else word
+
+
+def verdict_of_group(checks: Sequence[Judgement]) -> str:
+    """The worst, which stands first, and how many of them only the slack holds."""
+    only = sum(check.by_slack_alone for check in checks)
+    count = f" {only} of {len(checks)}" if len(checks) > 1 else ""
+    return verdict(checks[0].verdict) + (f",{count} by slack alone" if only else "")
+
+
+def sentence(check: Judgement) -> str:
+    """What was asked and what came out."""
+    within = f"within the slack of {check.slack:.2g}, though the interval excludes it"
+    remark = f" ({within})" if check.by_slack_alone else ""
+    quantity = f" [{check.quantity}]" if check.quantity else ""
+    found = f"predicted {predicted(check)}, measured {measured(check)}{quantity}"
+    return f"{check.statement}: {verdict(check.verdict)}{remark}; {found}"
