@@ -232,7 +232,7 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
     gaps = [
         (by_rank(exact, place, "mha", a)[a] - by_rank(exact, place, "skipv1", a)[a]) / rho for a, place, rho in biased
     ]
-    style.crosses(axis, [a for a, *_ in biased], gaps, "all of them, two heads and a term $C\\,x$")
+    style.crosses(axis, [a for a, *_ in biased], gaps, "two heads and a term $C\\,x$")
     axis.set_xticks(ranks)
     axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
     axis.set_ylabel(r"MHA less SkipV1Former / $\rho$")

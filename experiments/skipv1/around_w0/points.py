@@ -108,8 +108,8 @@ class Config:
     d, n, scales    panels (a), (b): W0 = c I over c, two heads, all ranks at `n`; ranks from d/2 on at all `contexts`
     widths          (c): over d, at every n of `at_widths`, W0 = `large` I, the two highest ranks
     heads           (d): over the number of heads, at d = 3, n = 2, W0 = 8 I; enough heads are always there
-    spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 8; (h): what enough heads win there, and
-                    what two heads win with a term C x
+    spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 8; (h): what enough heads win there
+    biased          (h): W0 of these spectra, two heads and a term C x; with four times the descents, as many stop early
     mixed           (g): d, n and a number of heads, of which none to all are skip heads, at a = d, W0 = 8 I
     """
 
@@ -121,6 +121,7 @@ class Config:
     at_widths: tuple[int, ...]
     heads: tuple[int, ...]
     spectra: tuple[Spectrum, ...]
+    biased: tuple[Spectrum, ...]
     mixed: tuple[int, int, int]
     starts: int
     large: float = 32.0
@@ -153,8 +154,9 @@ def points(config: Config) -> Iterator[Point]:
             for heads in (2, ENOUGH):
                 for rank in range(1, d + 1):
                     yield Point(Prior(spectrum, C_HEADS), d, config.n, toy, heads, rank, starts)
+        for spectrum in config.biased:
             for rank in range(1, d + 1):
-                yield Point(Prior(spectrum, C_HEADS), d, config.n, toy, 2, rank, starts, biased=True)
+                yield Point(Prior(spectrum, C_HEADS), d, config.n, toy, 2, rank, 4 * starts, biased=True)
     d, n, heads = config.mixed
     for skips in range(heads + 1):
         yield Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, starts, skips)

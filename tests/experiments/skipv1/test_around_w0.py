@@ -26,6 +26,7 @@ TINY = Config(
     at_widths=(1,),
     heads=(2,),
     spectra=("rank one",),
+    biased=("rank one",),
     mixed=(2, 2, 1),
     starts=2,
 )
@@ -123,6 +124,7 @@ def test_seeds_have_no_effect_where_nothing_is_random(monkeypatch, tmp_path):
         at_widths=(1,),
         heads=(2,),
         spectra=("rank one",),
+        biased=("rank one",),
         mixed=(2, 2, 1),
         starts=3,
     )
