@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import catalogue
 from experiments.experiment.execution import Finished, execute, prepare
 from experiments.ledger.verify import Verification, verifications
+from experiments.training.comparing import comparing
 from experiments.training.device import slot_for
 
 
@@ -20,6 +22,7 @@ def run(
     jobs: int = 0,
     minutes: float | None = None,
     data: str | None = None,
+    variants: Sequence[str] = (),
 ) -> Finished:
     """Carry an experiment through, or resume it, in a folder below `out`.
 
@@ -28,12 +31,15 @@ def run(
     jobs     trainings at a time; 0: one a core, or what a GPU takes
     minutes  stop then; the same call resumes with the trainings that are left
     data     a folder of prepared text, in place of the standard library's source
+    variants to compare with vanilla in place of the experiment's own, FILE.py:function among them, in a folder of their
+             own
 
     Work is shared out to processes of their own: a script calls this under `if __name__ == "__main__"`.  Raises
     UserError for what is not there or makes no sense, Unfinished if time is up.
     """
     experiment = catalogue.experiment(name)
     catalogue.check_claims(experiment)
+    experiment = comparing(experiment, profile, variants)
     slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data)
     job = prepare(experiment, profile, seeds, Path(out), slot)
     return Finished(job.run.path, tuple(execute(job)))

@@ -19,6 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from icl.files import naming
+
 KEPT = 2
 TENSORS, ABOUT = "state.safetensors", "state.json"
 
@@ -57,20 +59,20 @@ class Checkpoints:
         for old in self._all()[KEPT:]:
             shutil.rmtree(old)
 
-    def newest(self) -> Checkpoint | None:
+    def newest(self, *, of_any: bool = False) -> Checkpoint | None:
         """The newest that can be read; None if there is none at all.
 
-        Raises BadCheckpoint if there are some and none can be read, or if it is of another run.
+        Raises BadCheckpoint if there are some and none can be read, or, unless `of_any`, if it is of another run.
         """
         paths = self._all()
         for path in paths:
             try:
                 about, tensors = _read(path)
                 step, identity = int(about.pop("step")), about.pop("identity")
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
                 self._warn(f"{path} cannot be read ({error}); resuming from the one before")
                 continue
-            if identity != self.identity:
+            if identity != self.identity and not of_any:
                 raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
             return Checkpoint(step, tensors, about)
         if paths:
@@ -112,7 +114,7 @@ def restore(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping
 
 
 def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    with naming(path), path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -127,4 +129,6 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _digest(about: dict[str, Any], content: bytes) -> str:
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0" + content).hexdigest()
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0")
+    digest.update(content)  # joined, it would be held twice
+    return digest.hexdigest()

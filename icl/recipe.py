@@ -12,6 +12,10 @@ from typing import Any, Literal
 from theory.errors import BadInput, field_problems
 
 
+class Diverged(ArithmeticError):
+    """The loss or the gradient is no number, or the loss has left for good.  The message is one line."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Adam or AdamW with a linear warm-up and a decay.  Raises BadInput, in one line, for what cannot be meant.

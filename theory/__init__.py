@@ -2,6 +2,7 @@
 
     theory.loss_gap(d=3, n=8, sigma=0.3, rank=2)                closed forms of SkipV1Former's Theorem 2
     theory.predict("resformer", d=3, n=8, sigma=0.3)            the lowest loss that a plan's toy can reach
+    theory.loss_bounds(theory.PromptMoments(4, 2, 0.1, w0), heads=2)     the same around W0, for other inputs: bounds
     theory.PopulationLoss(theory.PromptMoments(3, 8, 0.3), heads)   the toy's exact loss; `minimise` descends it
     theory.plan, q, k, v, Learned                               what a variant is made of (`theory.plans.plan`)
     theory.resolve, model                                       variants and models of the papers, by name
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from theory.plans.names import model, resolve
     from theory.plans.plan import Learned, Plan, Shape, k, plan, q, v
     from theory.prompts.moments import PromptMoments
+    from theory.skipv1.bounds import loss_bounds
     from theory.skipv1.gap import loss_gap
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
@@ -34,6 +36,7 @@ __all__ = [
     "PromptMoments",
     "Shape",
     "k",
+    "loss_bounds",
     "loss_gap",
     "minimise",
     "model",
@@ -53,6 +56,7 @@ _HOMES = {
     "PromptMoments": "theory.prompts.moments",
     "Shape": "theory.plans.plan",
     "k": "theory.plans.plan",
+    "loss_bounds": "theory.skipv1.bounds",
     "loss_gap": "theory.skipv1.gap",
     "minimise": "theory.toy.minimise",
     "model": "theory.plans.names",

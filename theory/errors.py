@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import fields
 from math import isfinite
@@ -34,6 +35,15 @@ def at_least(name: str, value: object, least: int) -> None:
     """Raise InvalidSize unless `value` is an int, no bool, from `least` on."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidSize(f"{name} must be a whole number from {least}, got {value!r}")
+
+
+def check_memory(what: str, numbers: float) -> None:
+    """Raise InvalidSize if `what` holds more numbers in float64 than this machine has memory for."""
+    needed, there = 8 * numbers, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InvalidSize(
+            f"{what} needs about {needed / 1e9:,.3g} GB of memory, and this machine has {there / 1e9:.3g}"
+        )
 
 
 def _whole(value: object) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
+from experiments.bench.turns import in_turns, ratio
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from icl.prompts import TRAIN_STREAM, Generator, Prompts, RegressionTask
@@ -18,9 +20,10 @@ from icl.toys.stacked import Batch, StackedToys, ToySpec
 from icl.toys.training import StackedAdam, toy_recipe
 from theory.plans.heads import TOYS
 
-TOYS_IN_STACK, STREAMS, BATCH, LOOP_STEPS, STEPS = 200, 5, 64, 10, 100
+TOYS_IN_STACK, STREAMS, BATCH, LOOP_STEPS, STEPS = 200, 5, 64, 1, 10  # steps a turn
+BASELINE = "loop over models (baseline)"
 TASK = RegressionTask(5, 20, 0.5)
-RECIPE = toy_recipe(STEPS, BATCH)
+RECIPE = toy_recipe(100, BATCH)
 
 
 class Loop:
@@ -112,7 +115,7 @@ def stack() -> Json:
     toys = specs()
     samples = [TASK.sample(BATCH, Generator(TRAIN_STREAM, seed)) for seed in range(STREAMS)]
     sides: dict[str, tuple[Loop | Stacked, int]] = {
-        "loop over models (baseline)": (Loop(StackedToys(toys)), LOOP_STEPS),
+        BASELINE: (Loop(StackedToys(toys)), LOOP_STEPS),
         "stack": (Stacked(StackedToys(toys)), STEPS),
         "torch.func vmap": (Vmapped(StackedToys(toys)), STEPS),
     }
@@ -130,31 +133,24 @@ def stack() -> Json:
         for ours in [side.weights(i) for side in contenders[1:]]
         for name in ours
     )
-    seconds = {}
-    with progress("timed steps", len(sides)) as at:
-        for i, (name, (side, steps)) in enumerate(sides.items()):
-            at(i, name)
-            seconds[name] = _per_step(side, samples, steps)
-        at(len(sides))
-    baseline = seconds["loop over models (baseline)"]
+    turns = in_turns({name: partial(_per_step, side, samples, steps) for name, (side, steps) in sides.items()})
+    baseline = turns[BASELINE]
     return {
         "name": "stack",
         "what": f"one training step of {len(toys)} toys, d={TASK.d}, n={TASK.n}, {BATCH} given prompts a seed",
         "baseline": "a plain loop over models: tokens, torch.optim.Adam, clip_grad_norm_",
-        "seconds": seconds,
-        "ratios": {name: baseline / value for name, value in seconds.items() if name in ("stack", "torch.func vmap")},
+        "seconds": {name: median(of_turns) for name, of_turns in turns.items()},
+        "ratios": {name: ratio(baseline, of_turns) for name, of_turns in turns.items() if name != BASELINE},
         # float32, three Adam steps: a sign flip of a tiny gradient would show as 1
         "same_answer": gap <= 1e-2,
         "difference": gap,
     }
 
 
-def _per_step(side: Loop | Stacked, samples: list[Prompts], steps: int, repeats: int = 5) -> float:
+def _per_step(side: Loop | Stacked, samples: list[Prompts], steps: int) -> float:
+    """Seconds, mean over the steps."""
     step: Callable[[list[Prompts]], None] = side.step
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        for _ in range(steps // repeats):
-            step(samples)
-        times.append((time.perf_counter() - started) / (steps // repeats))
-    return median(times)
+    started = time.perf_counter()
+    for _ in range(steps):
+        step(samples)
+    return (time.perf_counter() - started) / steps

@@ -1,6 +1,6 @@
 """Training steps at full size: tokens a second and MFU, and each variant's step time as a ratio to vanilla's.
 
-Every variant is timed beside vanilla, in turns, so that a machine that gets slower slows both.  Before it is timed, a
+Every variant is timed beside vanilla (`experiments.bench.turns`).  Before it is timed, a
 variant's loss and gradients under the fast path (bf16, compiled, where they are used) are held against the plain path
 in fp32: a path that computes something else is not reported.
 """
@@ -11,12 +11,16 @@ import argparse
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
-from experiments.store.folders import Json, UserError, write_atomically
+from experiments.bench.turns import in_turns, ratio, words
+from experiments.store.folders import Json, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
+from icl.files import opened, sealed, write_atomically
 from theory.plans.architecture import Architecture, Tokens
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ VARIANTS = (
     "vanilla,resformer,skipv1,svformer,skipv0,cla-v,yoco-v,neutreno,denseformer,attnres-block,attnres,dva-attention"
 )
 TOKENS_A_STEP = 32_768
-WARM_UP, TIMED, TURNS = 3, 5, 3
+TIMED = 5  # steps a turn
 MODELS = 100
 AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16 keeps 8 bits
 
@@ -71,7 +75,7 @@ def bench_step(options: argparse.Namespace) -> int:
                 done[name] = _against(baseline, name)
                 if options.out is not None:
                     options.out.parent.mkdir(parents=True, exist_ok=True)
-                    write_atomically(options.out, json.dumps({**result, "variants": done}, indent=1) + "\n")
+                    write_atomically(options.out, json.dumps(sealed({**result, "variants": done}), indent=1) + "\n")
             at(len(todo))
     result["variants"] = {name: done[name] for name in names}
     print(json.dumps(result, indent=1) if options.json else _text(result))
@@ -79,14 +83,15 @@ def bench_step(options: argparse.Namespace) -> int:
 
 
 def _written(path: Path | None, result: Json) -> Json:
-    """Of an earlier, perhaps interrupted, run of the same benchmark: the variants that were timed."""
+    """Of an earlier, perhaps interrupted, run of the same benchmark: the variants whose ratios were decided."""
     if path is None or not path.exists():
         return {}
     try:
-        before = json.loads(path.read_text())
+        before, _ = opened(path.read_bytes())
         same = all(before[key] == value for key, value in result.items() if key not in ("commit", "source"))
-        return dict(before["variants"]) if same else {}
-    except (OSError, ValueError, KeyError, TypeError):
+        decided = {name: v for name, v in before["variants"].items() if v["ratio"] is not None}
+        return decided if same else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UserError(f"{path} is no result of this benchmark; delete it or name another file") from None
 
 
@@ -97,31 +102,25 @@ def _text(result: Json) -> str:
     for name, v in result["variants"].items():
         wrong = "" if v["same_answer"] else "   NOT COMPARABLE: the fast path gives another answer"
         mfu = "" if v["mfu"] is None else f", {v['mfu']:.1%} MFU"
-        ratio = f"{v['ratio']:.3f} ({v['low']:.3f} to {v['high']:.3f})"
-        lines.append(f"  {name:16} {ratio}  {v['tokens_per_second']:,.0f} tokens/s{mfu}{wrong}")
+        lines.append(f"  {name:16} {words(v)}  {v['tokens_per_second']:,.0f} tokens/s{mfu}{wrong}")
     return "\n".join([*lines, f"{result['device']}, commit {result['commit']}"])
 
 
 def _against(baseline: _Side, name: str) -> Json:
-    """A variant and vanilla in turns: the median of the turns' ratios, the lowest and the highest."""
+    """A variant and vanilla, in turns."""
     from icl.training.devices import peak_flops
     from theory.plans.accounting import flops
 
     config, recipe, device = baseline.config, baseline.recipe, baseline.device
     side = _Side(config, name, recipe, str(device))
     same = side.same_answer()
-    for each in (baseline, side):
-        each.seconds(WARM_UP)
-    turns = [(baseline.seconds(TIMED), side.seconds(TIMED)) for _ in range(TURNS)]
-    ratios = sorted(variant / vanilla for vanilla, variant in turns)
-    seconds = sorted(variant for _, variant in turns)[TURNS // 2]
+    turns = in_turns({BASELINE: partial(baseline.seconds, TIMED), "variant": partial(side.seconds, TIMED)})
+    seconds = median(turns["variant"])
     speed = recipe.batch * config.context / seconds
     own, vanilla = (3 * flops(config, x.model.plan, (config.context + 1) // 2) for x in (side, baseline))
     peak = peak_flops(device, recipe.precision)
     return {
-        "ratio": ratios[TURNS // 2],
-        "low": ratios[0],
-        "high": ratios[-1],
+        **ratio(turns["variant"], turns[BASELINE]),
         "seconds": seconds,
         "tokens_per_second": speed,
         "mfu": speed * own / peak if peak else None,

@@ -1,5 +1,5 @@
 """The command line."""
 
-from experiments.cli.parser import main
+from experiments.cli.process import main
 
 __all__ = ["main"]

@@ -14,7 +14,11 @@ from experiments.store.folders import UserError
 def add_to(commands: Commands) -> None:
     """bench."""
     command = commands.add(
-        "bench", bench, "measure speed, each figure a ratio against a named baseline", "crosslayer bench"
+        "bench",
+        bench,
+        "measure speed: ratios against a named baseline, medians of turns with their range (status 1 if two sides give "
+        "different answers; a ratio whose turns differ by more than a factor of 2 is undecided, which is no failure)",
+        "crosslayer bench",
     )
     command.add_argument(
         "suite",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.experiment.execution import conclusions, latest_runs
+from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification, premises
 from experiments.store.folders import RunFolder
@@ -53,10 +53,10 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
 
 def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
     """How many checks of a run bear on a claim, with the worst of their verdicts; None if none does."""
-    summary = run.read("summary.json")
-    experiment = catalogue.experiment(summary["experiment"])
+    saved = summary(run)
+    experiment = catalogue.experiment(saved["experiment"])
     checks = [check for check in conclusions(experiment, run) if check.claim == claim.id]
-    about = {"experiment": experiment.name, "profile": summary["profile"], "checks": len(checks)}
+    about = {"experiment": experiment.name, "profile": saved["profile"], "checks": len(checks)}
     return {**about, "verdict": worst(checks)} if checks else None
 
 

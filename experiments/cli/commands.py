@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 OUT = Path("runs")
+SHOWN = 400  # characters of a message
 Run = Callable[[argparse.Namespace], int]
+LARGEST = 10**12  # of counts: beyond, nothing could be held, nor ever be finished
 
 
 class Parser(argparse.ArgumentParser):
     """argparse without the usage text before an error."""
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for arg in sys.argv[1:] if args is None else args:
+            if arg.startswith("--") and arg.endswith("=--"):  # argparse drops such a value, and gives an empty list
+                self.error(f"argument {arg.partition('=')[0]}: expected one argument")
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {one_line(message.removeprefix('argument ').replace(': must ', ' must ', 1))}\n")
 
 
 class Commands:
@@ -53,15 +63,56 @@ def _help(what: str, example: str) -> dict[str, Any]:
     }
 
 
+def one_line(message: str) -> str:
+    """Whatever a user's own text in it holds, and not too long."""
+    line = " ".join(message.split())
+    return line if len(line) <= SHOWN else line[:SHOWN] + "..."
+
+
 def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text[:24]!r}") from None
 
 
 def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number, got {text[:24]!r}") from None
+
+
+def whole_from(least: int, most: int = LARGEST) -> Callable[[str], int]:
+    """Reads whole numbers from `least` to `most`."""
+
+    def read(text: str) -> int:
+        value = whole_number(text)
+        _refuse(value < least, f"must be at least {least}" if least else "must not be negative", text)
+        _refuse(value > most, f"must be at most {most:,}", text)
+        return value
+
+    return read
+
+
+def positive(text: str) -> float:
+    value = finite(text)
+    _refuse(value <= 0, "must be positive", text)
+    return value
+
+
+def not_negative(text: str) -> float:
+    value = finite(text)
+    _refuse(value < 0, "must not be negative", text)
+    return value
+
+
+def finite(text: str) -> float:
+    value = number(text)
+    _refuse(not math.isfinite(value), "must be a finite number", text)
+    return value
+
+
+def _refuse(wrong: bool, words: str, text: str) -> None:
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{words}, got {text[:24]}")

@@ -28,6 +28,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("--ranks", type=Path, help="GPT-2's byte-pair ranks (r50k_base.tiktoken), instead of training")
     command.add_argument("--held-out", type=number, default=0.05, help="share of documents held out (default: 0.05)")
+    command.add_argument("--encoding", default="utf-8", help="of files, such as latin-1 or utf-16 (default: utf-8)")
     command.add_argument("--max-tokens", type=whole_number, help="stop at this many training tokens")
     command = data.add(
         "info",
@@ -48,6 +49,7 @@ def data_prepare(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         held_out=options.held_out,
         max_tokens=options.max_tokens,
+        encoding=options.encoding,
     )
     return _show(about(options.out, manifest), options.json)
 

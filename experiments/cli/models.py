@@ -5,33 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.commands import Commands, number, whole_number
-from experiments.store.folders import UserError, write_atomically
+from experiments.cli.commands import Commands, whole_number
+from experiments.store.folders import UserError
+from icl.files import write_atomically
 
 FIGURES = (".svg", ".png", ".pdf")
 Rows = list[dict[str, Any]]
 
 
 def add_to(commands: Commands) -> None:
-    """predict, describe, variants, papers."""
-    command = commands.add(
-        "predict",
-        predict,
-        "print the lowest loss that a two-layer plan's toy can reach",
-        "crosslayer predict skipv1 --d 3 --n 8 --sigma 0.3 --rank 2 --json",
-    )
-    command.add_argument("plan", help="a variant of two layers (see `crosslayer variants`), or FILE.py:name")
-    command.add_argument("--d", type=whole_number, required=True, help="width of x and y")
-    command.add_argument("--n", type=whole_number, required=True, help="context pairs")
-    command.add_argument("--sigma", type=number, required=True, help="standard deviation of the noise")
-    command.add_argument("--rank", type=whole_number, help="rank a of the compression (default: d // 2, MHA's best)")
-    command.add_argument("--heads", type=whole_number, default=2, help="heads of the second layer (default: 2)")
-    command.add_argument("--paper-bound", action="store_true", help="also estimate the paper's own bound")
-
+    """describe, variants, papers."""
     command = commands.add(
         "describe",
         describe,
@@ -67,56 +53,6 @@ def add_to(commands: Commands) -> None:
 def _add_table_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--markdown", action="store_true", help="print the README's table")
     command.add_argument("--into", type=Path, metavar="FILE", help="write that table between its marks in this file")
-
-
-def predict(options: argparse.Namespace) -> int:
-    from experiments.store.progress import progress
-    from experiments.training.user_files import resolve
-    from theory.errors import check_sizes
-    from theory.plans.plan import Shape
-    from theory.skipv1 import gap as skipv1
-    from theory.toy.value_maps import STARTS, closed_form, optimum_by_descent
-
-    check_sizes(options.d, options.n, options.sigma)
-    rank = skipv1.best_mha_rank(options.d) if options.rank is None else options.rank
-    task = (options.d, options.n, options.sigma, rank)
-    reference = asdict(skipv1.loss_gap(*task))
-    chosen = resolve(options.plan, Shape(2, options.heads))
-    optimum = closed_form(chosen, *task)
-    if optimum is None:
-        with progress("minimising", STARTS) as at:
-            at(0)
-            optimum = optimum_by_descent(chosen, *task, after_start=lambda i, loss: at(i, f"loss {loss:.5g}"))
-    result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
-    if options.paper_bound:
-        result["paper_bound"] = asdict(skipv1.paper_bound(*task))
-    if options.json:
-        print(json.dumps(result))
-    else:
-        _print_prediction(result, f"d = {task[0]}, n = {task[1]}, sigma = {task[2]:g}, rank a = {rank}")
-    return 0
-
-
-def _print_prediction(result: dict[str, Any], task: str) -> None:
-    reached = {True: "attained", False: "an infimum, not attained", None: "attained or not: not known"}
-    how = result["method"]
-    if result["starts"]:
-        how += f", {result['agreeing']} of {result['starts']} descents ended here"
-    print(f"The assumed-copy toy at {task}, W0 = 0:")
-    print(f"  {result['loss']:12.6g}  lowest loss of {result['plan']} ({how}; {reached[result['attained']]})")
-    words = {
-        "mha": "loss of the best MHA at rank a (an infimum)",
-        "skipv1": "loss of the best SkipV1Former at rank a",
-        "gap": "gap between these two",
-        "gap_to_optimum": "gap from this MHA to SkipV1Former's optimum (a = d)",
-        "gap_of_optima": "gap between the optima over the rank",
-        "rho": "share of each entry of W* that S_yx explains",
-    }
-    for key, text in words.items():
-        print(f"  {result[key]:12.6g}  {text}")
-    if bound := result["paper_bound"]:
-        error = f" +- {bound['stderr']:.2g} (standard error)" if bound["stderr"] else ""
-        print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")
 
 
 def describe(options: argparse.Namespace) -> int:

@@ -6,16 +6,18 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments import catalogue
-from experiments.cli.commands import OUT, Commands, number, whole_number
+from experiments.cli.commands import OUT, Commands, positive, whole_from
+from experiments.cli.tables import print_checks, print_untuned, sizes_trained
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.verdicts.checks import Judgement
+    pass
+
+SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment
 
 
 def add_to(commands: Commands) -> None:
@@ -40,7 +42,7 @@ def add_to(commands: Commands) -> None:
         "--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`"
     )
     command.add_argument(
-        "--seeds", type=whole_number, help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
+        "--seeds", type=whole_from(1), help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"
     )
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
     command.add_argument("--only", choices=("theory", "scale"), help="of --all: the toys', or the full-size models'")
@@ -48,12 +50,18 @@ def add_to(commands: Commands) -> None:
         "--device", default="auto", help="of full-size models: auto (a GPU for profile gpu), cpu or cuda"
     )
     command.add_argument(
-        "--jobs", type=whole_number, default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
+        "--jobs", type=whole_from(0), default=0, help="trainings at a time (default: one a core, or what a GPU takes)"
     )
     command.add_argument(
-        "--minutes", type=number, help="stop then; the same command resumes with the trainings that are left"
+        "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"
     )
     command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
+    command.add_argument(
+        "--variant",
+        action="append",
+        default=[],
+        help="of full-size models: this against vanilla, as for `describe`, FILE.py:name too; may be repeated",
+    )
 
     command = commands.add(
         "compare",
@@ -63,6 +71,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all of full size)")
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
+    command.add_argument("--variant", action="append", default=[], help="as it was given to `run`; may be repeated")
 
     command = commands.add(
         "report",
@@ -116,11 +125,14 @@ def run(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import prepare
     from experiments.experiment.together import executed
     from experiments.store.folders import Unfinished
+    from experiments.training.comparing import comparing
     from experiments.training.device import slot_for
     from experiments.verdicts.checks import worst
 
     names = catalogue.names(options.only) if options.all else options.names
-    experiments = [catalogue.experiment(name) for name in dict.fromkeys(names)]
+    experiments = [
+        comparing(catalogue.experiment(name), options.profile, options.variant) for name in dict.fromkeys(names)
+    ]
     if options.all:  # of all experiments, those that have the profile
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
@@ -140,7 +152,8 @@ def run(options: argparse.Namespace) -> int:
         about = {"experiment": job.experiment.name, "folder": str(job.run.path)}
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
-            _print_checks(job.experiment.title, outcome)
+            print_checks(job.experiment.title, outcome)
+            print_untuned(job.run)
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
@@ -148,82 +161,41 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import conclusions, latest_runs
+    from experiments.experiment.execution import conclusions, latest_runs, summary
+    from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import by_quantity, worst
     from experiments.verdicts.words import sentence, verdict
 
     known = catalogue.names("scale")
     if unknown := [name for name in options.names if name not in known]:
         raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
-    runs = latest_runs(options.out, options.names or known)
+    names = [named(name, options.variant) if options.variant else name for name in options.names or known]
+    runs = latest_runs(options.out, names)
     if not runs:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
     entries = []
     for run in runs:
-        summary, prediction = run.read("summary.json"), run.read("prediction.json")
-        experiment = catalogue.experiment(summary["experiment"])
+        saved, prediction = summary(run), run.read("prediction.json", dict.fromkeys(SAID, str))
+        experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, run)
         about = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
-        entries.append({**summary, **about, "prediction": prediction, "folder": str(run.path)})
+        entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
-            seeds = len(summary["seeds"])
+            seeds = len(saved["seeds"])
             overall = verdict(worst(checks))
-            print(f"{experiment.name}, profile {summary['profile']}, {seeds} seeds: {overall}")
-            if sizes := _sizes(summary["config"]):
+            print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
+            if sizes := sizes_trained(saved["config"]):
                 print(f"  trained models: {sizes}")
             for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
                 print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
-            for key in ("assumes", "statistic", "rule", "tuning"):
+            for key in SAID:
                 print(f"  {key}: {prediction[key]}")
-            _print_checks(experiment.title, checks)
+            print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
+            print_untuned(run)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))
     return 0
-
-
-def _sizes(config: dict[str, Any]) -> str:
-    """Of the models that a run trained, as far as its configuration names them as most do."""
-    every = {**config.get("architecture", {}), **config}
-    names = ("d_model", "widths", "n_layers", "layers", "depths", "vocab", "context")
-    told = {name: every[name] for name in names if name in every}
-    if "depths" in told:
-        told.pop("n_layers", None)
-    return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
-
-
-def _print_checks(title: str, checks: Sequence[Judgement]) -> None:
-    """One line a group, with the numbers of its tightest check, under the quantity that they are of."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from experiments.verdicts import words
-    from experiments.verdicts.checks import by_quantity
-
-    if not checks:
-        print(f"{title}\nnothing was compared: inconclusive")
-        return
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("check")
-    for name in ("points", "predicted", "slack", "measured"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    for quantity, groups in by_quantity(checks).items():
-        if quantity:
-            table.add_row(f"[italic]{quantity}:[/italic]")
-        for name, members in groups.items():
-            numbers = (tell(members[0]) for tell in (words.predicted, words.slack, words.measured))
-            table.add_row(
-                f"  {name}" if quantity else name, str(len(members)), *numbers, words.verdict_of_group(members)
-            )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)  # a log file has no edge to wrap at
-    console.print(table)
-    legend = "Each line shows the point that uses most of its tolerance; summary.json holds them all."
-    if any(check.by_slack_alone for check in checks):
-        legend += f"\n{words.SLACK_ALONE}"
-    console.print(legend, style="dim")
 
 
 def report(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import OUT, Commands, number, whole_number
+from experiments.cli.commands import OUT, Commands, not_negative, positive, whole_from
 
 if TYPE_CHECKING:
     from experiments.training.single import Trained
@@ -26,34 +26,55 @@ def add_to(commands: Commands) -> None:
     command.add_argument("--preset", required=True, help="a model of the papers; an unknown name lists them")
     command.add_argument("--variant", help="as for `describe` (default: the preset's own)")
     command.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
-    command.add_argument("--steps", type=whole_number, required=True, help="optimiser steps")
-    command.add_argument("--batch", type=whole_number, help="sequences a step (default: what makes about 4,096 tokens)")
+    command.add_argument("--steps", type=whole_from(1), required=True, help="optimiser steps")
     command.add_argument(
-        "--context", type=whole_number, help="tokens a sequence of text (default: the preset's, at most 512)"
+        "--batch", type=whole_from(1), help="sequences a step (default: what makes about 4,096 tokens)"
+    )
+    command.add_argument(
+        "--width", type=whole_from(1), help="of the model, in more or fewer heads (default: the preset's)"
+    )
+    command.add_argument("--layers", type=whole_from(1), help="of the model (default: the preset's)")
+    command.add_argument(
+        "--heads", type=whole_from(1), help="of a layer, which share its width (default: heads as wide as the preset's)"
+    )
+    command.add_argument(
+        "--context", type=whole_from(1), help="tokens a sequence of text (default: the preset's, at most 512)"
     )
     command.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
-    command.add_argument("--learning-rate", type=number, help="peak (default: the schedule's)")
-    command.add_argument("--weight-decay", type=number, help="of matrices and embeddings (default: the schedule's)")
+    command.add_argument("--learning-rate", type=positive, help="peak (default: the schedule's)")
     command.add_argument(
-        "--accumulate", type=whole_number, default=1, help="parts that a batch is cut into (default: 1)"
+        "--weight-decay", type=not_negative, help="of matrices and embeddings (default: the schedule's)"
+    )
+    command.add_argument(
+        "--accumulate", type=whole_from(1), default=1, help="parts that a batch is cut into (default: 1)"
     )
     command.add_argument("--precision", help="fp32 or bf16, with fp32 weights (default: bf16 on a GPU)")
     command.add_argument("--compile", action="store_true", help="by torch.compile")
-    command.add_argument("--seed", type=whole_number, default=0, help="of weights and data order (default: 0)")
+    command.add_argument(
+        "--seed", type=whole_from(0, 2**32 - 1), default=0, help="of weights and data order (default: 0)"
+    )
     command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
     command.add_argument(
-        "--log-every", type=whole_number, default=10, help="steps a line of metrics.jsonl (default: 10)"
+        "--log-every", type=whole_from(1), default=10, help="steps a line of metrics.jsonl (default: 10)"
     )
     command.add_argument(
-        "--evaluate-every", type=whole_number, default=0, help="steps between evaluations (default: at the end)"
+        "--evaluate-every", type=whole_from(0), default=0, help="steps between evaluations (default: at the end)"
     )
-    command.add_argument("--save-every", type=number, default=60.0, help="seconds between checkpoints (default: 60)")
+    command.add_argument(
+        "--save-every", type=not_negative, default=60.0, help="seconds between checkpoints (default: 60)"
+    )
+    command.add_argument(
+        "--resume-from",
+        type=Path,
+        metavar="RUN",
+        help="folder of a finished training of fewer steps: go on from its end, by the schedule of all --steps",
+    )
     command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
 
 
 def train(options: argparse.Namespace) -> int:
     from experiments.training import single
-    from icl.training.loop import Diverged
+    from icl.recipe import Diverged
 
     arguments = {name: value for name, value in vars(options).items() if name not in ("run", "resumes", "json")}
     try:

@@ -17,11 +17,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def curves(d: int, n: int, sigma: float) -> dict[str, list[float | None]]:
-    """Losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where one is infinite."""
+def curves(d: int, n: int, sigma: float, pairs: Sequence[int] | None = None) -> dict[str, list[float | None]]:
+    """Losses E ||y - prediction||^2 after 0 .. n pairs (`theory.prompts.regression`); None where one is infinite.
+
+    pairs   after so many, in place of all: each takes a good part of a second
+    """
     from theory.prompts import regression
 
-    pairs = range(n + 1)
+    pairs = range(n + 1) if pairs is None else pairs
     least_squares = [float(regression.minimum_norm(d, k, sigma)) for k in pairs]
     return {
         "predict zero": [regression.zero(d, sigma) for _ in pairs],
@@ -32,10 +35,16 @@ def curves(d: int, n: int, sigma: float) -> dict[str, list[float | None]]:
     }
 
 
-def draw(axis: Axes, curves: Mapping[str, Sequence[float | None]]) -> None:
-    """The curves over the number of pairs, and the axes' labels."""
+def draw(axis: Axes, curves: Mapping[str, Sequence[float | None]], pairs: Sequence[int] | None = None) -> None:
+    """The curves over the number of pairs, 0, 1, .. unless `pairs` says which, and the axes' labels."""
     for name, losses in curves.items():
-        axis.plot(range(len(losses)), [math.nan if y is None else y for y in losses], label=name, lw=1.1, **LOOKS[name])
+        axis.plot(
+            pairs or range(len(losses)),
+            [math.nan if y is None else y for y in losses],
+            label=name,
+            lw=1.1,
+            **LOOKS[name],
+        )
     axis.set_ylim(0, 1.15 * max(y for y in curves["predict zero"] if y is not None))
     axis.set_xlabel("pairs in the context")
     axis.set_ylabel("loss (squared units of $y$)")

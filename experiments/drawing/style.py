@@ -12,8 +12,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.store.folders import write_atomically
 from experiments.verdicts.intervals import Interval
+from icl.files import write_atomically
 from theory.plans import variants
 from theory.skipv1 import paper as skipv1
 
@@ -63,7 +63,8 @@ def look(variant: str) -> dict[str, Any]:
     known = VARIANTS.get(variant, {"linestyle": "-", "marker": "*"})
     if "color" in known:
         return known
-    paper = variants.VARIANTS[variant].paper
+    registered = variants.VARIANTS.get(variant)
+    paper = registered.paper if registered else None
     return {"color": paper.colour if paper else "#1a1a1a", **known}
 
 

@@ -2,8 +2,8 @@
 
 DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
 figure.png.  The run id names the profile and a digest of its configuration, of the source that the experiment imports
-and of library versions, so a run is resumed only by what began it.  training-*/ and metrics.jsonl are what it resumes
-from.
+and of library versions, so a run is resumed only by what began it.  unfinished-*/ and metrics.jsonl are what it resumes
+from.  The last value of every JSON file and line, sha256, is a digest of the others, which is checked on reading.
 """
 
 from __future__ import annotations
@@ -25,6 +25,19 @@ from theory.plans.identity import canonical
 
 FIGURES = ("figure.svg", "figure.png")
 MOST_SEEDS = 1000
+SUMMARY = {
+    **dict.fromkeys(("experiment", "profile", "title", "verdict"), str),
+    "detects": str | None,
+    "config": dict,
+    "seeds": list,
+    "device": str | list,
+    "versions": dict | list,
+    "commit": str | list | None,
+    "source": str | list,
+    "seconds": int | float,
+    "resumed": bool,
+    "checks": list,
+}
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
     if not all(run.has(name) for name in FIGURES):
         _draw(experiment, prediction, measurement, run)
     if not run.has("summary.json"):
-        seeds = measurement.get("seeds", seeds)  # fewer, where time was up
+        seeds = measurement.get("seeds") or seeds  # fewer, where time was up
         summary = {
             **job.config,
             "title": experiment.title,
@@ -127,12 +140,23 @@ def _compared(experiment: Experiment, profile: Profile, prediction: Json, measur
 
 def conclusions(experiment: Experiment, run: RunFolder) -> list[Judgement]:
     """What follows from a finished run by the present rules; what its summary says where these do not fit it."""
-    summary = run.read("summary.json")
+    saved = summary(run)
     try:
-        profile = experiment.profiles[summary["profile"]]
+        profile = experiment.profiles[saved["profile"]]
         return _compared(experiment, profile, run.read("prediction.json"), run.read("measurement.json"))
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
-        return [judgement(content) for content in summary["checks"]]
+        return [judgement(content) for content in saved["checks"]]
+
+
+def summary(run: RunFolder) -> Json:
+    """The summary of a finished run.  Raises UserError if it is damaged."""
+    content = run.read("summary.json", SUMMARY)
+    try:
+        for check in content["checks"]:
+            judgement(check)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{run / 'summary.json'} is damaged; delete it and run again") from error
+    return content
 
 
 def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -18,11 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from experiments.ledger.claim import Claim, Outcome, outcomes
+from experiments.store.cache import cache
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import versions
 from experiments.store.sources import source_digest
 from experiments.store.work import results
+from icl.files import opened, sealed, write_atomically
 
 
 @dataclass(frozen=True)
@@ -142,13 +143,12 @@ class _Memory:
 
     @classmethod
     def read(cls) -> _Memory:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        path = Path(cache) / "crosslayer" / "ledger.json"
+        path = cache() / "ledger.json"
         try:
-            entries = json.loads(path.read_text())
-            return cls(path, {i: e for i, e in entries.items() if {"digest", "outcomes", "seconds"} <= e.keys()})
-        except (OSError, ValueError, AttributeError):
+            entries, whole = opened(path.read_bytes())
+        except (OSError, ValueError):
             return cls(path, {})
+        return cls(path, entries if whole else {})
 
     def recalled(self, claim: Claim, digest: str) -> Verification | None:
         entry = self.entries.get(claim.id)
@@ -176,4 +176,4 @@ class _Memory:
         self.entries |= {i: {"digest": digest, **line} for i, (digest, line) in new.items()}
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path, json.dumps(self.entries) + "\n")
+            write_atomically(self.path, json.dumps(sealed(self.entries)) + "\n")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import catalogue
-from experiments.experiment.execution import conclusions, latest_runs
-from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.experiment.execution import conclusions, latest_runs, summary
+from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
+from experiments.training.campaign import untuned
 from experiments.verdicts import words
 from experiments.verdicts.checks import by_quantity, worst
+from icl.files import write_atomically
 
 if TYPE_CHECKING:
     from experiments.ledger.verify import Verification
@@ -52,15 +55,16 @@ def write_report(out: Path, verified: Sequence[Verification] | None = None) -> P
 
 def _described(run: RunFolder) -> Json:
     """A run's summary with its figure, its conclusions, and the digest that its experiment's source has by now."""
-    summary = run.read("summary.json")
-    experiment = catalogue.experiment(summary["experiment"])
-    checks, profile = conclusions(experiment, run), experiment.profiles.get(summary["profile"])
+    saved = summary(run)
+    experiment = catalogue.experiment(saved["experiment"])
+    checks, profile = conclusions(experiment, run), experiment.profiles.get(saved["profile"])
     return {
-        **summary,
+        **saved,
         "title": experiment.title,
-        "decides": profile.decides if profile else f"detects {summary['detects']}",
+        "decides": profile.decides if profile else f"detects {saved['detects']}",
         "verdict": worst(checks),
         "quantities": by_quantity(checks),
+        "untuned": untuned(run.read("measurement.json")),
         "by_slack_alone": any(check.by_slack_alone for check in checks),
         "figure": _inline(run / "figure.png"),
         "source_now": source_digest(type(experiment).__module__),
@@ -68,6 +72,13 @@ def _described(run: RunFolder) -> Json:
 
 
 def _inline(path: Path) -> str:
+    from PIL import Image
+
     if not path.exists():
         raise UserError(f"{path} is missing; run the experiment again to draw it")
-    return base64.b64encode(path.read_bytes()).decode()
+    content = path.read_bytes()
+    try:
+        Image.open(io.BytesIO(content), formats=["PNG"]).verify()
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UserError(f"{path} is damaged; delete it and run the experiment again to draw it") from error
+    return base64.b64encode(content).decode()

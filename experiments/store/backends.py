@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -17,13 +18,15 @@ from typing import Any, Protocol, TypeVar
 
 from experiments.store.desk import Desk, LocalDesk, OutOfTime, Pace, Tell
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.store.threads import one_thread, one_thread_environment
+from experiments.store.threads import environment, one_thread, one_thread_environment
 
 Item = TypeVar("Item")
 Work = Callable[[Item, Desk], Json]  # a module's function, with a result of plain JSON
 Results = Generator[tuple[str, Json]]  # by key, as they come
 
 POLL = 0.5  # seconds
+# What workers leave behind that have to leave at once is cleaned up, and no word is needed on it.
+QUIET = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker"}
 
 
 class Backend(Protocol):
@@ -66,7 +69,8 @@ class Processes:
 
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
         context = get_context("spawn")
-        news, (line, held) = context.Queue(), context.Pipe(duplex=False)
+        with environment(QUIET):  # of the process that cleans up
+            news, (line, held) = context.Queue(), context.Pipe(duplex=False)
         count = min(self.count, len(items))
         waiting, pace = list(items), Pace(run.slot)
         began: dict[Future[Json | None], tuple[str, float]] = {}
@@ -76,7 +80,8 @@ class Processes:
                 while waiting or began:
                     while waiting and len(began) < count and pace.fits():
                         key = waiting.pop(0)
-                        began[pool.submit(_result, work, items[key], key, run)] = key, time.monotonic()
+                        with _interrupts_kept_from_children():
+                            began[pool.submit(_result, work, items[key], key, run)] = key, time.monotonic()
                     if not began:
                         return
                     for job in wait(began, POLL, FIRST_COMPLETED).done:
@@ -92,6 +97,16 @@ class Processes:
                 if isinstance(error, BrokenProcessPool):
                     raise UserError(f"a process that worked in {run.path} died, perhaps for want of memory") from None
                 raise
+
+
+@contextmanager
+def _interrupts_kept_from_children() -> Iterator[None]:
+    """A terminal interrupts all processes at once, and a worker is not to hear of it; the parent does, afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _read(news: Any) -> Iterator[tuple[str, float, str]]:
@@ -110,7 +125,6 @@ def _start(news: Any, line: Connection, parent: int) -> None:
     global _NEWS
     _NEWS = news
     news.cancel_join_thread()  # a worker need not wait for a parent that no longer reads
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts all of them at once; the parent decides
 
     def leave() -> None:
         while not line.poll(POLL) and os.getppid() == parent:  # a fork of the parent would hold the line too

@@ -1,17 +1,28 @@
-"""Run folders: everything is written to a temporary name and renamed, and what is damaged is said in one line."""
+"""Run folders: everything is written to a temporary name and renamed, and what is damaged is said in one line.
+
+What is read back carries a digest (`icl.files`).  Files from before there were digests are read too, as long as they
+have the fields that are asked for.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
+import math
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from icl.files import naming, opened, sealed, write_atomically
+
 Json = dict[str, Any]
+CONFIG, METRICS = "config.json", "metrics.jsonl"
+TORN = re.compile(rb"\{[ -~]*")  # the beginning of a line, which a kill has left
+LONGEST = 100  # of what a user calls something, in a folder's name
 
 
 class UserError(Exception):
@@ -78,40 +89,104 @@ class RunFolder:
                 self._locked = False
 
     def write(self, name: str, content: Json) -> None:
-        write_atomically(self / name, json.dumps(content, indent=1, allow_nan=False) + "\n")
-
-    def read(self, name: str) -> Any:
+        """Raises UserError for numbers that are none, such as the losses of what has diverged."""
         try:
-            return json.loads((self / name).read_text())
-        except (OSError, ValueError) as error:
-            raise UserError(f"{self / name} is damaged; delete it and run again") from error
+            text = json.dumps(sealed(content), indent=1, allow_nan=False) + "\n"
+        except ValueError as error:
+            raise UserError(f"{self / name} would hold a number that is not finite: something has diverged") from error
+        write_atomically(self / name, text)
+
+    def read(
+        self, name: str, fields: Mapping[str, Any] | None = None, *, advice: str = "delete it and run again"
+    ) -> Json:
+        """The content of a file, which has at least these fields, of these types; floats are finite.
+
+        advice  what a user can do if it is damaged
+        """
+        path = self / name
+        try:
+            content, whole = opened(_bytes(path))
+        except ValueError as error:
+            raise UserError(f"{path} is damaged; {advice}") from error
+        if not content or _misfit(content, fields or {}) or not (whole or name == CONFIG or self._older()):
+            raise UserError(f"{path} is damaged; {advice}")
+        return content
+
+    def _older(self) -> bool:
+        """Whether it was made before there were digests; so was what has no config.json, as results kept elsewhere."""
+        try:
+            return not opened((self / CONFIG).read_bytes())[1]
+        except (OSError, ValueError):
+            return True
 
     def has(self, name: str) -> bool:
         return (self / name).exists()
 
     def metrics(self) -> list[Json]:
         """The lines of metrics.jsonl, but for a last one that a kill has torn."""
-        if not self.has("metrics.jsonl"):
+        if not self.has(METRICS):
             return []
-        *whole, _torn = (self / "metrics.jsonl").read_text(errors="replace").split("\n")
-        try:
-            lines = [json.loads(line) for line in whole]
-            if not all(isinstance(line, dict) and "kind" in line for line in lines):
-                raise ValueError("not a metric")
-        except ValueError as error:
-            raise UserError(f"{self / 'metrics.jsonl'} is damaged; delete it and run again") from error
-        return lines
+        *texts, torn = _bytes(self / METRICS).split(b"\n")
+        lines = [_line(text) for text in texts]
+        some = any(line and line[1] for line in lines)  # all lines have a digest or, from before, none
+        wrong = [number for number, line in enumerate(lines, 1) if line is None or (some and not line[1])]
+        if torn and not TORN.fullmatch(torn):
+            wrong.append(len(lines) + 1)
+        if wrong:
+            raise self._damaged_lines(wrong, all(line is None for line in lines))
+        return [line[0] for line in lines if line]
+
+    def lines(self, kind: str, **fields: Any) -> list[Json]:
+        """The lines of one kind, which have at least these fields, of these types; floats are finite."""
+        lines = self.metrics()
+        if wrong := [i for i, line in enumerate(lines, 1) if line["kind"] == kind and _misfit(line, fields)]:
+            raise self._damaged_lines(wrong, len(wrong) == len(lines))
+        return [line for line in lines if line["kind"] == kind]
+
+    def _damaged_lines(self, numbers: Sequence[int], every: bool) -> UserError:
+        path = self / METRICS
+        if every:
+            return UserError(f"{path} is damaged; delete it and run again")
+        if len(numbers) == 1:
+            return UserError(f"line {numbers[0]} of {path} is damaged; delete that line and run again")
+        shown = ", ".join(map(str, numbers[:10])) + (", ..." if len(numbers) > 10 else "")
+        return UserError(f"{len(numbers)} lines of {path} are damaged; delete lines {shown} and run again")
 
     def keep_metrics(self, lines: list[Json]) -> None:
         """Replace metrics.jsonl, which also drops a torn last line."""
-        write_atomically(self / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        write_atomically(self / METRICS, "".join(json.dumps(sealed(line)) + "\n" for line in lines))
 
     def log(self, line: Json) -> None:
-        with (self / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with naming(self / METRICS), (self / METRICS).open("a") as file:
+            file.write(json.dumps(sealed(line)) + "\n")
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-    temporary.replace(path)
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; put that right, or move it away") from error
+
+
+def _line(text: bytes) -> tuple[Json, bool] | None:
+    """A line of metrics.jsonl, and whether it has a digest; None if it is damaged."""
+    try:
+        line, whole = opened(text)
+    except ValueError:
+        return None
+    return (line, whole) if isinstance(line.get("kind"), str) else None
+
+
+def _misfit(content: Json, fields: Mapping[str, Any]) -> bool:
+    """Whether one of the fields is missing, of another type, or no finite number where it is a float."""
+    return any(
+        name not in content
+        or not isinstance(value := content[name], kind)
+        or (isinstance(value, float) and not math.isfinite(value))
+        for name, kind in fields.items()
+    )
+
+
+def in_a_path(text: str) -> str:
+    """What a user calls something, as a part of a folder's name."""
+    return "".join(c if c.isalnum() or c in "-+.=" else "_" for c in text)[:LONGEST]

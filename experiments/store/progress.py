@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SECONDS_BETWEEN_LINES = 15.0
 
@@ -27,11 +30,23 @@ def relayed(tell: Callable[[str], None]) -> Iterator[None]:
 
 def warn(text: str) -> None:
     """One line on standard error of something that does not stop the work."""
-    print(f"crosslayer: {text}", file=sys.stderr)
+    _say(f"crosslayer: {text}")
+
+
+def _say(line: str) -> None:
+    """Lines that cannot be written, as on a full disk, are not worth the work that they are about."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 class Advance(Protocol):
-    def __call__(self, done: float, note: str = "") -> None: ...
+    """So much is done; a note stays until there is another one."""
+
+    def __call__(self, done: float, note: str | None = None) -> None: ...
 
 
 @contextmanager
@@ -40,37 +55,58 @@ def progress(label: str, total: float) -> Iterator[Advance]:
 
     The first call says where the job starts, 0 or where it is resumed; the time left is told from the speed since.
     """
+    shown = ""
+
+    def latest(note: str | None) -> str:
+        nonlocal shown
+        shown = shown if note is None else note
+        return shown
+
     if (tell := _relay) is not None:
-        yield lambda done, note="": tell(f"{label}: {done / total if total else 1:.0%} {note}".rstrip())
+        yield lambda done, note=None: tell(f"{label}: {done / total if total else 1:.0%} {latest(note)}".rstrip())
         return
     if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Progress(*columns, console=Console(stderr=True)) as bar:
+        with _bar() as bar:
             task = bar.add_task(label, total=total, note="")
-            yield lambda done, note="": bar.update(task, completed=done, note=note)
+            yield lambda done, note=None: bar.update(task, completed=done, note=latest(note))
         return
 
     last = time.monotonic()
     began: tuple[float, float] | None = None  # when, and at how much done
 
-    def line(done: float, note: str = "") -> None:
+    def line(done: float, note: str | None = None) -> None:
         nonlocal last, began
-        now = time.monotonic()
+        now, note = time.monotonic(), latest(note)
         if began is None:
             began = now, done
         if now - last < SECONDS_BETWEEN_LINES or done <= began[1]:
             return
         left = (now - began[0]) / (done - began[1]) * (total - done)
-        print(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}", file=sys.stderr, flush=True)
+        _say(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}")
         last = now
 
     yield line
+
+
+def _bar() -> Progress:
+    """A bar of a quarter of the terminal, and beside it a label and a note on one line, shortened to what is left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+    from rich.text import Text
+
+    class Shortened(TextColumn):
+        def render(self, task: Task) -> Text:
+            text = super().render(task)
+            text.no_wrap, text.overflow = True, "ellipsis"
+            return text
+
+    console = Console(stderr=True)
+    return Progress(
+        Shortened("{task.description}", table_column=Column()),
+        BarColumn(console.width // 4),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+        Shortened("{task.fields[note]}", table_column=Column()),
+        console=console,
+    )

@@ -12,12 +12,21 @@ class StepLog:
 
     After a kill, what was logged beyond the last checkpoint happens again: from the first step that is added, those
     lines are dropped.
+
+    every   steps a line
+    fields  of a line, with their types.  Raises UserError for a line that is damaged or has others
     """
 
-    def __init__(self, run: RunFolder, kind: str) -> None:
-        self.run, self.kind = run, kind
-        self.lines = [line for line in run.metrics() if line["kind"] == kind]
+    def __init__(self, run: RunFolder, kind: str, every: int, **fields: Any) -> None:
+        self.run, self.kind, self.every = run, kind, every
+        self.lines = run.lines(kind, step=int, **fields)
         self._resumed = False
+
+    def missing(self, step: int, after: int = 0) -> int:
+        """How many lines of steps from beyond `after` to `step`, which was logged, are not there, as somebody deleted
+        them."""
+        there = sum(line["step"] > after for line in self.lines)
+        return -(-step // self.every) - after // self.every - there
 
     def add(self, step: int, **fields: Any) -> None:
         if not self._resumed:

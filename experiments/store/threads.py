@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -31,11 +31,16 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-@contextmanager
-def one_thread_environment() -> Iterator[None]:
+def one_thread_environment() -> AbstractContextManager[None]:
     """One thread for the libraries of processes that are spawned in here."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    return environment(dict.fromkeys(THREADS, "1"))
+
+
+@contextmanager
+def environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """These variables for processes that are spawned in here."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
     try:
         yield
     finally:

@@ -36,9 +36,8 @@ def results(
     before all are there; if `partial`, those that are there are returned.
     """
     with run.locked():
-        lines = run.metrics()
-        run.keep_metrics(lines)
-        records = {line[field]: line for line in lines if line["kind"] == kind}
+        records = {line[field]: line for line in run.lines(kind, **{field: str})}
+        run.keep_metrics(run.metrics())
         for key in items.keys() & records.keys():
             shutil.rmtree(scratch(run, key), ignore_errors=True)  # a kill came between the line and this
         todo = {key: item for key, item in items.items() if key not in records}

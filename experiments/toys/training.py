@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.store.desk import Desk, OutOfTime
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.progress import warn
 from experiments.store.steps import StepLog
 from experiments.store.work import results
@@ -89,7 +89,7 @@ def train_stack(
     from icl.checkpoint import BadCheckpoint
     from icl.toys.training import train
 
-    log = StepLog(RunFolder(desk.folder), "step")
+    log = StepLog(RunFolder(desk.folder), "step", recipe.log_every, losses=list)
     steps = train(
         toys,
         recipe,
@@ -102,6 +102,7 @@ def train_stack(
         for report in steps:
             losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
             log.add(report.step, losses=losses)
+            _check_whole(log, report.step)
             desk.report(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
     except OutOfTime:
         with suppress(StopIteration):
@@ -109,7 +110,13 @@ def train_stack(
         raise
     except BadCheckpoint as error:
         raise UserError(str(error)) from error
+    _check_whole(log, recipe.steps)
     return [line["losses"] for line in log.lines]
+
+
+def _check_whole(log: StepLog, step: int) -> None:
+    if log.missing(step):
+        raise UserError(f"{log.run / METRICS} lacks lines of what was trained; delete {log.run.path} to retrain")
 
 
 def held_out_batches(prompts: int) -> int:

@@ -47,6 +47,18 @@ class PromptSource:
     sigma: float
     held_out_prompts: int = 4096
 
+    @property
+    def held_out_at_a_time(self) -> int:
+        return min(512, self.held_out_prompts)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A finished training, at whose end another starts: its key, and its steps."""
+
+    key: str
+    steps: int
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
@@ -58,6 +70,7 @@ class Arm:
     twin    other initial weights on the same data: two arms between which there is no difference to find
     probes  by name (`experiments.training.probes`): what is measured of the model at the start and at the end
     label   what the variant is called where it is shown; by default its name, if it has one
+    start   weights, optimiser and step are those at another's end; by default initial weights, and step 0
     """
 
     architecture: Architecture
@@ -69,6 +82,7 @@ class Arm:
     twin: bool = False
     probes: tuple[str, ...] = ()
     label: str = ""
+    start: Start | None = None
 
     @property
     def name(self) -> str:
@@ -90,7 +104,9 @@ class Arm:
     def to_json(self) -> Json:
         """As a record keeps it."""
         fields = self._fields(asdict)
-        return fields if isinstance(self.variant, str) else {**fields, "variant": self.name, "plan": text(self.plan)}
+        if not isinstance(self.variant, str):
+            return {**fields, "variant": self.name, "plan": text(self.plan)}
+        return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
 
     def _fields(self, of: Callable[[Arm], Json]) -> Json:
         """The fields but the label, as keys and records have always had them: `probe` is that of magnitudes."""
@@ -114,7 +130,7 @@ class Arm:
         source = self.source
         if isinstance(source, PromptSource):
             task = RegressionTask(source.d, source.n, source.sigma)
-            return PromptTask(task, source.held_out_prompts, min(512, source.held_out_prompts))
+            return PromptTask(task, source.held_out_prompts, source.held_out_at_a_time)
         from icl.data.shards import open_data
 
         data = open_data(Path(source.folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -16,23 +17,29 @@ from icl.recipe import Recipe
 Name = TypeVar("Name")
 BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
 TUNING_SEED = 500_000  # apart from the seeds that are compared
+FARTHEST = 4.0  # factor by which a grid of learning rates is widened at a time, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
     """Learning rates to try for each arm, on `share` of its steps and one seed that is not compared.
 
-    An empty grid: the rate of the recipe is used for all arms, untuned.
+    Where an arm's best rate is the lowest or highest of them, the next one beyond is tried too, `widenings` times at
+    most.  An empty grid: the rate of the recipe is used for all arms, untuned.
     """
 
     grid: tuple[float, ...] = ()
     share: float = 0.25
+    widenings: int = 3
 
     def described(self, each: str = "variant") -> str:
         """What a prediction says of it, of arms that differ by `each`."""
         if not self.grid:
             return "not tuned: one learning rate for all arms"
-        return f"per {each} from {self.grid} on {self.share:.0%} of the steps, one seed"
+        return (
+            f"per {each} from {self.grid}, widened up to {self.widenings} times where the best is at an end, on "
+            f"{self.share:.0%} of the steps, one seed"
+        )
 
 
 def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str) -> list[dict[Name, Json]]:
@@ -57,31 +64,76 @@ def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder
 def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -> tuple[dict[str, float], Json]:
     """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
 
-    Raises Unfinished if time is up before.
+    `untuned` finds the arms whose best is at an end of what was tried.  Raises Unfinished if time is up before.
     """
     if not tuning.grid:
         return {name: arm.recipe.learning_rate for name, arm in arms.items()}, {"tuned": False}
-    trials = {
-        (name, rate): replace(arm, seed=TUNING_SEED, recipe=_shorter(arm, rate, tuning.share))
-        for name, arm in arms.items()
-        for rate in tuning.grid
-    }
-    records = train_all(list(trials.values()), run, f"{label}, learning rates")
-    if len(records) < len(set(trials.values())):
-        raise Unfinished(f"{label}: {len(records)} of {len(trials)} learning-rate trials are finished")
-    losses = {name: {rate: records[trials[name, rate]]["loss"] for rate in tuning.grid} for name in arms}
-    best = {
-        name: min(tuning.grid, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
-        for name, by_rate in losses.items()
-    }
+    rates = {name: sorted(tuning.grid) for name in arms}
+    for widening in range(tuning.widenings + 1):
+        losses = _losses_by_rate(arms, rates, tuning.share, run, label)
+        best = {
+            name: min(by_rate, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
+            for name, by_rate in losses.items()
+        }
+        ends = [name for name, rate in best.items() if rate in _ends(rates[name])]
+        if len(tuning.grid) < 2 or widening == tuning.widenings or not ends:
+            break
+        for name in ends:
+            rates[name] = sorted([*rates[name], _beyond(rates[name], best[name])])
     table = {name: {str(rate): loss for rate, loss in by_rate.items()} for name, by_rate in losses.items()}
     return best, {
         "tuned": True,
         "grid": list(tuning.grid),
         "share_of_steps": tuning.share,
         "losses": table,
-        "best": best,
+        "best": dict(best),
     }
+
+
+def _losses_by_rate(
+    arms: Mapping[str, Arm], rates: Mapping[str, Sequence[float]], share: float, run: RunFolder, label: str
+) -> dict[str, dict[float, float | None]]:
+    trials = {
+        (name, rate): replace(arm, seed=TUNING_SEED, recipe=_shorter(arm, rate, share))
+        for name, arm in arms.items()
+        for rate in rates[name]
+    }
+    records = train_all(list(trials.values()), run, f"{label}, learning rates")
+    if len(records) < len(set(trials.values())):
+        raise Unfinished(f"{label}: {len(records)} of {len(trials)} learning-rate trials are finished")
+    return {name: {rate: records[trials[name, rate]]["loss"] for rate in rates[name]} for name in arms}
+
+
+def _ends(rates: Sequence[float]) -> tuple[float, float]:
+    return min(rates), max(rates)
+
+
+def _beyond(rates: Sequence[float], end: float) -> float:
+    """The rate that follows on an end of at least two, by the factor between the last two there, FARTHEST at most."""
+    _, neighbour = sorted(rates, key=lambda rate: abs(math.log(rate / end)))[:2]
+    factor = min(max(end / neighbour, 1 / FARTHEST), FARTHEST)
+    return float(f"{end * factor:.3g}")
+
+
+def untuned(measurement: Json) -> dict[str, str]:
+    """The arms of a result whose best learning rate is the lowest or highest tried for them, and that in words.
+
+    Beyond there may be a better one, so what is measured of them may be short of what they can do.
+    """
+    tuning = measurement.get("tuning") or {}
+    if not tuning.get("tuned"):
+        return {}
+    found = {}
+    for name, by_rate in tuning["losses"].items():
+        best, (lowest, highest) = tuning["best"][name], _ends([float(rate) for rate in by_rate])
+        if best in (lowest, highest):
+            found[name] = f"its best learning rate, {best:g}, is the {'highest' if best == highest else 'lowest'} tried"
+    return found
+
+
+def mark(arm: str, measurement: Json) -> str:
+    """What stands behind the name of an arm wherever its number is shown: nothing, unless it is untuned."""
+    return " (untuned)" if arm in untuned(measurement) else ""
 
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:

@@ -12,6 +12,8 @@ from experiments.training.arms import Arm, PromptSource
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+STRETCHES = 16  # of theory's curves at most: each point takes a good part of a second
+
 
 def draw(record: Json, arm: Arm, run: RunFolder) -> None:
     """figure.svg and figure.png of a training that has ended."""
@@ -35,7 +37,9 @@ def draw(record: Json, arm: Arm, run: RunFolder) -> None:
 
 def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
     """Held-out losses after every number of pairs, with 95 % of their sampling error, under theory's curves."""
-    icl_curves.draw(axis, icl_curves.curves(source.d, source.n, source.sigma))
+    steps = min(source.n, STRETCHES)
+    pairs = [round(i * source.n / steps) for i in range(steps + 1)]
+    icl_curves.draw(axis, icl_curves.curves(source.d, source.n, source.sigma, pairs), pairs)
     losses, errors = record["held_out"]["loss"], [1.96 * e for e in record["held_out"]["stderr"]]
     axis.errorbar(
         range(len(losses)), losses, yerr=errors, fmt="o", color="#2f7fb8", mfc="white", label="held out, 95 %"

@@ -19,7 +19,8 @@ NAME = "magnitude"
 def probe(model: Decoder, task: Task, device: str) -> Json:
     """On the task's first held-out batch, in fp32 and without dropout; see `icl.probes.magnitude` for the fields.
 
-    bounds: what no token's norm at a read can exceed, from the weights and the embedding's largest norm alone.
+    bounds: what no token's norm at a read can exceed, from the weights and the embedding's largest norm alone; null
+    where theory has none for the model's plan.
     """
     import torch
 
@@ -39,8 +40,15 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
         "read_max": result.read_max,
         "ratio": result.ratio,
         "layer_gradient": result.layer_gradient,
-        "bounds": bounds(model, result.output_max[0]),
+        "bounds": _bounds_if_any(model, result.output_max[0]),
     }
+
+
+def _bounds_if_any(model: Decoder, embedding: float) -> list[float] | None:
+    try:
+        return bounds(model, embedding)
+    except ValueError:
+        return None
 
 
 def bounds(model: Decoder, embedding: float) -> list[float]:

@@ -9,6 +9,7 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import warn
 from experiments.store.work import results
+from experiments.training import memory
 from experiments.training.arms import Arm
 from experiments.training.records import train_arm
 
@@ -17,9 +18,16 @@ if TYPE_CHECKING:
 
 
 def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
-    """The records of all arms that are finished, or get finished before the slot's deadline, in the order given."""
+    """The records of all arms that are finished, or get finished before the slot's deadline, in the order given.
+
+    Raises UserError, before any is trained, if one of the others needs more memory than there is.
+    """
     keys = {arm: arm.key(run.slot.device) for arm in arms}
     items = {key: arm for arm, key in keys.items()}
+    finished = {line.get("key") for line in run.metrics()}
+    for key, arm in items.items():
+        if key not in finished:
+            memory.check(arm, run.slot.device)
     records = results("run", items, record, run, label=label, size=lambda arm: arm.recipe.steps, partial=True)
     return {arm: records[key] for arm, key in keys.items() if key in records}
 

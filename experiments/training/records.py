@@ -10,16 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.store.desk import OutOfTime
-from experiments.store.folders import Json, RunFolder, UserError, write_atomically
+from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog
 from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
+from icl.files import write_atomically
+from icl.recipe import Diverged
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.training.loop import Logged
     from icl.training.objectives import Task
+
+
+LOGGED: Json = {
+    "loss": float,
+    "gradient_norm": float,
+    "learning_rate": float,
+    "tokens_per_second": float,
+    "mfu": float | None,
+    "held_out": dict | None,
+}
 
 
 def train_arm(
@@ -30,12 +42,16 @@ def train_arm(
     warn: Callable[[str], None] = lambda _: None,
     seconds_between_saves: float = 60.0,
     weights: Path | None = None,
+    on_step: Callable[[int], None] = lambda _: None,
+    start: Path | None = None,
 ) -> Json:
     """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
+    `start` is the folder of the training at whose end it starts, if it does.
 
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
-    Raises UserError for a folder that belongs to something else.
+    `on_step` hears how many steps are done.  Raises UserError for a folder that belongs to something else, or in which
+    something is damaged.
     """
     from icl.models import saved
 
@@ -43,10 +59,10 @@ def train_arm(
     folder.mkdir(parents=True, exist_ok=True)
     model, task = arm.model(device), arm.task()
     at_start = _probed(arm, model, task, device)
-    log = StepLog(RunFolder(folder), "step")
-    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves)
+    log = StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED)
+    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step, start)
     if diverged is None:
-        _check_whole(arm, log)
+        _check_end(arm, log, warn)
         if weights is not None:
             write_atomically(weights, saved.weights(model))
     at_end = dict.fromkeys(at_start) if diverged else _probed(arm, model, task, device)
@@ -77,10 +93,12 @@ def _train(
     on_log: Callable[[Logged], None],
     warn: Callable[[str], None],
     seconds_between_saves: float,
+    on_step: Callable[[int], None],
+    start: Path | None,
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
     from icl.checkpoint import BadCheckpoint
-    from icl.training.loop import Diverged, train
+    from icl.training.loop import train
 
     device = next(model.parameters()).device
     steps = train(
@@ -91,7 +109,9 @@ def _train(
         folder=log.run.path,
         seconds_between_saves=seconds_between_saves,
         warn=warn,
+        on_step=on_step,
         name=arm.key(str(device)),
+        start=start,
     )
     try:
         for logged in steps:
@@ -108,11 +128,14 @@ def _train(
     return None
 
 
-def _check_whole(arm: Arm, log: StepLog) -> None:
-    every, last = arm.recipe.log_every, arm.recipe.steps
-    if [line["step"] for line in log.lines] != [*range(every, last, every), last]:
-        folder = log.run.path
-        raise UserError(f"{folder / 'metrics.jsonl'} is incomplete; delete {folder} to retrain")
+def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
+    """The last line has the held-out loss, so there is no record without it; any other is a point of a curve."""
+    path, last, begun = log.run / METRICS, arm.recipe.steps, arm.start.steps if arm.start else 0
+    if not log.lines or log.lines[-1]["step"] != last:
+        newest = max(log.run.path.glob("checkpoint-*"))
+        raise UserError(f"{path} lacks the last line; delete {newest} to train the last steps again")
+    if missing := log.missing(last, begun):
+        warn(f"{path} lacks {missing} lines of {missing + len(log.lines)}; the curves of this training have a gap")
 
 
 def _losses(arm: Arm, lines: list[Json], diverged: str | None) -> Json:

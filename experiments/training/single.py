@@ -1,4 +1,4 @@
-"""One training on its own: what it is, by names; carried through in its folder, and resumed there."""
+"""One training on its own: its sizes are said, it is carried through in its folder, and resumed there."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import shutil
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.progress import progress, warn
-from experiments.training.arms import Arm, PromptSource, TextSource
-from experiments.training.device import check_at_least_one, chosen_device
+from experiments.training import extension, from_names, memory
+from experiments.training.arms import Arm
+from experiments.training.device import chosen_device
 from experiments.training.pool import note
 from experiments.training.records import train_arm
-from experiments.training.user_files import fitting, names_a_file
-from theory.errors import BadInput, check_sizes
-from theory.plans.architecture import Architecture, Tokens, Vectors
-from theory.plans.names import sized
+from icl.recipe import Diverged
+from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Stem, Tokens, Vectors
+from theory.plans.presets import PRESETS
 
-TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
-CONTEXT = 512  # likewise, where the preset's is longer
+RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": float, "tokens_per_second": float}
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,9 @@ def train(
     steps: int,
     data: str = "stdlib",
     batch: int | None = None,
+    width: int | None = None,
+    layers: int | None = None,
+    heads: int | None = None,
     context: int | None = None,
     schedule: str = "skipv1-llama",
     learning_rate: float | None = None,
@@ -54,28 +56,35 @@ def train(
     log_every: int = 10,
     evaluate_every: int = 0,
     save_every: float = 60.0,
+    resume_from: Path | str | None = None,
     out: Path | str = "runs",
 ) -> Trained:
     """Train a model of the papers under a variant, or resume it, in a folder below out/train.
 
+    Its sizes and what it needs of memory go to standard error first.
+
     variant     names joined by `+`, FILE.py:function among them; by default the preset's own
     data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1
     batch       sequences a step; by default what makes about 4,096 tokens
+    width, layers, heads    of the model, in place of the preset's (`theory.plans.presets.resized`)
     context     tokens a sequence of text; by default the preset's, at most 512
     schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
     precision   fp32, or bf16 with fp32 weights: the default on a GPU
     save_every  seconds between checkpoints
+    resume_from the folder of a finished training of fewer steps, to be carried on in a folder of its own: weights,
+                optimiser and order of the data go on, and from there the rate is the schedule's for all `steps`
 
     Raises UserError or BadInput for what makes no sense, Diverged if the training left for good.
     """
     from experiments.training.figure import draw
-    from icl.training.loop import Diverged
 
-    device = chosen_device(device)
-    arm = _arm(
+    if not save_every >= 0:
+        raise UserError(f"--save-every must not be negative, got {save_every}")
+    arm = from_names.arm(
         preset,
         variant,
         data,
+        sizes={"width": width, "layers": layers, "heads": heads},
         context=context,
         batch=batch,
         schedule=schedule,
@@ -83,16 +92,31 @@ def train(
         replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
         steps=steps,
         accumulate=accumulate,
-        precision=precision or ("bf16" if device == "cuda" else "fp32"),
+        precision=precision or ("fp32" if device == "cpu" else "bf16"),
         compile=compile,
         log_every=log_every,
         evaluate_every=evaluate_every,
     )
-    name = "".join(c if c.isalnum() or c in "-+.=" else "_" for c in variant or "default")
-    run = RunFolder(Path(out) / "train" / f"{preset}-{name}-{arm.key(device)}")
+    memory.check(arm, "cpu" if device == "cpu" else None)  # before torch is imported, or text prepared
+    device = chosen_device(device)
+    if not precision:
+        arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
+    arm = from_names.reading(arm)
+    memory.check(arm, device)
+    before = None if resume_from is None else Path(resume_from)
+    if before is not None:
+        arm = replace(arm, start=extension.started(arm, before))
+    named = f"{preset}-{in_a_path(variant or 'default')}"
+    run = RunFolder(Path(out) / "train" / f"{named}-{arm.key(device)}")
+    if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
+        warn(line)
     with run.locked():
         if not run.has("summary.json"):
-            record = _trained(arm, f"{preset} {arm.name}", run, device, save_every)
+            for line in sizes(preset, arm, device):
+                print(line, file=sys.stderr)
+            if before is not None:
+                warn(extension.handed_over(arm, before, run))
+            record = _trained(arm, f"{preset} {arm.name}", run, device, save_every, before)
             if record["diverged"]:
                 saved = sorted(path.name for path in run.path.glob("checkpoint-*"))
                 kept = f"; the last good state is {run / saved[-1]}" if saved else ""
@@ -100,11 +124,46 @@ def train(
             draw(record, arm, run)
             run.write("summary.json", record)
         for path in run.path.glob("checkpoint-*"):
-            shutil.rmtree(path)
-    return Trained(run.path, run.read("summary.json"))
+            if path.name != f"checkpoint-{steps:09d}":  # the last is what `resume_from` starts with
+                shutil.rmtree(path)
+        return Trained(run.path, _record(run))
 
 
-def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float) -> Json:
+def _record(run: RunFolder) -> Json:
+    keeps = f"the weights beside it are not; to train again, delete {run.path}"
+    return run.read("summary.json", RECORD, advice=keeps)
+
+
+def sizes(preset: str, arm: Arm, device: str) -> tuple[str, str]:
+    """What is about to be trained, in two lines."""
+    config = arm.architecture
+    shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
+    shared = f", on a latent of {config.latent.width}" if config.latent else shared
+    model = (
+        f"{preset} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
+        f"{_count(config.n_heads, 'head')} of {config.width}{shared}, "
+        f"context {config.context:,}, {_stem(preset, config.stem)}"
+    )
+    step = (
+        f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * config.context:,} tokens a step, "
+        f"about {memory.in_words(memory.needed(arm, device))} of memory"
+    )
+    return model, step
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _stem(preset: str, stem: Stem) -> str:
+    if not isinstance(stem, Tokens):
+        return f"vectors of {stem.width}" if isinstance(stem, Vectors) else str(stem)
+    named = PRESETS[preset].architecture.stem
+    own = isinstance(named, Tokens) and named.vocab == stem.vocab
+    return f"vocabulary {stem.vocab:,}" + ("" if own else " (the data's, not the preset's)")
+
+
+def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float, start: Path | None) -> Json:
     run.write("config.json", arm.to_json())
     with progress(label, arm.recipe.steps) as at:
         return train_arm(
@@ -115,83 +174,6 @@ def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: floa
             warn,
             save_every,
             run / "model.safetensors",
+            at,
+            start,
         )
-
-
-def _arm(
-    preset: str,
-    variant: str | None,
-    data: str,
-    *,
-    context: int | None,
-    batch: int | None,
-    schedule: str,
-    seed: int,
-    replaced: dict[str, float | None],
-    **recipe: Any,
-) -> Arm:
-    """The training as data.  replaced: settings of the schedule, unless None; recipe: fields of `Recipe`."""
-    from icl.recipe import SCHEDULES, Recipe
-
-    if schedule not in SCHEDULES:
-        raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
-    if seed < 0:
-        raise UserError(f"--seed must not be negative, got {seed}")
-    check_at_least_one(context=context, batch=batch)
-    config, chosen = sized(preset, variant)
-    plan = fitting(chosen, config)
-    if not isinstance(config.stem, Tokens):
-        raise UserError(f"{preset} does not read tokens; train it from Python")
-    config, prompts = _sized(config, data, context)
-    settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
-    batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
-    whole = Recipe(batch=batch, **recipe, **settings)
-    source: PromptSource | TextSource | None = prompts
-    if source is None:  # last: nothing of what is refused above needs any text prepared
-        source, config = _text(config, data)
-    own = names_a_file(chosen)  # a plan, then, under the name that it was given
-    return Arm(
-        architecture=config,
-        variant=plan if own else chosen,
-        label=chosen if own else "",
-        source=source,
-        recipe=whole,
-        seed=seed,
-    )
-
-
-def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | None]:
-    """The architecture with the context of its data, and for regression with their stem; and the prompts, if any."""
-    if not data.startswith("regression:"):
-        return replace(config, context=min(config.context, CONTEXT) if context is None else context), None
-    prompts = PromptSource(**_sizes(data))
-    if context is not None:
-        raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
-    return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
-
-
-def _text(config: Architecture, data: str) -> tuple[TextSource, Architecture]:
-    """The text, and the architecture with its vocabulary."""
-    from experiments.training.text import text
-
-    read = text(data)
-    assert isinstance(config.stem, Tokens)
-    if read.vocab != config.stem.vocab:
-        print(
-            f"vocabulary: {read.vocab:,}, the data's, in place of the preset's {config.stem.vocab:,}", file=sys.stderr
-        )
-    return read.source, replace(config, stem=replace(config.stem, vocab=read.vocab))
-
-
-def _sizes(text: str) -> dict[str, Any]:
-    """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
-    kinds = {"d": int, "n": int, "sigma": float}
-    try:
-        pairs = dict(part.split("=") for part in text.removeprefix("regression:").split(","))
-        values = {name: kinds[name](value) for name, value in pairs.items()}
-        if values.keys() != kinds.keys():
-            raise ValueError
-    except (ValueError, KeyError):
-        raise BadInput(f"regression data are written regression:d=5,n=20,sigma=0.1, got {text!r}") from None
-    check_sizes(**values)
-    return values

@@ -1,4 +1,7 @@
-"""Text for trainings: a prepared folder that a user names, or the standard library's source, prepared on first use."""
+"""Text for trainings: a prepared folder that a user names, or the standard library's source, prepared on first use.
+
+The latter is prepared once a user, in the cache folder; what lies in ./data is used too.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.store.cache import cache
 from experiments.store.folders import Json, UserError
-from experiments.store.progress import progress
+from experiments.store.progress import progress, warn
 from experiments.training.arms import TextSource
 
 if TYPE_CHECKING:
     from icl.data.shards import Manifest
 
-DATA = Path("data")
+DATA = "data"
 STDLIB = "stdlib"
 VOCAB = 4096
 VOCAB_MULTIPLE = 64
 
 
 def prepared(name: str, vocab: int = VOCAB) -> Path:
-    """The folder of prepared text that `name` is, or, for `stdlib`, data/stdlib-VOCAB, prepared if it is not there."""
+    """The folder of prepared text that `name` is, or, for `stdlib`, stdlib-VOCAB, prepared if it is not there."""
     if (Path(name) / "manifest.json").is_file():
         return Path(name)
+    if name != STDLIB and not Path(name).exists():
+        raise UserError(f"there is no folder {name}; make one with `crosslayer data prepare SOURCE --out {name}`")
     if name != STDLIB:
         raise UserError(f"{name} holds no prepared data; make some with `crosslayer data prepare {name} --out FOLDER`")
-    folder = DATA / f"{STDLIB}-{vocab}"
+    folder = Path(DATA, f"{STDLIB}-{vocab}")
+    if folder.exists():
+        return folder
+    folder = cache() / folder.name
     if not folder.exists():
+        warn(f"preparing the standard library's text, once, in {folder}")
         prepare(STDLIB, folder, vocab=vocab)
     return folder
 

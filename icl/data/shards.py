@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,8 +20,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from icl.data.sources import describe, documents
-from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, TokenizerInfo, from_ranks, load_tokenizer, train_bpe
+from icl.data.sources import UTF8, describe, documents
+from icl.data.tokenizers import (
+    LEAST_VOCAB,
+    Tokenizer,
+    TokenizerInfo,
+    check_vocab,
+    from_ranks,
+    load_tokenizer,
+    train_bpe,
+)
+from icl.files import naming, write_atomically
 from theory.errors import BadInput, at_least
 
 FORMAT = 1
@@ -43,6 +52,7 @@ class Request:
     max_tokens: int | None
     sample_bytes: int | None
     shard_bytes: int
+    encoding: str = UTF8
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ class Manifest:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, with the name, the digest and a checksum of everything else."""
         content = {**json.loads(json.dumps(asdict(self))), "name": self.name, "digest": self.digest}
+        if self.request.encoding == UTF8:  # manifests were written before there was another
+            del content["request"]["encoding"]
         return content | {"checksum": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()}
 
     @staticmethod
@@ -125,6 +137,7 @@ def prepare(
     ranks: Path | None = None,
     held_out: float = 0.05,
     max_tokens: int | None = None,
+    encoding: str = UTF8,
     sample_bytes: int = SAMPLE_BYTES,
     shard_bytes: int = SHARD_BYTES,
     on_progress: Callable[[int, str], None] = lambda done, note: None,
@@ -134,12 +147,13 @@ def prepare(
     The tokenizer is a BPE of `vocab` ids trained on the first `sample_bytes` bytes of the training documents, or that
     of the file `ranks`.  A document's own text decides whether it is held out, with probability `held_out`, so equal
     texts are never on both sides.  With `max_tokens`, all ends before the training document that would go beyond it.
+    Files are read in `encoding`.
     on_progress gets the training tokens so far and a few words.
 
     A folder that already answers the same request is left as it is; what a killed run left behind is removed.  Raises
     BadInput for impossible requests, unreadable sources, sources too small to split, and folders of other data.
     """
-    at_least("vocab", vocab, LEAST_VOCAB)
+    check_vocab(vocab)
     at_least("sample_bytes", sample_bytes, 1)
     at_least("shard_bytes", shard_bytes, 4)
     if max_tokens is not None:
@@ -155,8 +169,11 @@ def prepare(
         max_tokens,
         None if fixed else sample_bytes,
         shard_bytes,
+        encoding,
     )
     folder = Path(os.path.abspath(folder))
+    if Path(source).is_dir() and folder.resolve().is_relative_to(Path(source).resolve()):
+        raise BadInput(f"{folder} lies in {source}, whose files are the text; choose another --out")
     try:
         finished = _finished(folder, request)
         if finished is not None:
@@ -260,13 +277,14 @@ def _claimed(part: Path) -> Iterator[None]:
 
 
 def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: Callable[[int, str], None]) -> Manifest:
+    _check_sizes(request)
     if fixed is None:
         on_progress(0, "training the tokenizer")
     tokenizer = fixed or train_bpe(_sample(request), request.vocab or LEAST_VOCAB)
     dtype = np.dtype("<u2" if tokenizer.vocab <= 2**16 else "<u4")
     with ExitStack() as stack:
         train, held_out = (stack.enter_context(_Writer(part, split, dtype, request.shard_bytes)) for split in SPLITS)
-        for text, ids in _tokenised(request.source, tokenizer):
+        for text, ids in _tokenised(request, tokenizer):
             if _is_held_out(text, request.held_out):
                 held_out.add(text, ids)
             elif request.max_tokens is None or train.tokens + len(ids) <= request.max_tokens:
@@ -274,13 +292,7 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
             else:
                 break
             on_progress(train.tokens, f"{train.documents + held_out.documents:,} documents")
-    for writer in (train, held_out):
-        if not writer.documents:
-            limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
-            raise BadInput(
-                f"{request.source} is too small to split: of its {train.documents + held_out.documents} "
-                f"documents{limit} none is for the split {writer.split}"
-            )
+    _check_split(request, {writer.split: writer.documents for writer in (train, held_out)})
     tokenizer.save(part)
     manifest = Manifest(
         FORMAT,
@@ -291,14 +303,41 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: C
         {writer.split: writer.summary() for writer in (train, held_out)},
         (*train.shards, *held_out.shards),
     )
-    (part / MANIFEST).write_text(json.dumps(manifest.to_json(), indent=1) + "\n")
+    write_atomically(part / MANIFEST, json.dumps(manifest.to_json(), indent=1) + "\n")
     return manifest
+
+
+def _check_sizes(request: Request) -> None:
+    """Raise BadInput, before anything long is done, if a split has no document: reads until both have one."""
+    found = dict.fromkeys(SPLITS, 0)
+    for document in documents(request.source, request.encoding):
+        found["held_out" if _is_held_out(document.text, request.held_out) else "train"] += 1
+        if all(found.values()):
+            return
+    _check_split(request, found)
+
+
+def _check_split(request: Request, found: Mapping[str, int]) -> None:
+    """Raise BadInput, with the option that helps, if a split has no document."""
+    if all(found.values()):
+        return
+    if not any(found.values()) and request.max_tokens is None:
+        raise BadInput(f"{request.source} holds no text")
+    limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
+    empty, change = ("held_out", "larger") if found["train"] else ("train", "smaller")
+    helps = (
+        "a larger --max-tokens" if limit and not found["train"] else f"a {change} --held-out than {request.held_out:g}"
+    )
+    raise BadInput(
+        f"{request.source} is too small to split: of its {sum(found.values())} documents{limit} none is for the split "
+        f"{empty}; give more text or {helps}"
+    )
 
 
 def _sample(request: Request) -> list[str]:
     """The training documents from the first on, cut after `sample_bytes` bytes."""
     left, texts = request.sample_bytes or 0, []
-    for document in documents(request.source):
+    for document in documents(request.source, request.encoding):
         if not _is_held_out(document.text, request.held_out):
             data = document.text.encode()
             texts.append(data[:left].decode(errors="ignore"))
@@ -308,9 +347,9 @@ def _sample(request: Request) -> list[str]:
     return texts
 
 
-def _tokenised(source: str, tokenizer: Tokenizer) -> Iterator[tuple[str, list[int]]]:
+def _tokenised(request: Request, tokenizer: Tokenizer) -> Iterator[tuple[str, list[int]]]:
     """Every document and its ids, the end included."""
-    for texts in _batches(document.text for document in documents(source)):
+    for texts in _batches(document.text for document in documents(request.source, request.encoding)):
         for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
             yield text, [*ids, tokenizer.end]
 
@@ -355,7 +394,8 @@ class _Writer:
                 self._file = (self.folder / self._name()).open("wb")
             now, rest = np.split(rest, [self.capacity - self._held])
             data = now.tobytes()
-            self._file.write(data)
+            with naming(self.folder / self._name()):
+                self._file.write(data)
             self._hash.update(data)
             self._held += len(now)
             if self._held == self.capacity:
@@ -370,7 +410,8 @@ class _Writer:
     def _close(self) -> None:
         if self._file is None:
             return
-        self._file.close()
+        with naming(self.folder / self._name()):
+            self._file.close()
         size = self._held * self.dtype.itemsize
         self.shards.append(Shard(self._name(), self.split, self._held, size, self._hash.hexdigest()))
         self._file, self._hash, self._held = None, hashlib.sha256(), 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import platform
+import re
 import sysconfig
 import zlib
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,9 @@ HEAD = 4096  # bytes of a file in which a NUL says that it is no text
 CHUNK = 2**20
 PIECES = 200  # that a long text alone is cut into, so that a twentieth of them is never none
 LEAST_PIECE = 1024  # characters
+REACH = 4  # how many least pieces a better place to cut may be away
+ENDS = tuple(re.compile(end) for end in (r"\n\n|\r\n\r\n|\r\r", r"\r\n|\n|\r", r"\s"))  # of paragraphs, lines, words
+UTF8 = "utf-8"
 EXTRAS = {"datasets": "'crosslayer[hub]'"}
 
 
@@ -31,17 +35,20 @@ class Document:
     text: str
 
 
-def documents(source: str) -> Iterator[Document]:
-    """The documents of `source` that are not empty, in the same order every time.
+def documents(source: str, encoding: str = UTF8) -> Iterator[Document]:
+    """The documents of `source` that are more than white space, in the same order every time.
 
     `stdlib`: the .py files of the running Python's standard library, without its tests.  `hf:NAME[:CONFIG[:SPLIT]]`: a
     Hugging Face dataset, streamed; its column "text", or else its first column of strings; SPLIT is "train" if left
-    out.  Anything else is a path (`./stdlib` for one of that name): a file, cut into pieces at paragraphs, or all files
-    below a folder, but for hidden ones and those with a NUL byte in their first 4096.  .gz and .zst are decompressed;
-    .jsonl, compressed or not, gives a document a line, its "text".  Undecodable bytes become U+FFFD.  Raises BadInput,
-    some of it only when the documents are drawn: nothing there, a damaged file, a line without a text, a missing
-    package.
+    out.  Anything else is a path (`./stdlib` for one of that name): a file, cut into pieces at paragraphs (or lines, or
+    words, where it has none), or all files below a folder, but for hidden ones and those with a NUL byte in their first
+    4096.  .gz and .zst are decompressed; .jsonl, compressed or not, gives a document a line, its "text".
+
+    encoding    of files, one of Python's
+    Raises BadInput, some of it only when the documents are drawn: nothing there, a damaged file, bytes that are not of
+    the encoding, a line without a text, a missing package.
     """
+    known = _is_ascii_in(encoding)
     if not source.strip():
         raise BadInput("the source of the text is empty; give stdlib, a file, a folder or hf:NAME")
     if source == "stdlib":
@@ -49,8 +56,8 @@ def documents(source: str) -> Iterator[Document]:
     elif source.startswith("hf:"):
         stream = _hub(source)
     else:
-        stream = _path(Path(source))
-    return (Document(d.name, _without_surrogates(d.text)) for d in stream if d.text)
+        stream = _path(Path(source), encoding, skip_binary=known)
+    return (Document(d.name, _without_surrogates(d.text)) for d in stream if d.text.strip())
 
 
 def describe(source: str) -> str:
@@ -87,30 +94,50 @@ def _stdlib() -> Iterator[Document]:
     for path in sorted(root.rglob("*.py")):
         relative = path.relative_to(root)
         if NO_PART_OF_STDLIB.isdisjoint(relative.parts) and path.is_file():
-            yield Document(relative.as_posix(), _text(path))
+            yield Document(relative.as_posix(), b"".join(_chunks(path)).decode(errors="replace"))
 
 
-def _path(path: Path) -> Iterator[Document]:
+def _is_ascii_in(encoding: str) -> bool:
+    """Whether ASCII is itself in an encoding, so that a NUL byte is no text.  Raises BadInput for what is none."""
+    try:
+        return "a".encode(encoding) == b"a"
+    except (LookupError, ValueError):
+        raise BadInput(f"unknown encoding {encoding!r}; give one that Python knows, such as latin-1") from None
+
+
+def _path(path: Path, encoding: str, *, skip_binary: bool) -> Iterator[Document]:
     if path.is_dir():
-        return (document for file in _files(path) if not _binary(file) for document in _file(file))
+        files = (file for file in _files(path) if not (skip_binary and _binary(file)))
+        return (document for file in files for document in _file(file, encoding))
     if not path.exists():
         raise BadInput(f"there is no file or folder {path}; other sources are stdlib and hf:NAME")
-    if _binary(path):
+    if not path.is_file():
+        raise BadInput(f"{path} is no plain file, and text is read more than once; save it in one first")
+    if skip_binary and _binary(path):
         raise BadInput(f"{path} is no text: it holds a NUL byte near its beginning")
-    return (piece for document in _file(path) for piece in _pieces(document))
+    return (piece for document in _file(path, encoding) for piece in _pieces(document))
 
 
 def _pieces(document: Document) -> Iterator[Document]:
-    """A long text alone, such as a novel, in pieces that end with a paragraph, so that some can be held out."""
+    """A long text alone, such as a novel, in pieces that end as well as they can, so that some can be held out."""
+    if not document.text.strip():
+        return
     start, number = 0, 0
     least = max(LEAST_PIECE, len(document.text) // PIECES)
     while start < len(document.text):
-        end = document.text.find("\n\n", start + least)
-        end = len(document.text) if end < 0 else end + 2
+        end = _end(document.text, start, least)
         number += 1
         name = document.name if end - start == len(document.text) else f"{document.name}#{number}"
         yield Document(name, document.text[start:end])
         start = end
+
+
+def _end(text: str, start: int, least: int) -> int:
+    """Where a piece ends: the first end of a paragraph, else of a line, else of a word; else after `least`."""
+    for end in ENDS:
+        if found := end.search(text, start + least, start + REACH * least):
+            return found.end()
+    return min(start + least, len(text))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -119,17 +146,19 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _file(path: Path) -> Iterator[Document]:
+def _file(path: Path, encoding: str) -> Iterator[Document]:
     name = path.name.lower()
     if not name.removesuffix(".gz").removesuffix(".zst").endswith(".jsonl"):
-        yield Document(str(path), _text(path))
+        yield Document(str(path), _decoded(b"".join(_chunks(path)), encoding, str(path)))
         return
     for number, line in enumerate(_lines(_chunks(path)), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line.decode(errors="replace").removeprefix("\ufeff"))
-        except ValueError as error:
+            row = json.loads(_decoded(line, encoding, f"{path}, line {number},").removeprefix("\ufeff"))
+        except BadInput:
+            raise
+        except (ValueError, RecursionError) as error:
             raise BadInput(f"{path}, line {number}, is not JSON: {error}") from error
         text = row.get("text") if isinstance(row, dict) else None
         if not isinstance(text, str):
@@ -137,8 +166,15 @@ def _file(path: Path) -> Iterator[Document]:
         yield Document(f"{path}:{number}", text)
 
 
-def _text(path: Path) -> str:
-    return b"".join(_chunks(path)).decode(errors="replace")
+def _decoded(content: bytes, encoding: str, what: str) -> str:
+    """Raises BadInput that names the first byte that is not of the encoding."""
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{content[error.start]:02x} at {error.start}" if error.start < len(content) else "its end"
+        raise BadInput(f"{what} is not {encoding}: {byte}; give its encoding, as in --encoding latin-1") from None
+    except UnicodeError as error:
+        raise BadInput(f"{what} is not {encoding}: {error}") from None
 
 
 def _binary(path: Path) -> bool:

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from icl.data.sources import package
+from icl.files import write_atomically
 from theory.errors import BadInput, at_least
 
 END = "<|end|>"
 LEAST_VOCAB = 257  # the bytes and the end
+LARGEST_VOCAB = 2**20  # several times that of any model's tokenizer; training one sets memory aside for all of it
 
 # Where GPT-2 cuts text before merging, part of what its ranks mean.  Possessive: long runs need no backtracking.
 GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
@@ -77,7 +79,7 @@ class Tokenizer(ABC):
         """The text of some ids below `vocab`; halves of characters become U+FFFD, and the end a name like <|end|>."""
 
     def save(self, folder: Path) -> None:
-        (folder / self.file).write_bytes(self.content)
+        write_atomically(folder / self.file, self.content)
 
 
 class BytePairs(Tokenizer):
@@ -121,9 +123,9 @@ class Ranks(Tokenizer):
 def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
     """Byte-level BPE of at most `vocab` ids: the 256 bytes, the end, and merges of pairs that occur more than once.
 
-    Equal texts in equal order give an equal tokenizer.  Raises BadInput for a vocab below 257.
+    Equal texts in equal order give an equal tokenizer.  Raises BadInput as `check_vocab`.
     """
-    at_least("vocab", vocab, LEAST_VOCAB)
+    check_vocab(vocab)
     library = package("tokenizers")
     model = library.Tokenizer(library.models.BPE())
     model.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -137,6 +139,13 @@ def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
     )
     model.train_from_iterator(texts, trainer)
     return BytePairs(model.to_str().encode())
+
+
+def check_vocab(vocab: int) -> None:
+    """Raise BadInput unless a tokenizer of so many ids can be trained."""
+    at_least("vocab", vocab, LEAST_VOCAB)
+    if vocab > LARGEST_VOCAB:
+        raise BadInput(f"vocab must be a whole number from {LEAST_VOCAB} to {LARGEST_VOCAB}, got {vocab}")
 
 
 def from_ranks(path: Path) -> Tokenizer:

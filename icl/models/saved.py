@@ -8,7 +8,6 @@ variant that was given as a plan, not by a name, stands in `config.json` as text
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -18,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from icl.files import opened
 from icl.models.decoder import Decoder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Latent, Stem, misfits
@@ -70,10 +70,10 @@ def _config(path: Path) -> tuple[Architecture, str | None]:
     if not path.is_file():
         raise BadInput(f"{path.parent} holds no {CONFIG}: it is no folder of a training")
     try:
-        content = json.loads(path.read_bytes())
+        content, _ = opened(path.read_bytes())
         variant = str(content["variant"])
         return _architecture(content["architecture"]), None if "plan" in content else variant
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} describes no model ({type(error).__name__}: {error})") from error
 
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from icl.checkpoint import Checkpoints, restore, state
 from icl.models.decoder import Decoder
-from icl.recipe import Recipe
+from icl.recipe import Diverged, Recipe
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task
 from icl.training.optimiser import adamw
@@ -29,10 +29,6 @@ from theory.plans.identity import text
 
 ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
 DIVERGED = 3.0  # times the first logged loss
-
-
-class Diverged(ArithmeticError):
-    """The loss or the gradient is no number, or the loss has left for good.  The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +72,26 @@ def train(
     folder: Path | None = None,
     seconds_between_saves: float = 60.0,
     warn: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
+    start: Path | None = None,
 ) -> Generator[Logged, bool | None]:
     """Train in place on the model's device, yielding after every `log_every` steps and at the end.
 
-    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  `name`
-    tells apart what these arguments do not, such as initial weights.  Sent True, the generator saves and ends.  What is
-    in a checkpoint has been yielded before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
+    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.
+    `on_step` hears how many steps are done: at the start, and after each.  `name` tells apart what these arguments do
+    not, such as initial weights.  Where the folder has no checkpoint, the training starts with the newest in the folder
+    `start`, at its step: another training's end.  Sent True, the generator saves and ends.  What is in a checkpoint has
+    been yielded before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
     """
     device = next(model.parameters()).device
     optimiser = adamw(model, recipe)
     saved = Checkpoints(folder, identity(model, task, recipe, seed, name), warn) if folder else None
     done, first = 0, None
-    if saved and (checkpoint := saved.newest()):
+    checkpoint = saved.newest() if saved else None
+    if checkpoint is None and start:
+        checkpoint = Checkpoints(start, "", warn).newest(of_any=True)
+    if checkpoint:
         restore(model, optimiser, checkpoint.tensors)
         done, first = checkpoint.step, checkpoint.numbers["first_loss"]
     if recipe.compile:
@@ -98,9 +101,11 @@ def train(
     peak = peak_flops(device, recipe.precision)
     window: list[Tensor] = []
     model.train()
+    on_step(done)
     last_save = began = time.perf_counter()
     for step in range(done, recipe.steps):
         window.append(_step(model, task, recipe, optimiser, seed, step, device))
+        on_step(step + 1)
         if (step + 1) % recipe.log_every and step + 1 < recipe.steps:
             continue
         losses, norms = torch.stack(window).double().unbind(1)

@@ -8,6 +8,7 @@ import torch
 
 import icl
 import theory
+from icl.files import sealed
 from icl.models import saved
 from tests.faces import check_face, imported_by
 from theory.errors import BadInput
@@ -128,6 +129,13 @@ def configure(folder, **fields):
     (folder / "config.json").write_text(json.dumps(content))
 
 
+def changed(path):
+    """As it was written, but for another number that makes sense too."""
+    text = json.dumps(sealed(json.loads(path.read_text())))
+    assert '"rope_theta": 1' in text
+    return text.replace('"rope_theta": 1', '"rope_theta": 2')
+
+
 DAMAGE = {
     "no folder": (lambda f: [p.unlink() for p in f.iterdir()] and f.rmdir(), "no folder of a training"),
     "no config": (lambda f: (f / "config.json").unlink(), "holds no config.json"),
@@ -140,6 +148,12 @@ DAMAGE = {
     "an unknown field": (lambda f: configure(f, colour="red"), "describes no model"),
     "an unknown stem": (lambda f: configure(f, stem={"letters": 26}), "describes no model"),
     "impossible sizes": (lambda f: configure(f, n_heads=3), "describes no model"),
+    "no sizes": (lambda f: (f / "config.json").write_text('{"architecture": [], "variant": "skipv1"}'), "describes no"),
+    "too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "describes no model"),
+    "one digit of the config": (
+        lambda f: (f / "config.json").write_text(changed(f / "config.json")),
+        "not what was written",
+    ),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "its training has not ended"),
     "half of the weights": (
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-1]),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from numbers import Real
 from typing import Literal
 
 from theory.errors import BadInput
@@ -21,6 +23,7 @@ class Head:
     """A second-layer head: values copied * TF_1(E) + raw * E, keys key_copied * TF_1(E) + key_raw * E.
 
     `readout` and `key` label the matrices W and K: heads with one label have one matrix; None is a matrix of its own.
+    Raises BadInput for weights that are not finite.
     """
 
     copied: float
@@ -29,6 +32,11 @@ class Head:
     key_raw: float = 0
     readout: Hashable = None
     key: Hashable = None
+
+    def __post_init__(self) -> None:
+        for weight in (self.copied, self.raw, self.key_copied, self.key_raw):
+            if not isinstance(weight, Real) or not isfinite(weight):
+                raise BadInput(f"a head's weights must be finite numbers, got {weight}")
 
 
 ORDINARY = Head(copied=1, raw=0)
@@ -103,6 +111,21 @@ def is_bound(plan: Plan) -> bool:
     values = ((h, t.source) for h, head in live for mix in head.values for t in mix.terms)
     keys = ((h, t.source) for h, head in live for mix in (*head.keys, head.query) for t in mix.terms)
     return has_cycle(values) or has_cycle(keys)
+
+
+def theorem_heads(plan: Plan) -> tuple[int, int] | None:
+    """How many ordinary and how many skip heads a two-layer plan has, if it has no others and nothing binds them.
+
+    That is what SkipV1Former's theorem calls MHA, where there is no skip head, and SkipV1Former.
+    """
+    heads = toy_heads(plan)
+    kinds = [(head.copied, head.raw, head.key_copied, head.key_raw) for head in heads]
+    of_kind = [kinds.count((kind.copied, kind.raw, 1, 0)) for kind in (ORDINARY, SKIP)]
+    free = not is_bound(plan) and all(
+        len(set(labels)) == len(heads) for labels in ([h.readout for h in heads], [h.key for h in heads])
+    )
+    beside = any(head.beside.terms for head in plan.table[1])
+    return (of_kind[0], of_kind[1]) if sum(of_kind) == len(heads) and free and not beside else None
 
 
 def _kind(source: Source) -> tuple[int, int]:

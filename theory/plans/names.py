@@ -135,17 +135,11 @@ def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any
     """make(first, **options), read from the text.  Raises BadName for whatever goes wrong in there."""
     parameters = dict(list(signature(make).parameters.items())[1:])
     options: dict[str, object] = {}
-    parts = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
-    if ",".join(parts) != text:
-        raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
-    for option in parts:
-        key, _, value = option.partition("=")
-        if key.strip() in options:
-            raise BadName(f"{name}: {key.strip()} is given twice")
-        if key.strip() not in parameters:
+    for key, value in pairs(name, text).items():
+        if key not in parameters:
             takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
             raise BadName(f"{name} has no option {key!r}; {takes}")
-        options[key.strip()] = _value(f"{name}: {key.strip()}", value, parameters[key.strip()].default)
+        options[key] = _value(f"{name}: {key}", value, parameters[key].default)
     try:
         return make(first, **options)
     except BadName:
@@ -154,6 +148,20 @@ def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any
         raise BadName(f"{name}: {error}") from None
     except Exception as error:
         raise BadName(f"{name}: {type(error).__name__} {error}".rstrip()) from None
+
+
+def pairs(name: str, text: str) -> dict[str, str]:
+    """What `option=value,option=value` gives, a value in brackets holding commas.  Raises BadName, also for repeats."""
+    parts = re.findall(r"(?:[^,()]|\([^()]*\))+", text)
+    if ",".join(parts) != text:
+        raise BadName(f"{name}: options are written option=value,option=value, got {text!r}")
+    found: dict[str, str] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if key.strip() in found:
+            raise BadName(f"{name}: {key.strip()} is given twice")
+        found[key.strip()] = value
+    return found
 
 
 def _value(what: str, text: str, default: object) -> object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.registry import Registry
 
@@ -88,6 +89,39 @@ def toy(d: int, n: int, *, heads: int = 2, layers: int = 2, copy_rank: int | Non
         score="linear",
         copy_rank=copy_rank,
     )
+
+
+MOST_HEADS = 20_000  # of all layers together: a plan is a table of them
+
+
+def resized(
+    config: Architecture, *, width: int | None = None, layers: int | None = None, heads: int | None = None
+) -> Architecture:
+    """The same kind of model in another size.  What is not given follows as in the original.
+
+    Heads keep their width, so a wider model has more of them; given their number, they share the model's width.  The
+    feed-forward stays as many times as wide as the model, and as many query heads share a key/value head.  Raises
+    BadInput for what does not divide.
+    """
+    d, n = width or config.d_model, layers or config.n_layers
+    if heads is None and d % config.width:
+        raise BadInput(f"heads {config.width} wide do not divide a width of {d}; say how many there are to be")
+    count = heads or d // config.width
+    if n * count > MOST_HEADS:
+        raise BadInput(f"{n:,} layers of {count:,} heads are too many; there may be {MOST_HEADS:,} heads in all")
+    if count % config.group:
+        raise BadInput(f"{config.group} query heads share a key/value head, which does not divide {count} heads")
+    try:
+        return replace(
+            config,
+            d_model=d,
+            n_layers=n,
+            n_heads=count,
+            n_kv_heads=count // config.group if config.n_kv_heads else 0,
+            d_ff=round(config.d_ff * d / config.d_model),
+        )
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 PRESETS: Registry[Preset] = Registry("preset", "presets")

@@ -62,7 +62,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.errors import BadInput, check_sizes
+from theory.errors import LARGEST, BadInput, check_memory, check_sizes
 
 Array = NDArray[Any]  # float64; object arrays of exact numbers or polynomials pass through the formulas as well
 
@@ -130,15 +130,17 @@ class PromptMoments:
         centred: bool = False,
     ) -> None:
         self.centred = centred
-        given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        try:
+            given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
+        except ValueError:
+            raise BadInput("W0, covariances and kurtosis are arrays of numbers, with rows of one length") from None
         exact = any(x.dtype == object for x in given)
         if not exact:
             check_sizes(d, n, sigma)
+        check_memory(f"a task of d = {d}", 40 * d**2)
         dtype = np.dtype(object) if exact else np.result_type(np.float64, *given)
         self._matrices: dict[str, tuple[Array, tuple[int, ...]]] = {}
-        self.w0 = np.zeros((d, d), dtype) if w0 is None else np.asarray(w0, dtype)
-        if self.w0.shape != (d, d):
-            raise ValueError(f"W0 must be {d} x {d}, got shape {self.w0.shape}")
+        self.w0 = np.zeros((d, d), dtype) if w0 is None else _array(f"W0 must be {d} x {d}", w0, (d, d), dtype)
         self.d, self.n, self.sigma, self._sigma2 = d, n, sigma, sigma * sigma
         self.covariance = _checked("the covariance of x", covariance, d, dtype)
         self.prior_rows = _checked("the prior covariance of rows", prior_rows, d, dtype)
@@ -232,11 +234,12 @@ def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> A
     """A covariance, by default the identity.  Negative eigenvalues are noticed in float64 only."""
     if matrix is None:
         return np.eye(d, dtype=dtype)
-    result = np.asarray(matrix, dtype)
-    if result.shape != (d, d) or not (result == result.T).all():
-        raise BadInput(f"{what} must be a symmetric {d} x {d} matrix")
+    must = f"{what} must be a symmetric {d} x {d} matrix"
+    result = _array(must, matrix, (d, d), dtype)
+    if not (result == result.T).all():
+        raise BadInput(must)
     if dtype == np.float64:
-        spectrum = np.linalg.eigvalsh(result) if np.isfinite(result).all() else np.array([-np.inf, 0.0])
+        spectrum = np.linalg.eigvalsh(result)
         if spectrum[0] < -d * np.finfo(np.float64).eps * max(spectrum[-1], 0.0):
             raise BadInput(f"{what} must be finite and have no negative eigenvalue")
     return result
@@ -245,9 +248,22 @@ def _checked(what: str, matrix: Array | None, d: int, dtype: np.dtype[Any]) -> A
 def _checked_kurtosis(kurtosis: Array | None, d: int, dtype: np.dtype[Any]) -> Array | None:
     if kurtosis is None:
         return None
-    result = np.asarray(kurtosis, dtype)
-    if result.shape != (d,) or not (result >= -2).all():
-        raise BadInput(f"the excess kurtosis must be {d} numbers from -2")
+    must = f"the excess kurtosis must be {d} numbers from -2"
+    result = _array(must, kurtosis, (d,), dtype)
+    if not (result >= -2).all():
+        raise BadInput(must)
+    return result
+
+
+def _array(must: str, given: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """What a user gave, of this shape and, unless exact, finite and not so large that the losses lose their digits."""
+    if dtype.kind not in "fO":
+        raise BadInput(must)
+    result = np.asarray(given, dtype)
+    if result.shape != shape:
+        raise BadInput(f"{must}, got shape {result.shape}")
+    if dtype.kind == "f" and not (np.abs(result) <= LARGEST).all():
+        raise BadInput(f"{must}, and finite, no number larger than {LARGEST:.0e}")
     return result
 
 

@@ -64,6 +64,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -76,9 +77,12 @@ from theory.toy.population import Weights
 
 
 def fourth_moments(kurtosis: Sequence[Number]) -> tuple[Any, ...]:
-    """c_j = d + 2 + kappa_j: the eigenvalues of E[|x|^2 x x^T] for independent entries.  Raises BadInput below -2."""
-    if not all(k >= -2 for k in kurtosis):
-        raise BadInput("an excess kurtosis is at least -2")
+    """c_j = d + 2 + kappa_j: the eigenvalues of E[|x|^2 x x^T] for independent entries.
+
+    Raises BadInput below -2, and for what is not finite.
+    """
+    if not all(-2 <= k < inf for k in kurtosis):
+        raise BadInput("an excess kurtosis is finite, and at least -2")
     return tuple(len(kurtosis) + 2 + k for k in kurtosis)
 
 

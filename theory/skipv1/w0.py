@@ -101,11 +101,12 @@ I + A A^T above and B W* A^T below, from which it makes (W0 + Q_B D) Pi in the l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from theory.errors import InvalidSize, check_sizes
+from theory.errors import BadInput, InvalidSize, check_sizes
 from theory.prompts.moments import Array
 from theory.prompts.setting import Number, signal_share, zero_loss
 
@@ -200,6 +201,8 @@ def _floor(d: int, n: int, sigma: Number, squares: Sequence[Number], rank: int, 
     check_sizes(d, n, sigma, rank)
     if len(squares) != d:
         raise InvalidSize(f"W0 has d = {d} squared singular values, got {len(squares)}")
+    if not all(-inf < s < inf for s in squares):  # rounding may leave one below zero
+        raise BadInput("the squared singular values of W0 are finite")
     ordered = sorted(squares, reverse=True)
     top, tail = sum(ordered[:rank]), sum(ordered[rank:])
     explained = signal_share(d, n, sigma) * rank * rows

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 from scipy.optimize import minimize
 
-from theory.errors import BadInput, at_least, check_sizes
+from theory.errors import BadInput, at_least, check_memory, check_sizes
 from theory.plans.heads import Head
 from theory.prompts.moments import Array, PromptMoments
 
@@ -38,6 +38,7 @@ class EnoughHeads:
             raise ValueError("heads whose keys are the first layer's output, one or more kinds")
         if not np.array_equal(moments.covariance, np.eye(moments.d)):
             raise BadInput("enough heads are worked out for inputs of identity covariance only")
+        check_memory(f"enough heads at d = {moments.d}", 5 * (2 * moments.d) ** 4)
         self.moments, self.kinds = moments, tuple(kinds)
         d, both = moments.d, 2 * moments.d
         self._i_x, self._i_y = np.eye(d, both), np.eye(d, both, d)

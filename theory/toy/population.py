@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from theory.errors import check_memory
 from theory.plans.heads import Head, shares
 from theory.prompts.moments import Array, PromptMoments
 
@@ -71,6 +72,7 @@ class PopulationLoss:
     def __init__(self, moments: PromptMoments, heads: Sequence[Head]) -> None:
         if not heads:
             raise ValueError("the second layer needs at least one head")
+        check_memory(f"the exact loss of {len(heads)} heads at d = {moments.d}", 48 * (len(heads) * moments.d) ** 2)
         self.moments = moments
         self.heads = tuple(heads)
         self._extended: PopulationLoss | None = None

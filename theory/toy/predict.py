@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from theory.errors import InvalidSize
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
-from theory.toy.value_maps import Optimum, optimum
+from theory.toy.value_maps import Optimum, optimum, optimum_by_descent
+
+if TYPE_CHECKING:
+    from theory.prompts.moments import Array
+
+MOST_HEADS = 4096  # of a plan by name, which is written out head by head: in two seconds
 
 
 def predict(
@@ -17,17 +24,37 @@ def predict(
     sigma: float,
     rank: int | None = None,
     heads: int = 2,
+    w0: Array | None = None,
+    covariance: Array | None = None,
+    kurtosis: Array | None = None,
 ) -> Optimum:
     """The lowest loss that the assumed-copy toy of a two-layer plan can reach, in squared units of y.
 
     plan         or its name, or a function from a shape to it, at `heads` heads a layer
     d, n, sigma  width of x and y, context pairs, standard deviation of the noise
-    rank         a of the compression; by default d // 2, at which ordinary heads explain most
+    rank         a of the compression; by default d // 2, at which ordinary heads explain most where W0 = 0
+    w0, covariance, kurtosis    as in `theory.PromptMoments`
 
-    A closed form, or, where there is none, exact minimisation, which takes seconds to a minute.  Raises BadInput for a
-    name or sizes without meaning, NotCovered if the toy does not cover the plan.
+    A closed form, or, where there is none, exact minimisation, which takes seconds to a minute and gives an upper bound
+    on the infimum.  With any of the last three it is always that; `theory.loss_bounds` has what is proved there of MHA
+    and SkipV1Former.  Raises BadInput for a name or sizes without meaning, NotCovered if the toy does not cover the
+    plan.
     """
     if not isinstance(plan, Plan):
-        shape = Shape(2, heads)
+        shape = two_layers(heads)
         plan = resolve(plan, shape) if isinstance(plan, str) else plan(shape)
-    return optimum(plan, d, n, sigma, d // 2 if rank is None else rank)
+    rank = d // 2 if rank is None else rank
+    law = {"w0": w0, "covariance": covariance, "kurtosis": kurtosis}
+    if all(part is None for part in law.values()):
+        return optimum(plan, d, n, sigma, rank)
+    return optimum_by_descent(plan, d, n, sigma, rank, law=law)
+
+
+def two_layers(heads: int) -> Shape:
+    """The toy's shape.  Raises InvalidSize."""
+    if heads > MOST_HEADS:
+        raise InvalidSize(
+            f"a plan is written out head by head, up to {MOST_HEADS} a layer, got {heads}; the toy has no use for more "
+            "than 2 d^2"
+        )
+    return Shape(2, heads)

@@ -37,8 +37,9 @@ heads: `theory.toy.raw_keys`.  Where that leaves an entry open, `optimum` minimi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from theory.errors import InvalidSize, check_sizes
 from theory.plans.heads import Heads, NotCovered, is_bound, toy_heads
@@ -48,6 +49,7 @@ from theory.toy import raw_keys
 from theory.toy.raw_keys import COPIED, RAW
 
 LARGEST_MINIMISED = 10  # of d: an exact minimisation then takes about a minute
+MOST_MINIMISED = 800  # of heads d^2, likewise
 STARTS = 12
 
 
@@ -96,9 +98,13 @@ def optimum_by_descent(
     rank: int,
     *,
     starts: int = STARTS,
+    law: Mapping[str, Any] | None = None,
     after_start: Callable[[int, float], None] | None = None,
 ) -> Optimum:
-    """The lowest of `starts` exact descents; `after_start` as in `theory.toy.minimise`.  Raises as `optimum`."""
+    """The lowest of `starts` exact descents; `after_start` as in `theory.toy.minimise`.  Raises as `optimum`.
+
+    law: what else `PromptMoments` takes, such as w0; here nothing needs W0 = 0.
+    """
     heads = toy_heads(plan)
     if _has_beside(plan):
         raise NotCovered("terms beside the attention are proved harmless only where the optimum has a closed form")
@@ -108,13 +114,15 @@ def optimum_by_descent(
         raise NotCovered("with raw keys and a query from layer 1, the toy's loss is not worked out")
     if d > LARGEST_MINIMISED:
         raise InvalidSize(f"this plan's optimum has no closed form, and minimising it takes d <= {LARGEST_MINIMISED}")
+    if len(heads) * d**2 > MOST_MINIMISED:
+        raise InvalidSize(f"minimising takes heads d^2 <= {MOST_MINIMISED}, and this plan has {len(heads)} at d = {d}")
     from theory.prompts.moments import PromptMoments
     from theory.toy.minimise import minimise
     from theory.toy.population import PopulationLoss
 
-    loss = PopulationLoss(PromptMoments(d, n, sigma), heads)
+    loss = PopulationLoss(PromptMoments(d, n, sigma, **(law or {})), heads)
     certificate = minimise(loss, rank, starts=starts, after_start=after_start)
-    explained = zero_loss(d, n, sigma) - certificate.value
+    explained = float(loss.zero_loss) - certificate.value
     return Optimum(certificate.value, explained, None, "exact minimisation", certificate.starts, certificate.agreeing)
 
 

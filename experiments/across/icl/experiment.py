@@ -17,11 +17,13 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.training.comparing import TOY, Asked
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
-from theory.plans.plan import Shape
+from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """widths: of the embedding, from d on; heads: of every layer; std: of the initial matrices, times sqrt(width)."""
+    """widths: of the embedding, from d on; heads: of every layer; std: of the initial matrices, times sqrt(width); own:
+    variants of a user's own, beside."""
 
     d: int
     n: int
@@ -44,6 +47,7 @@ class Config:
     held_out_prompts: int
     tuning: Tuning
     std: float = 1.0
+    own: tuple[Asked, ...] = ()
 
 
 VARIANTS = ("vanilla", "skipv1", "resformer", "svformer", "skipv0")
@@ -128,7 +132,7 @@ PROFILES = {
             variants=_PAIR,
             recipe=_TINY,
             held_out_prompts=512,
-            tuning=Tuning(grid=(1e-2, 3e-2), share=0.5),
+            tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1),
         ),
         seeds=2,
         seconds=120,
@@ -158,17 +162,20 @@ class ScaleIcl:
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
 
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        return [architecture(config, width) for width in config.widths]
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        return replace(config, variants=(BASELINE,), own=own)
+
     def predict(self, config: Config) -> Json:
         from experiments.drawing.curves import curves
         from theory.prompts import regression
-        from theory.toy.width import explained_share_at_width
 
+        plans: dict[str, Plan | None] = {variant: resolve(variant, TOY) for variant in config.variants}
+        plans |= {variant.name: variant.toy for variant in config.own}
+        share = {v: {str(m): _explained(plan, config, m) for m in config.widths} for v, plan in plans.items()}
         task = (config.d, config.n, config.sigma)
-        plans = {variant: resolve(variant, Shape(2, 2)) for variant in config.variants}
-        # Of these variants the theorem has a closed form for each.
-        share = {
-            v: {str(m): explained_share_at_width(p, *task, m) or 0.0 for m in config.widths} for v, p in plans.items()
-        }
         d, sigma = config.d, config.sigma
         return {
             "assumes": "W0 = 0; two layers of linear attention; Assumption 1 with the best division of the width",
@@ -187,24 +194,29 @@ class ScaleIcl:
             "share": share,
             "gap": {v: _gap(by_width, share[BASELINE]) for v, by_width in share.items() if v != BASELINE},
             "curves": curves(*task),
+            **({"own": [variant.name for variant in config.own]} if config.own else {}),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         source = PromptSource(config.d, config.n, config.sigma, config.held_out_prompts)
 
+        own = {variant.name: variant for variant in config.own}
+
         def arm(variant: str, width: int, seed: int) -> Arm:
-            base = BASELINE if variant == TWIN else variant
+            named, sizes = BASELINE if variant == TWIN else variant, architecture(config, width)
+            sizes, plan = own[variant].on(sizes) if variant in own else (sizes, named)
             return Arm(
-                architecture=architecture(config, width),
-                variant=base,
+                architecture=sizes,
+                variant=plan,
                 source=source,
                 recipe=config.recipe,
                 seed=seed,
                 std=config.std * width**-0.5,
                 twin=variant == TWIN,
+                label=variant if variant in own else "",
             )
 
-        pairs = [(v, m) for m in config.widths for v in (*config.variants, TWIN)]
+        pairs = [(v, m) for m in config.widths for v in (*config.variants, *own, TWIN)]
         trials = {cell(v, m): arm(v, m, 0) for v, m in pairs if v != TWIN}
         rates, tuning = tuned(trials, config.tuning, run, self.name)
 
@@ -236,8 +248,20 @@ class ScaleIcl:
         return draw(prediction, measurement, intervals(prediction, measurement))
 
 
-def _gap(share: dict[str, float], vanilla: dict[str, float]) -> dict[str, float]:
-    return {width: explained - vanilla[width] for width, explained in share.items()}
+def _explained(plan: Plan | None, config: Config, width: int) -> float | None:
+    """The share that the toy explains; None where it has nothing to say."""
+    from theory.toy.width import explained_share_at_width
+
+    if plan is None:
+        return None
+    try:
+        return explained_share_at_width(plan, config.d, config.n, config.sigma, width)
+    except BadInput:
+        return None
+
+
+def _gap(share: Mapping[str, float | None], vanilla: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {m: None if x is None or (base := vanilla[m]) is None else x - base for m, x in share.items()}
 
 
 def _by_position(record: Json, what: str) -> list[float] | None:

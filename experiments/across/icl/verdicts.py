@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.campaign import BASELINE, TWIN, expected, mark
+from experiments.training.comparing import own_names
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
@@ -26,11 +27,15 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
         if max(share.mean for share in shares.values()) > NEGLIGIBLE:
             against = Compared(width, won[width][TWIN], shares[BASELINE])
         for variant, by_width in gaps.items():
-            judgements += _expected(against, variant, by_width[width], won[width][variant])
+            note = mark(cell(variant, width), measurement)
+            if variant in own_names(prediction):
+                judgements.append(_hoped(against, variant, won[width][variant], note))
+            if by_width[width] is not None:
+                judgements += _expected(against, variant, by_width[width], won[width][variant], note)
     narrow, wide = widths[0], widths[-1]
     closing = _closing(prediction, measurement, narrow, wide)
     for variant, by_width in gaps.items():
-        if by_width[narrow] > by_width[wide]:
+        if None not in by_width.values() and by_width[narrow] > by_width[wide]:
             judgements.append(
                 expected(
                     f"closing/{variant}",
@@ -91,9 +96,9 @@ class Compared:
     vanilla: Interval | None
 
 
-def _expected(against: Compared, variant: str, gap: float, measured: Interval) -> list[Judgement]:
+def _expected(against: Compared, variant: str, gap: float, measured: Interval, note: str) -> list[Judgement]:
     width = against.width
-    name, where = cell(variant, width), f"{variant} against vanilla, width {width}"
+    name, where = cell(variant, width), f"{variant}{note} against vanilla, width {width}"
     if gap == 0:
         # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
         control = (_pair(against.vanilla),) if against.vanilla else ()
@@ -109,6 +114,22 @@ def _expected(against: Compared, variant: str, gap: float, measured: Interval) -
         effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
     )
     return [effect, size]
+
+
+def _hoped(against: Compared, variant: str, measured: Interval, note: str) -> Expectation:
+    """What a user's own variant is there for."""
+    width = against.width
+    return expected(
+        f"own/{cell(variant, width)}",
+        f"{variant}{note} better than vanilla, width {width}",
+        CLAIM,
+        f"at width {width} {variant} explains more than vanilla",
+        "sign",
+        1.0,
+        measured,
+        against.twin,
+        quantity=WON,
+    )
 
 
 def _pair(interval: Interval) -> tuple[float, float]:

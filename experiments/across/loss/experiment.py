@@ -10,16 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from experiments.across.printed import report
+from experiments.across.loss.papers import NO_PAPER, PAPERS
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.skipv1.printed import note_of
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, mark, of_runs, rounds, tuned
+from experiments.training.comparing import TOY as TOY_SHAPE
+from experiments.training.comparing import Asked, own_names
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import resolve
+from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS, llama
 
 if TYPE_CHECKING:
@@ -32,41 +36,9 @@ LOST = "loss less vanilla's, nats a token"
 TOY = (6, 60, 0.3)  # d, n, sigma at which the toy's order is asked for; it is the same at all others
 
 
-@dataclass(frozen=True)
-class PaperNumber:
-    """What a paper says of the final loss against vanilla's: better (-1), worse (1) or nothing beyond chance; in nats,
-    where it gives numbers, at the size that it gives them for."""
-
-    sign: int | None
-    nats: float | None
-    place: str
-
-
-def _paper_number(variant: str, place: str, size: str) -> PaperNumber:
-    """From the one comparison with vanilla in `experiments.across.printed` whose place and size begin so."""
-    r = report(variant, place, size)
-    where = ", ".join(filter(None, (r.paper.split(" (")[0], r.place, r.size, r.note)))
-    return PaperNumber(r.sign if r.differs else None, r.nats, where)
-
-
-PAPERS = {
-    "resformer": _paper_number("resformer", "appendix A.6", "82M"),
-    "skipv1": _paper_number("skipv1", "section 6.2", "LLaMA-60M"),
-    "svformer": _paper_number("svformer", "section 4.6", ""),
-    "skipv0": _paper_number("skipv0", "section 6.5", ""),
-    "attnres": _paper_number("attnres", "paper, ablation", "436M"),
-    "attnres-block": _paper_number("attnres-block", "paper, ablation", "436M"),
-    "denseformer": _paper_number("denseformer", "paper, ablation", "436M"),
-    "cla-v": _paper_number("cla-v", "section 3.5", ""),
-    "yoco-v": PaperNumber(
-        None, None, f"SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former; but {note_of('yoco-v')}"
-    ),
-}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """variants: by the name of the paper's variant, the plan that stands for it at this depth."""
+    """variants: by the name of the paper's variant, the plan that stands for it at this depth; own: a user's."""
 
     architecture: Architecture
     variants: Mapping[str, str]
@@ -75,6 +47,7 @@ class Config:
     recipe: Recipe
     tuning: Tuning
     held_out_windows: int
+    own: tuple[Asked, ...] = ()
 
 
 def _variants(*names: str, block: str = "attnres-block") -> dict[str, str]:
@@ -148,7 +121,7 @@ PROFILES = {
             data="stdlib",
             vocab=512,
             recipe=replace(_GPU, steps=20, batch=8, accumulate=2, log_every=10, evaluate_every=10),
-            tuning=Tuning(grid=(1e-3, 4e-3), share=0.5),
+            tuning=Tuning(grid=(1e-3, 4e-3), share=0.5, widenings=1),
             held_out_windows=16,
         ),
         seeds=2,
@@ -166,8 +139,15 @@ class ScaleLoss:
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
 
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        return [config.architecture]
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        return replace(config, variants=_variants(BASELINE), own=own)
+
     def predict(self, config: Config) -> Json:
-        compared = [name for name in config.variants if name != BASELINE]
+        toys = {name: _in_the_toy(name) for name in config.variants if name != BASELINE}
+        toys |= {variant.name: variant.toy for variant in config.own}
         return {
             "assumes": "of the papers: that a sign found at 60M to 436M parameters and over 1B tokens holds here; of "
             "the toy: all that it assumes, and that a better in-context learner is a better language model",
@@ -176,8 +156,9 @@ class ScaleLoss:
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
             "tuning": config.tuning.described(),
-            "papers": {name: asdict(PAPERS[name]) for name in compared},
-            "toy": {name: _toy_sign(name) for name in compared},
+            "papers": {name: asdict(PAPERS.get(name, NO_PAPER)) for name in toys},
+            "toy": {name: _toy_sign(plan) for name, plan in toys.items()},
+            **({"own": [variant.name for variant in config.own]} if config.own else {}),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -186,26 +167,31 @@ class ScaleLoss:
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
         architecture = replace(config.architecture, stem=Tokens(read.vocab))
 
+        own = {variant.name: variant for variant in config.own}
+        compared = (*config.variants, *own)
+
         def arm(name: str, seed: int) -> Arm:
-            plan = config.variants[BASELINE if name == TWIN else name]
+            named = config.variants.get(BASELINE if name == TWIN else name, "")
+            sizes, plan = own[name].on(architecture) if name in own else (architecture, named)
             return Arm(
-                architecture=architecture,
+                architecture=sizes,
                 variant=plan,
                 source=read.source,
                 recipe=config.recipe,
                 seed=seed,
                 twin=name == TWIN,
+                label=name if name in own else "",
             )
 
-        rates, tuning = tuned({name: arm(name, 0) for name in config.variants}, config.tuning, run, self.name)
+        rates, tuning = tuned({name: arm(name, 0) for name in compared}, config.tuning, run, self.name)
 
         def round_(seed: int) -> dict[str, Arm]:
-            arms = {name: arm(name, seed) for name in (*config.variants, TWIN)}
+            arms = {name: arm(name, seed) for name in (*compared, TWIN)}
             rate = {**rates, TWIN: rates[BASELINE]}
             return {n: replace(a, recipe=replace(a.recipe, learning_rate=rate[n])) for n, a in arms.items()}
 
         by_seed = rounds(round_, seeds, run, self.name)
-        names = (*config.variants, TWIN)
+        names = (*compared, TWIN)
         records = [record for r in by_seed for record in r.values()]
         return {
             "seeds": len(by_seed),
@@ -223,10 +209,11 @@ class ScaleLoss:
         intervals = differences(prediction, measurement)
         judgements: list[Judgement] = []
 
-        def expect(kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float) -> None:
-            words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}[kind]
+        def expect(kind: Literal["paper", "size", "toy", "own"], name: str, text: str, predicted: float) -> None:
+            words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}
+            words["own"] = "better than vanilla"
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
-            group = f"{name}: {words}"
+            group = f"{name}{mark(name, measurement)}: {words[kind]}"
             numbers = predicted, intervals[name], intervals[TWIN]
             judgements.append(expected(f"{kind}/{name}", group, CLAIM, text, rule, *numbers, quantity=LOST))
 
@@ -239,6 +226,8 @@ class ScaleLoss:
                 expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({number['place']})", nats)
             if toy := prediction["toy"][name]:
                 expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
+            if name in own_names(prediction):
+                expect("own", name, f"{name} ends better than vanilla", -1.0)
         return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -247,17 +236,23 @@ class ScaleLoss:
         return draw(prediction, measurement, differences(prediction, measurement))
 
 
-def _toy_sign(name: str) -> int | None:
+def _in_the_toy(name: str) -> Plan | None:
+    try:
+        return resolve(name, TOY_SHAPE)
+    except BadInput:
+        return None
+
+
+def _toy_sign(plan: Plan | None) -> int | None:
     """-1 where the toy at two layers has a lower loss than MHA's, 0: the same, 1: a higher one; None: not covered."""
-    from theory.errors import BadInput
-    from theory.plans.names import resolve
-    from theory.plans.plan import Shape
     from theory.toy.width import explained_share_at_width
 
+    if plan is None:
+        return None
     d, n, sigma = TOY
-    baseline = explained_share_at_width(resolve(BASELINE, Shape(2, 2)), d, n, sigma, d)
+    baseline = explained_share_at_width(resolve(BASELINE, TOY_SHAPE), d, n, sigma, d)
     try:
-        share = explained_share_at_width(resolve(name, Shape(2, 2)), d, n, sigma, d)
+        share = explained_share_at_width(plan, d, n, sigma, d)
     except BadInput:
         return None
     if share is None or baseline is None:

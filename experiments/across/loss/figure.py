@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from experiments.drawing import style
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.campaign import BASELINE, TWIN, mark
+from experiments.training.comparing import own_names
 from experiments.verdicts.intervals import Interval
 
 WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}
@@ -18,7 +19,7 @@ WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}
 def draw(prediction: Json, measurement: Json, differences: Mapping[str, Interval]) -> Figure:
     fig, (curves, final) = style.figure(2, width=5.2, height=4.6)
     _curves(curves, measurement)
-    _final(final, prediction, differences)
+    _final(final, prediction, measurement, differences)
     for name, axis in zip("ab", (curves, final), strict=True):
         axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
     curves.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
@@ -36,7 +37,7 @@ def _curves(axis: Axes, measurement: Json) -> None:
         curve = _mean_curve(by_seed)
         steps = [step for step in curve if step in baseline]
         look = {**style.look(name), "markevery": max(1, len(steps) // 6), "markerfacecolor": "white"}
-        label = "vanilla, other initial weights" if name == TWIN else name
+        label = "vanilla, other initial weights" if name == TWIN else f"{name}{mark(name, measurement)}"
         axis.plot(steps, [curve[s] - baseline[s] for s in steps], label=label, linewidth=1.2, **look)
     axis.set_xlabel("optimiser steps")
     axis.set_ylabel("training loss less vanilla's (nats a token)")
@@ -49,7 +50,7 @@ def _mean_curve(by_seed: list[list[list[float]]]) -> dict[int, float]:
     return {step: sum(c[step] for c in curves) / len(curves) for step in curves[0] if all(step in c for c in curves)}
 
 
-def _final(axis: Axes, prediction: Json, differences: Mapping[str, Interval]) -> None:
+def _final(axis: Axes, prediction: Json, measurement: Json, differences: Mapping[str, Interval]) -> None:
     names = [*prediction["papers"], TWIN]
     places = list(range(len(names), 0, -1))
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
@@ -68,13 +69,15 @@ def _final(axis: Axes, prediction: Json, differences: Mapping[str, Interval]) ->
         axis.plot(
             *zip(*points, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at its size"
         )
-    axis.set_yticks(places, [_label(prediction, name) for name in names])
+    axis.set_yticks(places, [_label(prediction, measurement, name) for name in names])
     axis.set_xlabel("held-out loss less vanilla's (nats a token)")
     axis.set_title("At the end, beside what was predicted")
 
 
-def _label(prediction: Json, name: str) -> str:
+def _label(prediction: Json, measurement: Json, name: str) -> str:
     if name == TWIN:
         return "vanilla, other\ninitial weights"
     paper, toy = prediction["papers"][name]["sign"], prediction["toy"][name]
-    return f"{name}\npaper: {WORDS[paper]}, toy: {WORDS[toy]}"
+    if name in own_names(prediction) and paper is None:
+        return f"{name}{mark(name, measurement)}\ntoy: {WORDS[toy]}"
+    return f"{name}{mark(name, measurement)}\npaper: {WORDS[paper]}, toy: {WORDS[toy]}"

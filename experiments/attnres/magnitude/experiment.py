@@ -21,6 +21,7 @@ from experiments.attnres.magnitude.points import (
     STAGES,
     Config,
     cell,
+    compared,
     growth,
     of_seeds,
     unevenness,
@@ -30,6 +31,7 @@ from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds
+from experiments.training.comparing import Asked, own_names
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -101,6 +103,12 @@ class ScaleMagnitude:
     claims: tuple[str, ...] = (CLAIM,)
     profiles: Mapping[str, Profile] = PROFILES
 
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        return [_deep(config.architecture, depth) for depth in config.depths]
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        return replace(config, own=own)
+
     def predict(self, config: Config) -> Json:
         from theory.attnres.bounds import start_scale
         from theory.plans.names import resolve
@@ -109,6 +117,7 @@ class ScaleMagnitude:
             architecture = _deep(config.architecture, depth)
             return start_scale(architecture, resolve(rule, architecture.shape))
 
+        rules = (BASELINE,) if config.own else RULES
         return {
             "assumes": "norms before every sublayer, softmax attention over a layer's own values, no biases",
             "source": "theory.attnres.bounds; Attention Residuals, summary: bounded magnitudes, more uniform gradients",
@@ -118,7 +127,8 @@ class ScaleMagnitude:
             "predicted side, and that of PreNorm against a twin with other initial weights does not",
             "tuning": Tuning().described(),
             "depths": list(config.depths),
-            "start_scale": {rule: {str(n): scale(rule, n) for n in config.depths} for rule in RULES},
+            "start_scale": {rule: {str(n): scale(rule, n) for n in config.depths} for rule in rules},
+            **({"own": [variant.name for variant in config.own]} if config.own else {}),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -127,19 +137,22 @@ class ScaleMagnitude:
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
         stem = Tokens(read.vocab)
         # The longest first, so that none is left to run alone at the end.
-        arms = [(rule, depth) for depth in reversed(config.depths) for rule in (*reversed(RULES), TWIN)]
+        own = {variant.name: variant for variant in config.own}
+        rules = (*own, BASELINE) if own else tuple(reversed(RULES))
+        arms = [(rule, depth) for depth in reversed(config.depths) for rule in (*rules, TWIN)]
 
         def arm(rule: str, depth: int, seed: int) -> Arm:
-            architecture = replace(_deep(config.architecture, depth), stem=stem)
-            plan = BASELINE if rule == TWIN else rule
+            sizes, named = replace(_deep(config.architecture, depth), stem=stem), BASELINE if rule == TWIN else rule
+            sizes, plan = own[rule].on(sizes) if rule in own else (sizes, named)
             return Arm(
-                architecture=architecture,
+                architecture=sizes,
                 variant=plan,
                 source=read.source,
                 recipe=config.recipe,
                 seed=seed,
                 twin=rule == TWIN,
                 probes=PROBES,
+                label=rule if rule in own else "",
             )
 
         by_seed = rounds(lambda seed: {a: arm(*a, seed) for a in arms}, seeds, run, self.name)
@@ -157,18 +170,19 @@ class ScaleMagnitude:
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         judgements: list[Judgement] = []
         for depth in prediction["depths"]:
-            trained = [rule for rule in RULES if of_seeds(measurement, rule, depth, "end")]
+            rules, own = compared(prediction), own_names(prediction)
+            trained = [rule for rule in (BASELINE, *rules) if of_seeds(measurement, rule, depth, "end")]
             for rule in trained:
                 judgements += _bounded(measurement, rule, depth)
-            for rule in trained[1:] if BASELINE in trained else ():
+            for rule in trained[1:] if BASELINE in trained and not own else ():
                 judgements.append(_convex(measurement, rule, depth))
                 judgements.append(_same_at_start(prediction, measurement, rule, depth))
             for what, of, words, quantity in (
                 ("growth", growth, "grows less from the first read to the last", "log of the growth, difference"),
                 ("gradients", unevenness, "has more even gradients over layers", "unevenness (log), difference"),
             ):
-                intervals = _differences(measurement, depth, of)
-                for rule in RULES[1:]:
+                intervals = _differences(measurement, depth, rules, of)
+                for rule in rules:
                     group = f"{what}: {rule} less PreNorm, trained"
                     statement = f"at {depth} layers {rule} {words} than PreNorm"
                     name = f"{what}/{rule}/{depth}"
@@ -186,20 +200,26 @@ def _deep(architecture: Architecture, depth: int) -> Architecture:
     return replace(architecture, n_layers=depth)
 
 
-def _differences(measurement: Json, depth: int, of: Callable[[Json], float]) -> dict[str, Interval]:
-    probed = {rule: [both["end"] for both in measurement["magnitudes"][cell(rule, depth)]] for rule in (*RULES, TWIN)}
+def _differences(
+    measurement: Json, depth: int, rules: Sequence[str], of: Callable[[Json], float]
+) -> dict[str, Interval]:
+    arms = (BASELINE, *rules, TWIN)
+    probed = {rule: [both["end"] for both in measurement["magnitudes"][cell(rule, depth)]] for rule in arms}
     values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
     return against_baseline(values.pop(BASELINE), values)
 
 
 def _bounded(measurement: Json, rule: str, depth: int) -> list[Judgement]:
-    """No token's norm at any read but the first, which is the embedding, exceeds the bound of its weights."""
+    """No token's norm at any read but the first, which is the embedding, exceeds the bound of its weights, if any."""
     judgements: list[Judgement] = []
     for stage in STAGES:
         shares = [
             max(norm / bound for norm, bound in zip(p["read_max"][1:], p["bounds"][1:], strict=True))
             for p in of_seeds(measurement, rule, depth, stage)
+            if p["bounds"]
         ]
+        if not shares:
+            continue
         judgements.append(
             Check(
                 id=f"bound/{rule}/{depth}/{stage}",

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.magnitude.points import RULES, of_seeds
+from experiments.attnres.magnitude.points import RULES, compared, of_seeds
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
@@ -21,27 +21,28 @@ NAMES = {"vanilla": "PreNorm", "attnres": "AttnRes Full", "attnres-block": "Attn
 def draw(prediction: Json, measurement: Json) -> Figure:
     fig, axes = style.figure(2, 2, width=4.4, height=4.0)
     depths = prediction["depths"]
+    rules = (BASELINE, *compared(prediction))
     for axis, stage, title in ((axes[0], "start", "At the start"), (axes[1], "end", "Trained")):
-        _norms(axis, measurement, depths[-1], stage)
+        _norms(axis, measurement, rules, depths[-1], stage)
         axis.set_title(f"{title}, {depths[-1]} layers")
     _at_start(axes[0], prediction, measurement, depths[-1])
-    _over_depths(axes[2], measurement, depths)
-    _gradients(axes[3], measurement, depths[-1])
+    _over_depths(axes[2], measurement, rules, depths)
+    _gradients(axes[3], measurement, rules, depths[-1])
     style.finish(axes)
     return fig
 
 
-def _trained(measurement: Json, depth: int) -> list[str]:
+def _trained(measurement: Json, rules: Sequence[str], depth: int) -> list[str]:
     """The rules of which enough seeds did not diverge for an interval."""
-    return [rule for rule in RULES if len(of_seeds(measurement, rule, depth, "end")) > 1]
+    return [rule for rule in rules if len(of_seeds(measurement, rule, depth, "end")) > 1]
 
 
-def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
-    for rule in _trained(measurement, depth):
+def _norms(axis: Axes, measurement: Json, rules: Sequence[str], depth: int, stage: str) -> None:
+    for rule in _trained(measurement, rules, depth):
         probed = of_seeds(measurement, rule, depth, stage)
         band = _band([p["read_rms"] for p in probed])
-        _line(axis, range(1, len(band) + 1), band, rule, NAMES[rule])
-        if stage == "end":
+        _line(axis, range(1, len(band) + 1), band, rule, NAMES.get(rule, rule))
+        if stage == "end" and all(p["bounds"] for p in probed):
             bounds = [max(at) for at in zip(*(p["bounds"] for p in probed), strict=True)]
             look = style.look(rule)
             axis.plot(
@@ -54,22 +55,27 @@ def _norms(axis: Axes, measurement: Json, depth: int, stage: str) -> None:
 
 def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> None:
     """PreNorm's norms over the number of sources, which is what depth attention starts from."""
-    if BASELINE not in _trained(measurement, depth):
+    if BASELINE not in _trained(measurement, [BASELINE], depth):
         return
     prenorm = _band([p["read_rms"] for p in of_seeds(measurement, BASELINE, depth, "start")])
-    for rule in RULES[1:]:
+    for rule in prediction["start_scale"]:
+        if rule == BASELINE:
+            continue
         scale = prediction["start_scale"][rule][str(depth)]
         rms = [i.mean * s for i, s in zip(prenorm, scale, strict=True)]
         label = "PreNorm over the number of sources" if rule == RULES[1] else None
         axis.plot(range(1, len(rms) + 1), rms, color="black", linestyle=":", linewidth=1, label=label)
 
 
-def _over_depths(axis: Axes, measurement: Json, depths: Sequence[int]) -> None:
-    for rule in [rule for rule in RULES if all(rule in _trained(measurement, n) for n in depths)]:
+def _over_depths(axis: Axes, measurement: Json, rules: Sequence[str], depths: Sequence[int]) -> None:
+    for rule in [rule for rule in rules if all(_trained(measurement, [rule], n) for n in depths)]:
         largest = [[max(p["read_rms"]) for p in of_seeds(measurement, rule, n, "end")] for n in depths]
-        style.bars(axis, depths, [t_interval(x) for x in largest], label=f"{NAMES[rule]}, 95 %", **_markers(rule))
-        bounds = [max(max(p["bounds"]) for p in of_seeds(measurement, rule, n, "end")) for n in depths]
-        _bound(axis, depths, bounds, rule)
+        style.bars(
+            axis, depths, [t_interval(x) for x in largest], label=f"{NAMES.get(rule, rule)}, 95 %", **_markers(rule)
+        )
+        probed = [of_seeds(measurement, rule, n, "end") for n in depths]
+        if all(p["bounds"] for by_seed in probed for p in by_seed):
+            _bound(axis, depths, [max(max(p["bounds"]) for p in by_seed) for by_seed in probed], rule)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xticks(depths, [str(n) for n in depths])
@@ -79,13 +85,13 @@ def _over_depths(axis: Axes, measurement: Json, depths: Sequence[int]) -> None:
     axis.set_title("Trained, over the number of layers")
 
 
-def _gradients(axis: Axes, measurement: Json, depth: int) -> None:
-    for rule in _trained(measurement, depth):
+def _gradients(axis: Axes, measurement: Json, rules: Sequence[str], depth: int) -> None:
+    for rule in _trained(measurement, rules, depth):
         gradients = [p["layer_gradient"] for p in of_seeds(measurement, rule, depth, "end")]
         # Relative to each network's geometric mean: uniformity is about the shape.
         shapes = [[g / math.exp(sum(map(math.log, by)) / len(by)) for g in by] for by in gradients]
         band = _band(shapes)
-        _line(axis, range(1, len(band) + 1), band, rule, NAMES[rule])
+        _line(axis, range(1, len(band) + 1), band, rule, NAMES.get(rule, rule))
     axis.set_yscale("log")
     axis.set_xlabel("layer")
     axis.set_ylabel("gradient norm over its mean over layers")

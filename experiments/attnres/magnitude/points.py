@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
+from experiments.training.comparing import Asked, own_names
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
@@ -27,7 +28,8 @@ ROUNDING = 1e-5  # float32 sums of some hundred terms
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """depths: layers, each two sublayers; the architecture's own number is replaced."""
+    """depths: layers, each two sublayers; the architecture's own number is replaced.  own: a user's variants, in place
+    of RULES."""
 
     architecture: Architecture
     depths: tuple[int, ...]
@@ -35,6 +37,12 @@ class Config:
     vocab: int
     recipe: Recipe
     held_out_windows: int = 8
+    own: tuple[Asked, ...] = ()
+
+
+def compared(prediction: Json) -> tuple[str, ...]:
+    """The rules that are compared with PreNorm."""
+    return tuple(own_names(prediction)) or RULES[1:]
 
 
 def cell(rule: str, depth: int) -> str:

@@ -168,6 +168,33 @@ def test_loss_verdicts_and_the_toy_s_order():
     assert found["paper/cla-v"] == "inconclusive"
 
 
+def test_a_rate_on_the_edge_of_its_grid_is_marked_wherever_its_number_is(capsys):
+    run = RunFolder(ROOT / "results" / "scale-loss")
+    experiment, prediction, measurement = (
+        catalogue.experiment("scale-loss"),
+        *map(run.read, ("prediction.json", "measurement.json")),
+    )
+    groups = {check.group for check in experiment.compare(prediction, measurement)}
+    assert {group.split(":")[0] for group in groups if "svformer" in group} == {"svformer (untuned)"}
+    assert groups == {check["group"] for check in run.read("summary.json")["checks"]}
+    figure = experiment.draw(prediction, measurement)
+    shown = [
+        text.get_text() for axis in figure.axes for text in (*axis.get_yticklabels(), *axis.get_legend().get_texts())
+    ]
+    assert sum("svformer (untuned)" in text for text in shown) == 2
+    assert not any("resformer (untuned)" in text for text in shown)
+    assert "svformer (untuned)" in (run / "figure.svg").read_text()
+    assert main(["compare", "scale-loss", "--out", str(ROOT / "results")]) == 0
+    assert "untuned: svformer: its best learning rate, 0.008, is the highest tried" in capsys.readouterr().out
+    prediction, measurement = measured(0.4, 0.0)
+    measurement["tuning"] = {"tuned": True, "losses": {"skipv1/2": {"0.1": 1, "0.2": 2}}, "best": {"skipv1/2": 0.1}}
+    groups = {c.group for c in catalogue.experiment("scale-icl").compare(prediction, measurement)}
+    assert {"skipv1 (untuned) against vanilla, width 2", "skipv1 against vanilla, width 8"} <= groups
+    figure = catalogue.experiment("scale-icl").draw(prediction, measurement)
+    labels = {text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()}
+    assert "skipv1 (untuned at width 2), 95 %" in labels
+
+
 def test_a_violated_bound_fails():
     run = RunFolder(ROOT / "results" / "scale-magnitude")
     prediction, measurement = run.read("prediction.json"), run.read("measurement.json")

@@ -5,6 +5,7 @@ import torch
 
 from experiments.bench import stack as bench_stack
 from experiments.bench import toy as bench
+from experiments.bench import turns
 
 
 @pytest.fixture
@@ -13,6 +14,12 @@ def small(monkeypatch):
     monkeypatch.setattr(bench_stack, "STREAMS", 2)
     monkeypatch.setattr(bench_stack, "LOOP_STEPS", 5)
     monkeypatch.setattr(bench_stack, "STEPS", 5)
+
+
+@pytest.fixture(autouse=True)
+def few_turns(monkeypatch):
+    """One that is timed, and the one that warms up."""
+    monkeypatch.setattr(turns, "TURNS", 1)
 
 
 @pytest.mark.usefixtures("small")
@@ -38,7 +45,7 @@ def test_a_side_that_differs_is_noticed(monkeypatch, capsys):
 
 def test_both_sides_of_the_race_reach_the_optimum():
     result = bench.optimum()
-    assert result["difference"] == {"exact": [], "sampled": []}
+    assert result["difference"] == {"exact minimisation": [], "sampled training (baseline)": []}
     assert result["same_answer"]
 
 
@@ -48,3 +55,31 @@ def test_threads_are_put_back(monkeypatch):
     before = torch.get_num_threads()
     assert bench.run_benchmarks(1)["threads"] == 1
     assert torch.get_num_threads() == before
+
+
+def test_sides_take_turns_and_the_first_turn_is_not_kept():
+    order, clock = [], iter(range(100))
+
+    def side(name):
+        return lambda: order.append(name) or float(next(clock))
+
+    seconds = turns.in_turns({"a": side("a"), "b": side("b")}, 3)
+    assert order == ["a", "b"] * 4
+    assert seconds == {"a": [2.0, 4.0, 6.0], "b": [3.0, 5.0, 7.0]}
+
+
+def test_a_ratio_is_of_the_same_turn_and_has_a_range():
+    """A machine that gets ten times slower slows both sides."""
+    found = turns.ratio([4.0, 50.0, 6.0], [1.0, 10.0, 1.0])
+    assert found == {"ratio": 5.0, "low": 4.0, "high": 6.0}
+    assert turns.words(found, 1) == "5.0 (4.0 to 6.0)"
+
+
+def test_a_ratio_of_a_wide_range_is_not_stated(capsys):
+    found = turns.ratio([88.0, 104.0, 4114.0], [1.0, 1.0, 1.0])
+    assert found == {"ratio": None, "low": 88.0, "high": 4114.0}
+    result = {"name": "race", "what": "one", "seconds": {"b": 1.0}, "ratios": {"b": found}, "same_answer": True}
+    bench.print_results({"threads": 1, "device": "", "versions": {}, "commit": "", "benchmarks": [result]})
+    said = capsys.readouterr().out
+    assert "undecided: ranges from 88.0 to 4114.0, by more than a factor of 2" in said
+    assert "104" not in said

@@ -15,8 +15,8 @@ from safetensors.numpy import load_file
 
 from experiments.cli import main
 
-TIMES = ("tokens_per_second", "seconds")
-FILES = {
+TIMES = ("tokens_per_second", "seconds", "sha256")  # and the digest, which covers them
+FILES = {  # beside the last checkpoint, which the training can be carried on from
     ".lock",
     "config.json",
     "figure.png",
@@ -63,7 +63,7 @@ def test_a_training_learns_text_and_is_not_repeated(text, monkeypatch, capsys):
     assert last < first - 1
     assert record["loss"] < first - 1
     (folder,) = (text / "short" / "train").iterdir()
-    assert {p.name for p in folder.iterdir()} == FILES
+    assert {p.name for p in folder.iterdir()} == FILES | {"checkpoint-000000100"}
     assert len(numbers(folder)) == 10
     before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
     assert main(command) == 0  # finished: it is shown, not trained
@@ -95,7 +95,7 @@ def test_a_killed_training_ends_as_one_that_was_not(text):
     assert ours.keys() == theirs.keys()
     assert all((ours[name] == theirs[name]).all() for name in ours)
     assert record["loss"] == unbroken["loss"]
-    assert {p.name for p in folder.iterdir()} == FILES
+    assert {p.name for p in folder.iterdir()} == FILES | {"checkpoint-000000200"}
 
 
 def test_in_context_regression_is_a_task_too(tmp_path, capsys):

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.experiment.protocol import Profile
-from experiments.store.folders import RunFolder, Slot, write_atomically
+from experiments.store.folders import RunFolder, Slot
 from experiments.store.threads import THREADS
 from experiments.store.work import results
+from icl.files import write_atomically
 
 STEPS, HELD = 6, 3
 

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -232,10 +233,10 @@ def test_what_will_not_fit_is_not_begun(run, monkeypatch):
 # Kills.
 
 
-def start(run, trace, jobs):
+def start(run, trace, jobs, stderr=subprocess.DEVNULL):
     root = Path(fake.__file__).parents[3]
     command = [sys.executable, "-m", "tests.experiments.store.fake", str(run.path), str(trace), str(jobs)]
-    return subprocess.Popen(command, cwd=root, stderr=subprocess.DEVNULL, start_new_session=True)
+    return subprocess.Popen(command, cwd=root, stderr=stderr, start_new_session=True)
 
 
 def alive(pid):
@@ -261,7 +262,7 @@ def children(parent):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
     """With "a" finished and "b" half-way; no worker is left, and nothing is done twice."""
-    parent = start(run, trace, jobs)
+    parent = start(run, trace, jobs, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: run.has("metrics.jsonl") and run.metrics())
         wait_for(lambda: len(steps(trace).get(2, ())) == HELD)
@@ -269,7 +270,8 @@ def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
         workers = children(parent.pid)
         assert (parent.pid in {pid for taken in steps(trace).values() for _, pid in taken}) == (jobs == 1)
         parent.send_signal(how)
-        assert parent.wait(10) != 0
+        assert b"leaked" not in parent.communicate(timeout=10)[1]
+        assert parent.returncode != 0
         wait_for(lambda: not any(map(alive, workers)))
     finally:
         parent.kill()
@@ -282,7 +284,7 @@ def test_a_run_that_was_ended_is_resumed(run, trace, jobs, how):
 
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.15, 0.3])
 def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
-    parent = start(run, trace, 2)
+    parent = start(run, trace, 2, stderr=subprocess.PIPE)
     try:
         wait_for(lambda: len(children(parent.pid)) >= 2)  # a worker, and what cleans up after them
         time.sleep(seconds)
@@ -291,6 +293,22 @@ def test_workers_that_have_just_been_started_leave_too(run, trace, seconds):
         parent.kill()
         parent.wait()
         wait_for(lambda: not any(map(alive, workers)))
+        assert b"leaked" not in parent.communicate(timeout=30)[1]
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3])
+def test_a_terminal_s_interrupt_is_not_heard_by_workers(run, trace, seconds):
+    """Not even by those that have just been started, so that nothing but the parent speaks."""
+    parent = start(run, trace, 2, stderr=subprocess.PIPE)
+    try:
+        wait_for(lambda: len(children(parent.pid)) >= 2)
+        time.sleep(seconds)
+        os.killpg(parent.pid, signal.SIGINT)
+        said = parent.communicate(timeout=30)[1].decode()
+        assert said.count("Traceback") == 1
     finally:
         parent.kill()
         parent.wait()
@@ -343,11 +361,53 @@ def test_a_log_drops_what_happens_again(run):
     run.keep_metrics(lines)
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "train a", "st')
-    log = StepLog(run, "train a")
+    log = StepLog(run, "train a", 1)
     assert [line["step"] for line in log.lines] == [1, 2, 3]
     log.add(3, loss=0.5)
     log.add(4, loss=0.25)
     again = [{"kind": "train a", "step": 3, "loss": 0.5}, {"kind": "train a", "step": 4, "loss": 0.25}]
     assert log.lines == [lines[0], lines[2], *again]
     assert run.metrics() == [*lines[:4], lines[5], *again]
-    assert json.loads((run / "metrics.jsonl").read_text().splitlines()[-1]) == again[1]
+    assert json.loads((run / "metrics.jsonl").read_text().splitlines()[-1]).items() >= again[1].items()
+    assert log.missing(4) == 0
+    assert log.missing(6) == 2
+
+
+def test_a_flipped_bit_of_a_line_is_detected_or_harmless(run):
+    """At worst what a kill would have torn is computed again."""
+    run.path.mkdir()
+    for key in "ab":
+        run.log({"kind": "count", "key": key, "value": 0.5})
+    path, lines = run / "metrics.jsonl", run.metrics()
+    content = path.read_bytes()
+    for i in range(0, 8 * len(content), 5):  # all places of a byte
+        damaged = bytearray(content)
+        damaged[i // 8] ^= 1 << i % 8
+        path.write_bytes(damaged)
+        try:
+            found = run.metrics()
+        except UserError as error:
+            said = str(error)
+        else:
+            said = ""
+            assert found in (lines, lines[:1])
+        assert not said or re.match(r"((line [12]|2 lines) of )?.*metrics.jsonl (is|are) damaged; delete", said), i
+        assert path.read_bytes() == damaged
+
+
+def test_lines_from_before_there_were_digests(run, trace):
+    """They are read, and resumed with; but among others a line without one is nobody's."""
+    run.path.mkdir()
+    path = run / "metrics.jsonl"
+    old = '{"kind": "count", "key": "a", "value": 7}\n'
+    path.write_text(old)
+    found = measured(run, trace, backend=Serial())
+    assert [found[key]["value"] for key in "ab"] == [7, value(2)]
+    assert path.read_text().count("sha256") == 2
+    with path.open("a") as file:
+        file.write(old + old)
+    with pytest.raises(UserError, match=r"2 lines of .*metrics.jsonl are damaged; delete lines 3, 4 and run again"):
+        measured(run, trace, backend=Serial())
+    path.write_text('{"kind": "count", "value": 7}\n' + old)
+    with pytest.raises(UserError, match=r"line 1 of .*metrics.jsonl is damaged; delete that line and run again"):
+        measured(run, trace, backend=Serial())

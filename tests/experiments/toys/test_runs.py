@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.store.folders import RunFolder, Slot, Unfinished
+from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.store.steps import StepLog
 from experiments.toys import training as toy_training
 from experiments.toys.runs import Minimisation, every_rank, minimisations, minimise_all
@@ -76,6 +76,27 @@ def test_a_stack_that_was_killed_ends_with_the_same_numbers(whole, tmp_path, mon
     assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [100, 200]
     assert trained(run) == whole[1]
     assert run.metrics() == whole[0].metrics()
+
+
+def test_a_stack_whose_log_has_a_hole_is_refused_before_it_is_trained(tmp_path, monkeypatch):
+    """Its losses decide which toys count."""
+    monkeypatch.setattr(toy_training, "SECONDS_BETWEEN_SAVES", 0.0)
+    run, add, steps = RunFolder(tmp_path, Slot(jobs=1)), StepLog.add, []
+
+    def die(log, step, **fields):
+        add(log, step, **fields)
+        steps.append(step)
+        if steps == [100, 200]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StepLog, "add", die)
+    with pytest.raises(KeyboardInterrupt):
+        trained(run)
+    (log,) = run.path.glob("unfinished-*/metrics.jsonl")
+    log.write_text(log.read_text().split("\n", 1)[1])
+    with pytest.raises(UserError, match=r"metrics.jsonl lacks lines of what was trained; delete .* to retrain"):
+        trained(run)
+    assert steps == [100, 200, 200]
 
 
 def test_a_stack_out_of_time_is_saved(whole, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training import campaign as scale
-from experiments.training import pool, user_files
+from experiments.training import memory, pool, user_files
 from experiments.training import text as text_data
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, tuned
@@ -248,14 +248,67 @@ def test_a_folder_of_another_training_is_refused(other, tmp_path):
     assert "\n" not in str(stop.value)
 
 
-@pytest.mark.parametrize("lost", [[0], [1], [0, 1], [0, 1, 2]])
-def test_a_training_whose_log_has_a_hole_has_no_record(lost, tmp_path):
+@pytest.mark.parametrize("lost", [[0], [0, 1]])
+def test_a_training_whose_log_has_a_hole_loses_no_more(lost, tmp_path):
+    whole = train_arm(PROMPTS, tmp_path / "whole", "cpu")
+    folder, said = tmp_path / "folder", []
     with pytest.raises(OutOfTime):
-        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(3), seconds_between_saves=0.0)
-    run = RunFolder(tmp_path)
+        train_arm(PROMPTS, folder, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    run = RunFolder(folder)
     run.keep_metrics([line for i, line in enumerate(run.metrics()) if i not in lost])
-    with pytest.raises(UserError, match=r"metrics.jsonl is incomplete; delete"):
+    record = train_arm(PROMPTS, folder, "cpu", warn=said.append)
+    assert record["curve"] == [point for i, point in enumerate(whole["curve"]) if i not in lost]
+    assert record["loss"] == whole["loss"]
+    assert f"lacks {len(lost)} lines of 3" in said[0]
+
+
+def test_a_log_without_its_last_line_says_how_to_get_it_back(tmp_path):
+    whole = train_arm(PROMPTS, tmp_path, "cpu", seconds_between_saves=0.0)
+    run = RunFolder(tmp_path)
+    run.keep_metrics(run.metrics()[:-1])
+    with pytest.raises(UserError, match=r"metrics.jsonl lacks the last line; delete .*checkpoint-0*6 to train"):
         train_arm(PROMPTS, tmp_path, "cpu")
+    shutil.rmtree(tmp_path / "checkpoint-000000006")
+    assert timeless(train_arm(PROMPTS, tmp_path, "cpu")) == timeless(whole)
+
+
+DAMAGED_LINES = {
+    "a NUL": lambda line: line[:30] + b"\0" + line[30:],
+    "foreign": lambda _: b"Traceback (most recent call last):",
+    "no fields": lambda _: b'{"kind": "step", "step": 2}',
+    "no kind": lambda _: b'{"step": 2}',
+    "another type": lambda _: b'{"kind": "step", "step": "two"}',
+    "a flipped bit": lambda line: line.replace(b"4", b"5", 1),
+    "empty": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_LINES)
+def test_a_damaged_line_is_refused_at_the_start(damage, tmp_path, monkeypatch):
+    """By number, and by the advice that keeps everything else."""
+    with pytest.raises(OutOfTime):
+        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    path = tmp_path / "metrics.jsonl"
+    first, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(DAMAGED_LINES[damage](first.removesuffix(b"\n")) + b"\n" + b"".join(others))
+    monkeypatch.setattr(loop, "_step", None)  # no step is taken
+    with pytest.raises(UserError, match=r"^line 1 of .*metrics.jsonl is damaged; delete that line and run again$"):
+        train_arm(PROMPTS, tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("loss", ["NaN", "-Infinity", '"low"', "null"])
+def test_lines_from_before_there_were_digests_are_checked_too(loss, tmp_path):
+    with pytest.raises(OutOfTime):
+        train_arm(PROMPTS, tmp_path, "cpu", out_of_time(2), seconds_between_saves=0.0)
+    path = tmp_path / "metrics.jsonl"
+    lines = [{k: v for k, v in json.loads(text).items() if k != "sha256"} for text in path.read_text().splitlines()]
+    old = [json.dumps(line) for line in lines]
+    wrong = json.dumps({**lines[1], "loss": "?"}).replace('"?"', loss)
+    path.write_text(f"{old[0]}\n{wrong}\n")
+    with pytest.raises(UserError, match=r"^line 2 of .*metrics.jsonl is damaged"):
+        train_arm(PROMPTS, tmp_path, "cpu")
+    path.write_text(f"{old[0]}\n{old[1]}\n")
+    assert len(train_arm(PROMPTS, tmp_path, "cpu")["curve"]) == 3
 
 
 def test_text_that_is_not_the_arm_s_is_refused(reader, tmp_path):
@@ -384,6 +437,15 @@ def names(run):
     return sorted(path.name for path in run.path.iterdir())
 
 
+def test_what_needs_more_memory_than_there_is_is_refused_unless_it_is_finished(run, trained, monkeypatch):
+    train_all(ARMS[:1], run, "some")
+    monkeypatch.setattr(memory, "available", lambda device: 2**10)
+    assert list(train_all(ARMS[:1], run, "finished elsewhere")) == ARMS[:1]
+    with pytest.raises(UserError, match=r"resformer needs about \d+ MiB of memory, and there are 1 MiB"):
+        train_all(ARMS, run, "all")
+    assert trained == ARMS[:1]
+
+
 def test_one_training_that_is_asked_for_twice_is_done_once(reader, run, trained):
     copy = replace(reader, source=replace(reader.source, folder=f"{reader.source.folder}/"))
     found = train_all([PROMPTS, reader, PROMPTS, copy], run, "twice")
@@ -455,15 +517,37 @@ def test_rounds_are_complete_or_left_out(run, monkeypatch):
 
 
 def test_tuning_picks_the_lowest_held_out_loss_that_there_is(run, monkeypatch):
-    losses = {("vanilla", 0.1): 2.0, ("vanilla", 0.2): 1.0, ("resformer", 0.1): 3.0, ("resformer", 0.2): None}
+    losses = {("vanilla", 0.1): 2.0, ("vanilla", 0.2): 1.0, ("resformer", 0.1): 3.0, ("resformer", 0.05): 3.5}
     asked = answering(monkeypatch, loss_of=lambda arm: losses.get((arm.variant, arm.recipe.learning_rate)))
     best, about = tuned(pair(0), Tuning(grid=(0.3, 0.1, 0.2), share=0.5), run, "x")
     assert best == {"ours": 0.2, "theirs": 0.1}
-    assert about["losses"]["theirs"] == {"0.3": None, "0.1": 3.0, "0.2": None}
+    assert about["losses"]["theirs"] == {"0.05": 3.5, "0.1": 3.0, "0.2": None, "0.3": None}
+    assert about["losses"]["ours"] == {"0.1": 2.0, "0.2": 1.0, "0.3": None}
     assert (about["tuned"], about["best"], about["share_of_steps"]) == (True, best, 0.5)
     assert {(arm.seed, arm.recipe.steps, arm.recipe.evaluate_every) for arm in asked} == {(TUNING_SEED, 3, 0)}
     assert {(arm.variant, arm.recipe.learning_rate) for arm in asked} > set(losses)
+    best["twin"] = 0.2  # whoever asked may go on with it
+    assert "twin" not in about["best"]
+    assert scale.untuned({"tuning": about}) == {}
     json.dumps(about, allow_nan=False)
+
+
+@pytest.mark.parametrize(("best", "tried"), [(0.64, 6), (0.003, 6), (0.16, 5)])
+def test_a_grid_is_widened_until_the_best_lies_inside(run, monkeypatch, best, tried):
+    answering(monkeypatch, loss_of=lambda arm: abs(math.log(arm.recipe.learning_rate / best)))
+    rates, about = tuned({"ours": PROMPTS}, Tuning(grid=(0.02, 0.04, 0.08)), run, "x")
+    assert len(about["losses"]["ours"]) == tried
+    outside = {0.64: "its best learning rate, 0.64, is the highest tried"}
+    outside[0.003] = "its best learning rate, 0.0025, is the lowest tried"
+    assert scale.untuned({"tuning": about}) == ({"ours": outside[best]} if best in outside else {})
+    assert rates["ours"] == about["best"]["ours"] == pytest.approx(best, rel=0.2)
+
+
+def test_an_arm_that_is_not_tuned_apart_is_not_marked():
+    assert scale.untuned({}) == scale.untuned({"tuning": {"tuned": False}}) == {}
+    one = {"tuned": True, "grid": [0.1], "losses": {"ours": {"0.1": 1.0}}, "best": {"ours": 0.1}}
+    assert scale.mark("ours", {"tuning": one}) == " (untuned)"
+    assert scale.mark("theirs", {"tuning": one}) == ""
 
 
 def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
@@ -478,7 +562,7 @@ def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
 
 def test_tuning_for_real_never_picks_what_diverged(run):
     best, about = tuned({"ours": PROMPTS}, Tuning(grid=(1e30, 0.01), share=1.0), run, "x")
-    assert best == {"ours": 0.01}
+    assert best["ours"] in (0.01, 0.0025, 0.000625, 0.000156)
     assert about["losses"]["ours"]["1e+30"] is None
 
 
@@ -501,18 +585,24 @@ def test_a_result_says_what_its_runs_have_in_common():
 # Text.
 
 
-def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch):
+def test_text_is_a_folder_or_the_standard_library(data, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert text_data.prepared(str(data)) == data
     with pytest.raises(UserError, match=r"nowhere holds no prepared data; make some with `crosslayer data prepare"):
         text_data.prepared("nowhere")
     made = []
     monkeypatch.setattr(text_data, "prepare", lambda source, folder, vocab: made.append((source, str(folder), vocab)))
-    assert str(text_data.prepared("stdlib", 512)) == "data/stdlib-512"
-    assert made == [("stdlib", "data/stdlib-512", 512)]
+    folder = tmp_path / "cache" / "crosslayer" / "stdlib-512"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert text_data.prepared("stdlib", 512) == folder
+    assert made == [("stdlib", str(folder), 512)]
+    assert str(folder) in capsys.readouterr().err
+    shutil.copytree(data, folder)
+    assert text_data.prepared("stdlib", 512) == folder
     shutil.copytree(data, tmp_path / "data" / "stdlib-512")
-    text_data.prepared("stdlib", 512)
+    assert str(text_data.prepared("stdlib", 512)) == "data/stdlib-512"  # made here before there was the other place
     assert len(made) == 1
+    assert not capsys.readouterr().err
 
 
 def test_what_a_user_is_told_of_text(data):

@@ -98,10 +98,10 @@ def test_a_folder_is_read_in_order_without_hidden_empty_and_binary_files(tmp_pat
     (tmp_path / ".git").mkdir()
     files = {"b/two.md": b"two", "a.txt": b"one\r\n", ".hidden": b"no", ".git/x": b"no", "empty.txt": b""}
     binary = {"image.png": b"\x89PNG\0...", "packed.gz": gzip.compress(b"\0" * 9)}
-    for name, content in {**files, **binary, "c.txt": b"caf\xe9", "late": b"x" * 4096 + b"\0"}.items():
+    for name, content in {**files, **binary, "c.txt": b"caf\xc3\xa9", "late": b"x" * 4096 + b"\0"}.items():
         (tmp_path / name).write_bytes(content)
     found = list(documents(str(tmp_path)))
-    assert [d.text for d in found] == ["one\r\n", "two", "caf\ufffd", "x" * 4096 + "\0"]
+    assert [d.text for d in found] == ["one\r\n", "two", "café", "x" * 4096 + "\0"]
     assert found[0] == Document(str(tmp_path / "a.txt"), "one\r\n")
     assert describe(str(tmp_path)) == "a folder of 7 files"
 
@@ -118,7 +118,7 @@ def test_sources_that_make_no_sense(source):
         list(documents(source))
 
 
-@given(st.lists(st.binary(max_size=60), min_size=1, max_size=4))
+@given(st.lists(st.text(max_size=60).map(str.encode), min_size=1, max_size=4))
 def test_compressed_files_hold_what_plain_ones_hold(tmp_path_factory, parts):
     """Also of more than one member or frame."""
     folder, whole = tmp_path_factory.mktemp("z"), b"text" * 1024 + b"".join(parts)
@@ -126,7 +126,7 @@ def test_compressed_files_hold_what_plain_ones_hold(tmp_path_factory, parts):
     (folder / "a.txt").write_bytes(whole)
     (folder / "b.txt.gz").write_bytes(b"".join(gzip.compress(piece) for piece in pieces))
     (folder / "c.txt.zst").write_bytes(b"".join(zstandard.compress(piece) for piece in pieces))
-    assert texts_of(folder) == [whole.decode(errors="replace")] * 3
+    assert texts_of(folder) == [whole.decode()] * 3
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
@@ -511,10 +511,16 @@ def open_data_of(source, folder, **changes):
         ({"held_out": 1.0}, "held_out"),
         ({"held_out": float("nan")}, "held_out"),
         ({"max_tokens": 0}, "max_tokens"),
-        ({"max_tokens": 3}, "too small to split.* within 3 training tokens"),
+        ({"max_tokens": 3}, "too small to split.* within 3 training tokens .* a larger --max-tokens"),
         ({"sample_bytes": 0}, "sample_bytes"),
-        ({"held_out": 1e-9}, "too small to split: of its 41 documents none is for the split held_out"),
-        ({"held_out": 1 - 1e-9}, "too small to split: of its 41 documents none is for the split train"),
+        (
+            {"held_out": 1e-9},
+            "too small to split: of its 41 documents none is for the split held_out; give more .*larger --held-out",
+        ),
+        (
+            {"held_out": 1 - 1e-9},
+            "too small to split: of its 41 documents none is for the split train; give more .*smaller --held-out",
+        ),
     ],
 )
 def test_impossible_requests(corpus, tmp_path, changes, message):
@@ -525,8 +531,87 @@ def test_impossible_requests(corpus, tmp_path, changes, message):
 
 def test_a_source_without_text(tmp_path):
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(BadInput, match="too small to split"):
+    with pytest.raises(BadInput, match="nothing holds no text"):
         prepare(str(tmp_path / "nothing"), tmp_path / "data")
+    (tmp_path / "blank.txt").write_text(" \n\t\n" * 10**5)
+    with pytest.raises(BadInput, match=r"blank\.txt holds no text"):
+        prepare(str(tmp_path / "blank.txt"), tmp_path / "data")
+
+
+def test_what_is_no_plain_file_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="pipe is no plain file"):
+        texts_of(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("inside", [".", "data", "a/b"])
+def test_data_do_not_go_among_their_own_texts(corpus, inside):
+    with pytest.raises(BadInput, match="whose files are the text; choose another --out"):
+        prepare(str(corpus), corpus / inside, **SMALL)
+    assert not (corpus / "a").exists()
+
+
+def test_a_source_too_small_to_split_is_refused_before_a_tokenizer_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "train_bpe", lambda *_: pytest.fail("trained"))
+    (tmp_path / "one.jsonl").write_text('{"text": "one"}')
+    with pytest.raises(BadInput, match=r"of its 1 documents none is for the split held_out; .* larger --held-out"):
+        prepare(str(tmp_path / "one.jsonl"), tmp_path / "data")
+
+
+@pytest.mark.parametrize("vocab", [2**20 + 1, 99999999999])
+def test_a_vocab_that_no_tokenizer_has_is_refused_at_once(corpus, tmp_path, vocab):
+    with pytest.raises(BadInput, match=f"vocab must be a whole number from 257 to 1048576, got {vocab}"):
+        prepare(str(corpus), tmp_path / "data", vocab=vocab)
+
+
+def test_bytes_of_another_encoding_are_named_not_replaced(tmp_path):
+    for number in range(30):
+        (tmp_path / f"{number:02}.txt").write_bytes(f"{number} caf\xe9".encode("latin-1"))
+    with pytest.raises(
+        BadInput, match=r"00\.txt is not utf-8: byte 0xe9 at 5; give its encoding, as in --encoding latin-1"
+    ):
+        prepare(str(tmp_path), tmp_path.parent / "data", **SMALL)
+    data = open_data_of(tmp_path, tmp_path.parent / "latin", encoding="latin-1")
+    assert sorted(split_texts(data, "train") + split_texts(data, "held_out")) == sorted(f"{n} café" for n in range(30))
+    assert open_data(tmp_path.parent / "latin").manifest.request.encoding == "latin-1"
+    with pytest.raises(BadInput, match="already holds other data"):
+        open_data_of(tmp_path, tmp_path.parent / "latin", encoding="cp1252")
+    (tmp_path / "x.jsonl").write_bytes(b'{"text": "fine"}\n{"text": "caf\xe9"}\n')
+    with pytest.raises(BadInput, match=r"x\.jsonl, line 2, is not utf-8: byte 0xe9 at 13"):
+        texts_of(tmp_path / "x.jsonl")
+    (tmp_path / "wide.txt").write_text("wide", encoding="utf-16")
+    assert [d.text for d in documents(str(tmp_path / "wide.txt"), "utf-16")] == ["wide"]
+
+
+@pytest.mark.parametrize("encoding", ["", "nothing", "rot13", "hex", "a\0b"])
+def test_an_unknown_encoding(tmp_path, encoding):
+    with pytest.raises(BadInput, match="unknown encoding"):
+        documents(str(tmp_path), encoding)
+
+
+def test_a_manifest_names_its_encoding_only_where_it_is_another(prepared):
+    """So that folders from before there was a choice read as they did."""
+    assert "encoding" not in json.loads((prepared / "manifest.json").read_text())["request"]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_paragraphs_end_as_the_file_s_lines_do(tmp_path, newline):
+    text = (f"{'word ' * 60}{newline}" * 4 + newline) * 188
+    (tmp_path / "novel.txt").write_bytes(text.encode())
+    found = texts_of(tmp_path / "novel.txt")
+    assert "".join(found) == text
+    assert len(found) == 188
+    assert all(piece.endswith(2 * newline) for piece in found)
+
+
+@pytest.mark.parametrize("piece", ["word " * 99 + "\n", "word ", "x"])
+def test_a_text_without_paragraphs_is_cut_at_lines_or_words(tmp_path, piece):
+    text = piece * (200_000 // len(piece))
+    (tmp_path / "long.txt").write_text(text)
+    found = texts_of(tmp_path / "long.txt")
+    assert "".join(found) == text
+    assert 100 <= len(found) <= 201
+    assert all(end.endswith(piece[-1]) for end in found)
 
 
 def test_prepared_with_ranks(corpus, tmp_path, ranks):

@@ -22,9 +22,9 @@ from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, 
 from icl.data.shards import open_data, prepare
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
-from icl.recipe import SCHEDULES, Recipe
+from icl.recipe import SCHEDULES, Diverged, Recipe
 from icl.training.devices import peak_flops
-from icl.training.loop import ROUTINE, Diverged, _dropout_stream, _step, evaluate, train
+from icl.training.loop import ROUTINE, _dropout_stream, _step, evaluate, train
 from icl.training.objectives import Batch, PromptTask, TextTask
 from icl.training.optimiser import adamw
 from theory.errors import BadInput
@@ -152,6 +152,8 @@ DAMAGE = {
     "an empty description": lambda path: (path / ABOUT).write_bytes(b""),
     "no JSON": lambda path: (path / ABOUT).write_bytes(b"\xff{"),
     "no object": lambda path: (path / ABOUT).write_text("[]"),
+    "a number": lambda path: (path / ABOUT).write_text("4"),
+    "too deep": lambda path: (path / ABOUT).write_text("[" * 100_000),
     "nothing in it": lambda path: (path / ABOUT).write_text("{}"),
     "no folder": lambda path: (shutil.rmtree(path), path.write_bytes(b""))[0],
 }

@@ -190,7 +190,7 @@ def test_what_is_no_covariance_is_refused(name, matrix):
 
 
 def test_what_is_no_kurtosis_is_refused():
-    for kurtosis in (np.zeros(3), [-2.1, 0.0], [0.0, np.nan], 0.0):
+    for kurtosis in (np.zeros(3), [-2.1, 0.0], [0.0, np.nan], [0.0, np.inf], ["a", "b"], 0.0):
         with pytest.raises(BadInput, match="the excess kurtosis must be 2 numbers from -2"):
             PromptMoments(2, 3, 0.1, kurtosis=kurtosis)
     exact = np.eye(2, dtype=object)
@@ -200,7 +200,7 @@ def test_what_is_no_kurtosis_is_refused():
 
 
 def test_w0_of_the_wrong_shape_is_refused():
-    with pytest.raises(ValueError, match="W0 must be 2 x 2"):
+    with pytest.raises(BadInput, match="W0 must be 2 x 2"):
         PromptMoments(2, 3, 0.1, np.eye(3))
 
 
@@ -225,3 +225,22 @@ def test_centred_moments_are_about_the_means(d, normal, seed):
             getattr(centred, name)(q), whole - of_means, rtol=0, atol=1e-12 * np.abs(whole).max()
         )
     assert plain.zero_loss - centred.zero_loss == pytest.approx((w0**2).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf, 1e300, "a", 1j])
+def test_w0_that_is_no_finite_matrix_is_refused(entry):
+    with pytest.raises(BadInput, match="W0 must be 2 x 2"):
+        PromptMoments(2, 3, 0.1, [[entry, 0], [0, 1]])
+
+
+def test_ragged_rows_are_refused():
+    with pytest.raises(BadInput, match="rows of one length"):
+        PromptMoments(2, 3, 0.1, [[1, 2], [3]])
+
+
+@pytest.mark.parametrize("d", [10**6, 10**9])
+def test_a_task_beyond_memory_is_refused_with_its_size(d):
+    with pytest.raises(
+        InvalidSize, match=r"a task of d = 10+ needs about [\d.,e+]+ GB of memory, and this machine has"
+    ):
+        PromptMoments(d, 3, 0.1)

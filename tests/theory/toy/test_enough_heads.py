@@ -94,3 +94,8 @@ def test_bad_input():
         enough.minimise(3)
     with pytest.raises(InvalidSize, match="starts must be a whole number from 1, got 0"):
         enough.minimise(1, starts=0)
+
+
+def test_enough_heads_beyond_memory_are_refused():
+    with pytest.raises(InvalidSize, match="enough heads at d = 300 needs about"):
+        EnoughHeads(PromptMoments(300, 3, 0.1), SKIPV1)

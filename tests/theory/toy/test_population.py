@@ -1,5 +1,6 @@
 """The exact population loss: against rational pairing sums, against sampling, and its gradient against differences."""
 
+import math
 from fractions import Fraction
 from functools import cache
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.testing import head_tuples
+from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, SKIPV1, Head, shares
 from theory.prompts.isserlis import PromptEngine
 from theory.prompts.moments import PromptMoments
@@ -198,3 +200,15 @@ def test_the_accurate_value_is_that_of_fractions():
     if np.finfo(np.longdouble).eps < np.finfo(float).eps:
         assert error < plain / 100
     assert error <= plain
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, "half", None])
+@pytest.mark.parametrize("name", ["copied", "raw", "key_copied", "key_raw"])
+def test_a_head_of_weights_that_are_not_finite_is_refused(name, weight):
+    with pytest.raises(BadInput, match="a head's weights must be finite numbers, got"):
+        Head(**{"copied": 1, "raw": 0, name: weight})
+
+
+def test_a_loss_beyond_memory_is_refused():
+    with pytest.raises(InvalidSize, match="the exact loss of 4000 heads at d = 100 needs about"):
+        PopulationLoss(PromptMoments(100, 3, 0.1), MHA * 2000)

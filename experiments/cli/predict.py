@@ -1,0 +1,256 @@
+"""The command `predict`.  It takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli.commands import Commands, number, whole_number
+from experiments.store.folders import UserError
+
+if TYPE_CHECKING:
+    from theory.plans.plan import Plan
+    from theory.prompts.moments import Array
+    from theory.skipv1.bounds import Between, LossBounds
+    from theory.toy.value_maps import Optimum
+
+MATRICES = (".npy", ".csv", ".txt")
+NAMES = {"mha": "MHA", "skipv1": "SkipV1Former"}
+
+
+def add_to(commands: Commands) -> None:
+    """predict."""
+    command = commands.add(
+        "predict",
+        predict,
+        "print the lowest loss that a two-layer plan's toy can reach",
+        "crosslayer predict skipv1 --d 4 --n 2 --sigma 0.1 --w0 10",
+    )
+    command.add_argument("plan", help="a variant of two layers (see `crosslayer variants`), or FILE.py:name")
+    command.add_argument("--d", type=whole_number, required=True, help="width of x and y")
+    command.add_argument("--n", type=whole_number, required=True, help="context pairs")
+    command.add_argument("--sigma", type=number, required=True, help="standard deviation of the noise")
+    command.add_argument(
+        "--rank",
+        type=whole_number,
+        help="rank a of the compression (default: d // 2, MHA's best; with any of the next three, every rank)",
+    )
+    command.add_argument("--heads", type=whole_number, default=2, help="heads of the second layer (default: 2)")
+    matrix = f"one number c for c I, a diagonal such as 1,2,0, or a {', '.join(MATRICES)} file of a d x d matrix"
+    command.add_argument("--w0", help=f"mean of W*: {matrix} (default: 0)")
+    command.add_argument("--covariance", help="of x: as --w0 (default: 1)")
+    command.add_argument("--kurtosis", help="excess kurtosis of the entries of x: one number or d of them (default: 0)")
+    command.add_argument(
+        "--minimise", action="store_true", help="descend on the exact loss also where theorems speak: up to minutes"
+    )
+    command.add_argument("--paper-bound", action="store_true", help="also estimate the paper's own bound")
+
+
+def predict(options: argparse.Namespace) -> int:
+    from experiments.training.user_files import resolve
+    from theory.errors import check_sizes
+    from theory.toy.predict import two_layers
+
+    check_sizes(options.d, options.n, options.sigma, options.rank)
+    law = _law(options)
+    if law and options.paper_bound:
+        raise UserError("--paper-bound is proved for W0 = 0 and normal inputs of identity covariance only")
+    plan = resolve(options.plan, two_layers(options.heads))
+    return _beyond(options, plan, law) if law else _central(options, plan)
+
+
+def _central(options: argparse.Namespace, plan: Plan) -> int:
+    """W0 = 0 and standard normal inputs: closed forms."""
+    from theory.skipv1 import gap as skipv1
+    from theory.toy.value_maps import closed_form
+
+    rank = skipv1.best_mha_rank(options.d) if options.rank is None else options.rank
+    task = (options.d, options.n, options.sigma, rank)
+    reference = asdict(skipv1.loss_gap(*task))
+    optimum = None if options.minimise else closed_form(plan, *task)
+    if optimum is None:
+        optimum = _minimised(options, plan, [rank], {})
+    result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
+    if options.paper_bound:
+        result["paper_bound"] = asdict(skipv1.paper_bound(*task))
+    if options.json:
+        print(json.dumps(result))
+    else:
+        _print_prediction(result, f"d = {task[0]}, n = {task[1]}, sigma = {task[2]:g}, rank a = {rank}")
+    return 0
+
+
+def _print_prediction(result: dict[str, Any], task: str) -> None:
+    reached = {True: "attained", False: "an infimum, not attained", None: "attained or not: not known"}
+    how = result["method"]
+    if result["starts"]:
+        how += f", {result['agreeing']} of {result['starts']} descents ended here"
+    print(f"The assumed-copy toy at {task}, W0 = 0:")
+    print(f"  {result['loss']:12.6g}  lowest loss of {result['plan']} ({how}; {reached[result['attained']]})")
+    words = {
+        "mha": "loss of the best MHA at rank a (an infimum)",
+        "skipv1": "loss of the best SkipV1Former at rank a",
+        "gap": "gap between these two",
+        "gap_to_optimum": "gap from this MHA to SkipV1Former's optimum (a = d)",
+        "gap_of_optima": "gap between the optima over the rank",
+        "rho": "share of each entry of W* that S_yx explains",
+    }
+    for key, text in words.items():
+        print(f"  {result[key]:12.6g}  {text}")
+    if bound := result["paper_bound"]:
+        error = f" +- {bound['stderr']:.2g} (standard error)" if bound["stderr"] else ""
+        print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")
+
+
+def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Array]) -> int:
+    """Around W0, or for other inputs: what is proved of MHA and SkipV1Former, and the minimised loss of other plans."""
+    from theory.plans.heads import NotCovered, theorem_heads
+    from theory.prompts.moments import PromptMoments
+    from theory.skipv1.bounds import loss_bounds
+
+    counts = theorem_heads(plan)
+    of_theorem = counts is not None and counts[0] > 0
+    descend = options.minimise or not of_theorem
+    moments = PromptMoments(options.d, options.n, options.sigma, **law)
+    heads, skips = (sum(counts), counts[1] or None) if counts and of_theorem else (max(2, options.heads), None)
+    try:
+        bounds, missing = loss_bounds(moments, rank=options.rank, heads=heads, skips=skips), None
+    except NotCovered as error:
+        if not descend:
+            raise NotCovered(f"{error} (--minimise)") from None
+        bounds, missing = None, str(error)
+    ranks = list(range(1, options.d + 1)) if options.rank is None else [options.rank]
+    minimised = _minimised(options, plan, ranks, law) if descend else None
+    if options.json:
+        found = {
+            "bounds": bounds and asdict(bounds),
+            "no_bounds": missing,
+            "minimised": minimised and asdict(minimised),
+        }
+        print(json.dumps({"plan": options.plan, "rank": options.rank, **found}))
+        return 0
+    print(f"The assumed-copy toy at {_words(options, law)}:")
+    if minimised is not None:
+        how = f"{minimised.agreeing} of {minimised.starts} descents ended here"
+        print(f"  {minimised.loss:12.6g}  lowest loss found of {options.plan}, an upper bound on its infimum ({how})")
+    if bounds is not None:
+        _print_bounds(bounds)
+    if missing is not None:
+        print(f"  {missing}")
+    return 0
+
+
+def _words(options: argparse.Namespace, law: dict[str, Array]) -> str:
+    """The task."""
+    forms = {"w0": "W0 = {}", "covariance": "covariance {}", "kurtosis": "kurtosis {}"}
+    given = {name: getattr(options, name) for name in law}
+    shown = {
+        name: text if name == "kurtosis" or text.endswith(MATRICES) else f"diag({text})" if "," in text else f"{text} I"
+        for name, text in given.items()
+    }
+    where = "over all ranks" if options.rank is None else f"rank a = {options.rank}"
+    task = f"d = {options.d}, n = {options.n}, sigma = {options.sigma:g}"
+    return ", ".join([task, *(forms[name].format(text) for name, text in shown.items()), where])
+
+
+def _print_bounds(bounds: LossBounds) -> None:
+    print(f"  {bounds.zero_loss:12.6g}  loss of predicting zero")
+    kinds = {
+        "mha": f"{bounds.heads} ordinary heads",
+        "skipv1": f"{bounds.heads} heads, skip heads among them: {bounds.skips}",
+    }
+    for name, kind in kinds.items():
+        for loss, what in _evidence(getattr(bounds, name)):
+            print(f"  {loss:12.6g}  {what.format(model=f'{NAMES[name]} with {kind}')}")
+    by = f" ({bounds.ahead_by})" if bounds.ahead_by else ""
+    low, high = sorted((abs(bounds.gap_least), abs(bounds.gap_most)))
+    amount = f"by {low:.6g}" if low == high else f"by {low:.6g} at least and {high:.6g} at most"
+    if bounds.ahead == "skipv1":
+        print(f"SkipV1Former is ahead, {amount}{by}.")
+    elif bounds.ahead == "mha":
+        print(f"MHA is ahead, {amount}: here the theorem's inequality is false{by}.")
+    elif bounds.ahead == "equal":
+        print("Neither is ahead.")
+    else:
+        print(f"Which is ahead is not decided: the gap is from {bounds.gap_least:.6g} to {bounds.gap_most:.6g}.")
+    holds = "holds" if bounds.assumed else "does not hold"
+    print(f"The printed theorem's hypothesis, sigma_d(W0) > 2 sqrt(d) sigma, {holds}.")
+
+
+def _evidence(between: Between) -> list[tuple[float, str]]:
+    """What each number is: the infimum, attained or not, or bounds on it."""
+    if between.lower == between.upper:
+        reached = {True: "attained", False: "not attained", None: "attained or not: not known"}[between.attained]
+        return [(between.upper, f"the infimum of {{model}}, {reached} ({between.upper_by})")]
+    return [
+        (between.upper, f"upper bound on the infimum of {{model}} ({between.upper_by})"),
+        (between.lower, f"lower bound on it: no weights go below ({between.lower_by})"),
+    ]
+
+
+def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Array]) -> Optimum:
+    """The lowest of the descents at these ranks, with their progress."""
+    from experiments.store.progress import progress
+    from theory.toy.value_maps import STARTS, optimum_by_descent
+
+    task = (options.d, options.n, options.sigma)
+    found = []
+    with progress("minimising", STARTS * len(ranks)) as at:
+        at(0)
+        for done, rank in enumerate(ranks):
+
+            def after_start(i: int, loss: float, done: int = done, rank: int = rank) -> None:
+                at(done * STARTS + i, f"rank {rank}, loss {loss:.5g}")
+
+            found.append(optimum_by_descent(plan, *task, rank, law=law, after_start=after_start))
+    return min(found, key=lambda optimum: optimum.loss)
+
+
+def _law(options: argparse.Namespace) -> dict[str, Array]:
+    """What `PromptMoments` takes beside d, n and sigma, of what was given."""
+    given = {name: getattr(options, name) for name in ("w0", "covariance", "kurtosis")}
+    return {
+        name: _numbers(f"--{name}", text, options.d, matrix=name != "kurtosis")
+        for name, text in given.items()
+        if text is not None
+    }
+
+
+def _numbers(what: str, text: str, d: int, *, matrix: bool) -> Array:
+    """One number, d numbers with commas between, or a file; as a d x d matrix, or as d numbers."""
+    import numpy as np
+
+    from theory.errors import check_memory
+
+    check_memory(f"a task of d = {d}", 40 * d**2)
+    if matrix and text.endswith(MATRICES):
+        return _matrix(what, Path(text), d)
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        file = f", or a {', '.join(MATRICES)} file" if matrix else ""
+        raise UserError(f"{what} must be one number or d = {d} with commas between{file}, got {text!r}") from None
+    if len(values) not in (1, d):
+        raise UserError(f"{what} must be one number or d = {d} of them, got {len(values)}")
+    entries = np.broadcast_to(np.array(values), (d,))
+    return np.diag(entries) if matrix else np.array(entries)
+
+
+def _matrix(what: str, path: Path, d: int) -> Array:
+    import numpy as np
+
+    try:
+        if path.suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        else:
+            with warnings.catch_warnings(action="error"):  # an empty file is but a warning to numpy
+                found = np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+    except (ValueError, EOFError, UserWarning) as error:
+        raise UserError(f"{what}: {path} holds no matrix of numbers: {error}") from None
+    if found.shape != (d, d) or found.dtype.kind not in "iuf":
+        raise UserError(f"{what}: {path} must hold a {d} x {d} matrix of numbers, got shape {found.shape}")
+    return found

@@ -1,0 +1,134 @@
+"""A command as a process: its standard streams, the signals that stop it, and the status that it ends with.
+
+0: done, and nothing failed; 1: a check failed; 2: bad input, or nothing could be done.  What comes from outside is none
+of these, and has the numbers that shells give it: 130 after Ctrl-C, 143 after SIGTERM, 141 if a pipe's reader has left.
+
+Little is imported before `main` is called, as nothing can be done about a signal until then.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NoReturn, TypeVar
+
+STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped"}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+Error = TypeVar("Error", bound=BaseException)
+
+
+class Interrupt(KeyboardInterrupt):
+    """A signal that asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command, by default that of this process, and return its exit status."""
+    if arguments is not None:
+        return _status(arguments)
+    with _signals_raise():
+        return _status(None)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
+    resumes = False
+    try:
+        _open_standard_streams()
+        from experiments.cli.parser import parser
+        from experiments.store.folders import UserError
+        from theory.errors import BadInput
+
+        try:
+            try:
+                options = parser().parse_args(arguments)
+                resumes = options.resumes
+                status: int = options.run(options)
+            finally:
+                sys.stdout.flush()
+        except (UserError, BadInput) as error:
+            return _stop(str(error), 2)
+        except OSError as error:
+            if _behind(error, BrokenPipeError):
+                raise
+            return _stop(_about(error), 2)
+        return status
+    except BaseException as error:
+        if interrupt := _behind(error, KeyboardInterrupt):
+            number = signal.Signals(getattr(interrupt, "number", signal.SIGINT))
+            again = "; the same command resumes from here" if resumes else ""
+            return _stop(f"{STOPS[number]}{again}", 128 + number)
+        if _behind(error, BrokenPipeError):
+            _silence_standard_output()
+            return 128 + signal.SIGPIPE
+        raise
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """In here the first signal that asks for an end raises Interrupt; a later one ends the process at once."""
+
+    def end(number: int, _: object) -> NoReturn:
+        os._exit(128 + number)
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        hear(end)
+        raise Interrupt(number)
+
+    def hear(handler: Callable[[int, object], NoReturn]) -> None:
+        for stop in heard:
+            signal.signal(stop, handler)
+
+    heard = [stop for stop in STOPS if signal.getsignal(stop) is not signal.SIG_IGN]  # as `nohup` makes it
+    try:
+        hear(interrupt)
+        yield
+    finally:
+        hear(end)
+
+
+def _behind(error: BaseException | None, kind: type[Error]) -> Error | None:
+    """What an error comes from: compiled code wraps interrupts, and libraries that print make closed pipes failures."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _open_standard_streams() -> None:
+    """Those that were closed lead nowhere: else the next file that is opened would take their place."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
+def _silence_standard_output() -> None:
+    """What it still holds goes nowhere, so that nothing complains of it later."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _about(error: OSError) -> str:
+    """The file and what is wrong with it.  Errors name our own files, so a full disk without a name is of printing."""
+    if error.filename is None and error.errno in FULL:
+        _silence_standard_output()
+        return f"standard output: {error.strerror}"
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _stop(message: str, status: int) -> int:
+    """One line on standard error, whatever a user's own text in it holds."""
+    from experiments.cli.commands import one_line
+
+    with suppress(OSError):
+        print(f"crosslayer: {one_line(message)}", file=sys.stderr)
+    return status

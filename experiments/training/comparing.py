@@ -1,0 +1,106 @@
+"""Variants of a user's own against vanilla, in a full-size experiment: same seeds, same tuning, same rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+from experiments.experiment.protocol import Experiment
+from experiments.store.folders import Json, UserError, in_a_path
+from experiments.training import user_files
+from experiments.training.campaign import BASELINE
+from theory.errors import BadInput
+from theory.plans import names
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan, Shape
+
+TOY = Shape(2, 2)  # layers and heads of the toy that is asked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A variant as a user asked for it, as data.
+
+    name   what it is called wherever it is shown
+    plans  what its files make of the shapes that are trained; none for a variant that has a name
+    toy    its plan in the toy, where it has one
+    """
+
+    name: str
+    plans: tuple[Plan, ...]
+    toy: Plan | None
+
+    def on(self, architecture: Architecture) -> tuple[Architecture, str | Plan]:
+        """The model's sizes, with its kind of heads, and what `Arm` takes for a variant."""
+        config, rest = names.sized(architecture, self.name)
+        return config, next((plan for plan in self.plans if plan.shape == config.shape), rest)
+
+
+@runtime_checkable
+class Comparing(Experiment, Protocol):
+    """An experiment in which vanilla may be compared with variants that it does not know."""
+
+    def architectures(self, config: Any) -> Sequence[Architecture]:
+        """Those that are trained, up to their vocabulary."""
+        ...
+
+    def comparing(self, config: Any, own: tuple[Asked, ...]) -> Any:
+        """The configuration with these variants and vanilla, in place of the experiment's own."""
+        ...
+
+
+def comparing(experiment: Experiment, profile: str, variants: Sequence[str]) -> Experiment:
+    """The experiment, of one profile, on variants as a user names them, files among them, against vanilla.
+
+    Its results are in a folder of their own.  Raises UserError or BadName for what has no meaning.
+    """
+    if not variants or profile not in experiment.profiles:
+        return experiment
+    if not isinstance(experiment, Comparing):
+        raise UserError(f"--variant is for full-size experiments that train variants, and {experiment.name} does not")
+    wanted = [variant for variant in dict.fromkeys(variants) if variant != BASELINE]
+    if not wanted:
+        raise UserError(f"--variant: name another variant than {BASELINE}, against which it is compared")
+    before = experiment.profiles[profile]
+    architectures = experiment.architectures(before.config)
+    own = tuple(_asked(variant, name, architectures) for variant, name in zip(wanted, called(wanted), strict=True))
+    made = copy(experiment)
+    made.name = named(experiment.name, variants)
+    made.title = f"{experiment.title}: {', '.join(variant.name for variant in own)}"
+    made.profiles = {profile: replace(before, config=experiment.comparing(before.config, own))}
+    return made
+
+
+def named(experiment: str, variants: Sequence[str]) -> str:
+    """What an experiment on these variants is called, and its folder."""
+    wanted = [variant for variant in dict.fromkeys(variants) if variant != BASELINE]
+    return "+".join([experiment, *map(in_a_path, called(wanted))])
+
+
+def known_as(name: str) -> str:
+    """The name of an experiment without the variants that `named` has added."""
+    return name.partition("+")[0]
+
+
+def called(variants: Sequence[str]) -> list[str]:
+    """Files without their folders, unless two were then called alike."""
+    short = [re.sub(r"[^+:]*/", "", variant) for variant in variants]
+    return short if len(set(short)) == len(short) else list(variants)
+
+
+def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> Asked:
+    plans = [user_files.model(architecture, variant)[1] for architecture in architectures]
+    try:
+        toy = user_files.resolve(variant, TOY)
+    except BadInput:  # it is for other shapes, or says what a model's heads are
+        toy = None
+    return Asked(name, tuple(plans) if user_files.names_a_file(variant) else (), toy)
+
+
+def own_names(prediction: Json) -> list[str]:
+    """The variants of a user's own that a prediction is about."""
+    found: list[str] = prediction.get("own", [])
+    return found

@@ -1,0 +1,82 @@
+"""What a training needs of memory, known before anything is allocated, and what there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from experiments.store.folders import UserError
+from experiments.training.arms import Arm, PromptSource
+from theory.plans.memory import answered, training_bytes
+
+MIB, GIB = 2**20, 2**30
+MOST_OF_A_GPU = 512 * GIB  # none has more
+CGROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+HELD_OUT_AT_A_TIME = 8  # windows of text; of prompts there are more, `Arm.task` says how many
+BF16, COMPILED = 0.5, 0.5  # shares of a float32 activation; compiled code keeps what products put out, about half
+
+
+def check(arm: Arm, device: str | None) -> None:
+    """Raise UserError, in one line with both numbers, for a training that needs more memory than there is.
+
+    device   None where it is not known yet; a GPU or this machine then, whichever has more
+    """
+    need, there = needed(arm, device), available(device)
+    if need > there:
+        raise UserError(
+            f"{arm.name} needs about {in_words(need)} of memory, and there are {'' if device else 'at most '}"
+            f"{in_words(there)}; a shorter context, a smaller batch or more parts (--accumulate) need less"
+        )
+
+
+def in_words(count: int) -> str:
+    """Bytes, in the unit that suits."""
+    if count < GIB:
+        return f"{-(-count // MIB):,} MiB"
+    return f"{count // GIB:,} GiB" if count >= 10 * GIB else f"{count / GIB:.2g} GiB"
+
+
+def needed(arm: Arm, device: str | None) -> int:
+    """Bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads."""
+    config, recipe, source = arm.architecture, arm.recipe, arm.source
+    number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
+    part = recipe.batch // recipe.accumulate
+    step = training_bytes(config, arm.plan, part, number=number, fused=device != "cpu")
+    held_out, read = HELD_OUT_AT_A_TIME, 16 * recipe.batch * config.context  # indices, twice
+    if isinstance(source, PromptSource):
+        held_out = source.held_out_at_a_time
+        read = 8 * max(recipe.batch, held_out) * source.d * (2 * (source.n + 1) + source.d)  # float32, twice
+    answers = 8 * held_out * config.context * answered(config)
+    return read + max(step, answers)
+
+
+def available(device: str | None) -> int:
+    """Bytes of a GPU, or of this machine, less where a control group allows less."""
+    if device is None:
+        return max(available("cpu"), MOST_OF_A_GPU)
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_group_limits()])
+
+
+def _group_limits() -> Iterator[int]:
+    """Of the control groups that this process is in, by either version of Linux's."""
+    try:
+        own = OWN_GROUPS.read_text().splitlines()
+    except OSError:
+        return
+    for line in own:
+        _, kinds, place = line.split(":", 2)
+        root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if "memory" in kinds else (CGROUPS, "memory.max")
+        if kinds and "memory" not in kinds:
+            continue
+        folder = root / place.strip("/")
+        for group in (folder, *folder.parents):
+            if group.is_relative_to(root):
+                try:
+                    yield int((group / name).read_text())
+                except (OSError, ValueError):  # the group is not to be seen here, or has no limit: "max"
+                    continue

@@ -1,0 +1,66 @@
+"""Files that are written whole, and JSON that tells whether it is as it was written.  Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SEAL = "sha256"
+DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Under a temporary name, and renamed.  What cannot be written leaves nothing; the OSError names `path`."""
+    temporary = path.with_name(path.name + ".part")
+    try:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.replace(path)
+    except OSError as error:
+        if temporary.is_file():
+            temporary.unlink()
+        error.filename = str(path)
+        raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """In here an OSError that names no file, as that of an open one on a full disk, is about this one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON object with, as its last value, a digest of the others.  Raises ValueError for what is no JSON."""
+    return {**content, SEAL: _digest(content)}
+
+
+def opened(text: bytes) -> tuple[dict[str, Any], bool]:
+    """The content of a JSON object, and whether it was sealed: files from before there were seals are not.
+
+    Raises ValueError for what is no object, or is not what was sealed.
+    """
+    try:
+        content = json.loads(text.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
+    name, last = next(reversed(content.items()), ("", None))
+    if SEAL not in content and not (isinstance(last, str) and DIGEST.fullmatch(last)):  # damage may lie in either
+        return content, False
+    del content[name]
+    if last != _digest(content):
+        raise ValueError("it is not what was written")
+    return content, True
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

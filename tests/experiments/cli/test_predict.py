@@ -1,0 +1,95 @@
+"""`crosslayer predict` around W0 and for other inputs: what it says, and what it refuses."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from experiments.cli import main
+from theory.skipv1 import w0_heads
+
+TASK = "--d 4 --n 2 --sigma 0.1"
+SMALL = "--d 2 --n 3 --sigma 0.5"
+
+
+def test_the_refutation_is_one_command(capsys):
+    assert main(f"predict skipv1 {TASK} --w0 10".split()) == 0
+    said = capsys.readouterr().out
+    assert f"{w0_heads.mha_loss_around(4, 2, 0.1, 10.0):.6g}  the infimum of MHA with 2 ordinary heads" in said
+    assert f"{w0_heads.skipv1_few_heads_floor(4, 2, 0.1, 10.0):.6g}  lower bound on it: no weights go below" in said
+    assert "MHA is ahead, by 48.7684 at least" in said
+    assert "the theorem's inequality is false" in said
+    assert "sigma_d(W0) > 2 sqrt(d) sigma, holds" in said
+
+
+@pytest.mark.parametrize("suffix", ["npy", "csv", "txt", "diagonal", "number"])
+def test_w0_in_every_form_is_the_same(suffix, tmp_path, capsys):
+    path, matrix = tmp_path / f"w0.{suffix}", 10 * np.eye(4)
+    if suffix == "npy":
+        np.save(path, matrix)
+    else:
+        np.savetxt(path, matrix, delimiter="," if suffix == "csv" else " ")
+    given = {"diagonal": "10,10,10,10", "number": "10"}.get(suffix, str(path))
+    assert main(["predict", "skipv1", *TASK.split(), "--w0", given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bounds"]["ahead"] == "mha"
+    assert found["bounds"]["mha"]["upper"] == pytest.approx(96.04)
+    assert found["minimised"] is None
+
+
+def test_other_inputs_other_heads_other_plans(capsys):
+    assert main(f"predict vanilla {TASK} --w0 10 --heads 32".split()) == 0
+    assert "SkipV1Former is ahead" in capsys.readouterr().out
+    assert main(f"predict skipv1 {SMALL} --covariance 1,3 --rank 1".split()) == 0
+    assert "theory.skipv1.general" in capsys.readouterr().out
+    assert main(f"predict skipv1 {SMALL} --kurtosis 2 --rank 1".split()) == 0
+    assert "theory.skipv1.non_gaussian" in capsys.readouterr().out
+    assert main(f"predict resformer {SMALL} --w0 1 --kurtosis 2 --rank 1".split()) == 0
+    said = capsys.readouterr().out
+    assert "lowest loss found of resformer, an upper bound on its infimum" in said
+    assert "no theorem here is about more than one" in said
+    assert main(f"predict skipv1 {SMALL} --w0=-1,2 --rank 1 --minimise --json".split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["bounds"]["skipv1"]["lower"] <= found["minimised"]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--w0 1 --kurtosis 2", "no theorem here is about more than one of W0, a covariance and a kurtosis"),
+        ("--w0 1 --paper-bound", "--paper-bound is proved for W0 = 0"),
+        ("--w0 nan", "W0 must be 2 x 2, and finite"),
+        ("--w0 1e300", "no number larger than 1e+09"),
+        ("--w0 1,2,3", "--w0 must be one number or d = 2 of them, got 3"),
+        ("--w0 one", "--w0 must be one number or d = 2 with commas between, or a .npy, .csv, .txt file, got 'one'"),
+        ("--w0=", "--w0 must be one number or d = 2"),
+        ("--w0 nowhere.npy", "nowhere.npy: No such file"),
+        ("--covariance=-1", "must be finite and have no negative eigenvalue"),
+        ("--covariance 1,nan", "must be a symmetric 2 x 2 matrix, and finite"),
+        ("--kurtosis=-3", "the excess kurtosis must be 2 numbers from -2"),
+        ("--kurtosis inf", "the excess kurtosis must be 2 numbers from -2, and finite"),
+        ("--heads 1000000", "a plan is written out head by head, up to 4096 a layer, got 1000000"),
+        ("--heads 1000000 --w0 1", "the toy has no use for more than 2 d^2"),
+        ("--w0 1 --d 1000000000", "a task of d = 1000000000 needs about 3.2e+11 GB of memory, and this machine has"),
+    ],
+)
+def test_what_is_refused(options, says, capsys):
+    began = time.process_time()
+    assert main(["predict", "skipv1", *SMALL.split(), *options.split()]) == 2
+    out, err = capsys.readouterr()
+    assert says in err
+    assert err.count("\n") == 1
+    assert not out
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"1 2\n3\n", b"a b\nc d\n", b"1 2 3\n4 5 6\n", b"\0\0", b"{}"])
+@pytest.mark.parametrize("suffix", [".npy", ".txt", ".csv"])
+def test_a_file_that_holds_no_matrix_is_one_line(suffix, content, tmp_path, capsys):
+    path = tmp_path / f"w0{suffix}"
+    path.write_bytes(content)
+    assert main(["predict", "skipv1", *SMALL.split(), "--w0", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert str(path) in err
+    assert err.count("\n") == 1

@@ -1,0 +1,189 @@
+"""A command as a process: signals, closed streams, full disks, and the status that it ends with."""
+
+import errno
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+from experiments.store.folders import RunFolder
+
+ROOT = Path(__file__).resolve().parents[3]
+RESULTS = str(ROOT / "results")
+TRAIN = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--batch", "2", "--device", "cpu"]
+PRINTING = [
+    ["list"],
+    ["list", "--json"],
+    ["variants"],
+    ["papers"],
+    ["compare", "--out", RESULTS],
+    ["claim", "skipv1.eckart-young"],
+    ["verify", "skipv1.eckart-young"],
+    ["describe", "llama-60m"],
+    ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"],
+]
+
+
+class Output(io.TextIOBase):
+    """Standard output that cannot be written to."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def write(self, _):
+        raise self.error
+
+
+def shell(command):
+    """What a shell makes of a command line in which CROSSLAYER is ours."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    text = command.replace("CROSSLAYER", f"{sys.executable} -m experiments")
+    return subprocess.run(["bash", "-c", text], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+# Output.
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_a_reader_that_has_left_is_no_failed_check(command, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Output(BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    assert main(command) == 141
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_a_full_disk_behind_standard_output_is_one_line(command, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Output(OSError(errno.ENOSPC, "No space left on device")))
+    assert main(command) == 2
+    assert capsys.readouterr().err == "crosslayer: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("CROSSLAYER list >&-", 0),
+        ("CROSSLAYER list <&- >&- 2>&-", 0),
+        ("CROSSLAYER run nothing 2>&-", 2),
+        ("CROSSLAYER list > /dev/full", 2),
+        ("CROSSLAYER list | true; ((PIPESTATUS[0] % 141 == 0))", 0),
+        ("CROSSLAYER --help | true; ((PIPESTATUS[0] % 141 == 0))", 0),
+    ],
+)
+def test_streams_that_are_closed_or_full(command, status):
+    done = shell(command)
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("name", ["config.json.part", "metrics.jsonl", "model.safetensors.part", "state.safetensors"])
+def test_a_full_disk_names_the_file(name, tmp_path, monkeypatch, capsys):
+    """Whichever it is; nothing is lost, and the same command resumes."""
+    opened = Path.open
+
+    def full(self, mode="r", *arguments, **options):
+        wanted = self.name == name and "r" not in mode
+        return opened(Path("/dev/full") if wanted else self, mode, *arguments, **options)
+
+    command = [*TRAIN, "--steps", "4", "--log-every", "2", "--save-every", "0", "--out", str(tmp_path)]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        assert main(command) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert f"{name.removesuffix('.part')}: No space left on device" in err
+    assert str(tmp_path) in err
+    (folder,) = (tmp_path / "train").iterdir()
+    assert not list(folder.glob("*.part/*.part"))
+    assert not list(folder.glob("*.json*.part"))
+    assert main(command) == 0
+
+
+# Signals.
+
+IMPORTING = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), {number})
+sys.meta_path.insert(0, Finder())
+from experiments.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["experiments.cli.parser", "experiments.catalogue", "theory.plans.variants"])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_imports_is_one_line(name, number, status):
+    code = IMPORTING.format(name=name, number=int(number))
+    done = subprocess.run([sys.executable, "-c", code, "list"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert done.stderr == f"crosslayer: {'interrupted' if number == signal.SIGINT else 'stopped'}\n"
+
+
+def test_a_training_that_is_stopped_says_how_to_resume(tmp_path):
+    command = [sys.executable, "-m", "experiments", *TRAIN, "--steps", "100000", "--out", str(tmp_path)]
+    running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for _ in range(6000):
+        if list(tmp_path.glob("train/*/metrics.jsonl")):
+            break
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGTERM)
+    assert running.communicate(timeout=30)[1] == "crosslayer: stopped; the same command resumes from here\n"
+    assert running.returncode == 143
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        (["run", "skipv1-gap", "--profile", "smoke"], "experiments.experiment.execution.prepare"),
+        (["verify", "skipv1.eckart-young", "--afresh"], "experiments.ledger.verify.results"),
+        (["report"], "experiments.report.write_report"),
+        (["data", "info", "nowhere"], "icl.data.shards.open_data"),
+        (["bench"], "experiments.bench.toy.run_benchmarks"),
+        ([*TRAIN, "--steps", "4"], "experiments.training.single.train"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_an_interrupt_is_one_line_in_every_command(command, where, wrapped, monkeypatch, capsys, tmp_path):
+    """Also where compiled code has made another error of it."""
+
+    def interrupted(*_, **__):
+        if not wrapped:
+            raise KeyboardInterrupt
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise SystemError("error return without exception set") from None
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(where, interrupted)
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert main(command) == 130
+    err = capsys.readouterr().err
+    assert err.startswith("crosslayer: interrupted")
+    assert err.count("\n") == 1
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_an_error_of_ours_stays_a_traceback(monkeypatch):
+    """What no user can put right must be seen whole."""
+    monkeypatch.setattr("experiments.catalogue.names", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["list"])
+
+
+def test_what_a_run_has_logged_is_on_the_disk_or_said(tmp_path):
+    run = RunFolder(tmp_path)
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"metrics.jsonl"):
+        run.log({"kind": "a"})

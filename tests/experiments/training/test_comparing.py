@@ -1,0 +1,155 @@
+"""Variants of a user's own against vanilla in every full-size experiment: same seeds, same tuning, same rule."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import experiments
+from experiments import catalogue
+from experiments.across.icl import experiment as icl_experiment
+from experiments.cli import main
+from experiments.experiment.execution import execute, prepare
+from experiments.store.folders import RunFolder, UserError
+from experiments.training import campaign
+from experiments.training import text as text_data
+from experiments.training.arms import PromptSource, TextSource
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.comparing import comparing
+from theory.plans.names import BadName
+from theory.plans.plan import Plan
+
+RESULTS = Path(__file__).resolve().parents[3] / "results"
+NAMES = catalogue.names("scale")
+MINE = """
+from theory import plan, v
+
+def mine(shape, weight=0.5):
+    return plan(shape, values=lambda n, h: v(n, h) + weight * v(1, h) if n > 1 else v(n, h))
+
+def deep(shape):
+    if shape.layers < 4:
+        raise ValueError("four layers at least")
+    return plan(shape)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A user's file, in the folder where he works."""
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "my.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    return "plans/my.py:mine"
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The arms that would be trained; what is found is that a user's own end 0.1 below vanilla."""
+    arms = []
+    probed = json.loads((RESULTS / "scale-magnitude" / "measurement.json").read_text())["magnitudes"]["vanilla/12"][0]
+
+    def record(arm):
+        loss = 3 + 0.001 * (arm.seed % 3) * (1 if arm.twin else 2) - (0.1 if arm.label else 0)
+        positions = arm.source.n + 1 if isinstance(arm.source, PromptSource) else 1
+        held_out = {"loss": [loss] * positions, "stderr": [0.01] * positions}
+        about = dict.fromkeys(("parameters", "tokens_per_second", "seconds"), 1.0)
+        magnitudes = {stage: {**found, "bounds": None} for stage, found in probed.items()}
+        curve = [[10, loss]]
+        return {**about, "loss": loss, "curve": curve, "held_out": held_out, "diverged": None, "magnitudes": magnitudes}
+
+    def answer(wanted, *_):
+        arms.extend(wanted)
+        return {arm: record(arm) for arm in wanted}
+
+    monkeypatch.setattr(campaign, "train_all", answer)
+    read = text_data.Text(TextSource("anywhere", "digest"), "some text", 512)
+    monkeypatch.setattr(text_data, "text", lambda *_: read)
+    return arms
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, trained, tmp_path):
+    experiment = comparing(catalogue.experiment(name), "gpu-tiny", [mine, "gqa:group=2", BASELINE])
+    job = prepare(experiment, "gpu-tiny", 3, tmp_path)
+    verdicts = {check.id: check for check in execute(job)}
+    assert job.run.path == tmp_path / f"{name}+my.py_mine+gqa_group=2" / "gpu-tiny"
+    assert (job.run / "figure.png").exists()
+    assert {arm.name for arm in trained} == {BASELINE, f"{BASELINE}-twin", "my.py:mine", "gqa:group=2"}
+    by_seed = {}
+    for arm in trained:
+        by_seed.setdefault(arm.name, set()).add(arm.seed)
+        assert isinstance(arm.variant, Plan) == (arm.label == "my.py:mine")
+        assert (arm.architecture.kv_heads < arm.architecture.n_heads) == (arm.label == "gqa:group=2")
+        arm.key("cpu")
+    assert (
+        by_seed["my.py:mine"] == by_seed["gqa:group=2"] == by_seed[BASELINE]
+    )  # tuned as vanilla is, on the same seeds
+    about = [check for check in verdicts.values() if "my.py:mine" in check.group]
+    assert about
+    assert any(check.verdict != "inconclusive" for check in about) or name == "scale-magnitude"
+    prediction = job.run.read("prediction.json")
+    assert prediction["own"] == ["my.py:mine", "gqa:group=2"]
+
+
+@pytest.mark.usefixtures("trained")
+def test_the_toy_and_the_papers_have_their_say(mine, tmp_path):
+    job = prepare(comparing(catalogue.experiment("scale-loss"), "smoke", [mine, "resformer"]), "smoke", 2, tmp_path)
+    execute(job)
+    prediction = job.run.read("prediction.json")
+    assert prediction["toy"] == {"my.py:mine": -1, "resformer": -1}
+    assert [prediction["papers"][name]["sign"] for name in ("my.py:mine", "resformer")] == [None, -1]
+    assert set(job.run.read("measurement.json")["loss"]) == {BASELINE, "my.py:mine", "resformer", TWIN}
+
+
+def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monkeypatch, tmp_path, capsys):
+    smoke = icl_experiment.PROFILES["smoke"]
+    tiny = replace(smoke.config, recipe=replace(smoke.config.recipe, steps=2, log_every=1), held_out_prompts=64)
+    monkeypatch.setitem(icl_experiment.PROFILES, "smoke", replace(smoke, config=tiny))
+    command = ["scale-icl", "--out", str(tmp_path / "runs"), "--variant", mine]
+    assert main(["run", *command, "--profile", "smoke", "--jobs", "1"]) == 0
+    assert "my.py:mine better than vanilla, width 8" in capsys.readouterr().out
+    (folder,) = (tmp_path / "runs" / "scale-icl+my.py_mine").iterdir()
+    assert main(["compare", *command]) == 0
+    assert "my.py:mine better than vanilla, width 8" in capsys.readouterr().out
+    before = RunFolder(folder).metrics()
+    again = experiments.run("scale-icl", "smoke", out=tmp_path / "runs", variants=[mine])
+    assert again.folder == folder
+    assert RunFolder(folder).metrics() == before
+    (tmp_path / "plans" / "my.py").write_text(MINE.replace("0.5", "0.7"))  # the same name for another plan
+    other = prepare(comparing(catalogue.experiment("scale-icl"), "smoke", [mine]), "smoke", None, tmp_path / "runs")
+    assert other.run.path.parent == folder.parent
+    assert other.run.path != folder
+    assert main(["compare", "scale-icl", "--out", str(tmp_path / "runs")]) == 2  # none of the experiment's own
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_variant_it_is_the_experiment_itself(name):
+    experiment = catalogue.experiment(name)
+    assert comparing(experiment, "cpu", []) is experiment
+    assert "own" not in experiment.predict(experiment.profiles["smoke"].config)
+
+
+@pytest.mark.parametrize(
+    ("name", "variants", "says"),
+    [
+        ("scale-loss", ["nowhere.py:mine"], "nowhere.py: no such file"),
+        ("scale-loss", ["skipv9"], "unknown variant 'skipv9'"),
+        ("scale-loss", ["gqa:group=3"], "groups of 3 do not divide"),
+        ("scale-icl", ["plans/my.py:deep"], "four layers at least"),
+        ("scale-loss", ["vanilla"], "--variant: name another variant than vanilla"),
+        ("skipv1-gap", ["resformer"], "--variant is for full-size experiments that train variants"),
+    ],
+)
+@pytest.mark.usefixtures("mine")
+def test_what_cannot_be_compared_says_why(name, variants, says):
+    with pytest.raises((UserError, BadName), match=says):
+        comparing(catalogue.experiment(name), "smoke", variants)
+
+
+def test_files_of_one_name_are_told_apart(mine, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "my.py").write_text(MINE)
+    made = comparing(catalogue.experiment("scale-loss"), "smoke", [mine, "other/my.py:mine"])
+    assert made.name == "scale-loss+plans_my.py_mine+other_my.py_mine"

@@ -1,0 +1,50 @@
+"""What a training step keeps for its backward pass, as accounting estimates it, against what autograd keeps."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from icl.models.decoder import Decoder
+from theory.plans.architecture import Architecture, Latent, Tokens
+from theory.plans.memory import activations
+from theory.plans.names import resolve
+from theory.plans.presets import gpt2, llama
+
+WITHIN = 0.1  # of what autograd keeps: masks, tables of rotations and learned weights are left out
+LLAMA = llama(d_model=64, n_heads=2, n_layers=3, d_ff=192, vocab=96, context=32)
+GPT2 = gpt2(d_model=64, n_heads=2, n_layers=3, vocab=96, context=64, tied=False, qkv_bias=True)
+GROUPED = replace(LLAMA, n_kv_heads=1)
+LATENT = replace(LLAMA, latent=Latent(16, 4))
+SMALL = replace(LLAMA, d_model=32, d_ff=16, context=64, stem=Tokens(512))
+CASES = [
+    *(
+        (LLAMA, name)
+        for name in ("vanilla", "skipv1", "svformer", "neutreno", "attnres", "attnres-block", "denseformer")
+    ),
+    *((LLAMA, name) for name in ("resformer", "cross-layer")),
+    *((GPT2, name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
+    *((config, "vanilla") for config in (GROUPED, LATENT, SMALL, replace(GPT2, dropout=0.0))),
+]
+
+
+def kept(config: Architecture, name: str, batch: int = 2) -> float:
+    """Numbers a token in the tensors that a step saves, each storage counted once, parameters left out."""
+    model = Decoder(config, resolve(name, config.shape))
+    tokens = torch.zeros(batch, config.context, dtype=torch.long)
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    saved = {}
+
+    def save(tensor):
+        saved[tensor.untyped_storage().data_ptr()] = tensor  # kept alive, so that no address is used again
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    held = sum(x.untyped_storage().nbytes() for place, x in saved.items() if place not in weights)
+    return held / 4 / tokens.numel()
+
+
+@pytest.mark.parametrize(("config", "name"), CASES, ids=range(len(CASES)))
+def test_activations_are_what_autograd_keeps(config, name):
+    assert activations(config, resolve(name, config.shape)) == pytest.approx(kept(config, name), rel=WITHIN)

@@ -1,0 +1,64 @@
+"""What a training step needs of memory, from a plan and sizes alone.  Standard library only."""
+
+from __future__ import annotations
+
+from theory.plans.accounting import projections, total_parameters
+from theory.plans.architecture import Architecture, Patches, Tokens
+from theory.plans.plan import DepthAttention, DepthAverage, Plan
+
+
+def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
+    """Numbers that a training step keeps of every token of a whole context until its backward pass, not compiled.
+
+    Of a norm: its input, the result, and of RMSNorm what lies between; of dropout its mask.  Of attention: what is
+    projected, and what comes out before and after heads are joined; where no fused kernel applies, weights over time
+    too.  Of the feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read.
+    Of the head: log-probabilities.
+
+    fused   attention with dropout, or with a latent, has a fused kernel, as on a GPU
+    """
+    d, sublayers, plan = config.d_model, config.sublayers(plan), config.attending(plan)
+    heads = sum(
+        p.query + p.key + p.value + p.query_gate + p.key_gate + (1 + plan.output_projection) * p.attended
+        for p in projections(config, plan)
+    )
+    inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
+    reads = {DepthAttention: sublayers + 1, DepthAverage: config.n_layers}.get(type(plan.depth), 0)
+    norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
+    live = config.group * sum(len(plan.live(layer)) for layer in range(1, config.n_layers + 1))
+    over_time = _weights_over_time(config, plan, fused) * live * config.context
+    return (norms + reads) * d + heads + inner + over_time + answered(config)
+
+
+def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:
+    """Tensors of a weight for every pair of tokens that a head keeps where no fused kernel applies."""
+    if plan.dynamic == "initial":
+        return 5 if config.dropout else 4
+    if config.score == "linear":
+        return 2
+    return 0 if fused else 3 if config.dropout else int(config.latent is not None)
+
+
+def answered(config: Architecture) -> int:
+    """Numbers that a model answers to a token."""
+    match config.stem:
+        case Tokens(vocab):
+            return vocab
+        case Patches(classes=classes):
+            return classes
+        case stem:
+            return stem.width
+
+
+def training_bytes(
+    config: Architecture, plan: Plan, sequences: int, *, number: float = 4.0, fused: bool = False
+) -> int:
+    """Bytes that a step on `sequences` whole contexts needs, or writing its checkpoint where that needs more.
+
+    Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
+    but the gradients twice more, apart and joined, while it is written.  Activations are of `number` bytes on average,
+    scores and the gradients before and after their softmax float32, and what is visible is a table of bytes, (T, T).
+    """
+    weights, tokens = 4 * total_parameters(config, plan), sequences * config.context
+    step = round(number * activations(config, plan, fused=fused)) + 8 * answered(config)
+    return max(4 * weights + tokens * step, 9 * weights) + config.context**2
