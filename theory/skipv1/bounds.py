@@ -98,8 +98,8 @@ def loss_bounds(
     normal, around_zero = moments.kurtosis is None or not moments.kurtosis.any(), not moments.w0.any()
     if (not isotropic) + (not normal) + (not around_zero or moments.centred) > 1:
         raise NotCovered(
-            "no theorem here is about more than one of W0 (or a bias), a covariance and a kurtosis: only minimising "
-            "the loss is"
+            "no theorem here is about more than one of W0, a covariance and a kurtosis (a bias "
+            "counting as a W0): only minimising the loss is"
         )
     if moments.centred:
         return _biased(moments, rank, heads, skips)
