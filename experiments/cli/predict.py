@@ -37,13 +37,16 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--rank",
         type=whole_number,
-        help="rank a of the compression (default: d // 2, MHA's best; with any of the next three, every rank)",
+        help="rank a of the compression (default: d // 2, MHA's best; with --w0 to --bias, every rank)",
     )
     command.add_argument("--heads", type=whole_number, default=2, help="heads of the second layer (default: 2)")
     matrix = f"one number c for c I, a diagonal such as 1,2,0, or a {', '.join(MATRICES)} file of a d x d matrix"
     command.add_argument("--w0", help=f"mean of W*: {matrix} (default: 0)")
     command.add_argument("--covariance", help="of x: as --w0 (default: 1)")
     command.add_argument("--kurtosis", help="excess kurtosis of the entries of x: one number or d of them (default: 0)")
+    command.add_argument(
+        "--bias", action="store_true", help="add a term C x, with the best matrix C, to the prediction"
+    )
     command.add_argument(
         "--minimise", action="store_true", help="descend on the exact loss also where theorems speak: up to minutes"
     )
@@ -106,7 +109,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
         print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")
 
 
-def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Array]) -> int:
+def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any]) -> int:
     """Around W0, or for other inputs: what is proved of MHA and SkipV1Former, and the minimised loss of other plans."""
     from theory.plans.heads import NotCovered, theorem_heads
     from theory.prompts.moments import PromptMoments
@@ -138,27 +141,28 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Array]) -> i
         how = f"{minimised.agreeing} of {minimised.starts} descents ended here"
         print(f"  {minimised.loss:12.6g}  lowest loss found of {options.plan}, an upper bound on its infimum ({how})")
     if bounds is not None:
-        _print_bounds(bounds)
+        _print_bounds(bounds, biased=options.bias)
     if missing is not None:
         print(f"  {missing}")
     return 0
 
 
-def _words(options: argparse.Namespace, law: dict[str, Array]) -> str:
+def _words(options: argparse.Namespace, law: dict[str, Any]) -> str:
     """The task."""
     forms = {"w0": "W0 = {}", "covariance": "covariance {}", "kurtosis": "kurtosis {}"}
-    given = {name: getattr(options, name) for name in law}
+    given = {name: getattr(options, name) for name in law if name in forms}
     shown = {
         name: text if name == "kurtosis" or text.endswith(MATRICES) else f"diag({text})" if "," in text else f"{text} I"
         for name, text in given.items()
     }
     where = "over all ranks" if options.rank is None else f"rank a = {options.rank}"
     task = f"d = {options.d}, n = {options.n}, sigma = {options.sigma:g}"
-    return ", ".join([task, *(forms[name].format(text) for name, text in shown.items()), where])
+    biased = ["a free term C x"] if options.bias else []
+    return ", ".join([task, *(forms[name].format(text) for name, text in shown.items()), *biased, where])
 
 
-def _print_bounds(bounds: LossBounds) -> None:
-    print(f"  {bounds.zero_loss:12.6g}  loss of predicting zero")
+def _print_bounds(bounds: LossBounds, *, biased: bool) -> None:
+    print(f"  {bounds.zero_loss:12.6g}  loss of predicting {'W0 x' if biased else 'zero'}")
     kinds = {
         "mha": f"{bounds.heads} ordinary heads",
         "skipv1": f"{bounds.heads} heads, skip heads among them: {bounds.skips}",
@@ -192,7 +196,7 @@ def _evidence(between: Between) -> list[tuple[float, str]]:
     ]
 
 
-def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Array]) -> Optimum:
+def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Any]) -> Optimum:
     """The lowest of the descents at these ranks, with their progress."""
     from experiments.store.progress import progress
     from theory.toy.value_maps import STARTS, optimum_by_descent
@@ -210,14 +214,15 @@ def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: d
     return min(found, key=lambda optimum: optimum.loss)
 
 
-def _law(options: argparse.Namespace) -> dict[str, Array]:
+def _law(options: argparse.Namespace) -> dict[str, Any]:
     """What `PromptMoments` takes beside d, n and sigma, of what was given."""
     given = {name: getattr(options, name) for name in ("w0", "covariance", "kurtosis")}
-    return {
+    law: dict[str, Any] = {
         name: _numbers(f"--{name}", text, options.d, matrix=name != "kurtosis")
         for name, text in given.items()
         if text is not None
     }
+    return law | ({"centred": True} if options.bias else {})
 
 
 def _numbers(what: str, text: str, d: int, *, matrix: bool) -> Array:

@@ -109,6 +109,8 @@ class PromptMoments:
     prior_rows, prior_columns    Psi and Gamma: Cov(W*_ij, W*_kl) = Psi_ik Gamma_jl, (d, d) each
     kurtosis                     excess kurtosis, at least -2, of the entries of Sigma^{-1/2} x, which are independent
                                  then, (d,); by default x is normal
+    centred                      moments about the means of S and W*.  A loss E||P + C - W*||^2, P linear in S, is least
+                                 at C = E[W* - P], and then what these give: the loss with a bias C x_{n+1}
 
     Exact where one of these is an object array.  All methods accept leading batch dimensions.  Raises InvalidSize for
     impossible sizes, BadInput for what is no covariance or kurtosis.
@@ -125,7 +127,9 @@ class PromptMoments:
         prior_rows: Array | None = None,
         prior_columns: Array | None = None,
         kurtosis: Array | None = None,
+        centred: bool = False,
     ) -> None:
+        self.centred = centred
         try:
             given = [np.asarray(x) for x in (w0, covariance, prior_rows, prior_columns, kurtosis) if x is not None]
         except ValueError:
@@ -169,9 +173,9 @@ class PromptMoments:
     def zero_loss(self) -> Any:
         """E ||y||^2 = E ||W* x||^2 + d sigma^2, the loss of predicting zero; d^2 + ||W0||^2 + d sigma^2 at identities.
 
-        In squared units of y summed over its d entries; exact if the task is.
+        In squared units of y summed over its d entries; exact if the task is.  If centred, of predicting W0 x.
         """
-        return self.prior_power + self.d * self.sigma**2
+        return (self._signal if self.centred else self.prior_power) + self.d * self.sigma**2
 
     def extended(self) -> PromptMoments:
         """The same task in the longest floating-point numbers of the machine.  Not for what is exact."""
@@ -179,16 +183,25 @@ class PromptMoments:
         w0, of_x, rows, columns = (
             x.astype(long) for x in (self.w0, self.covariance, self.prior_rows, self.prior_columns)
         )
-        kurtosis = None if self.kurtosis is None else self.kurtosis.astype(long)
-        priors = {"prior_rows": rows, "prior_columns": columns}
-        return PromptMoments(self.d, self.n, long(self.sigma), w0, covariance=of_x, kurtosis=kurtosis, **priors)
+        return PromptMoments(
+            self.d,
+            self.n,
+            long(self.sigma),
+            w0,
+            covariance=of_x,
+            prior_rows=rows,
+            prior_columns=columns,
+            kurtosis=None if self.kurtosis is None else self.kurtosis.astype(long),
+            centred=self.centred,
+        )
 
     @_as_one_matrix
     def sandwich(self, m: Array) -> Array:
         """E[S M S], shape of m: (..., 2d, 2d)."""
         n, k, g1, late = self.n, self._k, self._g1, self._late
         m_t = np.swapaxes(m, -1, -2)
-        both, across = m * n**2 + m_t * n, m_t * (n**2 + n) + m * (2 * n)  # E[C M C] is linear in M: one pass for all
+        both, across = m_t * n, m_t * (n**2 + n) + m * (2 * n)  # E[C M C] is linear in M: one pass for all
+        both = both if self.centred else both + m * n**2
         trace_k, trace_g1 = _trace(m, k), _trace(m, g1)
         mean = _around(self._mean, both, self._mean) + _trace(m, self._mean) * self._mean * n
         paired = _around(k, across, late) + _around(g1, across, k) + (trace_k * late + trace_g1 * k) * (n**2 + n)
@@ -203,7 +216,8 @@ class PromptMoments:
     def target_left(self, q: Array) -> Array:
         """E[W* Q S], Q: (..., d, 2d) -> (..., d, 2d)."""
         k, f1 = self._k, self._f1
-        full = self._f0 @ q @ self._mean + k @ np.swapaxes(q, -1, -2) @ f1.T + _trace(q, f1) * k
+        full = k @ np.swapaxes(q, -1, -2) @ f1.T + _trace(q, f1) * k
+        full = full if self.centred else full + self._f0 @ q @ self._mean
         return full[..., self.d :, :] * self.n  # W* = (0 I) F
 
     @_as_one_matrix
@@ -211,7 +225,8 @@ class PromptMoments:
         """E[S Q W*], Q: (..., 2d, d) -> (..., 2d, d)."""
         k, f1 = self._k, self._f1
         y = np.concatenate([np.zeros_like(q), q], axis=-1)
-        full = self._mean @ y @ self._f0 + k @ np.swapaxes(y, -1, -2) @ f1 + _trace(k, y) * f1
+        full = k @ np.swapaxes(y, -1, -2) @ f1 + _trace(k, y) * f1
+        full = full if self.centred else full + self._mean @ y @ self._f0
         return full * self.n
 
 

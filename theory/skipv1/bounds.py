@@ -2,7 +2,8 @@
 
 Which theorem speaks depends on the task: `theory.skipv1.gap` at identity covariances, `general` at any covariance,
 `non_gaussian` at any kurtosis, all three at W0 = 0, and `w0`, `w0_heads` and `w0_d2` around W0.  At W0 = 0 the infima
-are known; around W0 there are mostly bounds, which depend on the number of heads.
+are known, and so they are around W0 if a term C x is added to the prediction, which is what centred moments say
+(`bias`); else there are mostly bounds there, which depend on the number of heads.
 
 At a = d around W0, B is empty, so P_even is a linear function of S alone: a sum of two products L S N an ordinary head
 and two a skip head, or one where W0 = c I (`w0_heads`, step (2)).  `theory.toy.few_terms` bounds what such sums reach,
@@ -20,7 +21,7 @@ from theory.errors import InvalidSize, at_least, check_sizes
 from theory.plans.heads import NotCovered
 from theory.prompts.moments import Array, PromptMoments
 from theory.prompts.setting import signal_share, zero_loss
-from theory.skipv1 import general, non_gaussian, w0, w0_heads
+from theory.skipv1 import bias, general, non_gaussian, w0, w0_heads
 from theory.skipv1.gap import loss_gap
 from theory.toy.few_terms import identity_floor, term_floor
 
@@ -28,6 +29,7 @@ LARGEST = 128  # of d around W0: families of so large matrices take a second or 
 GAP, GENERAL, NON_GAUSSIAN = "theory.skipv1.gap", "theory.skipv1.general", "theory.skipv1.non_gaussian"
 FLOOR, ENOUGH, SMALL = (f"theory.skipv1.w0, Theorem {i}" for i in (2, 1, 3))
 FEW, AT_TWO = (f"theory.skipv1.w0_heads, Theorem {i}" for i in (4, 5))
+BIAS = "theory.skipv1.bias"
 TERMS, ZERO = "theory.toy.few_terms, Lemmas 1 and 3", "predicting zero"
 
 
@@ -93,12 +95,15 @@ def loss_bounds(
     isotropic = all(
         np.array_equal(m, np.eye(moments.d)) for m in (moments.covariance, moments.prior_rows, moments.prior_columns)
     )
-    normal, centred = moments.kurtosis is None or not moments.kurtosis.any(), not moments.w0.any()
-    if (not isotropic) + (not normal) + (not centred) > 1:
+    normal, around_zero = moments.kurtosis is None or not moments.kurtosis.any(), not moments.w0.any()
+    if (not isotropic) + (not normal) + (not around_zero or moments.centred) > 1:
         raise NotCovered(
-            "no theorem here is about more than one of W0, a covariance and a kurtosis: only minimising the loss is"
+            "no theorem here is about more than one of W0, a covariance and a kurtosis (a bias "
+            "counting as a W0): only minimising the loss is"
         )
-    if not centred:
+    if moments.centred:
+        return _biased(moments, rank, heads, skips)
+    if not around_zero:
         return _around(moments, rank, heads, skips)
     if not normal:
         return _not_normal(moments, rank, heads, skips)
@@ -112,6 +117,15 @@ def _central(moments: PromptMoments, rank: int | None, heads: int, skips: int) -
     return _compared(
         moments, rank, heads, skips, _known(mha, GAP, attained=of_mha in (0, d)), _known(skipv1, GAP, attained=True)
     )
+
+
+def _biased(moments: PromptMoments, rank: int | None, heads: int, skips: int) -> LossBounds:
+    d, n, sigma = moments.d, moments.n, moments.sigma
+    of_mha, of_skipv1 = (d // 2, d) if rank is None else (rank, rank)
+    reached = of_mha == 0 or np.linalg.matrix_rank(moments.w0[:, of_mha:].astype(np.float64)) == d - of_mha
+    mha = _known(bias.mha_infimum(d, n, sigma, of_mha), BIAS, attained=True if reached else None)
+    skipv1 = _known(bias.skipv1_minimum(d, n, sigma, of_skipv1), BIAS, attained=True)
+    return _compared(moments, rank, heads, skips, mha, skipv1)
 
 
 def _not_normal(moments: PromptMoments, rank: int | None, heads: int, skips: int) -> LossBounds:

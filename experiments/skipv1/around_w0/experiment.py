@@ -2,7 +2,8 @@
 
 The printed Theorem 2 (SkipV1Former, appendix A.1) says it does, with two heads each, for every W0 large enough.
 `theory.skipv1.w0` proves it with enough heads; `theory.skipv1.w0_heads` refutes it with few, for W0 = c I and every
-d >= 4.  Here both architectures are minimised exactly over A, B, K and W, and over the rank where optima are compared.
+d >= 3; `theory.skipv1.bias` proves it with two, if a term C x is added to the prediction.  Here both architectures are
+minimised exactly over A, B, K and W, and over the rank where optima are compared.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.around_w0.points import ENOUGH, Config, Prior, Spectrum, minimised, points
-from experiments.skipv1.around_w0.predictions import enough_heads, few_heads, large_prior, mixed_heads, region
-from experiments.skipv1.around_w0.verdicts import few_checks, many_checks
+from experiments.skipv1.around_w0.predictions import (
+    biased_heads,
+    enough_heads,
+    few_heads,
+    large_prior,
+    mixed_heads,
+    region,
+)
+from experiments.skipv1.around_w0.verdicts import biased_checks, few_checks, many_checks
 from experiments.store.folders import Json
 from experiments.store.work import results
 from experiments.verdicts.checks import Check
@@ -37,6 +45,7 @@ PROFILES = {
             at_widths=(2,),
             heads=(2,),
             spectra=("identity", "rank one"),
+            biased=("rank one",),
             mixed=(3, 2, 2),
             starts=2,
         ),
@@ -54,6 +63,7 @@ PROFILES = {
             at_widths=(2, 16),
             heads=(2, 4, 6),
             spectra=_SPECTRA,
+            biased=("identity", "decaying"),
             mixed=(5, 16, 4),
             starts=3,
         ),
@@ -71,6 +81,7 @@ PROFILES = {
             at_widths=(2, 16, 64),
             heads=(2, 4, 6, 8, 12),
             spectra=_SPECTRA,
+            biased=_SPECTRA,
             mixed=(6, 16, 4),
             starts=8,
         ),
@@ -85,7 +96,13 @@ class SkipV1W0:
     name = "skipv1-w0"
     title = "Around W0 != 0: where SkipV1Former beats MHA, and where it does not (Theorem 2 as printed)"
     kind: Kind = "theory"
-    claims: tuple[str, ...] = ("skipv1.w0", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2")
+    claims: tuple[str, ...] = (
+        "skipv1.w0",
+        "skipv1.w0-enough-heads",
+        "skipv1.w0-floors",
+        "skipv1.w0-d2",
+        "skipv1.bias",
+    )
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
@@ -96,7 +113,7 @@ class SkipV1W0:
             for prior, size, m, heads in dict.fromkeys(
                 (p.prior, p.d, p.n, p.heads)
                 for p in points(config)
-                if p.heads and p.skips is None and p.prior.spectrum == "identity"
+                if p.heads and p.skips is None and not p.biased and p.prior.spectrum == "identity"
             )
         ]
         many = [enough_heads(p) for p in points(config) if p.heads == ENOUGH and p.toy == "skipv1"]
@@ -110,6 +127,7 @@ class SkipV1W0:
             "few": few,
             "mixed": mixed_heads(*config.mixed),
             "many": list({row["key"]: row for row in many}.values()),
+            "biased": [biased_heads(p) for p in points(config) if p.biased and p.toy == "skipv1"],
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
@@ -121,6 +139,7 @@ class SkipV1W0:
         return [
             *(check for row in prediction["few"] for check in few_checks(row, exact)),
             *(check for row in prediction["many"] for check in many_checks(row, exact)),
+            *(check for row in prediction["biased"] for check in biased_checks(row, exact)),
         ]
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:

@@ -214,7 +214,7 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
     d, n = _shown(prediction)
     many = [row for row in prediction["many"] if (row["d"], row["n"]) == (d, n)]
     ranks = sorted({row["rank"] for row in many})
-    axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least, $a^2$")
+    axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least (with $C\,x$: exactly), $a^2$")
     names = {row["place"]: row["spectrum"] for row in many if row["c"] == C_HEADS}
     for i, ((place, spectrum), marker) in enumerate(zip(names.items(), style.MARKERS, strict=False)):
         rho = next(row["gap"] for row in many if row["place"] == place and row["rank"] == 1)
@@ -228,10 +228,15 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
             color=_greys()[i + 1],
             label=spectrum.replace("identity", "$c\\,I$"),
         )
+    biased = [(row["rank"], row["place"], row["one_number"]) for row in prediction["biased"]]
+    gaps = [
+        (by_rank(exact, place, "mha", a)[a] - by_rank(exact, place, "skipv1", a)[a]) / rho for a, place, rho in biased
+    ]
+    style.crosses(axis, [a for a, *_ in biased], gaps, "two heads and a term $C\\,x$")
     axis.set_xticks(ranks)
     axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
     axis.set_ylabel(r"MHA less SkipV1Former / $\rho$")
-    axis.set_title(f"Enough heads, $d={d}$, $n={n}$, $c={C_HEADS:g}$")
+    axis.set_title(f"Enough heads, or $C\\,x$: $d={d}$, $n={n}$, $c={C_HEADS:g}$")
 
 
 def _greys() -> list[str]:

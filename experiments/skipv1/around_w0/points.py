@@ -49,7 +49,10 @@ class Prior:
 
 @dataclass(frozen=True)
 class Point:
-    """One exact minimisation.  heads: of one architecture; half of SkipV1Former's are skip heads, unless told."""
+    """One exact minimisation.  heads: of one architecture; half of SkipV1Former's are skip heads, unless told.
+
+    biased  with a free term C x in the prediction
+    """
 
     prior: Prior
     d: int
@@ -59,13 +62,15 @@ class Point:
     rank: int
     starts: int
     skips: int | None = None
+    biased: bool = False
 
     @property
     def place(self) -> str:
         """All but the architecture and the rank: what optima are compared at."""
         heads = "enough" if self.heads == ENOUGH else self.heads
         skips = "" if self.skips is None else f", {self.skips} skip"
-        return f"{self.prior.spectrum} {self.prior.c:g}, d{self.d} n{self.n}, {heads} heads{skips}"
+        biased = ", C x" if self.biased else ""
+        return f"{self.prior.spectrum} {self.prior.c:g}, d{self.d} n{self.n}, {heads} heads{skips}{biased}"
 
     @property
     def key(self) -> str:
@@ -83,7 +88,7 @@ def minimised(point: Point, desk: Desk) -> Json:
         if done < point.starts:
             desk.report(done, point.key)
 
-    moments = PromptMoments(point.d, point.n, SIGMA, point.prior.matrix(point.d))
+    moments = PromptMoments(point.d, point.n, SIGMA, point.prior.matrix(point.d), centred=point.biased)
     if point.heads == ENOUGH:
         kinds = (ORDINARY,) if point.toy == "mha" else (ORDINARY, SKIP)
         ends = EnoughHeads(moments, kinds).minimise(point.rank, starts=point.starts, after_start=report)
@@ -104,6 +109,7 @@ class Config:
     widths          (c): over d, at every n of `at_widths`, W0 = `large` I, the two highest ranks
     heads           (d): over the number of heads, at d = 3, n = 2, W0 = 8 I; enough heads are always there
     spectra         (e): W0 of other spectra with the same norm, at (d, n), c = 8; (h): what enough heads win there
+    biased          (h): W0 of these spectra, two heads and a term C x; with four times the descents, as many stop early
     mixed           (g): d, n and a number of heads, of which none to all are skip heads, at a = d, W0 = 8 I
     """
 
@@ -115,6 +121,7 @@ class Config:
     at_widths: tuple[int, ...]
     heads: tuple[int, ...]
     spectra: tuple[Spectrum, ...]
+    biased: tuple[Spectrum, ...]
     mixed: tuple[int, int, int]
     starts: int
     large: float = 32.0
@@ -147,6 +154,9 @@ def points(config: Config) -> Iterator[Point]:
             for heads in (2, ENOUGH):
                 for rank in range(1, d + 1):
                     yield Point(Prior(spectrum, C_HEADS), d, config.n, toy, heads, rank, starts)
+        for spectrum in config.biased:
+            for rank in range(1, d + 1):
+                yield Point(Prior(spectrum, C_HEADS), d, config.n, toy, 2, rank, 4 * starts, biased=True)
     d, n, heads = config.mixed
     for skips in range(heads + 1):
         yield Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, starts, skips)

@@ -9,6 +9,7 @@ from experiments.skipv1.around_w0.points import ALTERED, C_HEADS, SIGMA, Point, 
 from experiments.store.folders import Json
 from theory.errors import InvalidSize
 from theory.prompts import setting
+from theory.skipv1 import bias as skipv1_bias
 from theory.skipv1 import w0 as skipv1_w0
 from theory.skipv1 import w0_heads as skipv1_w0_heads
 from theory.toy import few_terms
@@ -67,6 +68,20 @@ def enough_heads(point: Point) -> Json:
         "skipv1_floor": float(skipv1_w0.skipv1_floor(*task, squares, point.rank)),
         "gap": rho * point.rank**2,
         "gap_if_mha_explained_nothing": rho * point.rank * point.d * (1 + ALTERED),
+    }
+
+
+def biased_heads(point: Point) -> Json:
+    """What theory says of two heads and a term C x, at one rank."""
+    task = (point.d, point.n, SIGMA)
+    return {
+        "place": point.place,
+        "spectrum": point.prior.spectrum,
+        "rank": point.rank,
+        "zero": float(setting.zero_loss(*task)),
+        "one_number": float(setting.signal_share(*task)),
+        "mha": float(skipv1_bias.mha_infimum(*task, point.rank)),
+        "skipv1": float(skipv1_bias.skipv1_minimum(*task, point.rank)),
     }
 
 

@@ -94,6 +94,27 @@ def at_least_check(
     )
 
 
+def biased_checks(row: Json, exact: Json) -> Iterator[Check]:
+    """Of two heads and a term C x, at one rank: both minima, in terms of what they explain beyond W0."""
+    for toy, name in (("mha", "MHA"), ("skipv1", "SkipV1Former")):
+        explained = row["zero"] - row[toy]
+        unit = max(explained, row["one_number"])
+        yield Check(
+            id=f"biased/{row['place']}/{toy}/a{row['rank']}",
+            group=f"{name} with two heads and a term C x",
+            claim="skipv1.bias",
+            statement="the exact minimum explains as much as at W0 = 0, and not more",
+            predicted=explained,
+            measured=row["zero"] - by_rank(exact, row["place"], toy, row["rank"])[row["rank"]],
+            stderr=0.0,
+            tolerance=SLACK * unit,
+            controls=(explained - ALTERED * unit, explained + ALTERED * unit),
+            above=ROUNDING * row["zero"],
+            slack=SLACK * unit,
+            quantity=SIGNAL,
+        )
+
+
 def many_checks(row: Json, exact: Json) -> Iterator[Check]:
     """Of enough heads, at one rank; the gap only where a descent that stops early cannot hide what MHA explains."""
     place, a, zero = row["place"], row["rank"], row["zero"]

@@ -23,6 +23,14 @@ def test_the_refutation_is_one_command(capsys):
     assert "sigma_d(W0) > 2 sqrt(d) sigma, holds" in said
 
 
+def test_so_is_what_the_theorem_lacks(capsys):
+    assert main(f"predict skipv1 {TASK} --w0 10 --bias".split()) == 0
+    said = capsys.readouterr().out
+    assert "W0 = 10 I, a free term C x, over all ranks" in said
+    assert "14.8988  the infimum of MHA with 2 ordinary heads, attained (theory.skipv1.bias)" in said
+    assert "SkipV1Former is ahead, by 3.42368." in said
+
+
 @pytest.mark.parametrize("suffix", ["npy", "csv", "txt", "diagonal", "number"])
 def test_w0_in_every_form_is_the_same(suffix, tmp_path, capsys):
     path, matrix = tmp_path / f"w0.{suffix}", 10 * np.eye(4)

@@ -11,6 +11,7 @@ from experiments.cli import main
 from experiments.skipv1.around_w0.points import ENOUGH, Config, Point, Prior, best, points
 from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import worst
+from theory.skipv1 import bias as skipv1_bias
 from theory.skipv1 import w0 as skipv1_w0
 from theory.skipv1 import w0_heads as skipv1_w0_heads
 from theory.toy import few_terms
@@ -25,6 +26,7 @@ TINY = Config(
     at_widths=(1,),
     heads=(2,),
     spectra=("rank one",),
+    biased=("rank one",),
     mixed=(2, 2, 1),
     starts=2,
 )
@@ -47,7 +49,7 @@ def committed():
 def test_all_checks_pass_and_every_group_is_there(measured):
     checks = EXPERIMENT.compare(EXPERIMENT.predict(TINY), measured[1])
     assert worst(checks) == "pass", [c.id for c in checks if c.verdict != "pass"]
-    assert len({c.group for c in checks}) == 6
+    assert len({c.group for c in checks}) == 8
     assert {c.claim for c in checks} <= set(EXPERIMENT.claims)
 
 
@@ -62,6 +64,8 @@ def _scaled(function, factor):
         (skipv1_w0, "constant_share", 0.8, "SkipV1Former with enough heads"),
         (skipv1_w0, "constant_share", 1.2, "SkipV1Former with enough heads"),
         (skipv1_w0_heads, "mha_loss_around", 0.5, "SkipV1Former loses"),
+        (skipv1_bias, "mha_infimum", 0.99, "MHA with two heads and a term"),
+        (skipv1_bias, "skipv1_minimum", 1.01, "SkipV1Former with two heads and a term"),
     ],
 )
 def test_altered_theory_fails(committed, monkeypatch, module, name, factor, group):
@@ -120,6 +124,7 @@ def test_seeds_have_no_effect_where_nothing_is_random(monkeypatch, tmp_path):
         at_widths=(1,),
         heads=(2,),
         spectra=("rank one",),
+        biased=("rank one",),
         mixed=(2, 2, 1),
         starts=3,
     )

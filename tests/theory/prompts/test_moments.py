@@ -204,6 +204,29 @@ def test_w0_of_the_wrong_shape_is_refused():
         PromptMoments(2, 3, 0.1, np.eye(3))
 
 
+@given(st.integers(1, 4), st.booleans(), st.integers(0, 999))
+def test_centred_moments_are_about_the_means(d, normal, seed):
+    """E[(S - E S) M (S - E S)] and E[(W* - W0) Q (S - E S)], with E S from the moments of one number."""
+    rng = np.random.default_rng(seed)
+    kurtosis = None if normal else rng.uniform(-2, 2, d)
+    w0, n, sigma = rng.standard_normal((d, d)), 3, 0.4
+    plain, centred = (PromptMoments(d, n, sigma, w0, kurtosis=kurtosis, centred=c) for c in (False, True))
+    lift = np.concatenate([np.eye(d), w0])
+    mean = n * (lift @ lift.T + np.diag([0.0] * d + [d + sigma**2] * d))
+    m, left, right = (rng.standard_normal(shape) for shape in ((2 * d, 2 * d), (d, 2 * d), (2 * d, d)))
+    expected = {
+        "sandwich": (m, mean @ m @ mean),
+        "target_left": (left, w0 @ left @ mean),
+        "target_right": (right, mean @ right @ w0),
+    }
+    for name, (q, of_means) in expected.items():
+        whole = getattr(plain, name)(q)
+        np.testing.assert_allclose(
+            getattr(centred, name)(q), whole - of_means, rtol=0, atol=1e-12 * np.abs(whole).max()
+        )
+    assert plain.zero_loss - centred.zero_loss == pytest.approx((w0**2).sum(), rel=1e-12)
+
+
 @pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf, 1e300, "a", 1j])
 def test_w0_that_is_no_finite_matrix_is_refused(entry):
     with pytest.raises(BadInput, match="W0 must be 2 x 2"):

@@ -27,6 +27,17 @@ def test_the_headline_s_numbers():
     assert theory.loss_bounds(HEADLINE, heads=32).ahead == "skipv1"
 
 
+def test_with_a_bias_the_gap_is_that_of_w0_zero():
+    biased, plain = PromptMoments(4, 2, 0.1, 10 * np.eye(4), centred=True), PromptMoments(4, 2, 0.1)
+    for rank in (None, 0, 1, 2, 3, 4):
+        ours, theirs = theory.loss_bounds(biased, rank=rank), theory.loss_bounds(plain, rank=rank)
+        assert (ours.gap_least, ours.gap_most) == pytest.approx((theirs.gap_least, theirs.gap_most))
+        assert ours.mha.attained
+        assert theirs.mha.attained == (rank in (0, 4))
+    with pytest.raises(NotCovered, match="a bias"):
+        theory.loss_bounds(PromptMoments(2, 3, 0.1, kurtosis=np.ones(2), centred=True))
+
+
 @pytest.mark.parametrize("heads", [MHA, SKIPV1, (ORDINARY, SKIP, SKIP)])
 @pytest.mark.parametrize(
     "law",
@@ -36,6 +47,7 @@ def test_the_headline_s_numbers():
         {"covariance": np.diag([1.0, 3.0])},
         {"kurtosis": np.array([2.0, -1.0])},
         {},
+        {"w0": np.array([[1.0, -2.0], [0.5, 3.0]]), "centred": True},
     ],
     ids=str,
 )

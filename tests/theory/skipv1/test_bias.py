@@ -1,0 +1,94 @@
+"""A term C x in the prediction: the gap around every W0, with two heads; exact, and against descents."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import whole_numbers
+from theory.errors import InvalidSize
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1 import gap
+from theory.skipv1.bias import mha_infimum, mha_weights, skipv1_minimum, skipv1_weights
+from theory.toy.enough_heads import EnoughHeads
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss
+
+SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3)])
+
+
+@st.composite
+def tasks(draw, d_max=4):
+    """d, n, sigma, rank, W0 in whole numbers."""
+    d = draw(st.integers(1, d_max))
+    return d, draw(st.integers(1, 6)), draw(SIGMAS), draw(st.integers(0, d)), whole_numbers(draw, d, d)
+
+
+@settings(max_examples=40)
+@given(tasks(3))
+def test_two_heads_attain_the_minimum_around_every_w0(task):
+    d, n, sigma, rank, w0 = task
+    loss = PopulationLoss(PromptMoments(d, n, sigma, w0, centred=True), SKIPV1)
+    assert loss.value(skipv1_weights(d, n, sigma, rank, w0)) == skipv1_minimum(d, n, sigma, rank)
+
+
+@given(tasks())
+def test_one_head_comes_down_to_mha_s_infimum(task):
+    d, n, sigma, rank, w0 = task
+    loss = PopulationLoss(PromptMoments(d, n, float(sigma), w0.astype(float), centred=True), (ORDINARY,))
+    infimum = float(mha_infimum(d, n, sigma, rank))
+    near, nearer = (
+        loss.value(mha_weights(d, n, float(sigma), rank, w0.astype(float), beta)) - infimum for beta in (1e2, 1e4)
+    )
+    rounding = 1e-12 * loss.zero_loss * (1 + np.linalg.norm(w0.astype(float))) ** 2
+    attained = np.linalg.matrix_rank(w0[:, rank:].astype(float)) == d - rank or rank == 0
+    assert abs(nearer) <= rounding + 1e-8 * d**2
+    assert (near <= rounding) if attained else (near > 1e3 * rounding)
+
+
+@settings(max_examples=30)
+@given(tasks(3), st.integers(0, 999))
+def test_no_weights_go_below_with_any_number_of_heads(task, seed):
+    d, n, sigma, rank, w0 = task
+    if rank == 0:
+        return
+    rng = np.random.default_rng(seed)
+    moments = PromptMoments(d, n, float(sigma), w0.astype(float), centred=True)
+    a, b = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))
+    floors = {(ORDINARY,): mha_infimum, (ORDINARY, SKIP): skipv1_minimum}
+    for kinds, floor in floors.items():
+        value = EnoughHeads(moments, kinds).value(a, b)
+        assert value >= float(floor(d, n, sigma, rank)) - 1e-9 * moments.zero_loss
+        if kinds != (ORDINARY,):  # and at generic A and B skip heads reach theirs
+            assert value <= float(floor(d, n, sigma, rank)) + 1e-5 * moments.zero_loss
+
+
+@pytest.mark.parametrize(("d", "rank"), [(2, 1), (2, 2), (3, 3)])
+def test_two_heads_descend_to_the_two_minima(d, rank):
+    w0 = 3 * np.random.default_rng(rank).standard_normal((d, d))
+    moments = PromptMoments(d, 4, 0.5, w0, centred=True)
+    for heads, expected in ((MHA, mha_infimum), (SKIPV1, skipv1_minimum)):
+        found = minimise(PopulationLoss(moments, heads), rank, starts=4).value
+        assert -1e-9 <= (found - expected(d, 4, 0.5, rank)) / moments.zero_loss <= 1e-5
+
+
+@given(tasks())
+def test_the_gap_is_that_of_w0_zero(task):
+    d, n, sigma, rank, _ = task
+    minimum, infimum = skipv1_minimum(d, n, sigma, rank), mha_infimum(d, n, sigma, rank)
+    assert infimum - minimum == gap.loss_gap(d, n, sigma, rank).gap
+    assert setting.zero_loss(d, n, sigma) - infimum == gap.mha_explained(d, n, sigma, rank)
+    assert setting.zero_loss(d, n, sigma) - minimum == gap.skipv1_explained(d, n, sigma, rank)
+
+
+def test_bad_sizes_are_refused():
+    for weights in (skipv1_weights, mha_weights):
+        with pytest.raises(InvalidSize, match="W0 must be 2 x 2"):
+            weights(2, 3, 0.1, 1, np.zeros((3, 3)))
+    for value in (skipv1_minimum, mha_infimum):
+        with pytest.raises(InvalidSize):
+            value(2, 3, 0.1, 3)
