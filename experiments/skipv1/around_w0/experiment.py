@@ -68,7 +68,7 @@ PROFILES = {
             starts=3,
         ),
         seeds=0,
-        seconds=200,
+        seconds=210,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -62,7 +62,7 @@ PROFILES = {
             )
         ),
         seeds=6,
-        seconds=290,
+        seconds=180,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -64,7 +64,7 @@ PROFILES = {
             training=Training(steps=3500, held_out=65_536),
         ),
         seeds=8,
-        seconds=120,
+        seconds=65,
         detects=_DETECTS,
     ),
     "full": Profile(
