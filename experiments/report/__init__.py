@@ -15,6 +15,7 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
 from experiments.training.campaign import untuned
+from experiments.training.comparing import known_as, own_places
 from experiments.verdicts import words
 from experiments.verdicts.checks import by_quantity, worst
 from icl.files import write_atomically
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def write_report(out: Path, verified: Sequence[Verification] | None = None) -> Path:
-    """Write out/report.html from the newest finished run of every experiment below `out` and the claims ledger.
+    """Write out/report.html from the newest finished run of every experiment below `out`, on variants of a user's own
+    too, and the claims ledger.
 
     verified: what became of the entries; by default what is remembered of them, and where nothing is, the page says so.
     One self-contained file.  Raises UserError if there is no finished run.
@@ -34,7 +36,7 @@ def write_report(out: Path, verified: Sequence[Verification] | None = None) -> P
     from experiments.ledger.verify import recollections
 
     ledger = catalogue.claims()
-    runs = latest_runs(out, catalogue.names())
+    runs = latest_runs(out, [place for name in catalogue.names() for place in (name, *own_places(out, name))])
     if not runs:
         raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
     path = out / "report.html"
@@ -56,11 +58,11 @@ def write_report(out: Path, verified: Sequence[Verification] | None = None) -> P
 def _described(run: RunFolder) -> Json:
     """A run's summary with its figure, its conclusions, and the digest that its experiment's source has by now."""
     saved = summary(run)
-    experiment = catalogue.experiment(saved["experiment"])
+    experiment = catalogue.experiment(known_as(saved["experiment"]))
     checks, profile = conclusions(experiment, run), experiment.profiles.get(saved["profile"])
     return {
         **saved,
-        "title": experiment.title,
+        "title": experiment.title if experiment.name == saved["experiment"] else saved["title"],
         "decides": profile.decides if profile else f"detects {saved['detects']}",
         "verdict": worst(checks),
         "quantities": by_quantity(checks),

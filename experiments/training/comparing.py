@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from experiments.experiment.protocol import Experiment
@@ -78,6 +79,11 @@ def named(experiment: str, variants: Sequence[str]) -> str:
     """What an experiment on these variants is called, and its folder."""
     wanted = [variant for variant in dict.fromkeys(variants) if variant != BASELINE]
     return "+".join([experiment, *map(in_a_path, called(wanted))])
+
+
+def own_places(out: Path, experiment: str) -> list[str]:
+    """The folders below `out` of runs of an experiment on variants of a user's own."""
+    return sorted(path.name for path in out.glob(f"{experiment}+*"))
 
 
 def known_as(name: str) -> str:
