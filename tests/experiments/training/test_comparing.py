@@ -123,7 +123,7 @@ def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monk
     assert other.run.path != folder
     assert main(["compare", "scale-icl", "--out", str(tmp_path / "runs")]) == 2  # none of the experiment's own
     assert main(["report", "--out", str(tmp_path / "runs")]) == 0
-    assert "plans.py:mine" in (tmp_path / "runs" / "report.html").read_text()
+    assert "my.py:mine" in (tmp_path / "runs" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("name", NAMES)
