@@ -9,14 +9,17 @@ Little is imported before `main` is called, as nothing can be done about a signa
 from __future__ import annotations
 
 import errno
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn, TypeVar
 
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped"}
+MOMENT = 0.5  # seconds
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 Error = TypeVar("Error", bound=BaseException)
@@ -73,16 +76,23 @@ def _status(arguments: Sequence[str] | None) -> int:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """In here the first signal that asks for an end raises Interrupt; a later one ends the process at once."""
+    """In here the first signal that asks for an end raises Interrupt; a later one ends the process at once.
 
-    def end(number: int, _: object) -> NoReturn:
-        os._exit(128 + number)
+    What follows within a moment is the same request: some send it to a process and to its group, as `timeout` does.
+    """
+    asked = -math.inf
+
+    def end(number: int, _: object) -> None:
+        if time.monotonic() - asked > MOMENT:
+            os._exit(128 + number)
 
     def interrupt(number: int, _: object) -> NoReturn:
+        nonlocal asked
+        asked = time.monotonic()
         hear(end)
         raise Interrupt(number)
 
-    def hear(handler: Callable[[int, object], NoReturn]) -> None:
+    def hear(handler: Callable[[int, object], None]) -> None:
         for stop in heard:
             signal.signal(stop, handler)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cli import main
+from experiments.cli import main, process
 from experiments.store.folders import RunFolder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -116,7 +116,7 @@ class Finder:
         if name == {name!r}:
             os.kill(os.getpid(), {number})
 sys.meta_path.insert(0, Finder())
-from experiments.cli import main
+from experiments.cli import main, process
 sys.exit(main())
 """
 
@@ -190,3 +190,22 @@ def test_what_a_run_has_logged_is_on_the_disk_or_said(tmp_path):
     (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"metrics.jsonl"):
         run.log({"kind": "a"})
+
+
+@pytest.mark.parametrize(("moment", "ends"), [(60.0, []), (0.0, [130])])
+def test_only_a_signal_that_comes_later_ends_at_once(moment, ends, monkeypatch):
+    """What comes with the first is the same request, as from `timeout`, which tells a process and its group."""
+    ended = []
+    monkeypatch.setattr(process, "MOMENT", moment)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    before = {stop: signal.getsignal(stop) for stop in process.STOPS}
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest's parent may ignore it
+        with pytest.raises(process.Interrupt), process._signals_raise():
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.001)
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        for stop, handler in before.items():
+            signal.signal(stop, handler)
+    assert ended == ends
