@@ -78,7 +78,8 @@ def _status(arguments: Sequence[str] | None) -> int:
 def _signals_raise() -> Iterator[None]:
     """In here the first signal that asks for an end raises Interrupt; a later one ends the process at once.
 
-    What follows within a moment is the same request: some send it to a process and to its group, as the command timeout does.
+    What follows within a moment is the same request: some send it to a process and to its group, as the command
+    timeout does.
     """
     asked = -math.inf
 
