@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import fields
 from math import isfinite
 from numbers import Integral, Real
 from typing import Literal, get_args, get_origin, get_type_hints
+
+from theory import machine
 
 LARGEST = 10**9  # of d, n and sigma: beyond, float64 no longer tells the gaps from the losses
 
@@ -39,7 +40,7 @@ def at_least(name: str, value: object, least: int) -> None:
 
 def check_memory(what: str, numbers: float) -> None:
     """Raise InvalidSize if `what` holds more numbers in float64 than this machine has memory for."""
-    needed, there = 8 * numbers, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed, there = 8 * numbers, machine.memory()
     if needed > there:
         raise InvalidSize(
             f"{what} needs about {needed / 1e9:,.3g} GB of memory, and this machine has {there / 1e9:.3g}"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
-
 from experiments.store.folders import UserError
 from experiments.training.arms import Arm, PromptSource
+from theory import machine
 from theory.plans.memory import answered, training_bytes
 
 MIB, GIB = 2**20, 2**30
 MOST_OF_A_GPU = 512 * GIB  # none has more
-CGROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 HELD_OUT_AT_A_TIME = 8  # windows of text; of prompts there are more, `Arm.task` says how many
 BF16, COMPILED = 0.5, 0.5  # shares of a float32 activation; compiled code keeps what products put out, about half
 
@@ -52,31 +48,11 @@ def needed(arm: Arm, device: str | None) -> int:
 
 
 def available(device: str | None) -> int:
-    """Bytes of a GPU, or of this machine, less where a control group allows less."""
+    """Bytes of a GPU, or of this machine."""
     if device is None:
         return max(available("cpu"), MOST_OF_A_GPU)
     if device.startswith("cuda"):
         import torch
 
         return int(torch.cuda.get_device_properties(device).total_memory)
-    return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_group_limits()])
-
-
-def _group_limits() -> Iterator[int]:
-    """Of the control groups that this process is in, by either version of Linux's."""
-    try:
-        own = OWN_GROUPS.read_text().splitlines()
-    except OSError:
-        return
-    for line in own:
-        _, kinds, place = line.split(":", 2)
-        root, name = (CGROUPS / "memory", "memory.limit_in_bytes") if "memory" in kinds else (CGROUPS, "memory.max")
-        if kinds and "memory" not in kinds:
-            continue
-        folder = root / place.strip("/")
-        for group in (folder, *folder.parents):
-            if group.is_relative_to(root):
-                try:
-                    yield int((group / name).read_text())
-                except (OSError, ValueError):  # the group is not to be seen here, or has no limit: "max"
-                    continue
+    return machine.memory()

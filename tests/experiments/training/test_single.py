@@ -189,8 +189,8 @@ def test_a_control_group_s_limit_is_memory_that_there_is(tmp_path, monkeypatch):
     (tmp_path / "a" / "memory.max").write_text("1048576\n")
     (tmp_path / "a" / "b" / "memory.max").write_text("max\n")
     (tmp_path / "own").write_text("7:cpu:/elsewhere\n0::/a/b\n")
-    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "own")
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "OWN_GROUPS", tmp_path / "own")
     assert memory.available("cpu") == 2**20
 
 
