@@ -18,6 +18,7 @@ from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
 from experiments.training.single import train
 from icl.recipe import Recipe
+from theory import machine
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.plan import Shape, plan, v
