@@ -229,7 +229,9 @@ def test_the_gpu_path_with_tiny_models(tmp_path):
     assert first.returncode == 0, first.stderr
     step = json.loads((tmp_path / "step-time-gpu-tiny.json").read_text())
     assert set(step["variants"]) == {"vanilla", "attnres"}
-    assert all(v["same_answer"] and v["ratio"] > 0 for v in step["variants"].values())
+    ratios = [v["ratio"] for v in step["variants"].values() if v["same_answer"]]
+    assert len(ratios) == 2
+    assert all(ratio is None or ratio > 0 for ratio in ratios)  # None: undecided, as other work came between
     for name in NAMES:
         run = RunFolder(tmp_path / name / "gpu-tiny")
         summary = run.read("summary.json")
