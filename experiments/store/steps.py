@@ -1,10 +1,13 @@
-"""The log of one training among a run's metrics."""
+"""The log of one training among a run's metrics, and how a training ends before its last step."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from experiments.store.folders import Json, RunFolder
+from experiments.store.desk import OutOfTime
+from experiments.store.folders import Json, RunFolder, UserError
 
 
 class StepLog:
@@ -37,3 +40,21 @@ class StepLog:
         line: Json = {"kind": self.kind, "step": step, **fields}
         self.lines.append(line)
         self.run.log(line)
+
+
+@contextmanager
+def stoppable(steps: Generator[Any, bool | None]) -> Iterator[None]:
+    """In here `steps` is gone through, a training of `icl` that saves and ends where it is sent True.
+
+    OutOfTime is let through once all is saved.  Raises UserError for checkpoints that cannot be used.
+    """
+    from icl.checkpoint import BadCheckpoint
+
+    try:
+        yield
+    except OutOfTime:
+        with suppress(StopIteration):
+            steps.send(True)
+        raise
+    except BadCheckpoint as error:
+        raise UserError(str(error)) from error

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.store.desk import Desk, OutOfTime
+from experiments.store.desk import Desk
 from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.progress import warn
-from experiments.store.steps import StepLog
+from experiments.store.steps import StepLog, stoppable
 from experiments.store.work import results
 from experiments.toys.runs import Point, population_weights
 from theory.plans.heads import TOYS
@@ -86,7 +85,6 @@ def train_stack(
     learning_rates as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that is damaged
     or belongs to something else, and OutOfTime once all is saved.
     """
-    from icl.checkpoint import BadCheckpoint
     from icl.toys.training import train
 
     log = StepLog(RunFolder(desk.folder), "step", recipe.log_every, losses=list)
@@ -98,18 +96,12 @@ def train_stack(
         seconds_between_saves=SECONDS_BETWEEN_SAVES,
         warn=warn,
     )
-    try:
+    with stoppable(steps):
         for report in steps:
             losses = [float(report.losses[toys.locate[i]]) for i in range(len(toys.specs))]
             log.add(report.step, losses=losses)
             _check_whole(log, report.step)
             desk.report(report.step, f"mean loss {sum(losses) / len(losses):.3f}")
-    except OutOfTime:
-        with suppress(StopIteration):
-            steps.send(True)
-        raise
-    except BadCheckpoint as error:
-        raise UserError(str(error)) from error
     _check_whole(log, recipe.steps)
     return [line["losses"] for line in log.lines]
 

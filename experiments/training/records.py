@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.store.desk import OutOfTime
 from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.provenance import provenance
-from experiments.store.steps import StepLog
+from experiments.store.steps import StepLog, stoppable
 from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
 from icl.files import write_atomically
@@ -97,7 +95,6 @@ def _train(
     start: Path | None,
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
-    from icl.checkpoint import BadCheckpoint
     from icl.training.loop import train
 
     device = next(model.parameters()).device
@@ -114,17 +111,12 @@ def _train(
         start=start,
     )
     try:
-        for logged in steps:
-            log.add(**asdict(logged))
-            on_log(logged)
+        with stoppable(steps):
+            for logged in steps:
+                log.add(**asdict(logged))
+                on_log(logged)
     except Diverged as error:
         return str(error)
-    except OutOfTime:
-        with suppress(StopIteration):
-            steps.send(True)
-        raise
-    except BadCheckpoint as error:
-        raise UserError(str(error)) from error
     return None
 
 
