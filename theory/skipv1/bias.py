@@ -49,6 +49,8 @@ import numpy as np
 from theory.errors import InvalidSize, check_sizes
 from theory.prompts.moments import Array
 from theory.prompts.setting import Number, identity, signal_share, zero_loss
+from theory.skipv1 import gap_weights
+from theory.skipv1.gap import mha_explained, skipv1_explained
 from theory.toy.population import Weights
 
 
@@ -57,14 +59,12 @@ def skipv1_minimum(d: int, n: int, sigma: Number, rank: int) -> Any:
 
     Raises InvalidSize.
     """
-    check_sizes(d, n, sigma, rank)
-    return zero_loss(d, n, sigma) - signal_share(d, n, sigma) * rank * d
+    return zero_loss(d, n, sigma) - skipv1_explained(d, n, sigma, rank)
 
 
 def mha_infimum(d: int, n: int, sigma: Number, rank: int) -> Any:
     """Theorem, (2), likewise."""
-    check_sizes(d, n, sigma, rank)
-    return zero_loss(d, n, sigma) - signal_share(d, n, sigma) * rank * (d - rank)
+    return zero_loss(d, n, sigma) - mha_explained(d, n, sigma, rank)
 
 
 def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weights:
@@ -73,14 +73,10 @@ def skipv1_weights(d: int, n: int, sigma: Number, rank: int, w0: Array) -> Weigh
     Raises InvalidSize.
     """
     _check(d, n, sigma, rank, w0)
-    step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
-    keep = eye[:rank]
-    return Weights(
-        a=keep,
-        b=0 * eye[rank:],
-        w=np.stack([-step * (eye + w0) / (1 + keep.T @ keep).diagonal(), step * eye]),
-        k=np.stack([keep.T, keep.T]),
-    )
+    centred = gap_weights.skipv1_weights(d, n, sigma, rank)
+    ordinary, skip = centred.w
+    w = np.stack([(identity(d, sigma) + w0) @ ordinary, skip])
+    return Weights(centred.a, centred.b, w, centred.k)
 
 
 def mha_weights(d: int, n: int, sigma: Number, rank: int, w0: Array, beta: float = 1.0) -> Weights:

@@ -26,6 +26,7 @@ from scipy.optimize import minimize
 from theory.errors import BadInput, at_least, check_memory, check_sizes
 from theory.plans.heads import Head
 from theory.prompts.moments import Array, PromptMoments
+from theory.toy.population import correlations
 
 CUT = 1e-13  # of the largest eigenvalue of g's correlations: entries repeat each other, and what is below is rounding
 
@@ -131,9 +132,7 @@ def _start(d: int, rank: int, rng: np.random.Generator, *, aligned: bool) -> Arr
 
 def _inverse(gamma: Array) -> Array:
     """The pseudo-inverse of a covariance, cut off in terms of correlations."""
-    size = np.sqrt(gamma.diagonal())
-    size = np.where(size > 0, size, 1)
-    spectrum, vectors = np.linalg.eigh((gamma + gamma.T) / 2 / np.outer(size, size))
+    size, spectrum, vectors = correlations(gamma)
     large = spectrum > CUT * spectrum[-1]
     half = vectors[:, large] / np.sqrt(spectrum[large]) / size[:, None]
     return half @ half.T

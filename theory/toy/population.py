@@ -124,9 +124,7 @@ class PopulationLoss:
 
     def _solve(self, weights: Weights, terms: _Terms) -> Weights:
         quadratic, c = self._quadratic(terms)
-        size = np.sqrt(quadratic.diagonal())
-        size = np.where(size > 0, size, 1)
-        values, vectors = np.linalg.eigh((quadratic + quadratic.T) / (2 * np.outer(size, size)))
+        size, values, vectors = correlations(quadratic)
         inverse = np.divide(1, values, out=np.zeros_like(values), where=values > NEGLIGIBLE * values[-1])
         w = (((c / size) @ vectors) * inverse) @ vectors.T / size
         return Weights(weights.a, weights.b, _stacked(w, self.readouts), weights.k)
@@ -188,6 +186,14 @@ class PopulationLoss:
     def _of_keys(self, compress: Array) -> Array:
         """key_copied U + key_raw I_y for every head: (H, d, 2d)."""
         return self._key_copied[:, None, None] * compress + self._key_raw[:, None, None] * self._i_y
+
+
+def correlations(covariance: Array) -> tuple[Array, Array, Array]:
+    """Standard deviations of what has this covariance (k, k), 1 for what is zero, and the eigenvalues, rising, and
+    eigenvectors of its correlations: a pseudo-inverse in terms of these is not misled by sizes."""
+    size = np.sqrt(covariance.diagonal())
+    size = np.where(size > 0, size, 1)
+    return size, *np.linalg.eigh((covariance + covariance.T) / (2 * np.outer(size, size)))
 
 
 def _gathered(of_heads: Array, places: list[int]) -> Array:
