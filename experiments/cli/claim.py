@@ -55,7 +55,7 @@ def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
     """How many checks of a run bear on a claim, with the worst of their verdicts; None if none does."""
     saved = summary(run)
     experiment = catalogue.experiment(saved["experiment"])
-    checks = [check for check in conclusions(experiment, run) if check.claim == claim.id]
+    checks = [check for check in conclusions(experiment, run, saved) if check.claim == claim.id]
     about = {"experiment": experiment.name, "profile": saved["profile"], "checks": len(checks)}
     return {**about, "verdict": worst(checks)} if checks else None
 

@@ -177,7 +177,7 @@ def compare(options: argparse.Namespace) -> int:
     for run in runs:
         saved, prediction = summary(run), run.read("prediction.json", dict.fromkeys(SAID, str))
         experiment = catalogue.experiment(known_as(saved["experiment"]))
-        checks = conclusions(experiment, run)
+        checks = conclusions(experiment, run, saved)
         about = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:

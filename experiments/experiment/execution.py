@@ -138,9 +138,8 @@ def _compared(experiment: Experiment, profile: Profile, prediction: Json, measur
     return checks if profile.detects is not None else [undecided(check) for check in checks]
 
 
-def conclusions(experiment: Experiment, run: RunFolder) -> list[Judgement]:
-    """What follows from a finished run by the present rules; what its summary says where these do not fit it."""
-    saved = summary(run)
+def conclusions(experiment: Experiment, run: RunFolder, saved: Json) -> list[Judgement]:
+    """What follows from a finished run by the present rules; what its summary, `saved`, says where these do not fit."""
     try:
         profile = experiment.profiles[saved["profile"]]
         return _compared(experiment, profile, run.read("prediction.json"), run.read("measurement.json"))

@@ -59,7 +59,7 @@ def _described(run: RunFolder) -> Json:
     """A run's summary with its figure, its conclusions, and the digest that its experiment's source has by now."""
     saved = summary(run)
     experiment = catalogue.experiment(known_as(saved["experiment"]))
-    checks, profile = conclusions(experiment, run), experiment.profiles.get(saved["profile"])
+    checks, profile = conclusions(experiment, run, saved), experiment.profiles.get(saved["profile"])
     return {
         **saved,
         "title": experiment.title if experiment.name == saved["experiment"] else saved["title"],

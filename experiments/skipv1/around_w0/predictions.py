@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from experiments.skipv1.around_w0.points import ALTERED, C_HEADS, SIGMA, Point, Prior
 from experiments.store.folders import Json
@@ -13,9 +12,6 @@ from theory.skipv1 import bias as skipv1_bias
 from theory.skipv1 import w0 as skipv1_w0
 from theory.skipv1 import w0_heads as skipv1_w0_heads
 from theory.toy import few_terms
-
-if TYPE_CHECKING:
-    pass
 
 
 def few_heads(prior: Prior, d: int, n: int, heads: int) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from experiments.skipv1.around_w0.points import ALTERED, TOYS, best, by_rank
 from experiments.store.folders import Json
-from experiments.toys.checks import SIGNAL
+from experiments.toys.checks import SIGNAL, ClosedForm, exact_check
 from experiments.verdicts.checks import Check
 
 LOSS = "loss, squared units of y"
@@ -96,23 +96,13 @@ def at_least_check(
 
 def biased_checks(row: Json, exact: Json) -> Iterator[Check]:
     """Of two heads and a term C x, at one rank: both minima, in terms of what they explain beyond W0."""
+    place, a, zero = row["place"], row["rank"], row["zero"]
+    statement = "the exact minimum explains as much as at W0 = 0, and not more"
     for toy, name in (("mha", "MHA"), ("skipv1", "SkipV1Former")):
-        explained = row["zero"] - row[toy]
-        unit = max(explained, row["one_number"])
-        yield Check(
-            id=f"biased/{row['place']}/{toy}/a{row['rank']}",
-            group=f"{name} with two heads and a term C x",
-            claim="skipv1.bias",
-            statement="the exact minimum explains as much as at W0 = 0, and not more",
-            predicted=explained,
-            measured=row["zero"] - by_rank(exact, row["place"], toy, row["rank"])[row["rank"]],
-            stderr=0.0,
-            tolerance=SLACK * unit,
-            controls=(explained - ALTERED * unit, explained + ALTERED * unit),
-            above=ROUNDING * row["zero"],
-            slack=SLACK * unit,
-            quantity=SIGNAL,
-        )
+        closed = ClosedForm("skipv1.bias", zero - row[toy], row["one_number"])
+        explained = zero - by_rank(exact, place, toy, a)[a]
+        group = f"{name} with two heads and a term C x"
+        yield exact_check(f"biased/{place}/{toy}/a{a}", group, statement, closed, explained, zero)
 
 
 def many_checks(row: Json, exact: Json) -> Iterator[Check]:
