@@ -106,6 +106,11 @@ def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> As
     return Asked(name, tuple(plans) if user_files.names_a_file(variant) else (), toy)
 
 
+def names_of_own(own: Sequence[Asked]) -> Json:
+    """What a prediction holds of a user's variants, nothing if there are none: `own_names` reads it."""
+    return {"own": [variant.name for variant in own]} if own else {}
+
+
 def own_names(prediction: Json) -> list[str]:
     """The variants of a user's own that a prediction is about."""
     found: list[str] = prediction.get("own", [])

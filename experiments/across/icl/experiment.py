@@ -17,7 +17,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
-from experiments.training.comparing import TOY, Asked
+from experiments.training.comparing import TOY, Asked, names_of_own
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.errors import BadInput
@@ -194,7 +194,7 @@ class ScaleIcl:
             "share": share,
             "gap": {v: _gap(by_width, share[BASELINE]) for v, by_width in share.items() if v != BASELINE},
             "curves": curves(*task),
-            **({"own": [variant.name for variant in config.own]} if config.own else {}),
+            **names_of_own(config.own),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:

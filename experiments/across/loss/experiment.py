@@ -16,7 +16,7 @@ from experiments.store.folders import Json
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, mark, of_runs, rounds, tuned
 from experiments.training.comparing import TOY as TOY_SHAPE
-from experiments.training.comparing import Asked, own_names
+from experiments.training.comparing import Asked, names_of_own, own_names
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -158,7 +158,7 @@ class ScaleLoss:
             "tuning": config.tuning.described(),
             "papers": {name: asdict(PAPERS.get(name, NO_PAPER)) for name in toys},
             "toy": {name: _toy_sign(plan) for name, plan in toys.items()},
-            **({"own": [variant.name for variant in config.own]} if config.own else {}),
+            **names_of_own(config.own),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:

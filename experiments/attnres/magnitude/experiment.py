@@ -31,7 +31,7 @@ from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds
-from experiments.training.comparing import Asked, own_names
+from experiments.training.comparing import Asked, names_of_own, own_names
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -128,7 +128,7 @@ class ScaleMagnitude:
             "tuning": Tuning().described(),
             "depths": list(config.depths),
             "start_scale": {rule: {str(n): scale(rule, n) for n in config.depths} for rule in rules},
-            **({"own": [variant.name for variant in config.own]} if config.own else {}),
+            **names_of_own(config.own),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
