@@ -10,8 +10,9 @@ Theorem.  For every 0 <= a <= d, whatever the number of heads,
     inf L_skipv1(a) = d^2 + d sigma^2 - d sum_{j <= a} rho_j              approached by one skip head,
 the latter attained by one head of either kind where C is a multiple of I, and at a = d.
 If the entries of x are independent, of mean 0 and excess kurtosis kappa_j, then C = diag(d + 2 + kappa_j).  So for
-equal ones the theorem of `theory.skipv1.gap` holds with rho = n / (n + d + 1 + kappa + sigma^2), and with the same
-gaps.
+equal ones both infima, and the gaps, are those of `theory.skipv1.gap` with rho = n / (n + d + 1 + kappa + sigma^2).
+Its non-attainment is another matter: for W* with a density MHA attains its infimum for no 0 < a < d, unless the entries
+are signs (kappa = -2) and a = d - 1 >= 2; then it does, with d - 1 heads.
 
 Proof, by the steps of `theory.skipv1.gap`.
 (1) Parity holds: it needs the sign flip alone.
