@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
-from icl.toys.stack import Stack
+from icl.toys.stack import BatchT, Stack
 from theory.errors import check_sizes
 from theory.plans.heads import Heads
 
@@ -67,8 +67,8 @@ class Batch:
     w: Tensor
 
 
-class StackedToys(Stack[ToySpec, Batch]):
-    """Assumed-copy toys.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
+class AssumedCopyToys(Stack[ToySpec, BatchT]):
+    """Assumed-copy toys, whatever their scores.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
 
     Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
     """
@@ -92,6 +92,21 @@ class StackedToys(Stack[ToySpec, Batch]):
         start, allowed = [_initial(spec, self.d_max) for spec in specs], [_allowed(spec, self.d_max) for spec in specs]
         for name in ("u", "w", "k"):
             self.add(name, [numbers[name] for numbers in start], [masks[name] for masks in allowed])
+
+    def parameters_of(self, i: int) -> dict[str, Tensor]:
+        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`."""
+        own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
+        u, k = own["u"], own["k"]
+        return {
+            "a": u[:rank, :d].clone(),
+            "b": u[rank:, self.d_max :].clone(),
+            "w": own["w"],
+            "k": k[..., :rank].clone(),
+        }
+
+
+class StackedToys(AssumedCopyToys[Batch]):
+    """Assumed-copy toys with linear attention."""
 
     def gathered(self, prompts: Sequence[Prompts]) -> Batch:
         d, streams, size = self.d_max, len(self.streams), len(prompts[0].x)
@@ -132,17 +147,6 @@ class StackedToys(Stack[ToySpec, Batch]):
         columns = self(batch.moments, eye.expand(*batch.query.shape[:2], -1, -1))  # column j of P as row j
         target = batch.w.mT[:, None]
         return (target.square() - (columns - target).square()).sum((-1, -2, -3))
-
-    def parameters_of(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`."""
-        own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
-        u, k = own["u"], own["k"]
-        return {
-            "a": u[:rank, :d].clone(),
-            "b": u[rank:, self.d_max :].clone(),
-            "w": own["w"],
-            "k": k[..., :rank].clone(),
-        }
 
     def weights(self, i: int) -> dict[str, Tensor]:
         """A, B, W and K of specs[i] for plain sums over the context, as in the theorem."""

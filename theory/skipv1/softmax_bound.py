@@ -70,7 +70,9 @@ def _over_queries(series: Series, rank: int, eps: float, signal: bool, side: int
     for (k, power), coefficient in series.items():
         half = (power + signal) // 2
         growth = (1 - k * eps**2) ** (-rank / 2 - half)
-        terms.append(float(coefficient) * eps ** (power + signal - 2) * prod(rank + 2 * i for i in range(half)) * growth)
+        terms.append(
+            float(coefficient) * eps ** (power + signal - 2) * prod(rank + 2 * i for i in range(half)) * growth
+        )
     return fsum(terms) + side * 16 * float_info.epsilon * fsum(map(abs, terms))
 
 
@@ -100,10 +102,10 @@ def _partitions(terms: tuple[Term, ...]) -> Iterator[tuple[Term, ...]]:
 @cache
 def _moment(term: Term) -> Series:
     """E g^p sinh^i (cosh - 1)^j cosh^l of one pair."""
-    p, i, j, l = term
+    p, i, j, more = term
     half = Fraction(1, 2)
     sinh, less, cosh = {1: half, -1: -half}, {1: half, 0: Fraction(-1), -1: half}, {1: half, -1: half}
-    laurent = reduce(_convolved, [sinh] * i + [less] * j + [cosh] * l, {0: Fraction(1)})
+    laurent = reduce(_convolved, [sinh] * i + [less] * j + [cosh] * more, {0: Fraction(1)})
     series: Series = defaultdict(Fraction)
     for m, weight in laurent.items():
         if p != 1:

@@ -22,7 +22,8 @@ CHUNK = 2**16
 @dataclass(frozen=True)
 class Moments:
     """X, Y and Q of `theory.skipv1.softmax`: of an output entry with step 1, its product with the label (`signal`), its
-    mean square (`square`), and the mean square of what is even in the query, which two skip heads do without (`even`)."""
+    mean square (`square`), and the mean square of what is even in the query, which two skip heads do without
+    (`even`)."""
 
     signal: float
     square: float
@@ -68,7 +69,8 @@ def sampled_loss(
     _check(d, n, sigma, rank, logit_scale)
     at_least("samples", samples, 2)
     rng = np.random.default_rng([d, n, rank])
-    gains, linear = [], []
+    gains: list[Array] = []
+    linear: list[Array] = []
     for start in range(0, samples, max(1, CHUNK // n)):
         count = min(max(1, CHUNK // n), samples - start)
         s, g = np.sqrt(rng.chisquare(rank, count)), rng.standard_normal((count, n))
