@@ -16,7 +16,8 @@ from theory.prompts.moments import Array
 from theory.prompts.setting import Estimate, Number
 
 LARGEST_GRID = 2**23
-CHUNK = 2**16
+FEWEST_SAMPLES = 8
+CHUNK = 2**18  # of numbers at a time
 
 
 @dataclass(frozen=True)
@@ -59,36 +60,61 @@ def quadrature(d: int, n: int, sigma: Number, rank: int, logit_scale: float, nod
     return Moments(*(masses / masses.sum() @ np.array(means)).tolist())
 
 
-def sampled_loss(
-    d: int, n: int, sigma: Number, rank: int, heads: Heads, logit_scale: float, step: float, samples: int = 100_000
-) -> Estimate:
-    """The loss at this step, over draws of s and g from a fixed generator, with the linear heads' as control variate.
+def sampled(
+    d: int, n: int, sigma: Number, rank: int, logit_scale: float, samples: int = 20_000, seed: int = 0
+) -> Moments:
+    """By sampling s and g, with the moments of linear heads, which are known, as control variates.
 
-    Raises InvalidSize for impossible sizes, rank 0, or fewer than two samples.
+    Raises InvalidSize for impossible sizes, rank 0, or fewer than eight samples.
     """
-    _check(d, n, sigma, rank, logit_scale)
-    at_least("samples", samples, 2)
-    rng = np.random.default_rng([d, n, rank])
-    gains: list[Array] = []
-    linear: list[Array] = []
-    for start in range(0, samples, max(1, CHUNK // n)):
-        count = min(max(1, CHUNK // n), samples - start)
-        s, g = np.sqrt(rng.chisquare(rank, count)), rng.standard_normal((count, n))
-        for found, scale in ((gains, logit_scale), (linear, 0.0)):
-            signal, square, even = _integrands(d, sigma, rank, scale, g, s).T
-            alone = scale > 0 and heads.count(SKIP) == 1
-            found.append(d * (2 * step * signal - step**2 * (square + even * alone)))
-    gain, control = np.concatenate(gains), np.concatenate(linear)
+    softmax, linear = _samples(d, n, sigma, rank, logit_scale, samples, seed)
+    known = rank * n * np.array([1.0, n + d + 1 + float(sigma) ** 2])
+    controls = linear[:, :2] - known
+    slopes = np.linalg.lstsq(controls - controls.mean(0), softmax - softmax.mean(0), rcond=None)[0]
+    return Moments(*(softmax - controls @ slopes).mean(0).tolist())
+
+
+def sampled_loss(
+    d: int,
+    n: int,
+    sigma: Number,
+    rank: int,
+    heads: Heads,
+    logit_scale: float,
+    step: float,
+    samples: int = 20_000,
+    seed: int = 0,
+) -> Estimate:
+    """The loss at this step, likewise, with its standard error."""
+    softmax, linear = _samples(d, n, sigma, rank, logit_scale, samples, seed)
     noise = float(sigma) ** 2
+    power = softmax[:, 1] + softmax[:, 2] * (heads.count(SKIP) == 1)
+    gain = d * (2 * step * softmax[:, 0] - step**2 * power)
+    control = d * (2 * step * linear[:, 0] - step**2 * linear[:, 1])
     known = d * rank * n * (2 * step - step**2 * (n + d + 1 + noise))
     covariance = np.cov(gain, control)
-    slope = covariance[0, 1] / covariance[1, 1]
-    rest = gain - slope * (control - known)
+    rest = gain - covariance[0, 1] / covariance[1, 1] * (control - known)
     return Estimate(
         value=d * d + d * noise - float(rest.mean()),
         stderr=float(rest.std(ddof=2) / samples**0.5),
-        method=f"Monte Carlo over {samples} prompts with linear heads as control variate",
+        method=f"Monte Carlo over {samples} queries and contexts with linear heads as control variate",
     )
+
+
+def _samples(
+    d: int, n: int, sigma: Number, rank: int, logit_scale: float, samples: int, seed: int
+) -> tuple[Array, Array]:
+    """`_integrands` of softmax and of linear heads, draw by draw: (samples, 3) each."""
+    _check(d, n, sigma, rank, logit_scale)
+    at_least("samples", samples, FEWEST_SAMPLES)
+    rng = np.random.default_rng([seed, d, n, rank])
+    found = []
+    for start in range(0, samples, max(1, CHUNK // n)):
+        count = min(max(1, CHUNK // n), samples - start)
+        s, g = np.sqrt(rng.chisquare(rank, count)), rng.standard_normal((count, n))
+        found.append([_integrands(d, sigma, rank, scale, g, s) for scale in (logit_scale, 0.0)])
+    softmax, linear = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return softmax, linear
 
 
 def _integrands(d: int, sigma: Number, rank: int, eps: float, g: Array, s: Array | float) -> Array:

@@ -1,4 +1,4 @@
-"""SkipV1Former with softmax heads against any model that sees squeezed tokens alone: no linear attention is needed."""
+"""SkipV1Former with softmax heads against any model of squeezed tokens: no linear attention is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ ANY = Claim(
     "r a (d - a) of W*, r <= n/max(d, n + sigma^2), and the posterior mean just that.  Two skip heads with softmax "
     "attention over the 2n context tokens, and one ordinary one (two where a < d), explain more than rho a d at finite "
     "weights.  So SkipV1Former's best is below every such model's by more than rho d^2 - r floor(d^2/4), which is "
-    "positive for all d, n and sigma.  One skip and one ordinary softmax head explain a d in the limit of long prompts.",
+    "positive for all d, n and sigma.  One skip and one ordinary softmax head explain a d in the limit of long "
+    "prompts.",
     assumes="W* ~ N(0, I), x ~ N(0, I), Gaussian noise; Assumption 1; the query hidden from itself by P; of the heads "
     "it is said that such weights exist, not that training finds them",
     verdict="verified",
