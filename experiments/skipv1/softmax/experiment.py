@@ -2,8 +2,8 @@
 
 `theory.skipv1.softmax`: no function of the tokens (A x ; B y) explains more than r floor(d^2/4) of W*, whatever its
 architecture, and softmax skip heads at finite weights more than rho d^2.  Here such heads are given theory's weights,
-and are trained from random ones beside ordinary softmax heads; and a Transformer of two layers with feed-forward and
-residual stream is trained on squeezed pairs and on raw ones.
+and are trained beside ordinary softmax heads, both from near them; and a Transformer of two layers with feed-forward
+and residual stream is trained on squeezed pairs and on raw ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 SIGMA = 0.3
-_SHORT, _MIDDLE, _LONG = (Setting(2, n, SIGMA) for n in (2, 8, 32))
+_SHORT, _MIDDLE, _LONG = (Setting(2, n, SIGMA) for n in (2, 8, 16))
 _THREE = Setting(3, 12, SIGMA)
 _CURVES = ((2, (1, 2, 4, 8, 16, 32, 64)), (3, (1, 2, 4, 8, 12, 16, 32, 64)))
 _LOGITS = (_SHORT, _MIDDLE)
@@ -45,7 +45,7 @@ PROFILES = {
             curves=((2, (2, 8)),),
             logits=(_SHORT,),
             held_out=8_192,
-            construction_prompts=65_536,
+            construction_prompts=32_768,
         ),
         seeds=4,
         seconds=20,
@@ -54,13 +54,13 @@ PROFILES = {
     "cpu": Profile(
         config=Config(
             sweeps=(
-                _transformers(_MIDDLE, 1000),
-                *(_heads(size, 1500) for size in (_LONG, _THREE, _MIDDLE, _SHORT)),
+                _transformers(_MIDDLE, 800),
+                *(_heads(size, 800) for size in (_LONG, _THREE, _MIDDLE, _SHORT)),
             ),
             curves=_CURVES,
             logits=_LOGITS,
-            held_out=32_768,
-            construction_prompts=131_072,
+            held_out=16_384,
+            construction_prompts=65_536,
         ),
         seeds=6,
         seconds=60,

@@ -1,7 +1,9 @@
 """Trained softmax toys and Transformers, and theory's weights put into softmax toys.
 
-Learning rates were searched on seeds 100 to 103, among 0.01, 0.03, 0.06 and 0.1 for softmax heads, where those from
-0.03 on differ little, and 0.003 and 0.01 for Transformers.
+Softmax heads start near theory's weights: orthogonal A and B, one key of the opposite sign.  From a Gaussian start some
+of both architectures stop on plateaus with whole directions lost.  Transformers start from Gaussian weights.  Learning
+rates were searched on seeds 100 to 103, among 0.01, 0.03, 0.06 and 0.1 for softmax heads, where those from 0.03 on
+differ little, and 0.003 and 0.01 for Transformers.
 """
 
 from __future__ import annotations
@@ -73,14 +75,14 @@ def _toys(size: Setting, kind: str, seeds: int) -> Stack[Any, Any]:
     """Both arms of a kind, all seeds of one after the other."""
     from icl.prompts import RegressionTask
     from icl.toys.softmax import SoftmaxToys
-    from icl.toys.stacked import Gaussian, ToySpec
+    from icl.toys.stacked import Orthogonal, ToySpec
     from icl.toys.transformer import TransformerSpec, TransformerToys
 
-    task = RegressionTask(*size.floats)
+    task, start = RegressionTask(*size.floats), Orthogonal(embedding=1.0, opposed=True)
     arms = [(heads, rank(size, toy), seed) for toy, heads in KINDS[kind].items() for seed in range(seeds)]
     if kind == TRANSFORMER:
         return TransformerToys([TransformerSpec(task, *arm) for arm in arms])
-    return SoftmaxToys([ToySpec(task, *arm, Gaussian()) for arm in arms])
+    return SoftmaxToys([ToySpec(task, *arm, start) for arm in arms])
 
 
 def built_measured(config: Config, run: RunFolder) -> Json:

@@ -86,7 +86,7 @@ def _trained(size: str, numbers: Json, kind: str, arms: Json, compressed: int) -
             id=f"beyond/{size}/{kind}",
             group=f"beyond any compressed model, {kind}",
             claim=CLAIM,
-            statement="trained with raw values from random weights, it explains more than any compressed model can",
+            statement="trained with raw values, it explains more than any compressed model can",
             rule="sign",
             predicted=known - bound,
             measured=above.mean,
