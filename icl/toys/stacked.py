@@ -30,12 +30,15 @@ class Orthogonal:
 
     Rows of A and of B are orthogonal with norm `embedding`, K^h is `key` (I ; 0) plus a tenth of that in noise.  Large
     rows shrink the even part of P, which only hurts, and K near (I ; 0) keeps the sign of every direction of A^T K A.
-    opposed: whether the last head's K has the other sign, as softmax heads need it that cancel each other's means.
     """
 
     embedding: float = 8.0
     key: float = 0.3
-    opposed: bool = False
+
+
+@dataclass(frozen=True)
+class Opposed(Orthogonal):
+    """The last head's K has the other sign: softmax heads need two signs to cancel each other's means."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     else:
         eye = torch.eye(d, dtype=torch.float64)
         (a, b), k = init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
-        k[-1] *= -1 if init.opposed else 1
+        k[-1] *= -1 if isinstance(init, Opposed) else 1
     return {"u": _side_by_side(a, b, d_max), "w": torch.zeros_like(k), "k": k}
 
 

@@ -18,7 +18,8 @@ LINES: dict[str, dict[str, Any]] = {
     "three heads": dict(style.SKIPV1),
 }
 MARKERS = {"two heads": "o", "three heads": "^", "transformer": "D"}
-LABELS = {"two heads": "1 + 1 softmax heads", "three heads": "1 + 2 softmax heads", "transformer": "Transformer"}
+LABELS = {"two heads": "1 + 1 softmax heads", "three heads": "1 + 2 softmax heads"}
+TOKENS = {"mha": "squeezed", "skipv1": "raw"}
 LINEAR: dict[str, Any] = {"color": "#8a8a8a", "linestyle": "-", "linewidth": 1.0}
 
 
@@ -55,14 +56,15 @@ def _over_n(axis: Axes, d: str, prediction: Json, measurement: Json) -> None:
             at = [n for n, values in trained.items() if values]
             if not at:
                 continue
-            who = name if kind in BUILT else ("raw" if toy == "skipv1" else "squeezed")
+            heads = len(KINDS[kind][toy])
+            label = f"{name}, {heads} softmax heads" if kind in BUILT else f"Transformer, {TOKENS[toy]} tokens"
             style.bars(
                 axis,
                 at,
                 [t_interval(trained[n]) for n in at],
                 marker=MARKERS[kind],
                 color=look["color"],
-                label=f"{who}, {LABELS[kind].replace('1 + 1 ', '2 ').replace('1 + 2 ', '3 ')}, trained, 95 %",
+                label=f"{label}, trained, 95 %",
             )
             dots = [(n, value) for n in at for value in trained[n]]
             axis.plot(*zip(*dots, strict=True), ".", color=look["color"], markersize=3, alpha=0.6, zorder=1)
@@ -74,31 +76,27 @@ def _over_n(axis: Axes, d: str, prediction: Json, measurement: Json) -> None:
 
 
 def _over_logits(axis: Axes, prediction: Json) -> None:
-    for numbers, width in zip(prediction["logits"].values(), (1.0, 2.0), strict=False):
-        where = f"$n={numbers['n']}$"
-        axis.axhline(numbers["linear"], **{**LINEAR, "linewidth": width / 2 + 0.4})
+    """One pair of curves a task, the first one thin; triangles are what `theory.skipv1.softmax_bound` proves."""
+    tasks = list(prediction["logits"].values())
+    for numbers, width in zip(tasks, (0.9, 2.0), strict=False):
+        axis.axhline(numbers["linear"], **{**LINEAR, "linewidth": width / 2})
         axis.axhline(numbers["compressed"], **{**style.MHA, "linewidth": width})
         for kind, rows in numbers["kinds"].items():
             scales = [row["logit_scale"] for row in rows]
-            look = {**LINES[kind], "linewidth": width}
-            axis.plot(scales, [row["explained"] for row in rows], label=f"{LABELS[kind]}, {where}", **look)
-            proved = [row for row in rows if row["proved"] is not None]
-            axis.plot(
-                [row["logit_scale"] for row in proved],
-                [row["proved"] for row in proved],
-                marker="v",
-                markersize=3.5,
-                linestyle="none",
-                color="black" if kind == "three heads" else "#8a8a8a",
-                label=f"{LABELS[kind]}, {where}, proved",
-            )
-    axis.plot([], [], label=r"linear skip heads: $\rho$", **LINEAR)
+            axis.plot(scales, [row["explained"] for row in rows], **{**LINES[kind], "linewidth": width})
+            proved = [(row["logit_scale"], row["proved"]) for row in rows if row["proved"] is not None]
+            axis.plot(*zip(*proved, strict=True), "v", markersize=3.5, color="#4d4d4d")
+    for kind in BUILT:
+        axis.plot([], [], label=f"{LABELS[kind]}, theory's weights", **LINES[kind])
+    axis.plot([], [], "v", markersize=3.5, color="#4d4d4d", label="proved")
+    axis.plot([], [], label=r"linear skip heads, best: $\rho$", **LINEAR)
     axis.plot([], [], label="any model of squeezed tokens, at most", **style.MHA)
     axis.set_xscale("log")
     axis.set_ylim(-0.03, 1.08)
     axis.set_xlabel(r"scale $\varepsilon$ of the logits")
     axis.set_ylabel(f"{SHARE} (of $d^2$)")
-    axis.set_title("Theory's weights over their logits, $d=2$ (thin: shorter prompts)")
+    lengths = ", ".join(f"$n={numbers['n']}$" for numbers in tasks)
+    axis.set_title(f"Over the logits, $d=2$, {lengths}{' (thick)' if len(tasks) > 1 else ''}")
 
 
 def _gaps(axis: Axes, prediction: Json) -> None:
@@ -118,5 +116,5 @@ def _gaps(axis: Axes, prediction: Json) -> None:
     axis.set_xscale("log", base=2)
     axis.set_ylim(0, 1.04)
     axis.set_xlabel("context length $n$ (pairs)")
-    axis.set_ylabel("gap of the optima / $d^2$, at the least")
-    axis.set_title("Proved gap to any architecture")
+    axis.set_ylabel("gap of the optima (of $d^2$)")
+    axis.set_title("Gap to any architecture, at the least")

@@ -75,10 +75,10 @@ def _toys(size: Setting, kind: str, seeds: int) -> Stack[Any, Any]:
     """Both arms of a kind, all seeds of one after the other."""
     from icl.prompts import RegressionTask
     from icl.toys.softmax import SoftmaxToys
-    from icl.toys.stacked import Orthogonal, ToySpec
+    from icl.toys.stacked import Opposed, ToySpec
     from icl.toys.transformer import TransformerSpec, TransformerToys
 
-    task, start = RegressionTask(*size.floats), Orthogonal(embedding=1.0, opposed=True)
+    task, start = RegressionTask(*size.floats), Opposed(embedding=1.0)
     arms = [(heads, rank(size, toy), seed) for toy, heads in KINDS[kind].items() for seed in range(seeds)]
     if kind == TRANSFORMER:
         return TransformerToys([TransformerSpec(task, *arm) for arm in arms])
