@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.softmax_attention import losses, squeezed_regression
+from experiments.skipv1.claims.softmax_attention import attention, losses, own_token_loss, squeezed_regression
 from theory.skipv1 import softmax as any_architecture
-from theory.skipv1.compressed import any_depth_floor, any_model_floor, best_model_loss
+from theory.skipv1.compressed import any_model_floor, best_model_loss
 from theory.skipv1.paper import PAPER
 from theory.skipv1.softmax import FOUR, THREE, TWO
 from theory.skipv1.softmax_bound import certified
@@ -83,7 +83,7 @@ def nothing_is_left(raw: bool) -> bool:
 @ANY.check(
     "the floor is what the rank of the context allows without noise, exactly, and below the posterior mean with it",
     states=any_model_floor,
-    control=lambda d, n, sigma, rank: any_depth_floor(d, sigma, rank),
+    control=lambda d, n, sigma, rank: d * d + d * sigma**2 - rank * (d - rank),
     wrong="as if prompts were endless",
 )
 def floor_holds(floor: Callable[[int, int, Any, int], Any]) -> bool:
@@ -98,6 +98,30 @@ def floor_holds(floor: Callable[[int, int, Any, int], Any]) -> bool:
     # and with noise it is sharp for long prompts
     long = (3 * 3 + 12 - floor(3, 4000, 2.0, 1)) / 2
     return abs(1 - long - 0.001 * (1 - long / 4000)) < 1e-5
+
+
+@ANY.check(
+    "softmax over tokens, with the explicit weights, is the sum of sinh, and of cosh where one skip head is alone",
+    states=1,
+    control=-1,
+    wrong="A with its sign turned",
+)
+def heads_are_sums(sign: int) -> bool:
+    """Prompt by prompt, to rounding."""
+    rng, step = np.random.default_rng(32), 0.7
+    for d, n, rank, heads in ((1, 1, 1, TWO), (2, 3, 2, THREE), (3, 2, 1, FOUR), (3, 4, 2, TWO), (2, 5, 2, FOUR)):
+        weights = any_architecture.softmax_weights(d, n, rank, heads, 0.6, step)
+        a, b, keep = sign * weights.a, weights.b, np.arange(d) < rank
+        x, y, query = (rng.standard_normal((1, size, d)) for size in (n, n, 1))
+        first = np.concatenate([x, np.concatenate([x @ a.T, y @ b.T], axis=-1)], axis=1)
+        found = attention(first, np.concatenate([x, y], axis=1), query[:, 0] @ a.T, weights, heads)[0]
+        logits = 0.6 * x[0] @ (keep * query[0, 0])
+        expected = np.sinh(logits) @ y[0]
+        if heads == TWO:
+            expected = expected + np.cosh(logits) @ (y[0] + keep * x[0])
+        if not np.allclose(found, step / 0.6 * expected / np.cosh(logits).mean(), rtol=0, atol=1e-10):
+            return False
+    return True
 
 
 @ANY.check(
@@ -200,11 +224,10 @@ def two_heads_tend(limit: Callable[[int, int], int]) -> bool:
     wrong="without that token, where it is rho",
 )
 def own_token_costs(own: bool) -> bool:
-    for d, n, sigma in ((1, 1, 0.5), (2, 3, 0.5)):
+    for d, n, sigma in ((1, 1, 0.5), (1, 2, 0.0), (2, 1, 0.5)):
         share = any_architecture.own_token_share(d, n, sigma)
-        step = share / n * (1 + own / (2 * n))
-        weights = any_architecture.softmax_weights(d, n, d, FOUR, 0.003, step)
-        found = losses(weights, FOUR, d, n, sigma, own_token=own)
-        if not found.agrees(d * d * (1 - share) + d * sigma**2):
+        weights = any_architecture.softmax_weights(d, n, d, FOUR, 0.003, share / n * (1 + own / (2 * n)))
+        explained = d * d + d * sigma**2 - own_token_loss(weights, FOUR, d, n, sigma, own)
+        if abs(explained / (d * d * share) - 1) > 1e-3:
             return False
     return True

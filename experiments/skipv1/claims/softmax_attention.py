@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 SAMPLES = 20_000
 STANDARD_ERRORS = 5
 ROUNDING = 1e-9
+NODES = 8  # exact for polynomials of degree 15 in each entry
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,36 @@ def attention(first: Array, raw: Array, query: Array, weights: Weights, heads: H
     return out
 
 
-def losses(
-    weights: Weights, heads: Heads, d: int, n: int, sigma: float, *, sign: int = 1, own_token: bool = False
-) -> Mean:
-    """The loss of softmax heads over `SAMPLES` contexts x and queries, in which W* and the noise are integrated.
-
-    For heads that take y_t's first entry to the prediction's first entry alone, and all entries alike: the output is
-    linear in the y_t, so its values at y = 0 and at y_t = e_1 for one t tell all.  sign turns A.
-    """
+def losses(weights: Weights, heads: Heads, d: int, n: int, sigma: float, sign: int = 1) -> Mean:
+    """The loss of softmax heads over `SAMPLES` contexts x and queries; sign turns A."""
     rng = np.random.default_rng([d, n, len(heads)])
     x, query = rng.standard_normal((SAMPLES, n, d)), rng.standard_normal((SAMPLES, d))
-    a = sign * weights.a
-    seen = query @ a.T
+    turned = replace(weights, a=sign * weights.a)
+    return _mean(_given_inputs(turned, heads, x, query, sigma, own_token=False), (query**2).sum(1), d)
+
+
+def own_token_loss(weights: Weights, heads: Heads, d: int, n: int, sigma: float, own_token: bool) -> float:
+    """The loss with or without the query's own token in the softmax, by Gauss-Hermite in all entries of x and query."""
+    points, masses = np.polynomial.hermite_e.hermegauss(NODES)
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * (n + 1) * d)], axis=-1)
+    mass = np.prod([axis.ravel() for axis in np.meshgrid(*[masses / masses.sum()] * (n + 1) * d)], axis=0)
+    x, query = grid[:, d:].reshape(-1, n, d), grid[:, :d]
+    return float(mass @ _given_inputs(weights, heads, x, query, sigma, own_token))
+
+
+def _given_inputs(
+    weights: Weights, heads: Heads, x: Array, query: Array, sigma: float, own_token: bool
+) -> NDArray[np.float64]:
+    """The loss given contexts x (N, n, d) and queries (N, d), W* and the noise integrated: (N,).
+
+    For heads that take y_t's first entry to the prediction's first entry alone, and all entries alike: the output is
+    linear in the y_t, so its values at y = 0 and at y_t = e_1 for one t tell all.
+    """
+    n, d = x.shape[1:]
+    seen = query @ weights.a.T
 
     def output(y: Array) -> Array:
-        first = np.concatenate([x, np.concatenate([x @ a.T, y @ weights.b.T], axis=-1)], axis=1)
+        first = np.concatenate([x, np.concatenate([x @ weights.a.T, y @ weights.b.T], axis=-1)], axis=1)
         raw = np.concatenate([x, y], axis=1)
         if own_token:
             padded = np.concatenate([seen, 0 * query[:, : len(weights.b)]], axis=1)
@@ -72,8 +88,8 @@ def losses(
     units = np.eye(n)[:, :, None] * np.eye(d)[0]
     h = np.stack([(output(np.broadcast_to(unit, x.shape)) - at_zero)[:, 0] for unit in units], axis=1)
     miss = np.einsum("nt,ntd->nd", h, x) - query
-    loss = d * ((miss**2).sum(1) + sigma**2 * (h**2).sum(1)) + (at_zero**2).sum(1) + d * sigma**2
-    return _mean(loss, (query**2).sum(1), d)
+    loss: Array = d * ((miss**2).sum(1) + sigma**2 * (h**2).sum(1)) + (at_zero**2).sum(1) + d * sigma**2
+    return loss
 
 
 @dataclass(frozen=True, eq=False)
