@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.skipv1.softmax.points import BUILT, TRANSFORMER, Config, Sweep
+from experiments.skipv1.softmax.points import BUILT, SIGMA, TRANSFORMER, Config, Sweep
 from experiments.store.folders import Json
 from experiments.verdicts.checks import Judgement
 from theory.plans.setting import Setting
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
 
-SIGMA = 0.3
 _SHORT, _MIDDLE, _LONG = (Setting(2, n, SIGMA) for n in (2, 8, 16))
 _THREE = Setting(3, 12, SIGMA)
-_CURVES = ((2, (1, 2, 4, 8, 16, 32, 64)), (3, (1, 2, 4, 8, 12, 16, 32, 64)))
+_CURVES = ((2, (1, 2, 4, 8, 16, 32)), (3, (1, 2, 4, 12, 32)))
 _LOGITS = (_SHORT, _MIDDLE)
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from theory.plans.heads import ORDINARY, SKIP, Heads
 from theory.plans.setting import Setting
 
+if TYPE_CHECKING:
+    from theory.skipv1.softmax_moments import Moments
+
+SIGMA = 0.3
 TRANSFORMER = "transformer"
 KINDS: dict[str, dict[str, Heads]] = {
     "two heads": {"mha": (ORDINARY, ORDINARY), "skipv1": (ORDINARY, SKIP)},
@@ -68,9 +73,14 @@ def rank(size: Setting, toy: str) -> int:
 @cache
 def construction(size: Setting, kind: str) -> Construction:
     """With the best of LOGITS, by sampled moments; the share is that sample's."""
+    heads, moments = KINDS[kind]["skipv1"], moments_over_logits(size)
+    scale, best = max(zip(LOGITS, moments, strict=True), key=lambda pair: pair[1].explained(size.d, heads))
+    return Construction(scale, best.step(heads), best.explained(size.d, heads) / size.d**2)
+
+
+@cache
+def moments_over_logits(size: Setting) -> tuple[Moments, ...]:
+    """At full rank, for each of LOGITS, from the same sample."""
     from theory.skipv1.softmax_moments import sampled
 
-    task, heads = size.floats, KINDS[kind]["skipv1"]
-    moments = {scale: sampled(*task, size.d, scale, SAMPLES) for scale in LOGITS}
-    best = max(LOGITS, key=lambda scale: moments[scale].explained(size.d, heads))
-    return Construction(best, moments[best].step(heads), moments[best].explained(size.d, heads) / size.d**2)
+    return tuple(sampled(*size.floats, size.d, scale, SAMPLES) for scale in LOGITS)

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from experiments.skipv1.softmax.points import BUILT, FINAL_SAMPLES, KINDS, LOGITS, SAMPLES, Config, construction
+from typing import TYPE_CHECKING
+
+from experiments.skipv1.softmax.points import (
+    BUILT,
+    FINAL_SAMPLES,
+    KINDS,
+    LOGITS,
+    SIGMA,
+    Config,
+    construction,
+    moments_over_logits,
+)
 from experiments.store.folders import Json
 from theory.plans.setting import Setting
 
-SIGMA = 0.3  # of the curves
+if TYPE_CHECKING:
+    from theory.skipv1.softmax_moments import Moments
+
 GAP_WIDTHS, GAP_CONTEXTS = (1, 2, 3, 4, 8), tuple(2**i for i in range(11))
 
 
@@ -62,20 +75,16 @@ def _row(size: Setting) -> Json:
 def _over_logits(size: Setting) -> Json:
     """What is explained, and what is proved to be where the bound holds, over the logits' scale, by kind."""
     from theory.skipv1.softmax_bound import LARGEST_LOGITS, certified
-    from theory.skipv1.softmax_moments import sampled
 
-    def shares(kind: str, scale: float) -> Json:
-        heads, task = KINDS[kind]["skipv1"], (*size.floats, size.d, scale)
-        explained = sampled(*task, SAMPLES).explained(size.d, heads) / size.d**2
-        if scale >= LARGEST_LOGITS:
-            return {"logit_scale": scale, "explained": explained, "proved": None}
-        return {
-            "logit_scale": scale,
-            "explained": explained,
-            "proved": certified(*task).explained(size.d, heads) / size.d**2,
-        }
+    task, share = (*size.floats, size.d), size.d**2
 
-    return {**_bounds(size), "kinds": {kind: [shares(kind, scale) for scale in LOGITS] for kind in BUILT}}
+    def row(kind: str, scale: float, moments: Moments) -> Json:
+        heads = KINDS[kind]["skipv1"]
+        proved = certified(*task, scale).explained(size.d, heads) / share if scale < LARGEST_LOGITS else None
+        return {"logit_scale": scale, "explained": moments.explained(size.d, heads) / share, "proved": proved}
+
+    over = list(zip(LOGITS, moments_over_logits(size), strict=True))
+    return {**_bounds(size), "kinds": {kind: [row(kind, *pair) for pair in over] for kind in BUILT}}
 
 
 def _gap(d: int, n: int) -> Json:
