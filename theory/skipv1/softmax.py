@@ -121,7 +121,7 @@ def small_logits_gain(d: int, n: int, sigma: Number, rank: int) -> Any:
 
 
 def gap_at_rank(d: int, n: int, sigma: Number, rank: int) -> Any:
-    """rho a d - a (d - a) n/M: what softmax SkipV1Former is ahead of any compressed model of this rank, at the least.
+    """rho a d - a (d - a) n/M: by how much SkipV1Former is ahead of all compressed models of its rank, at the least.
 
     Not positive where prompts are short and ranks low.  Exact if sigma is a Fraction.  Raises InvalidSize.
     """
@@ -129,7 +129,7 @@ def gap_at_rank(d: int, n: int, sigma: Number, rank: int) -> Any:
 
 
 def gap_of_optima(d: int, n: int, sigma: Number) -> Any:
-    """rho d^2 - floor(d^2/4) n/M > 0: likewise, of both at their best ranks."""
+    """rho d^2 - floor(d^2/4) n/M > 0: likewise, both at their best ranks."""
     best = any_model_floor(d, n, sigma, best_mha_rank(d))
     return best - zero_loss(d, n, sigma) + skipv1_explained(d, n, sigma, d)
 

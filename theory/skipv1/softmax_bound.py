@@ -1,14 +1,14 @@
 """A proved bound on the loss of softmax skip heads at finite logits: exact Gaussian moments of what bounds it.
 
-Notation of `theory.skipv1.softmax`: z_t = tau g_t with tau = eps s and s^2 ~ chi^2_a, C = 1 + c the mean of the
-cosh z_t over the n pairs, so that c >= 0.  For every c >= 0, by Taylor's formula with alternating signs,
+Notation of `theory.skipv1.softmax`: z_t = tau g_t with tau = eps s and s^2 ~ chi^2_a, C = 1 + v the mean of the
+cosh z_t over the n pairs.  For every v >= 0, by Taylor's formula with alternating signs,
 
-    1/C >= 1 - c,      1/C^2 <= 1 - 2 c + 3 c^2,
+    1/C >= 1 - v,      1/C^2 <= 1 - 2 v + 3 v^2,
 
 and what they are multiplied with in X, Y and Q is never negative: N = sum g_t sinh z_t term by term, the others as
 squares.  So
 
-    X >= E[(s/eps) N (1 - c)],      Y <= eps^-2 E[(N^2 + (d - 1 + sigma^2) sum sinh^2 z_t)(1 - 2 c + 3 c^2)],
+    X >= E[(s/eps) N (1 - v)],      Y <= eps^-2 E[(N^2 + (d - 1 + sigma^2) sum sinh^2 z_t)(1 - 2 v + 3 v^2)],
 
 and likewise Q.  Given s, the right sides are products of sums over the pairs: E prod_j sum_t phi_j(g_t) is a sum over
 the partitions of the factors into groups that share a pair, B groups having n (n - 1) ... (n - B + 1) choices.  A group
@@ -35,7 +35,7 @@ LARGEST_LOGITS = 0.25
 Term = tuple[int, int, int, int]  # a sum over the pairs of g^p sinh^i (cosh - 1)^j cosh^l
 Series = dict[tuple[int, int], Fraction]  # sum of coefficients times tau^i e^(k tau^2 / 2), by (k, i)
 
-N, C, SINH_SQUARED = (1, 1, 0, 0), (0, 0, 1, 0), (0, 2, 0, 0)
+N, V, SINH_SQUARED = (1, 1, 0, 0), (0, 0, 1, 0), (0, 2, 0, 0)  # V over n is v
 COSH_SQUARED, G_COSH = (0, 0, 0, 2), (1, 0, 0, 1)
 
 
@@ -50,10 +50,10 @@ def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> M
     noise = float(sigma) ** 2
 
     def mean(terms: Sequence[Term], orders: Sequence[int], side: int) -> float:
-        """eps^-2 E[prod of sums * sum_j orders_j c^j], times s eps for a single sum; side: of the rounding."""
+        """eps^-2 E[prod of sums * sum_j orders_j v^j], times s eps for a single sum; side: of the rounding."""
         series: Series = defaultdict(Fraction)
         for power, weight in enumerate(orders):
-            for key, coefficient in _expectation((*terms, *[C] * power), n).items():
+            for key, coefficient in _expectation((*terms, *[V] * power), n).items():
                 series[key] += weight * coefficient / Fraction(n) ** power
         return _over_queries(series, rank, float(logit_scale), len(terms) == 1 and terms[0] == N, side)
 
@@ -61,11 +61,15 @@ def certified(d: int, n: int, sigma: Number, rank: int, logit_scale: float) -> M
     square = mean((N, N), above, 1) + (d - 1 + noise) * mean((SINH_SQUARED,), above, 1)
     lengths = (1 + 1 / d) * mean((G_COSH, G_COSH), above, 1)
     even = lengths + (d - 1 + (rank - 1) / d + noise) * mean((COSH_SQUARED,), above, 1)
-    return Moments(mean((N,), (1, -1), -1), square, even)
+    return Moments(max(0.0, mean((N,), (1, -1), -1)), square, even)
 
 
 def _over_queries(series: Series, rank: int, eps: float, signal: bool, side: int) -> float:
-    """eps^-2 E of a series over s^2 ~ chi^2_rank, times s eps for the signal; rounding is added on one side."""
+    """eps^-2 E of a series over s^2 ~ chi^2_rank, times s eps for the signal; rounding is added on one side.
+
+    Of that, the powers of 1 - k eps^2 have most: as many units as their exponent, and more near eps = 1/4.
+    """
+    unit = (16 + rank) * float_info.epsilon / (1 - (eps / LARGEST_LOGITS) ** 2)
     terms = []
     for (k, power), coefficient in series.items():
         half = (power + signal) // 2
@@ -73,7 +77,7 @@ def _over_queries(series: Series, rank: int, eps: float, signal: bool, side: int
         terms.append(
             float(coefficient) * eps ** (power + signal - 2) * prod(rank + 2 * i for i in range(half)) * growth
         )
-    return fsum(terms) + side * 16 * float_info.epsilon * fsum(map(abs, terms))
+    return fsum(terms) + side * unit * fsum(map(abs, terms))
 
 
 @cache

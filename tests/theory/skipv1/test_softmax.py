@@ -90,6 +90,12 @@ def test_proved_moments_are_on_the_safe_side(d, n, sigma, rank, eps):
     assert proved.even >= exact.even * (1 - 1e-9)
 
 
+def test_where_the_bound_on_the_signal_is_negative_nothing_is_proved():
+    proved = certified(8, 2, 0.5, 8, 0.24)
+    assert proved.signal == 0 < proved.square
+    assert proved.explained(8, THREE) == 0
+
+
 @given(st.integers(1, 6), st.integers(1, 10**6), SIGMAS)
 def test_proved_bounds_tend_to_linear_heads_from_above(d, n, sigma):
     """Small logits are proved to explain more than linear heads can, by what the closed form says."""
