@@ -83,6 +83,14 @@ class TokenBatch:
     clean: Tensor
 
 
+def token_batch(prompts: Sequence[Prompts]) -> TokenBatch:
+    return TokenBatch(
+        torch.stack([p.tokens() for p in prompts]),
+        torch.stack([p.label for p in prompts]),
+        torch.stack([(p.w @ p.query[..., None])[..., 0] for p in prompts]),
+    )
+
+
 class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
     """End-to-end toys.  All have one task's d, n and sigma.
 
@@ -112,11 +120,7 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
         self.register_buffer("sees_itself", sees_itself)
 
     def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
-        return TokenBatch(
-            torch.stack([p.tokens() for p in prompts]),
-            torch.stack([p.label for p in prompts]),
-            torch.stack([(p.w @ p.query[..., None])[..., 0] for p in prompts]),
-        )
+        return token_batch(prompts)
 
     def first_layer(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """F of every toy, prompt by prompt: tokens (S, B, d, T) -> of the context (S, B, M, m, T-1), of the last token

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
-from icl.toys.stack import Stack
+from icl.toys.stack import BatchT, Stack
 from theory.errors import check_sizes
 from theory.plans.heads import Heads
 
@@ -34,6 +34,11 @@ class Orthogonal:
 
     embedding: float = 8.0
     key: float = 0.3
+
+
+@dataclass(frozen=True)
+class Opposed(Orthogonal):
+    """The last head's K has the other sign: softmax heads need two signs to cancel each other's means."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,8 @@ class Batch:
     w: Tensor
 
 
-class StackedToys(Stack[ToySpec, Batch]):
-    """Assumed-copy toys.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
+class AssumedCopyToys(Stack[ToySpec, BatchT]):
+    """Assumed-copy toys, whatever their scores.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
 
     Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
     """
@@ -92,6 +97,21 @@ class StackedToys(Stack[ToySpec, Batch]):
         start, allowed = [_initial(spec, self.d_max) for spec in specs], [_allowed(spec, self.d_max) for spec in specs]
         for name in ("u", "w", "k"):
             self.add(name, [numbers[name] for numbers in start], [masks[name] for masks in allowed])
+
+    def parameters_of(self, i: int) -> dict[str, Tensor]:
+        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`."""
+        own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
+        u, k = own["u"], own["k"]
+        return {
+            "a": u[:rank, :d].clone(),
+            "b": u[rank:, self.d_max :].clone(),
+            "w": own["w"],
+            "k": k[..., :rank].clone(),
+        }
+
+
+class StackedToys(AssumedCopyToys[Batch]):
+    """Assumed-copy toys with linear attention."""
 
     def gathered(self, prompts: Sequence[Prompts]) -> Batch:
         d, streams, size = self.d_max, len(self.streams), len(prompts[0].x)
@@ -133,17 +153,6 @@ class StackedToys(Stack[ToySpec, Batch]):
         target = batch.w.mT[:, None]
         return (target.square() - (columns - target).square()).sum((-1, -2, -3))
 
-    def parameters_of(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`."""
-        own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
-        u, k = own["u"], own["k"]
-        return {
-            "a": u[:rank, :d].clone(),
-            "b": u[rank:, self.d_max :].clone(),
-            "w": own["w"],
-            "k": k[..., :rank].clone(),
-        }
-
     def weights(self, i: int) -> dict[str, Tensor]:
         """A, B, W and K of specs[i] for plain sums over the context, as in the theorem."""
         parameters = self.parameters_of(i)
@@ -172,6 +181,7 @@ def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     else:
         eye = torch.eye(d, dtype=torch.float64)
         (a, b), k = init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
+        k[-1] *= -1 if isinstance(init, Opposed) else 1
     return {"u": _side_by_side(a, b, d_max), "w": torch.zeros_like(k), "k": k}
 
 

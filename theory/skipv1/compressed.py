@@ -4,13 +4,22 @@ Setting of `theory.skipv1.gap`, W0 = 0.  The first layer has put u_t = (A x_t ; 
 B: (d - a) x d, and (A x ; 0) into the query's.  SkipV1Former's appendix A.2 has each further layer do a gradient step.
 
 1. Any depth.  A model that sees nothing but these tokens, and the x_t in theirs, has at least the loss
-       d^2 + d sigma^2 - a (d - a),
-   whatever it computes: it explains at most a (d - a) entries of W*, a quarter at best.  This holds for every model
-   without access to raw values, with any number of layers, with softmax and feed-forward too.
+       d^2 + d sigma^2 - r a (d - a) >= d^2 + d sigma^2 - a (d - a),
+   whatever it computes, with r the share of W* that ridge regression explains (`theory.prompts.regression`): it
+   explains at most a (d - a) entries of W*, a quarter at best.  This holds for every function of these tokens, random
+   ones included: any number of layers, with softmax and feed-forward too.  The posterior mean has the first loss
+   exactly, for A = (I_a 0), B = (0 I_{d-a}).  And r <= n/M, M = max(d, n + sigma^2) >= n.
+   What it rests on: W* and the noise are normal, isotropic and centred, so that the rows of W* are independent; the x_t
+   and the query are independent and isotropic; A and B are fixed, not functions of the prompt; and (A q ; 0) is all
+   that is seen of the query q.
    Proof.  Rotate x and y so that A sees the first a' <= a entries of x and B the first b <= d - a of y.  The rows of W*
-   and of the noise are independent, so nothing tells of the d - b rows that B does not see: each costs d + sigma^2.  On
-   the others, the entries of the query that A does not see are independent of all that is seen and have mean 0; they
-   cost d - a', and the noise sigma^2.  Together that is d^2 + d sigma^2 - a' b.                                    QED
+   and of the noise are independent, so nothing tells of the d - b rows that B does not see: their label has mean 0
+   given all that is seen, and each costs d + sigma^2.  On the others, the entries of q that A does not see are
+   independent of all that is seen and have mean 0, so that the label's mean given all that is seen is
+   sum_(j <= a') m_ij q_j, m the mean of W* given the x_t and the seen rows of the y_t.  No function of what is seen is
+   nearer, and it explains sum E m_ij^2: as x is isotropic, r for each of a' b entries.  Last,
+   r = E tr G (G + sigma^2)^{-1} / d with G = S_xx of rank at most n, so r <= n/d; and by Jensen, twice,
+   r <= n/(n + sigma^2).                                                                                         QED
 
 2. k gradient steps.  Let A = (I_a 0) and B = (0 I_{d-a}), and let k layers with a residual stream follow, in the family
    of `theory.toy.deep`: A x_t stays, and a slot of d - a numbers holds B y_t and the predictions so far.
@@ -40,7 +49,8 @@ from fractions import Fraction
 from typing import Any
 
 from theory.errors import check_sizes
-from theory.prompts.setting import Number, signal_share, zero_loss
+from theory.prompts.regression import ridge
+from theory.prompts.setting import Estimate, Number, signal_share, zero_loss
 from theory.prompts.spectral import best_output_loss
 
 
@@ -74,3 +84,24 @@ def any_depth_floor(d: int, sigma: Number, rank: int) -> Any:
     """d^2 + d sigma^2 - a (d - a), of (1); exact if sigma is a Fraction.  Raises InvalidSize."""
     check_sizes(d, 1, sigma, rank)
     return zero_loss(d, 1, sigma) - rank * (d - rank)
+
+
+def any_model_floor(d: int, n: int, sigma: Number, rank: int) -> Any:
+    """d^2 + d sigma^2 - a (d - a) n/max(d, n + sigma^2), of (1), which r stays below: likewise, and never lower.
+
+    `any_depth_floor` is its limit as n grows.
+    """
+    check_sizes(d, n, sigma, rank)
+    seen = (n + 0 * sigma) / max(d, n + sigma**2)
+    return zero_loss(d, n, sigma) - seen * rank * (d - rank)
+
+
+def best_model_loss(d: int, n: int, sigma: float, rank: int) -> Estimate:
+    """d^2 + d sigma^2 - r a (d - a), of (1): what the best of all models of compressed tokens loses.
+
+    As exact as `regression.ridge`.  Raises InvalidSize.
+    """
+    check_sizes(d, n, sigma, rank)
+    bayes, zero = ridge(d, n, sigma), float(zero_loss(d, n, sigma))
+    seen = rank * (d - rank) / d**2
+    return Estimate(zero - seen * (zero - bayes.value), seen * bayes.stderr, bayes.method)

@@ -239,7 +239,7 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
-    toys = ["skipv1-w0", "skipv1-end-to-end", "skipv1-gap", "skipv1-limit", "toy-orderings"]
+    toys = ["skipv1-w0", "skipv1-end-to-end", "skipv1-gap", "skipv1-limit", "skipv1-softmax", "toy-orderings"]
     ours = [*toys, "scale-magnitude", "scale-icl", "scale-loss"]  # toys first, then by paper and folder
     assert [name for name in names if name in ours] == ours
     assert names == catalogue.names("theory") + catalogue.names("scale")

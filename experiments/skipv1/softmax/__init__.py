@@ -1,0 +1,1 @@
+"""Softmax skip heads against any model of squeezed tokens."""

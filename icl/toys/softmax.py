@@ -1,0 +1,73 @@
+"""Assumed-copy toys with softmax attention: `icl.toys.stacked` with another second layer.
+
+The last token attends over the 2n context tokens, which the paper's mask P leaves: keys TF_1(E), values TF_1(E) or raw
+E, as a head says.  Logits are x_t^T m_h for x_t's token and u_t^T m_h for y_t's, m_h = K^h A x, and
+
+    prediction = sum_h W^h sum_j softmax_j(logits) [ copied TF_1(E)_j + raw E_j ].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from icl.prompts import Prompts
+from icl.toys.end_to_end import TokenBatch, token_batch
+from icl.toys.stacked import AssumedCopyToys, ToySpec
+from theory.errors import BadInput, InvalidSize
+
+
+class SoftmaxToys(AssumedCopyToys[TokenBatch]):
+    """All have one task's d, n and sigma.  Raises BadInput for a mixed stack."""
+
+    def __init__(self, specs: Sequence[ToySpec], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(specs, dtype)
+        if len({spec.task for spec in specs}) != 1:
+            raise BadInput("a stack of softmax toys needs one task for all of them")
+
+    def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
+        return token_batch(prompts)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Predictions of y_{n+1}: tokens (S, B, d, T) -> (S, M, B, d)."""
+        x, y, query = tokens[..., :-1:2], tokens[..., 1::2], tokens[..., -1]
+        pairs, u, d = torch.cat([x, y], dim=-2), self.masked("u"), tokens.shape[-2]
+        m = (query[:, None] @ u[..., :d].mT) @ self.masked("k").mT  # (H, S, M, B, d)
+        by_x, by_u = _rows(m), _rows(m @ u)
+        weights = torch.cat([by_x @ x, by_u @ pairs], dim=-1).softmax(-1)
+        of_x, of_u = weights.chunk(2, dim=-1)
+        from_x, from_u = _heads(of_x @ x.mT, m.shape), _heads(of_u @ pairs.mT, m.shape)
+        read = (self.copied + self.raw) * from_x + self.copied * (from_u @ u.mT) + self.raw * from_u[..., d:]
+        out: Tensor = (read @ self.masked("w").mT).sum(0)
+        return out
+
+    def losses(self, batch: TokenBatch) -> Tensor:
+        return (self(batch.tokens) - batch.label[:, None]).square().sum(-1).mean(-1)
+
+    def explained(self, batch: TokenBatch) -> Tensor:
+        """Sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2."""
+        clean = batch.clean[:, None]
+        return (clean.square() - (self(batch.tokens) - clean).square()).sum(-1).sum(-1)
+
+    @torch.no_grad()
+    def load(self, i: int, weights: Mapping[str, Tensor]) -> None:
+        """Give specs[i] the weights a, b, w and k, in the shapes of `parameters_of(i)`.  Raises InvalidSize."""
+        own, rank = self.parameters_of(i), self.specs[i].rank
+        if any(weights[name].shape != numbers.shape for name, numbers in own.items()):
+            raise InvalidSize(f"weights must be {', '.join(f'{k} {tuple(v.shape)}' for k, v in own.items())}")
+        u, w, k = (self.get_parameter(name)[self.place(name, i)] for name in ("u", "w", "k"))
+        u[:rank, : self.d_max], u[rank:, self.d_max :] = weights["a"], weights["b"]
+        w[:], k[..., :rank] = weights["w"], weights["k"]
+
+
+def _rows(vectors: Tensor) -> Tensor:
+    """(H, S, M, B, k) -> (S, B, H M, k), so that all toys of a stream share the read of a prompt."""
+    return vectors.permute(1, 3, 0, 2, 4).flatten(2, 3)
+
+
+def _heads(rows: Tensor, shape: torch.Size) -> Tensor:
+    """The inverse of `_rows`, shape being that of its argument but for k."""
+    heads, streams, slots, batch, _ = shape
+    return rows.view(streams, batch, heads, slots, -1).permute(2, 0, 3, 1, 4)

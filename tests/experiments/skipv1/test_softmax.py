@@ -1,0 +1,86 @@
+"""`skipv1-softmax`: its smoke run ends, and its checks reject what theory forbids."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+from experiments.skipv1.softmax.points import arm_key
+from experiments.skipv1.softmax.verdicts import verdicts
+
+COMMITTED = Path(__file__).parents[3] / "results" / "skipv1-softmax"
+SIZE = "d2-n8-s0.3"
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return tuple(json.loads((COMMITTED / f"{name}.json").read_text()) for name in ("prediction", "measurement"))
+
+
+@pytest.mark.slow
+def test_smoke_run_ends_and_its_checks_pass(tmp_path):
+    assert main(["run", "skipv1-softmax", "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    (folder,) = (tmp_path / "skipv1-softmax").iterdir()
+    checks = json.loads((folder / "summary.json").read_text())["checks"]
+    assert {c["id"].split("/")[0] for c in checks} == {"construction", "beyond linear", "floor", "bayes", "beyond"}
+    assert {c["verdict"] for c in checks if "rule" not in c} == {"pass"}
+    files = {path.name for path in folder.iterdir()}
+    assert {"prediction.json", "metrics.jsonl", "measurement.json", "figure.svg", "figure.png"} <= files
+
+
+def changed(prediction, before, after):
+    """Ids of the judgements whose verdict an altered measurement changes, with the new verdicts."""
+    old = {v.id: v.verdict for v in verdicts(prediction, before)}
+    return {v.id: v.verdict for v in verdicts(prediction, after) if v.verdict != old[v.id]}
+
+
+def test_a_compressed_model_above_its_bound_fails(committed):
+    prediction, measurement = committed
+    bound = prediction["sizes"][SIZE]["compressed"]
+    for kind in ("two heads", "three heads", "transformer"):
+        altered = copy.deepcopy(measurement)
+        altered["explained"][arm_key(SIZE, kind, "mha")] = [bound + 0.02 + 0.001 * i for i in range(6)]
+        # and what was to show that the expectation can tell it apart, no longer does
+        assert changed(prediction, measurement, altered) == {
+            f"floor/{SIZE}/{kind}": "fail",
+            f"beyond/{SIZE}/{kind}": "inconclusive",
+        }
+
+
+def test_a_model_above_the_posterior_mean_fails(committed):
+    prediction, measurement = committed
+    altered = copy.deepcopy(measurement)
+    altered["explained"][arm_key(SIZE, "transformer", "skipv1")] = [1.0 + 0.001 * i for i in range(6)]
+    assert changed(prediction, measurement, altered) == {f"bayes/{SIZE}/transformer": "fail"}
+
+
+def test_raw_values_that_win_nothing_contradict(committed):
+    prediction, measurement = committed
+    altered = copy.deepcopy(measurement)
+    key = arm_key(SIZE, "three heads", "skipv1")
+    altered["explained"][key] = measurement["explained"][arm_key(SIZE, "three heads", "mha")]
+    assert changed(prediction, measurement, altered) == {
+        f"beyond/{SIZE}/three heads": "contradicts",
+        f"bayes/{SIZE}/three heads": "inconclusive",
+    }
+
+
+def test_weights_that_explain_less_than_linear_heads_fail(committed):
+    prediction, measurement = committed
+    altered = copy.deepcopy(measurement)
+    place = f"{SIZE}/three heads"
+    altered["constructions"][place]["explained"] = prediction["sizes"][SIZE]["linear"] - 0.03
+    assert changed(prediction, measurement, altered) == {
+        f"construction/{place}": "fail",
+        f"beyond linear/{SIZE}": "fail",
+    }
+
+
+def test_nothing_is_expected_where_theory_knows_no_better_weights(committed):
+    """Two heads and two pairs: theory's weights explain less than the best compressed model."""
+    prediction, measurement = committed
+    short = prediction["sizes"]["d2-n2-s0.3"]
+    assert short["constructions"]["two heads"]["explained"] < short["compressed"]
+    assert "beyond/d2-n2-s0.3/two heads" not in {v.id for v in verdicts(prediction, measurement)}
