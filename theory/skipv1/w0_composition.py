@@ -36,10 +36,10 @@ Proof.
     enough that nd j s_d^2 >= 2 j e a s_1^2 / (nd + 2 + j e), and e < n, a < d give
     nd (nd + 2 + j e) / (2 e a) > nd (nd + 2) / (2 n d) = 1 + nd/2.                                                QED
 
-So if p products are needed to read a trace, and p' to read it as nearly as one likes, then around W0 = c I for large c
-2 H - h >= p' is necessary, and p + 2 heads suffice; 2^k <= p' <= p, and all three are equal for d <= 9.  Beyond, what is
-known of p is a factor of about d / log d apart: see Lemma 3 there.  For W0 with s_1 much larger than s_d and sigma > 0
-no fewer heads than the 2 d^2 of Theorem 1 are proved to do.
+So if p products are needed to read a trace, and p' to read it as nearly as one likes, then around W0 = c I for large
+c 2 H - h >= p' is necessary, and p + 2 heads suffice; 2^k <= p' <= p, and all three are equal for d <= 9.  Beyond, the
+bounds on p are a factor of about d / log d apart: see Lemma 3 there.  For W0 with s_1 much larger than s_d and
+sigma > 0 no fewer heads than the 2 d^2 of Theorem 1 are proved to do.
 
 Theorem 9 (d = 4: three heads).  Let d = 4 and t = c^2 / (c^2 + 1).  One ordinary and two skip heads have
     L = 4 sigma^2 + 16 + 4 c^2 tau_0 - 32 n t alpha (1 - alpha / lambda),               alpha = 1 / (4 n + 2).

@@ -2,19 +2,20 @@
 
 The best linear map of S = sum_{t <= n} x_t x_t^T, x ~ N(0, I_d), for the constant I is tr(S) I / (nd + 2), with error
 d tau, tau = 2 / (nd + 2).  `theory.toy.few_terms` bounds what R < d products lose beside it.  Here: from which R on
-none is lost.  S being symmetric, sum_r L_r S N_r = tr(S) I for all S says, at S = x x^T,
-    sum_r (L_r x)(N_r^T x)^T = |x|^2 I.                                                                            (*)
+nothing is lost.  S being symmetric, sum_r L_r S N_r = tr(S) I for all S says, at S = x x^T,
+    (*)   sum_r (L_r x)(N_r^T x)^T = |x|^2 I.
 Let p(d) be the least number of products that do so.
 
 Lemma 1 (too few).  Let 2^k be the least power of two from d on, and Phi(S) = sum_{r <= R} L_r S N_r with R < 2^k.  Then
     E ||Phi(S) - I||^2 >= d tau + delta,                 delta = 2n / ((nd + 2)(n(d - 1) + 2)).
 So p(d) >= 2^k >= d; and as delta does not depend on Phi, no sequence of such Phi comes near d tau either.
-Proof.  (1) There are unit vectors x, y with y^T L_r x = 0 for all r (Hopf and Stiefel's theorem on bilinear maps without
-    zeros).  For d = 1 there is nothing to show, as R = 0.  Else add zeros up to R = 2^k - 1.  If the R numbers y^T L_r x
-    never vanished together, they would give a continuous map P^{d-1} x P^{d-1} -> P^{R-1} of real projective spaces,
-    linear in x and in y, so that in cohomology with coefficients in F_2 the generator goes to a + b in
-    F_2[a, b]/(a^d, b^d), and (a + b)^R = 0.  But all binomial coefficients of 2^k - 1 are odd, and that of a^i b^{R-i}
-    with i = 2^{k-1} belongs to a term that is not zero: i < d and R - i = 2^{k-1} - 1 < d.
+Proof.
+(1) There are unit vectors x, y with y^T L_r x = 0 for all r (Hopf's and Stiefel's theorem on bilinear maps without
+    zeros).  For d = 1 there is nothing to show, as R = 0.  Else add zeros up to R = 2^k - 1.  If the R numbers
+    y^T L_r x never vanished together, they would give a continuous map P^{d-1} x P^{d-1} -> P^{R-1} of real projective
+    spaces, linear in x and in y, so that in cohomology with coefficients in F_2 the generator goes to a + b in
+    F_2[a, b]/(a^d, b^d), and (a + b)^R = 0.  But all binomial coefficients of 2^k - 1 are odd, so a^i b^{R-i} with
+    i = 2^{k-1} is there, and it is not zero: i < d and R - i = 2^{k-1} - 1 < d.
 (2) Let alpha = 1/(nd + 2).  For every linear Psi, E<Psi(S), alpha tr(S) I - I> = 0: with tr Psi(S) = <Q, S>,
     E[tr(S) <Q, S>] = n (nd + 2) tr Q and E<Q, S> = n tr Q.  So alpha tr(S) I is the best linear map, and with
     Psi = Phi - alpha tr(S) I the error of Phi is d tau + E||Psi(S)||^2.
@@ -23,7 +24,7 @@ Proof.  (1) There are unit vectors x, y with y^T L_r x = 0 for all r (Hopf and S
 
 Lemma 2 (enough).  A Hurwitz-Radon family of size N: rho(N) orthogonal N x N matrices E_i whose quotients E_i E_j^T,
 i != j, are antisymmetric; rho(N) = 8b + 2^c for N = 2^{4b+c} times an odd number.  Then
-    p(d) <= N ceil(d / rho(N)) ceil(d / N)   for every N.
+    p(d) <= N ceil(d / rho(N)) ceil(d / N) for every N.
 So p(d) = 2^k for d <= 9, and p(d) < d^2 / log2(d) + 2d for d >= 2.
 Proof.  G(x) = sum_i x_i E_i has G G^T = |x|^2 I; its column r is L_r x with the i-th column of L_r that of E_i.  So N
 products read |x|^2 I off rho(N) coordinates of x in N rows; d x d matrices need as many of these as stated.  For d <= 9
@@ -43,10 +44,10 @@ Proof.  (*) between y^T and y is |x|^2 |y|^2 as a sum of p(d) products of two bi
 identity is |x|^2 |y|^2 = sum_s (y^T U_s x)^2 - (y^T V_s x)^2 for all y, so the symmetric matrices
 sum_s U_s x x^T U_s^T - V_s x x^T V_s^T and |x|^2 I are equal: (*) with 2 q(d) products.                           QED
 
-For sums of real squares the number is d just for d = 1, 2, 4, 8 (Hurwitz).  Whether p(d) is linear in d is open: nothing
-better than d^2 / log d is known to us from above; and q(d) > d^{1 + epsilon} for some epsilon > 0 would give an
-exponential lower bound for non-commutative circuits of the permanent (Hrubes, Wigderson, Yehudayoff, Non-commutative
-circuits and the sum-of-squares problem, 2011).
+For sums of real squares the number is d just for d = 1, 2, 4, 8 (Hurwitz).  Whether p(d) is linear in d is open: from
+above nothing better than the order of d^2 / log d is known to us; and q(d) > d^{1 + epsilon} for some epsilon > 0 would
+give an exponential lower bound for non-commutative circuits of the permanent (Hrubes, Wigderson and Yehudayoff,
+Non-commutative circuits and the sum-of-squares problem, 2011).
 """
 
 from __future__ import annotations
