@@ -64,7 +64,16 @@ def families_read_the_trace(left_out: int) -> bool:
             == min(size * -(-d // _family_size(size)) * -(-d // size) for size in sizes)
         ):
             return False
-    return all(composition.radon_number(size) == _family_size(size) for size in range(1, 257))
+    return all(composition.radon_number(size) == _family_size(size) for size in range(1, 257)) and all(
+        _is_family(composition.hurwitz_radon(size), size) for size in (1, 2, 6, 8, 16, 64)
+    )
+
+
+def _is_family(family: Array, size: int) -> bool:
+    """As many matrices as there can be, with E_i E_j^T + E_j E_i^T = 2 [i = j] I."""
+    quotients = np.einsum("iab,jcb->ijac", family, family)
+    eye, same = np.eye(size, dtype=int), np.eye(_family_size(size), dtype=int)
+    return bool((quotients + quotients.swapaxes(0, 1) == 2 * same[:, :, None, None] * eye).all())
 
 
 def _family_size(size: int) -> int:

@@ -82,6 +82,7 @@ def ahead_of_mha(times: float) -> bool:
         (1, 1.0, (3.0, 3.0)),
         (2, 0.5, (27**0.5, 3.0)),
         (2, 2.0, (27**0.5, 3.0)),
+        (1, 1.5, (0.4, 0.4)),
         (1, 1.0, (2.0, 2.0, 2.0)),
     ):
         d, w0 = len(singular), np.diag(singular)
@@ -132,7 +133,7 @@ def three_heads_are_ahead(heads: int) -> bool:
     weights = w0_composition.mha_weights(d, n, c)
     mha = PopulationLoss(loss.moments, (ORDINARY,) * len(weights.w)).value(weights)
     found = minimise(loss, d, starts=6, max_iterations=200, until=lambda value: value < mha).value
-    return found < mha and not w0_composition.is_too_few(d, heads, heads - 1)
+    return bool(found < mha)
 
 
 @HEADS_NEEDED.check(
