@@ -41,23 +41,29 @@ c 2 H - h >= p' is necessary, and p + 2 heads suffice; 2^k <= p' <= p, and all t
 bounds on p are a factor of about d / log d apart: see Lemma 3 there.  For W0 with s_1 much larger than s_d and
 sigma > 0 no fewer heads than the 2 d^2 of Theorem 1 are proved to do.
 
-Theorem 9 (d = 4: three heads).  Let d = 4 and t = c^2 / (c^2 + 1).  One ordinary and two skip heads have
-    L = 4 sigma^2 + 16 + 4 c^2 tau_0 - 32 n t alpha (1 - alpha / lambda),               alpha = 1 / (4 n + 2).
-For 3 (n - 1) > sigma^2 that is less than MHA attains at a = d, and for large c less than MHA's floor at any rank.  By
-Theorem 7 two heads are too few; so three is the least number, and 2 H - h = 2^k is enough.
-Proof.  A = U, a unit quaternion, (I, U, V, V U) as in `theory.toy.few_terms`.  The ordinary head with W = alpha c V and
-K A = V^T is alpha c V (S + U S U^T) V^T.  A skip head with K = U N U^T is W [S (U + c) + Z] N; N = alpha c (U + c)^{-1}
-for W = I and N = alpha c (U + c)^{-1} U^T for W = U add alpha c (S + U S U^T), which makes the trace complete, and the
-odd part, as (U + c)^{-1} = (c - U) / (c^2 + 1),
-    T(Z) = alpha c / (c^2 + 1) [c (Z + U Z U^T) - Z U - U Z].
-These four maps of Z are orthogonal, as tr U = 0, and of norm d^2 = 16 each.  So tr T = 16 alpha t and
-||T||^2 = 32 alpha^2 t, and E||T(Z) - D||^2 = 16 - 2 n tr T + n/lambda ||T||^2.  And alpha < lambda says
-3 (n - 1) > sigma^2.  At lower ranks MHA's floor exceeds 16 + 4 sigma^2 + 4 c^2 tau_0 by a multiple of c^2 less rho
-a (d - a): (2) of Theorem 7.                                                                                       QED
-
-At d = 3, too, descents with one ordinary and two skip heads end below MHA's floor, by 2.0 at n = 2 and sigma = 0.1
-whether c = 10, 30 or 100.  With two ordinary heads and one skip head, five products, they end higher: a skip head more
-can be of use.
+Theorem 9 (d = 3 and 4: three heads).  Let alpha = 1/(nd + 2).  One ordinary and two skip heads have, around c I,
+    L = d sigma^2 + d^2 + c^2 d tau_0 - 2 n tr T + n/lambda ||T||^2
+with a linear map T of d x d matrices that tends, as c grows, to one with
+    d = 4:  tr T = 16 alpha,      ||T||^2 = 32 alpha^2;
+    d = 3:  tr T = 9 q alpha,     ||T||^2 = (8 + 4 q + q^2) alpha^2,     q = 49/50.
+So for sigma^2 < 3 (n - 1), at d = 3 for sigma^2 <= 3 n - 2, L is for all large c below the loss of MHA with any number
+of heads at any rank, by an amount that does not fall with c.  By Theorem 7 two heads are too few; so three are the
+least number, and 2 H - h = 2^k is enough.
+Proof.  Let L_1, ..., L_4 read a trace, sum_r L_r S L_r^T = tr(S) I, L_1 and L_2 be invertible, A = L_1^{-1} L_2 and
+M = A^{-T} + c.  The ordinary head with W = alpha c L_1 and K A = L_1^T is alpha c (L_1 S L_1^T + L_2 S L_2^T).  The
+skip head with W = L_r and K A = A^{-T} N_r is L_r (S M + Z) N_r, and N_r = alpha c M^{-1} L_r^T for r = 3, 4 makes the
+trace complete and leaves T(Z) = alpha c sum_r L_r Z M^{-1} L_r^T, which tends to alpha sum_r L_r Z L_r^T.  The norm
+gives E||T(Z) - D||^2 = d^2 - 2 n tr T + n/lambda ||T||^2.
+    d = 4: V, V U, I, U of `theory.toy.few_terms`.  A = U, M^{-1} = (c - U)/(c^2 + 1), tr U = 0, so that with
+t = c^2/(c^2 + 1) exactly tr T = 16 alpha t and ||T||^2 = 32 alpha^2 t: a gain if alpha < lambda.
+    d = 3: x -> the imaginary part of u x, for imaginary quaternions x and the u = p, p i, p j, p k of the unit
+quaternion p = (1 + i + 7 j - 7 k)/10.  These L_u = Re u + [Im u]_x read a trace, as the u x of orthonormal u are
+orthonormal; they are invertible for Re u != 0; tr L_u = 3 Re u and tr L_u^T L_v = 2 <u, v> + Re u Re v.  With q the sum
+of (Re u)^2 over the last two that gives T.  A gain if (n + 4 + sigma^2) / (3 n + 2) < 18 q / (8 + 4 q + q^2), which is
+more than 1.36.
+    At lower ranks MHA's floor exceeds d sigma^2 + d^2 + c^2 d tau_0 by a multiple of c^2, less rho a (d - a): (2) of
+Theorem 7.                                                                                                         QED
+With two ordinary heads and one skip head, five products, descents at d = 3 end higher: a skip head more can be of use.
 """
 
 from __future__ import annotations
@@ -71,8 +77,8 @@ import numpy as np
 from theory.errors import InvalidSize, at_least, check_sizes
 from theory.plans.heads import ORDINARY, SKIP, Heads
 from theory.prompts.moments import Array
-from theory.prompts.setting import Number, signal_share, zero_loss
-from theory.skipv1.w0 import constant_share, mha_floor, skipv1_floor
+from theory.prompts.setting import Number, signal_share
+from theory.skipv1.w0 import mha_floor, skipv1_floor
 from theory.toy.composition import composition, composition_count, composition_excess, least_products
 from theory.toy.few_terms import quaternions
 from theory.toy.population import Weights
@@ -122,21 +128,48 @@ def skipv1_weights(n: int, sigma: Number, w0: Array) -> Weights:
     return _weights(eye, np.concatenate([readouts, step * eye[None].astype(object)]), keys, step * w0[0, 0])
 
 
-def three_heads_weights(n: int, c: Number) -> Weights:
-    """Weights of one ordinary and two skip heads at d = a = 4 around c I.  Theorem 9; exact if c is a Fraction."""
-    check_sizes(4, n, 0)
-    eye, u, v, _ = quaternions(4).astype(object)
-    scale = c / Fraction(4 * n + 2)
-    back = scale / (c**2 + 1) * (c * eye - u)  # alpha c (U + c)^{-1}
-    keys = np.stack([v.T @ u.T, u @ back @ u.T, u @ back @ u.T @ u.T])
-    return _weights(u, np.stack([scale * v, eye, u]), keys, c)
+def three_heads_weights(d: int, n: int, c: Number) -> Weights:
+    """Weights of one ordinary and two skip heads at d = a = 3 or 4 around c I.  Theorem 9.
+
+    Exact at d = 4 if c is a Fraction.  Raises InvalidSize for other d.
+    """
+    check_sizes(d, n, 0)
+    first, second, *skips = _pair_and_two(d)
+    if d == 4:
+        a, scale = (first.T @ second).astype(object), c / Fraction(4 * n + 2)
+        back, key = a.T, scale / (c**2 + 1) * (c * np.eye(4, dtype=int) - a)  # A^{-1} and alpha c M^{-1}
+    else:
+        a, scale = np.linalg.inv(first) @ second, float(c) / (3 * n + 2)
+        back = np.linalg.inv(a)
+        key = scale * np.linalg.inv(back.T + float(c) * np.eye(3))
+    keys = np.stack([first.T @ back, *(back.T @ key @ x.T @ back for x in skips)])
+    return _weights(a, np.stack([scale * first, *skips]), keys, c if d == 4 else 1.0)
 
 
-def three_heads_loss(n: int, sigma: Number, c: Number) -> Any:
-    """The loss of `three_heads_weights`.  Exact if sigma and c are Fractions."""
-    alpha, step = Fraction(1, 4 * n + 2), signal_share(4, n, sigma) / n
-    gain = 32 * n * c**2 / (c**2 + 1) * alpha * (1 - alpha / step)
-    return zero_loss(4, n, sigma) + 4 * c**2 * constant_share(4, n, sigma, 0) - gain
+def three_heads_gain(d: int, n: int, sigma: Number) -> Any:
+    """How far `three_heads_weights` are below what MHA attains at a = d, as c tends to infinity.
+
+    d = 3 or 4, else InvalidSize; exact if sigma is a Fraction.
+    """
+    check_sizes(d, n, sigma)
+    alpha, q = Fraction(1, n * d + 2), Fraction(49, 50)
+    trace, square = (9 * q, 8 + 4 * q + q**2) if _three_or_four(d) == 3 else (Fraction(16), Fraction(32))
+    return 2 * n * alpha * trace - n**2 / signal_share(d, n, sigma) * alpha**2 * square
+
+
+def _pair_and_two(d: int) -> Array:
+    """Theorem 9's L_1, ..., L_4: (4, d, d)."""
+    if _three_or_four(d) == 4:
+        return quaternions(4)[[2, 3, 0, 1]]
+    units = quaternions(4)  # x -> u x for u = 1, i, j, -k
+    basis = (units[0] + units[1] + 7 * units[2] + 7 * units[3]) / 10 @ units
+    return np.array(basis[:, 1:, 1:])
+
+
+def _three_or_four(d: int) -> int:
+    if d not in (3, 4):
+        raise InvalidSize(f"three heads are worked out for d = 3 and 4, got d = {d}")
+    return d
 
 
 def lead(d: int, n: int, sigma: Number, squares: Sequence[Number]) -> Any:

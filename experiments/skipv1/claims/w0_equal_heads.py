@@ -36,7 +36,7 @@ EQUAL_HEADS = Claim(
     wrong="a quaternion family's kappa_i with d in place of d - 2",
 )
 def weights_of_groups(less: int) -> bool:
-    """d sigma^2 + d^2 + c^2 sum_i kappa_i/(n + kappa_i), kappa_i = (d_g - less)/4 in groups of d_g = 4 m coordinates."""
+    """d sigma^2 + d^2 + c^2 sum_i kappa_i/(n + kappa_i), kappa_i = (d_g - less)/4 in groups of d_g = 4 m."""
     for d, heads, sizes in ((8, 4, (4, 4)), (12, 4, (8, 4)), (12, 6, (4, 4, 4)), (16, 4, (8, 8)), (16, 8, (4,) * 4)):
         n, sigma, c = 5, 0.5, 3.0
         weights = w0_heads.mha_weights_around(d, n, c, heads)

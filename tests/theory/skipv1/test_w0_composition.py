@@ -20,7 +20,7 @@ from theory.skipv1.w0_composition import (
     mha_weights,
     skipv1_weights,
     sufficient_heads,
-    three_heads_loss,
+    three_heads_gain,
     three_heads_weights,
 )
 from theory.toy.composition import composition_count, composition_excess, composition_floor, least_products
@@ -118,16 +118,31 @@ def test_descents_with_too_few_heads_stay_above_the_floor_and_above_mha(d):
 
 @settings(max_examples=4)
 @given(st.integers(1, 6), SIGMAS, st.fractions(-9, 9, max_denominator=5))
-def test_three_heads_at_four(n, sigma, c):
+def test_three_heads_at_four_in_fractions(n, sigma, c):
     loss = exact_loss((ORDINARY, SKIP, SKIP), 4, n, sigma, c * exact(np.eye(4, dtype=int)))
-    value = loss.value(three_heads_weights(n, c))
-    assert value == three_heads_loss(n, sigma, c)
     mha = setting.zero_loss(4, n, sigma) + 4 * c**2 * constant_share(4, n, sigma, 0)
-    assert (value < mha) == (3 * (n - 1) > sigma**2 and c != 0)
-    if value < mha:
-        assert three_heads_loss(n, sigma, 10**6) < min(
-            mha_floor(4, n, sigma, [Fraction(10**12)] * 4, a) for a in range(5)
-        )
+    gain = three_heads_gain(4, n, sigma)
+    assert mha - loss.value(three_heads_weights(4, n, c)) == gain * c**2 / (c**2 + 1)
+    assert (gain > 0) == (3 * (n - 1) > sigma**2)
+
+
+@pytest.mark.parametrize(("n", "sigma"), [(1, 0.0), (1, 1.0), (2, 2.0), (7, 0.3)])
+@pytest.mark.parametrize("c", [-1e4, 1e4])
+def test_three_heads_at_three(n, sigma, c):
+    loss = PopulationLoss(PromptMoments(3, n, sigma, c * np.eye(3)), (ORDINARY, SKIP, SKIP))
+    mha = setting.zero_loss(3, n, sigma) + 3 * c**2 * constant_share(3, n, sigma, 0)
+    gain = float(three_heads_gain(3, n, Fraction(sigma)))
+    assert mha - loss.accurate_value(three_heads_weights(3, n, c)) == pytest.approx(gain, rel=5e-3)
+    assert mha - gain < min(mha_floor(3, n, sigma, [c**2] * 3, a) for a in range(3))
+
+
+def test_three_heads_gain_at_three_as_long_as_said():
+    for n in range(1, 200):
+        assert three_heads_gain(3, n, Fraction(3 * n - 2) ** Fraction(1, 2)) > 0
+    with pytest.raises(InvalidSize):
+        three_heads_gain(5, 1, 0.0)
+    with pytest.raises(InvalidSize):
+        three_heads_weights(2, 1, 1.0)
 
 
 def test_impossible_sizes():
