@@ -92,6 +92,9 @@ def mha_is_ahead(skips_of: Callable[[int], int]) -> bool:
         floor = d + d**2 * (1 - rho) + c**2 * d * theta / (n + theta)
         if not mha < floor == w0_heads.skipv1_few_heads_floor(d, n, Fraction(1), c, heads, skips):
             return False
+        losses = w0_heads.large_prior(d, n, Fraction(1), heads, skips)
+        if (losses.mha, losses.skipv1) != ((mha - d - d**2) / c**2, d * theta / (n + theta)):
+            return False
         if abs(threshold**2 * float(floor - mha + rho * d**2) / float(rho * d**2 * c**2) - 1) > ROUNDING:
             return False
     return True
