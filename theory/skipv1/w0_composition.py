@@ -79,7 +79,13 @@ from theory.plans.heads import ORDINARY, SKIP, Heads
 from theory.prompts.moments import Array
 from theory.prompts.setting import Number, signal_share
 from theory.skipv1.w0 import mha_floor, skipv1_floor
-from theory.toy.composition import composition, composition_count, composition_excess, least_products
+from theory.toy.composition import (
+    composition,
+    composition_count,
+    composition_excess,
+    identity_comes_first,
+    least_products,
+)
 from theory.toy.few_terms import quaternions
 from theory.toy.population import Weights
 
@@ -110,7 +116,7 @@ def mha_weights(d: int, n: int, c: Number) -> Weights:
 
 def sufficient_heads(d: int) -> Heads:
     """The heads of `skipv1_weights`: ordinary ones and a skip head."""
-    return (ORDINARY,) * (composition_count(d) + (not _starts_with_identity(composition(d)))) + (SKIP,)
+    return (ORDINARY,) * (composition_count(d) + (not identity_comes_first(d))) + (SKIP,)
 
 
 def skipv1_weights(n: int, sigma: Number, w0: Array) -> Weights:
@@ -120,7 +126,7 @@ def skipv1_weights(n: int, sigma: Number, w0: Array) -> Weights:
     if w0.shape != (d, d):
         raise InvalidSize(f"W0 is a square matrix, got shape {w0.shape}")
     step, eye, left = signal_share(d, n, sigma) / n, np.eye(d, dtype=int), composition(d)
-    if not _starts_with_identity(left):
+    if not identity_comes_first(d):
         left = np.concatenate([0 * eye[None], left])
     readouts = (w0 @ left.astype(object)) / (2 * Fraction(n * d + 2))
     readouts[0] = readouts[0] - step * (eye + w0) / 2
@@ -178,10 +184,6 @@ def lead(d: int, n: int, sigma: Number, squares: Sequence[Number]) -> Any:
     squares: the d squared singular values of W0.  Theorem 8 bounds it from below where it applies.
     """
     return min(mha_floor(d, n, sigma, squares, a) for a in range(d + 1)) - skipv1_floor(d, n, sigma, squares, d)
-
-
-def _starts_with_identity(left: Array) -> bool:
-    return bool((left[0] == np.eye(left.shape[1])).all())
 
 
 def _weights(a: Array, w: Array, k: Array, like: Any) -> Weights:

@@ -8,7 +8,9 @@ Let p(d) be the least number of products that do so.
 
 Lemma 1 (too few).  Let 2^k be the least power of two from d on, and Phi(S) = sum_{r <= R} L_r S N_r with R < 2^k.  Then
     E ||Phi(S) - I||^2 >= d tau + delta,                 delta = 2n / ((nd + 2)(n(d - 1) + 2)).
-So p(d) >= 2^k >= d; and as delta does not depend on Phi, no sequence of such Phi comes near d tau either.
+So p(d) >= 2^k >= d; and as delta does not depend on Phi, no sequence of such Phi comes near d tau either.  (For d = 16,
+32, ... d products do not either: they would be d bilinear forms without a common zero, so that R^d were a division
+algebra, which Bott, Kervaire and Milnor have excluded.)
 Proof.
 (1) There are unit vectors x, y with y^T L_r x = 0 for all r (Hopf's and Stiefel's theorem on bilinear maps without
     zeros).  For d = 1 there is nothing to show, as R = 0.  Else add zeros up to R = 2^k - 1.  If the R numbers
@@ -60,7 +62,7 @@ from functools import reduce
 
 import numpy as np
 
-from theory.errors import at_least
+from theory.errors import at_least, check_memory
 from theory.prompts.moments import Array
 from theory.toy.few_terms import TURN, identity_floor
 
@@ -132,9 +134,10 @@ def composition_count(d: int) -> int:
 def composition(d: int) -> Array:
     """L_r, as whole numbers (R, d, d), with sum_r L_r S L_r^T = tr(S) I for symmetric S.  Lemma 2.
 
-    The first is I if R is the count of one family: for d <= 9.
+    The first is I where `identity_comes_first`.  Raises InvalidSize where they do not fit into memory.
     """
     size = _best_size(d)
+    check_memory(f"a composition at d = {d}", _count(d, size) * d**2)
     family = _first_column_diagonal(hurwitz_radon(size))
     products = []
     for rows in _groups(d, size):
@@ -143,6 +146,11 @@ def composition(d: int) -> Array:
             part[:, rows, columns] = family[: columns.stop - columns.start, : rows.stop - rows.start].transpose(2, 1, 0)
             products.append(part)
     return np.concatenate(products)
+
+
+def identity_comes_first(d: int) -> bool:
+    """Whether one family is enough for `composition`, whose first matrix is I then: for d <= 9."""
+    return radon_number(_best_size(d)) >= d
 
 
 def _first_column_diagonal(family: Array) -> Array:

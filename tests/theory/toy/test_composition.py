@@ -17,6 +17,7 @@ from theory.toy.composition import (
     composition_excess,
     composition_floor,
     hurwitz_radon,
+    identity_comes_first,
     least_products,
     radon_number,
 )
@@ -46,6 +47,7 @@ def test_compositions_read_a_trace(d, seed):
     x, y = np.random.default_rng(seed).integers(-9, 10, (2, d))
     assert left.shape == (composition_count(d), d, d)
     assert ((left @ x @ y) ** 2).sum() == (x @ x) * (y @ y)
+    assert (left[0] == np.eye(d)).all() == identity_comes_first(d) == (d <= 9)
     s = np.outer(x, x) + np.outer(y, y)
     assert ((left @ s @ left.swapaxes(1, 2)).sum(0) == np.trace(s) * np.eye(d, dtype=int)).all()
 
@@ -106,6 +108,8 @@ def test_impossible_sizes():
         for function in (least_products, radon_number, hurwitz_radon, composition, composition_count):
             with pytest.raises(InvalidSize):
                 function(size)
+    with pytest.raises(InvalidSize, match="GB of memory"):
+        composition(10**4)
     with pytest.raises(InvalidSize):
         composition_excess(2, 0)
     with pytest.raises(InvalidSize):
