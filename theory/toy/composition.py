@@ -52,7 +52,7 @@ give an exponential lower bound for non-commutative circuits of the permanent (H
 Non-commutative circuits and the sum-of-squares problem, 2011).
 
 Descents at n = 2, whatever d = 2, ..., 8, end on d tau with 2^k products, and with 2^k - 1 above it by 0.09 to 0.53.
-Lemma 2 is not the last word: at d = 11 and 12 some end on d tau, to eight digits, with 18 products, where it has 32.
+Lemma 2 is not the last word: at d = 11 and 12 some end on d tau, to seven digits, with 18 products, where it has 32.
 """
 
 from __future__ import annotations
