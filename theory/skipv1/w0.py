@@ -10,7 +10,8 @@ many products: d a heads of a kind are enough of it.
 
 Theorem 1 (the gap).  Let SkipV1Former have enough heads of both kinds, d a each, and MHA any number.  For every W0, n,
 sigma and every rank a,   inf L_skipv1(a) <= inf L_mha(a) - rho a^2,   and between the optima over a the gap is at
-least rho, whatever W0.  With 2 d^2 heads, half of them skip heads, this holds at all ranks at once.
+least rho, whatever W0.  With 2 d^2 heads, half of them skip heads, this holds at all ranks at once.  (Fewer do where no
+singular value of W0 is much larger than another: `theory.skipv1.w0_composition`.)
 Proof.
 (1) Flipping the sign of (D, noise) keeps the law of the prompt; S and Y are even, Z and D odd.  So
         E||P - W*||^2 = E||P_odd - D||^2 + E||P_even - W0||^2,

@@ -16,8 +16,11 @@ difference.  That is so
       is (d - 2)/4 for d divisible by 4 and at most (d - 1)/3 always; for d = 4 at every n;
   (b) for d = 3, two heads and every n, with the l_mha and l_skipv1 of step (5);
   (c) for any H and h, every d >= max{4 H - 1, 2 H (2 H - 1 - h) / h}, which is 6 H - 4 if half are skip heads, and
-      every n > (d^2 - 1) / (2 H), by cyclic shifts.
-A large d does not help: for every d >= 3 it is false for large n and c (n of the order of d^2 here).
+      every n > (d^2 - 1) / (2 H), by cyclic shifts;
+  (d) for even H, half of them skip heads, every d >= 4 H, and every d > 3 H - 8 that 2 H divides, for every
+      n > (d - 1) theta, by quaternion families on H/2 groups of coordinates.
+A large d does not help: for every d >= 3 it is false for large n and c (n of the order of d^2 here).  How many heads
+SkipV1Former needs to be ahead of MHA with any number of them: `theory.skipv1.w0_composition`.
 Proof.
 (1) MHA at a = d, A = U, K^h A = O_h^T, W^h = N O_h: P = N sum_h O_h (S + U S U^T) O_h^T, the Phi of Lemma 2 of
     `theory.toy.few_terms`; it does not depend on y, so E||P - W*||^2 = d^2 + E||P - c I||^2.  The quaternion family has
@@ -34,6 +37,14 @@ Proof.
     (d + 1)/(2H) < theta is d + 1 > 2H (2H - 1 - h)/h, and 2 H shifts need 2 (2H - 1) < d.  In both, n > (d - 1) kappa
     says d kappa/(n + kappa) < 1 <= l_small.  At d = 4, l_mha = 4/(2n + 1), which only at n = 1 is not below 1; there
     it is 4/3, and l_small >= min(1 + 3 tau_1, 2) >= 1 + 6/7, as tau_k >= 2/(2 + nd + kn).
+    (d): let Pi_g be the projections on J = H/2 groups of coordinates, of d_g each, and U = diag(U_1, ..., U_J), V alike
+    with quaternion families (I, U_g, V_g, V_g U_g) of the groups.  Two heads a group, K^h A = O_h^T Pi_g and
+    W^h = N Pi_g O_h with O_h = I, V, make P of the Phi's of Lemma 2 of the groups, side by side, so that the kappa_i
+    have the mean kappa = (sum_g d_g^2 - 2 d + e) / (4 d), where all d_g but one are divisible by 4 and e <= 21 is the
+    latter's; and theta = (d + 2) / (3 J) - 1.  If 4 J divides d take d_g = d/J: kappa = d/(4J) - 1/2 < theta says
+    6 J < d + 8.  Else let d = 4M + q and distribute M blocks as evenly as possible, and q to a group of the smallest:
+    sum_g d_g^2 <= d^2/J + 4 J + q^2, and q^2 + e <= 30.  So kappa < theta if
+    d^2 + 8 d > 12 J^2 + 90 J + 6 d J, which for J <= d/8 holds from d = 53 on; smaller d one by one.
 (5) d = 3, two heads.  SkipV1Former: theta = 7/8 will do, by Lemma 3.  MHA: A is a quarter turn of x_1 and x_2, so that
     S + A S A^T = [q, 0, u; 0, q, v; u, v, 2 S_33], q = S_11 + S_22, u = S_13 - S_23, v = S_13 + S_23; with
     8 W^1 = diag(3, 2, 1), K^1 A = diag(1, 2, 1), 8 W^2 = e_3 e_1^T - e_1 e_3^T, K^2 A = 3 e_1 e_3^T - e_3 e_1^T,
@@ -70,6 +81,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from theory.errors import InvalidSize, at_least, check_sizes
 from theory.prompts.moments import Array
@@ -196,6 +208,21 @@ def _of_family(family: Array) -> _Reader:
     return _Reader(exact[1], first / len(family), np.swapaxes(first, -1, -2), spreads(family))
 
 
+def _of_groups(d: int, heads: int) -> _Reader:
+    """Two heads for each of heads/2 groups of coordinates."""
+    groups, (blocks, over) = heads // 2, divmod(d, 4)
+    sizes = [4 * (blocks // groups + (g < blocks % groups)) for g in range(groups)]
+    sizes[-1] += over
+    readers = [_of_family(quaternions(size)) for size in sizes]
+    starts = np.cumsum([0, *sizes])
+    left, right = np.full((2, groups, 2, d, d), Fraction(0))
+    for g, reader in enumerate(readers):
+        own = slice(starts[g], starts[g + 1])
+        left[g, :, own, own], right[g, :, own, own] = reader.left, reader.right
+    turn = block_diag(*(reader.turn for reader in readers))
+    return _Reader(turn, left.reshape(-1, d, d), right.reshape(-1, d, d), np.concatenate([r.spreads for r in readers]))
+
+
 def _two_heads_at_three() -> _Reader:
     """Step (5)."""
     e = np.eye(3, dtype=object) * Fraction(1)
@@ -212,7 +239,8 @@ def _reader(d: int, n: int, heads: int) -> _Reader:
     """The best that is known here."""
     readers = list(_readers(d, heads))
     if not readers:
-        raise InvalidSize(f"no way to read a trace with {heads} heads is known here for d = {d} < {4 * heads - 1}")
+        least = 4 * heads - 1 if heads % 2 else 2 * heads
+        raise InvalidSize(f"no way to read a trace with {heads} heads is known here for d = {d} < {least}")
     return min(readers, key=lambda reader: reader.loss(n))
 
 
@@ -221,6 +249,8 @@ def _readers(d: int, heads: int) -> Iterator[_Reader]:
         yield _of_family(quaternions(d))
         if d == 3:
             yield _two_heads_at_three()
+    if heads > 2 and heads % 2 == 0 and d >= 2 * heads:
+        yield _of_groups(d, heads)
     if d >= 4 * heads - 1:
         yield _of_family(cyclic(d, 2 * heads))
 

@@ -93,21 +93,24 @@ def descent_ends_on_floor(terms: int) -> bool:
     """Minimising over L_r and N_r at d = 4, n = 3: four products end on the floor of `terms`, and not below."""
     d, n = 4, 3
     floor = float(term_floor([1.0] * d, n, terms))
-    return floor - ROUNDING * d <= _four_products_minimum(d, n) <= floor * (1 + EXACT_SLACK)
+    return floor - ROUNDING * d <= products_minimum(d, n, 4) <= floor * (1 + EXACT_SLACK)
 
 
 @cache
-def _four_products_minimum(d: int, n: int) -> float:
-    """The lowest end of six descents towards the identity."""
+def products_minimum(d: int, n: int, terms: int) -> float:
+    """The lowest end of six descents towards the identity, in so many products."""
     target = np.eye(d)
 
     def loss(flat: Array) -> tuple[float, Array]:
-        left, right = flat.reshape(2, 4, d, d)
+        left, right = flat.reshape(2, terms, d, d)
         return float(terms_loss(left, right, n, target)), _gradient(left, right, n, target)
 
     rng = np.random.default_rng(1)
     return float(
-        min(minimize(loss, rng.standard_normal(8 * d * d) / 2, jac=True, method="L-BFGS-B").fun for _ in range(6))
+        min(
+            minimize(loss, rng.standard_normal(2 * terms * d * d) / 2, jac=True, method="L-BFGS-B").fun
+            for _ in range(6)
+        )
     )
 
 

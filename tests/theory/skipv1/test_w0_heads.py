@@ -53,7 +53,7 @@ def test_mha_s_weights_have_the_loss_stated(d, n, heads):
 
 
 def test_mha_s_weights_in_float64_and_for_more_heads():
-    for d, heads in ((4, 2), (11, 3)):
+    for d, heads in ((4, 2), (11, 3), (8, 4), (11, 4), (13, 6), (18, 4)):
         loss = PopulationLoss(PromptMoments(d, 5, 0.3, 4.0 * np.eye(d)), (ORDINARY,) * heads)
         value = loss.value(mha_weights_around(d, 5, 4.0, heads))
         assert value == pytest.approx(mha_loss_around(d, 5, 0.3, 4.0, heads), rel=1e-10)
@@ -182,6 +182,38 @@ def test_ranks_below_d_set_the_floor_for_short_contexts(d, n, sigma):
         rho = setting.signal_share(d, n, sigma)
         shares = [x - d * sigma**2 - d**2 + rho * a * d for a, x in enumerate(below)]
         assert large_prior(d, n, sigma).small_ranks == min(shares) / c**2 < large_prior(d, n, sigma).skipv1
+
+
+@pytest.mark.parametrize(("d", "heads"), [(4, 2), (8, 4), (16, 4), (17, 4), (12, 6), (24, 6), (26, 6), (32, 8)])
+def test_as_many_heads_each_half_of_them_skip_heads(d, heads):
+    """Theorem 4 (d), just above its n."""
+    n = (d - 1) * (2 * d + 4 - 3 * heads) // (3 * heads) + 1
+    losses = large_prior(d, n, Fraction(1), heads, heads // 2)
+    assert losses.excess > 0
+    kappa = Fraction(sum(size**2 - 2 * size + REST[size % 4] for size in groups_of(d, heads // 2)), 4 * d)
+    assert losses.mha <= d * kappa / (n + kappa)
+
+
+REST = (0, 9, 8, 21)  # by d mod 4: the mean of a quaternion family's kappa_i is (d^2 - 2d + this) / (4d)
+
+
+def groups_of(d, groups):
+    sizes = [4 * (d // 4 // groups)] * groups
+    for g in range(d // 4 % groups):
+        sizes[g] += 4
+    return [*sizes[:-1], sizes[-1] + d % 4]
+
+
+def test_the_widths_that_step_four_leaves():
+    """d >= 4 H up to 52 for every even H; and, where 2 H divides d, just from 3 H - 8 on."""
+    for heads in range(2, 42, 2):
+        for d in range(2 * heads, 4 * heads + 53):
+            kappa = Fraction(sum(m**2 - 2 * m + REST[m % 4] for m in groups_of(d, heads // 2)), 4 * d)
+            less = kappa < Fraction(2 * d + 4, 3 * heads) - 1
+            if d % (2 * heads) == 0:
+                assert less == (d > 3 * heads - 8)
+            elif d >= 4 * heads:
+                assert less
 
 
 # Theorem 5

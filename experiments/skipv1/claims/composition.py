@@ -1,0 +1,204 @@
+"""How many products L S N read tr(S) I off S: from the least power of two from d on to what Hurwitz and Radon give."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from experiments.ledger.claim import Claim
+from experiments.skipv1.claims.few_products import products_minimum
+from experiments.skipv1.claims.rational_matrices import identity
+from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from theory.prompts.moments import Array
+from theory.skipv1.paper import PAPER
+from theory.toy import composition
+
+CLIFFORD = (
+    1,
+    2,
+    4,
+    4,
+    8,
+    8,
+    8,
+    8,
+)  # dimensions of the least real modules of 0, ..., 7 anticommuting square roots of -1
+
+HURWITZ = Claim(
+    "skipv1.hurwitz",
+    PAPER.ours,
+    place="theory.toy.composition, Lemmas 1 to 3",
+    statement="To come as near to I, in mean square, as a multiple of tr(S) I does, a sum of products L S N needs at "
+    "least 2^k of them, the least power of two from d on; with fewer the error is larger by at least "
+    "2n / ((nd + 2)(n(d - 1) + 2)).  N ceil(d/rho(N)) ceil(d/N) are enough for every N, rho the Hurwitz-Radon number: "
+    "2^k for d <= 9, and fewer than d^2/log2(d) + 2d for d >= 2.  The least number is, up to a factor of two, that of "
+    "complex squares in a composition of x_1^2 + ... + x_d^2 with itself.",
+    assumes="S a Wishart matrix of n N(0, I_d) vectors",
+    verdict="verified",
+    proof=composition,
+    uses=("skipv1.few-products",),
+)
+
+
+@HURWITZ.check(
+    "compositions of Hurwitz-Radon families read the trace, and are as many as stated; exact, d = 1..10 and 17",
+    states=0,
+    control=1,
+    wrong="one product less",
+)
+def families_read_the_trace(left_out: int) -> bool:
+    """Exact: sum_r L_r S L_r^T = tr(S) I for every symmetric S, in as many products as least Clifford modules give."""
+    for d in (*range(1, 11), 17):
+        left = composition.composition(d)
+        left = left[: len(left) - left_out]
+        of_s = np.einsum("rip,rjq->ijpq", left, left)  # the matrix is sum_pq of_s[:, :, p, q] S_pq
+        eye = np.eye(d, dtype=int)
+        if (of_s + of_s.swapaxes(2, 3) != 2 * np.einsum("ij,pq->ijpq", eye, eye)).any():
+            return False
+        sizes = [2**k for k in range(8)]
+        if (
+            not composition.composition_count(d)
+            == len(left)
+            == min(size * -(-d // _family_size(size)) * -(-d // size) for size in sizes)
+        ):
+            return False
+    return all(composition.radon_number(size) == _family_size(size) for size in range(1, 257)) and all(
+        _is_family(composition.hurwitz_radon(size), size) for size in (1, 2, 6, 8, 16, 64)
+    )
+
+
+def _is_family(family: Array, size: int) -> bool:
+    """As many matrices as there can be, with E_i E_j^T + E_j E_i^T = 2 [i = j] I."""
+    quotients = np.einsum("iab,jcb->ijac", family, family)
+    eye, same = np.eye(size, dtype=int), np.eye(_family_size(size), dtype=int)
+    return bool((quotients + quotients.swapaxes(0, 1) == 2 * same[:, :, None, None] * eye).all())
+
+
+def _family_size(size: int) -> int:
+    """The most matrices in a family of this size: I and as many square roots of -1 as have a module of it."""
+    return 1 + max(m for m in range(40) if size % (CLIFFORD[m % 8] * 16 ** (m // 8)) == 0)
+
+
+@HURWITZ.check(
+    "2^k - 1 bilinear forms have a common zero, as Hopf and Stiefel say: found for random ones, d = 2, 3, 5, 6, 7",
+    states=1,
+    control=0,
+    wrong="2^k forms, and a family with which there is none",
+)
+def forms_have_a_zero(left_out: int) -> bool:
+    """Unit x, y with y^T L_r x = 0 for all r, by least squares.  The 2^k forms of a composition, squared, sum to 1."""
+    rng = np.random.default_rng(15)
+    for d in (2, 3, 5, 6, 7):
+        count = composition.least_products(d)
+        whole = composition.composition(d)
+        if len(whole) != count:
+            return False
+        for forms in (whole[: count - left_out], rng.standard_normal((count - left_out, d, d))):
+            if not any(_vanishes(forms, rng.standard_normal(2 * d)) for _ in range(30)):
+                return False
+    return True
+
+
+def _vanishes(forms: Array, start: Array) -> bool:
+    d = forms.shape[-1]
+
+    def rest(flat: Array) -> Array:
+        x, y = flat[:d], flat[d:]
+        return np.concatenate([np.einsum("i,rij,j->r", y, forms, x), [x @ x - 1, y @ y - 1]])
+
+    eps = np.finfo(float).eps
+    return bool(np.abs(least_squares(rest, start, xtol=eps, ftol=eps, gtol=eps).fun).max() < ROUNDING)
+
+
+@HURWITZ.check(
+    "the least error of all linear maps that obey y^T Phi(x x^T) = 0, as too few products do for some x, y",
+    states=1,
+    control=2,
+    wrong="twice the excess",
+)
+def excess_is_least(times: int) -> bool:
+    """Exact least squares with that side condition: d tau and, once, `times` the excess."""
+    for d, n in ((1, 2), (2, 1), (5, 3), (6, 1), (9, 2), (10, 4)):
+        least = least_with_zero(d, n)
+        if composition.composition_excess(d, n) * times != least - Fraction(2 * d, n * d + 2):
+            return False
+        products = composition.least_products(d) - 1
+        if d > 4 and composition.composition_floor(d, n, products) != least:
+            return False
+        if composition.composition_floor(d, n, products + 1) != Fraction(2 * d, n * d + 2):
+            return False
+    return True
+
+
+def least_with_zero(d: int, n: int) -> Fraction:
+    """The least E||Phi(S) - I||^2 where y^T Phi(x x^T) = 0 for one pair of unit vectors, in fractions.
+
+    All pairs are equivalent: x = y = e_1.  In the first row of Phi each entry is <Q, S>, by symmetry with a diagonal Q:
+    least squares in d diagonal entries of S, whose moments are E S_pp S_qq = n^2 + 2n [p = q], with Q_11 = 0 there.
+    """
+    moments = n**2 + 2 * n * identity(d)
+    free, bound = (_regression(moments[start:, start:], n) for start in (0, 1))
+    return (d - 1) * free + bound
+
+
+def _regression(moments: Array, n: int) -> Fraction:
+    """The error of the best estimate of 1 from variables with these second moments and means n, in fractions."""
+    system = np.concatenate([moments, Fraction(n) * np.ones((len(moments), 1), dtype=int)], axis=1)
+    for i in range(len(system)):  # positive definite: no pivoting
+        system[i] = system[i] / system[i, i]
+        for j in range(len(system)):
+            if j != i:
+                system[j] = system[j] - system[j, i] * system[i]
+    return Fraction(1 - n * sum(system[:, -1]))
+
+
+@HURWITZ.check(
+    "descents at d = 2, 3, n = 2 end on d tau with 2^k products, and with one less above the floor",
+    states=1,
+    control=2,
+    wrong="half as many products",
+)
+def descents_need_as_many(divisor: int) -> bool:
+    """Minimising over L_r and N_r: 2^k / `divisor` products reach the error of the best linear map, one less do not."""
+    n = 2
+    for d in (2, 3):
+        products, best = composition.least_products(d) // divisor, 2 * d / (n * d + 2)
+        if not abs(products_minimum(d, n, products) - best) < EXACT_SLACK * best:
+            return False
+        if products_minimum(d, n, products - 1) < float(composition.composition_floor(d, n, products - 1)) - ROUNDING:
+            return False
+    return True
+
+
+@HURWITZ.check(
+    "from a composition in complex squares to products and back, d = 1, 2, 3, 5",
+    states=2,
+    control=1,
+    wrong="one product for each square",
+)
+def complex_squares(products: int) -> bool:
+    """Complex forms made of a real composition by a complex rotation: their real parts read a trace in 2 q products.
+
+    And p products of two forms are 2 p complex squares.
+    """
+    rng = np.random.default_rng(16)
+    for d in (1, 2, 3, 5):
+        left = composition.composition(d)
+        skew = rng.standard_normal((len(left),) * 2) + 1j * rng.standard_normal((len(left),) * 2)
+        skew = skew - skew.T
+        eye = np.eye(len(left))
+        forms = np.einsum("sr,rij->sij", np.linalg.solve(eye + skew, eye - skew), left)  # Cayley's rotation
+        signed = [(1, forms.real), (-1, forms.imag)][:products]
+        x, y, z = rng.standard_normal((3, d))
+        squares = (np.einsum("i,sij,j->s", y, forms, x) ** 2).sum()
+        read = sum(sign * (part @ x).T @ (part @ x) for sign, part in signed)
+        expected = x @ x * (y @ y)
+        scale = (np.abs(forms) ** 2).sum() * expected
+        if abs(squares - expected) > ROUNDING * scale or abs(y @ read @ z - x @ x * (y @ z)) > ROUNDING * scale:
+            return False
+        f, g = (left @ x) @ y, (left @ z) @ y
+        if abs((((f + g) / 2) ** 2 + (1j * (f - g) / 2) ** 2).sum() - (f * g).sum()) > ROUNDING * (f @ f + g @ g):
+            return False
+    return True

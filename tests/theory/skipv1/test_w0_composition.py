@@ -1,0 +1,161 @@
+"""Theorems 7 to 9: how many heads around W0.  Losses of explicit weights in fractions, bounds against minimisation."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import decomposed, exact
+from theory.errors import InvalidSize
+from theory.plans.heads import ORDINARY, SKIP
+from theory.prompts import setting
+from theory.prompts.moments import PromptMoments
+from theory.skipv1.w0 import constant_share, mha_floor, skipv1_floor
+from theory.skipv1.w0_composition import (
+    is_too_few,
+    lead,
+    losing_square,
+    mha_weights,
+    skipv1_weights,
+    sufficient_heads,
+    three_heads_gain,
+    three_heads_weights,
+)
+from theory.toy.composition import composition_count, composition_excess, composition_floor, least_products
+from theory.toy.exact import exact_loss
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss
+
+SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(5)])
+
+
+@settings(max_examples=10)
+@given(st.data(), st.integers(1, 3), st.integers(1, 5), SIGMAS)
+def test_skipv1_attains_its_floor_at_full_rank(data, d, n, sigma):
+    u, s, v = data.draw(decomposed(d))
+    w0 = u @ np.diag(s) @ v.T
+    loss = exact_loss(sufficient_heads(d), d, n, sigma, w0).value(skipv1_weights(n, sigma, w0))
+    assert loss == skipv1_floor(d, n, sigma, s**2, d)
+
+
+@pytest.mark.parametrize("d", [4, 5, 8, 9, 10])
+def test_skipv1_attains_its_floor_in_float64(d):
+    w0 = np.random.default_rng(d).standard_normal((d, d))
+    heads = sufficient_heads(d)
+    assert len(heads) == (least_products(d) + 1 if d <= 9 else composition_count(d) + 2)
+    assert heads.count(SKIP) == 1
+    loss = PopulationLoss(PromptMoments(d, 3, 0.7, w0), heads).value(skipv1_weights(3, 0.7, w0))
+    squares = (np.linalg.svd(w0, compute_uv=False) ** 2).tolist()
+    assert loss == pytest.approx(skipv1_floor(d, 3, 0.7, squares, d), rel=1e-10)
+
+
+@settings(max_examples=6)
+@given(st.integers(1, 3), st.integers(1, 5), SIGMAS, st.fractions(-9, 9, max_denominator=9))
+def test_mha_s_weights_have_the_loss_of_the_best_linear_map(d, n, sigma, c):
+    weights = mha_weights(d, n, c)
+    loss = exact_loss((ORDINARY,) * len(weights.w), d, n, sigma, c * exact(np.eye(d, dtype=int)))
+    assert loss.value(weights) == setting.zero_loss(d, n, sigma) + c**2 * d * constant_share(d, n, sigma, 0)
+
+
+@given(st.integers(1, 12), st.integers(1, 60), st.fractions(0, 50, max_denominator=5))
+def test_lower_ranks_lose_more_than_too_few_heads_do(d, n, sigma):
+    """Step (2) of Theorem 7, and what it is for: from `losing_square` on MHA is ahead, and just from there."""
+    excess = composition_excess(d, n)
+    full = d * constant_share(d, n, sigma, 0)
+    for a in range(d):
+        assert d - a + a * constant_share(d, n, sigma, d - a) - full >= excess
+    square, rho = losing_square(d, n, sigma), setting.signal_share(d, n, sigma)
+    assert square * (full + excess) - rho * d**2 == square * full
+
+
+@given(st.data(), st.integers(1, 8), st.integers(1, 20), st.fractions(0, 50, max_denominator=5))
+def test_lead_where_w0_is_not_lopsided(data, d, n, sigma):
+    least = data.draw(st.fractions(Fraction(1, 9), 9, max_denominator=9))
+    factors = st.fractions(1, 1 + Fraction(n * d, 2), max_denominator=9)
+    squares = [least] + [least * data.draw(factors) for _ in range(d - 1)]
+    rho = setting.signal_share(d, n, sigma)
+    assert lead(d, n, sigma, squares) >= rho * (d**2 - d**2 // 4)
+    singular = [*squares[: d // 2], *[Fraction(0)] * (d - d // 2)]
+    assert lead(d, n, Fraction(0), singular) >= setting.signal_share(d, n, Fraction(0)) * (d**2 - d**2 // 4)
+
+
+def test_lead_of_a_lopsided_w0_can_be_negative():
+    """Why the condition is there: MHA at a = 1 sees a row of y y^T."""
+    assert lead(2, 2, Fraction(3), [Fraction(10**6), Fraction(1)]) < 0
+
+
+def test_too_few():
+    assert is_too_few(4, 2, 1)
+    assert not is_too_few(4, 2, 0)
+    assert not is_too_few(2, 2, 1)
+    assert not is_too_few(1, 1, 1)
+    for d in range(1, 70):
+        half = [heads for heads in range(2, 100, 2) if is_too_few(d, heads, heads // 2)]
+        assert half == [heads for heads in range(2, 100, 2) if 3 * heads < 2 * least_products(d)]
+    with pytest.raises(InvalidSize):
+        is_too_few(4, 1, 2)
+
+
+@pytest.mark.parametrize("d", [3, pytest.param(5, marks=pytest.mark.slow)])
+def test_descents_with_too_few_heads_stay_above_the_floor_and_above_mha(d):
+    """Around c I, c^2 four times what Theorem 7 asks for."""
+    n, sigma, heads = 1, 0.5, (ORDINARY,) * (d // 2) + (SKIP,) * (d // 2)
+    c = 2 * float(losing_square(d, n, sigma)) ** 0.5
+    assert is_too_few(d, len(heads), d // 2)
+    loss = PopulationLoss(PromptMoments(d, n, sigma, c * np.eye(d)), heads)
+    mha = setting.zero_loss(d, n, sigma) + c**2 * d * constant_share(d, n, sigma, 0)
+    floor = mha - setting.signal_share(d, n, sigma) * d**2 + c**2 * float(composition_excess(d, n))
+    floor_at_d = setting.zero_loss(d, n, sigma) * 1.0 - setting.signal_share(d, n, sigma) * d**2
+    floor_at_d += c**2 * float(composition_floor(d, n, 2 * len(heads) - d // 2))
+    for rank in range(d + 1):
+        found = minimise(loss, rank, starts=3, max_iterations=300).value
+        assert found > mha
+        assert found > floor
+        assert rank < d or found > floor_at_d
+
+
+@settings(max_examples=4)
+@given(st.integers(1, 6), SIGMAS, st.fractions(-9, 9, max_denominator=5))
+def test_three_heads_at_four_in_fractions(n, sigma, c):
+    loss = exact_loss((ORDINARY, SKIP, SKIP), 4, n, sigma, c * exact(np.eye(4, dtype=int)))
+    mha = setting.zero_loss(4, n, sigma) + 4 * c**2 * constant_share(4, n, sigma, 0)
+    gain = three_heads_gain(4, n, sigma)
+    assert mha - loss.value(three_heads_weights(4, n, c)) == gain * c**2 / (c**2 + 1)
+    assert (gain > 0) == (3 * (n - 1) > sigma**2)
+
+
+@pytest.mark.parametrize(("n", "sigma"), [(1, 0.0), (1, 1.0), (2, 2.0), (7, 0.3)])
+@pytest.mark.parametrize("c", [-1e4, 1e4])
+def test_three_heads_at_three(n, sigma, c):
+    loss = PopulationLoss(PromptMoments(3, n, sigma, c * np.eye(3)), (ORDINARY, SKIP, SKIP))
+    mha = setting.zero_loss(3, n, sigma) + 3 * c**2 * constant_share(3, n, sigma, 0)
+    gain = float(three_heads_gain(3, n, Fraction(sigma)))
+    assert mha - loss.accurate_value(three_heads_weights(3, n, c)) == pytest.approx(gain, rel=5e-3)
+    assert mha - gain < min(mha_floor(3, n, sigma, [c**2] * 3, a) for a in range(3))
+
+
+def test_three_heads_gain_at_three_as_long_as_said():
+    for n in range(1, 200):
+        assert three_heads_gain(3, n, Fraction(3 * n - 2) ** Fraction(1, 2)) > 0
+    with pytest.raises(InvalidSize):
+        three_heads_gain(5, 1, 0.0)
+    with pytest.raises(InvalidSize):
+        three_heads_weights(2, 1, 1.0)
+
+
+def test_impossible_sizes():
+    with pytest.raises(InvalidSize):
+        skipv1_weights(2, 0, np.zeros((2, 3)))
+    with pytest.raises(InvalidSize):
+        mha_weights(0, 1, 1.0)
+    with pytest.raises(InvalidSize):
+        losing_square(2, 1, -1)
+
+
+def test_random_w0_in_whole_numbers_needs_no_invertible_one():
+    w0 = exact(np.array([[1, 2], [2, 4]]))
+    n, sigma = 3, Fraction(0)
+    loss = exact_loss(sufficient_heads(2), 2, n, sigma, w0).value(skipv1_weights(n, sigma, w0))
+    assert loss == skipv1_floor(2, n, sigma, [Fraction(25), Fraction(0)], 2)
