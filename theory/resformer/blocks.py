@@ -1,4 +1,4 @@
-"""Cross-layer attention and the block form that ResFormer puts in its place: what is exact, and how far they can differ.
+"""Cross-layer attention and the block form that ResFormer puts in its place: what is exact, and how far they differ.
 
 Setting.  One query's row at a time.  It attends to tokens with scores s in layer n and s^m to the keys of an earlier
 layer m, any mask included as scores of -infinity; p = softmax(s) is its row of A_n, p^m = softmax(s^m).  With grouped
@@ -22,7 +22,7 @@ and the outputs of the two are no further apart than kappa_w(eps) times the diam
 attained: let the scores of a share q of p rise by eps, with
     q = sqrt(w t + v) (t - sqrt(w t + v)) / (v (t^2 - 1)),
 and those of the others fall by eps; let the values of the former be one end of a diameter, all others the other end.
-One earlier layer (Eqn. (3)): w = 1/2.  All layers up to n (Eqn. (5)), each of whose scores moves by at most eps: w = 1/n.
+One earlier layer (Eqn. (3)): w = 1/2.  All layers up to n (Eqn. (5)), the scores of each within eps: w = 1/n.
 
     eps -> 0:          (1 - w/2)^2 eps / 2, which is 9/32 eps for one earlier layer
     eps -> infinity:   1 - 2 sqrt(w) e^(-eps/2)
@@ -41,8 +41,8 @@ Proof.  A weight of the block form gets the factor r = e^delta_i / D, or 1 / D w
     concave, h(0) = 1 + t and h'(0) = 0, so h <= 1 + t.
 (3) The difference of two means of the same rows is the total variation times the difference of two means of rows. QED
 
-What it says of large eps is little: kappa_1/2 is one half at eps = 1.85 already.  What depends on the scores' distribution
-and not on their largest move is Pinsker's inequality for the same two rows,
+What it says of large eps is little: kappa_1/2 is one half at eps = 1.85 already.  What depends on the distribution of
+the moves and not on the largest is Pinsker's inequality for the same two rows,
     total variation <= sqrt((log E e^delta - E delta) / 2),                 E over the block form's weights,
 delta = 0 where scores stay: about half the standard deviation of delta (`mean_bound`).
 """
@@ -83,7 +83,7 @@ def cross_layer_attention(scores: Sequence[Array], values: Sequence[Array]) -> A
 def block_attention(scores: Array, values: Sequence[Array]) -> Array:
     """Eqn. (5), which for two layers is Eqn. (4): one layer's attention to the mean of all layers' values."""
     _paired(values, values)
-    return attention(scores, sum(values) / len(values))
+    return attention(scores, np.mean(values, axis=0))
 
 
 def gates(scores: Sequence[Array]) -> Array:
