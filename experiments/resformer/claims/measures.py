@@ -76,7 +76,7 @@ UNIFORM = Claim(
     PAPER.ours,
     place="theory/resformer/measures.py, on Eqn. (11)",
     statement="Causal attention that is uniform over the past, and so concentrates on nothing, has an importance "
-    "entropy of log l - (1 - gamma) for many tokens l: 0.42 nats below the largest, which attention to oneself alone has.",
+    "entropy of log l - (1 - gamma) for many tokens l: 0.42 nats below the largest, which attention to oneself has.",
     assumes="a causal mask; gamma Euler's constant",
     verdict="verified",
     proof=measures,
