@@ -7,6 +7,7 @@ from collections.abc import Callable
 import sympy
 
 from experiments.ledger.claim import Claim
+from theory.plans.mix import Learned, Term
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.resformer.paper import PAPER
@@ -15,7 +16,12 @@ from theory.resformer.paper import PAPER
 def weight_on_tokens(plan: Plan, layer: int) -> tuple[float, float]:
     """What a head's output weighs in all: values that are attended to, and values of the token itself."""
     head = plan.head(layer, 1)
-    return tuple(sum(float(t.weight) for t in mix.terms) for mix in (head.values[0], head.beside))  # type: ignore
+    attended, beside = (sum(_fixed(t) for t in mix.terms) for mix in (head.values[0], head.beside))
+    return attended, beside
+
+
+def _fixed(term: Term) -> float:
+    return term.weight.start if isinstance(term.weight, Learned) else term.weight
 
 
 EQN_6 = Claim(
@@ -34,8 +40,8 @@ EQN_6 = Claim(
 
 @EQN_6.check(
     "the weights in a row: of what is attended to, and beside it, in the plans of Eqns. (6) and (5), layers 2 to 4",
-    states={"identity-mapping": (1, 1), "resformer-all": (1, 0)},
-    control={"identity-mapping": (1 / 2, 1 / 2), "resformer-all": (1, 0)},
+    states={"identity-mapping": (1.0, 1.0), "resformer-all": (1.0, 0.0)},
+    control={"identity-mapping": (0.5, 0.5), "resformer-all": (1.0, 0.0)},
     wrong="weights that sum to one in both",
 )
 def rows_sum(sums: dict[str, tuple[float, float]]) -> bool:
