@@ -133,9 +133,12 @@ def mean_bound(weights: Array, moves: Array) -> Array:
     anything where the weight is zero.
     """
     moves = np.where(weights > 0, moves, 0)
+    moves = moves - (weights * moves).sum(axis=-1, keepdims=True)
     top = moves.max(axis=-1, keepdims=True)
     cumulant = np.log((weights * np.exp(moves - top)).sum(axis=-1)) + top[..., 0]
-    return np.asarray(np.sqrt(np.maximum(cumulant - (weights * moves).sum(axis=-1), 0) / 2))
+    few = np.minimum(moves, 1)  # small moves, whose second order would drown in the rounding of the first
+    cumulant = np.where(top[..., 0] < 1, np.log1p((weights * (np.expm1(few) - few)).sum(axis=-1)), cumulant)
+    return np.asarray(np.sqrt(np.maximum(cumulant, 0) / 2))
 
 
 def diameter(values: Array) -> float:
