@@ -46,8 +46,8 @@ def _keys(axis: Axes, prediction: Json, measured: Json) -> None:
         ]
         axis.plot([], [], color=grey, linestyle=line, marker=marker, markerfacecolor="white", label=name)
         style.bars(axis, [distance for distance, _ in said], roots, color=grey, marker=marker)
-    axis.set_xlabel("distance of the two layers' keys (of the keys' root mean square)")
-    axis.set_ylabel("difference of the attentions (of the block form's)")
+    axis.set_xlabel("distance of the layers' keys (of their root mean square)")
+    axis.set_ylabel("difference of attentions (of the block form's)")
     d, n, sigma = (part[1:] for part in shown.split("-"))
     axis.set_title(f"Keys apart, linear attention, $d={d}$, $n={n}$, $\\sigma={sigma}$")
 
@@ -63,6 +63,9 @@ def _toys(axis: Axes, said: Json, measurement: Json) -> None:
         intervals = [t_interval(trained["explained"][key]) for key in keys[1:]]
         style.bars(axis, range(1, d + 1), intervals, color=look["color"], marker=marker, label=f"{name}, trained, 95 %")
     style.crosses(axis, [], [], "exact minimisation")
+    dots = [(a, v) for a in range(1, d + 1) for v in trained["swapped"][point_key(said["size"], CROSS, a)]]
+    x, y = zip(*dots, strict=True)
+    axis.plot(x, y, "+", color="#2f7fb8", markersize=4, label="its block form put into trained (2), untrained")
     axis.set_xticks(range(d + 1))
     axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
     axis.set_ylabel("explained signal (squared units of $y$)")
@@ -94,7 +97,7 @@ def _largest(axis: Axes, said: Json, measurement: Json) -> None:
 
 def _normal(axis: Axes, said: Json, measured: Sequence[Json]) -> None:
     spreads = said["spreads"]
-    axis.plot(spreads, said["endless"], color="#1a1a1a", linestyle="--", label="Pinsker's bound, endless rows, closed")
+    axis.plot(spreads, said["endless"], color="#1a1a1a", linestyle="--", label="Pinsker's bound, endless rows")
     axis.plot(spreads, [x["pinsker"] for x in measured], "s", color="#1a1a1a", markerfacecolor="white")
     axis.plot([], [], "s", color="#1a1a1a", markerfacecolor="white", label="Pinsker's bound, mean over the rows")
     axis.plot(spreads, [x["kappa"] for x in measured], ":", color="#d98a2b", label="sharp bound, by each row's largest")
@@ -103,6 +106,8 @@ def _normal(axis: Axes, said: Json, measured: Sequence[Json]) -> None:
     low, high = [x["low"] for x in off], [x["high"] for x in off]
     axis.fill_between(spreads, low, high, color="#2f7fb8", alpha=0.2, linewidth=0, label="measured, 95 % of rows")
     axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_ylim(top=1.2)
     axis.set_xlabel("standard deviation of the moves (nats)")
     axis.set_ylabel("total variation of the weights")
     axis.set_title("Softmax: normal moves, one earlier layer")
