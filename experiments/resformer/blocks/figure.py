@@ -63,7 +63,7 @@ def _toys(axis: Axes, said: Json, measurement: Json) -> None:
         intervals = [t_interval(trained["explained"][key]) for key in keys[1:]]
         style.bars(axis, range(1, d + 1), intervals, color=look["color"], marker=marker, label=f"{name}, trained, 95 %")
     style.crosses(axis, [], [], "exact minimisation")
-    dots = [(a, v) for a in range(1, d + 1) for v in trained["swapped"][point_key(said["size"], CROSS, a)]]
+    dots = [(a + 0.12, v) for a in range(1, d + 1) for v in trained["swapped"][point_key(said["size"], CROSS, a)]]
     x, y = zip(*dots, strict=True)
     axis.plot(x, y, "+", color="#2f7fb8", markersize=4, label="its block form put into trained (2), untrained")
     axis.set_xticks(range(d + 1))
