@@ -29,6 +29,7 @@ class LinearProbe:
     def __init__(self) -> None:
         self._square: Tensor | None = None
         self._cross: Tensor | None = None
+        self._map: Tensor | None = None
 
     def fit(self, states: Tensor, targets: Tensor) -> None:
         """One more batch of states (..., d) and of targets (..., k)."""
@@ -36,15 +37,19 @@ class LinearProbe:
         square, cross = x.mT @ x, x.mT @ y
         self._square = square if self._square is None else self._square + square
         self._cross = cross if self._cross is None else self._cross + cross
+        self._map = None
 
     def map(self) -> Tensor:
         """(d + 1, k), the last row being the intercept.  Raises BadInput before anything was fitted."""
         if self._square is None or self._cross is None:
             raise BadInput("a linear probe is fitted before it is asked")
+        if self._map is not None:
+            return self._map
         scale = self._square.diagonal().sqrt()
         scale = torch.where(scale > 0, scale, 1.0)  # units of the states do not decide what is rounding
         normal = torch.linalg.pinv(self._square / (scale[:, None] * scale), hermitian=True)
-        return (normal @ (self._cross / scale[:, None])) / scale[:, None]
+        self._map = (normal @ (self._cross / scale[:, None])) / scale[:, None]
+        return self._map
 
     def residual(self, states: Tensor, targets: Tensor) -> tuple[float, float]:
         """Sums of squares on held-out states and targets: what is left, and what the mean of the fitted targets leaves.
