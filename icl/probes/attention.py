@@ -110,6 +110,18 @@ def induction(tokens: Tensor) -> Tensor:
     return targets.tril()
 
 
+def repeated(vocab: int, length: int, batch: int, seed: int) -> Tensor:
+    """`length` different random tokens, and the same again: (batch, 2 * length), for `induction`.
+
+    Raises BadInput for fewer tokens than that in the vocabulary.
+    """
+    if not 1 <= length <= vocab:
+        raise BadInput(f"{length} different tokens cannot be drawn from a vocabulary of {vocab}")
+    generator = torch.Generator().manual_seed(seed)
+    once = torch.stack([torch.randperm(vocab, generator=generator)[:length] for _ in range(batch)])
+    return torch.cat([once, once], dim=1)
+
+
 def _of_softmax(at: Attended, what: str) -> None:
     if at.linear:
         raise BadInput(f"{what} needs softmax attention; linear weights are no shares")

@@ -99,7 +99,7 @@ def observed(
     """
     layers: dict[int, A] = {}
     states: list[S] = []
-    starts = {id(layer["attention"]) for layer in model.layers} | {id(model.norm)}
+    starts = {id(layer.get_submodule("attention")) for layer in model.layers} | {id(model.norm)}
 
     def see_read(module: nn.Module, read: Tensor) -> None:
         if state is not None and id(module) in starts:
@@ -130,13 +130,11 @@ def attending(model: Decoder, see: Callable[[Attended], None]) -> Iterator[None]
     """Inside, `see` is shown every layer's attention as soon as it has attended."""
     hooks: list[RemovableHandle] = []
     for n, layer in enumerate(model.layers, 1):
-        sublayer = layer["attention"]
-        if not isinstance(core := getattr(sublayer, "core", None), Core):
-            continue
-        watch = _Watch(n, see)
-        hooks.append(core.register_forward_hook(watch.attended))
-        if any(kind == "v" for kind, _ in sublayer.projections.kinds):
-            hooks.append(sublayer.projections.value.register_forward_hook(watch.projected))
+        parts, watch = dict(layer.get_submodule("attention").named_modules()), _Watch(n, see)
+        if "core" in parts:
+            hooks.append(parts["core"].register_forward_hook(watch.attended))
+            if "projections.value" in parts:
+                hooks.append(parts["projections.value"].register_forward_hook(watch.projected))
     with removed_after(hooks):
         yield
 

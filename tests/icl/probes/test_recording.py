@@ -1,6 +1,6 @@
 """What the recorder shows is what the model does: attention's outputs again, from its weights, for every variant."""
 
-from dataclasses import replace
+import weakref
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from icl.testing import check_identity, plans
 from tests.icl.probes.models import config_of, latent_of, model_of, tokens
 from theory.plans.architecture import misfits
 from theory.plans.names import model as named
-from theory.plans.plan import Shape
 from theory.plans.presets import toy
 from theory.plans.variants import VARIANTS
 
@@ -76,3 +75,41 @@ def test_any_plan(plan, group):
     config = config_of(plan.shape.layers, plan.shape.heads, group, 10, head_dim=5)
     assert misfits(config, plan) == []
     check(model_of(config, plan, scale=0.3), tokens())
+
+
+def test_states_are_what_layers_are_given_and_an_assumed_copy_attends_to_nothing():
+    config = toy(3, 2, copy_rank=1)
+    model = Decoder(config, named(config)[1]).double()
+    inputs = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0)).double()
+    found = observed(model, inputs, attention=lambda at: at.layer, state=lambda x: x)
+    assert found.attention == {2: 2}
+    assert len(found.states) == 3
+    assert torch.equal(found.states[0], inputs)
+    assert torch.equal(model.stem.answer(model.norm(found.states[-1])), model(inputs))
+
+
+def test_own_values_are_those_of_the_layer_s_projection():
+    """ResFormer: half of them, half of layer 1's; SVFormer has none after layer 1."""
+    at = observed(model_of(config_of(layers=3), "resformer"), tokens(), attention=lambda at: at).attention
+    check_identity(at[3].values[0], (at[3].own_values + at[1].own_values) / 2)
+    at = observed(model_of(config_of(layers=3), "svformer"), tokens(), attention=lambda at: at).attention
+    assert at[3].own_values is None
+    assert torch.equal(at[3].values[0], at[1].own_values)
+
+
+def test_nothing_is_kept_and_the_model_is_as_before():
+    """No hook stays, also after an error; nothing that is shown survives its layer."""
+    model = model_of(config_of(layers=3))
+    before = model(tokens())
+    alive = []
+
+    def watch(at):
+        assert all(reference() is None for reference in alive)
+        alive.append(weakref.ref(at))
+
+    observed(model, tokens(), attention=watch)
+    with pytest.raises(ZeroDivisionError):
+        observed(model, tokens(), attention=lambda at: 1 / 0)
+    assert len(alive) == 3
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert torch.equal(model(tokens()), before)
