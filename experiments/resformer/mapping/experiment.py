@@ -96,13 +96,13 @@ class ResFormerMapping:
         return {
             "assumes": "that what Fig. 3 shows of an 82M model and Fig. 8 of its training holds at this size",
             "source": "ResFormer, section 3.2, Fig. 3, and section 4.3, Fig. 8; theory.resformer.blocks",
-            "statistic": "mean cosine over held-out tokens with cross-layer attention's output, Eqn. (3)'s less another "
-            "mapping's, by layer; held-out loss in nats a token, its mean paired difference to ResFormer",
+            "statistic": "mean cosine over held-out tokens with cross-layer attention's output, Eqn. (3)'s less "
+            "another mapping's, by layer; held-out loss in nats a token, its mean paired difference to ResFormer",
             "nearness": "to identity, Eqn. (6), by Fig. 3; to even attention and to another text's keys, by what an "
             "approximation would be",
             "rule": "bounds and identities must hold; an effect: the family-wise 95 % interval over seeds lies on the "
             "predicted side of zero, and that of a difference that is none does not: of one half of the text to the "
-            "other, and of ResFormer to a twin with other initial weights",
+            "other, which change places from seed to seed, and of ResFormer to a twin with other initial weights",
             "tuning": Tuning().described(),
             "layers": list(range(2, config.architecture.n_layers + 1)),
             "nearer": 1.0,

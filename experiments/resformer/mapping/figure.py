@@ -48,15 +48,16 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 
 def _nearness(axis: Axes, probed: Sequence[Json], source: str) -> None:
     layers = layers_of(probed, source)
-    for name, (grey, line, marker) in LOOKS.items():
+    for shift, (name, (grey, line, marker)) in zip((0, 0, -0.08, 0.08), LOOKS.items(), strict=True):
         by_layer = [
             t_interval([seed["pairs"][pair(layer, source)]["cosine"][name] for seed in probed]) for layer in layers
         ]
-        axis.plot(layers, [i.mean for i in by_layer], color=grey, linestyle=line)
-        style.bars(axis, layers, by_layer, color=grey, marker=marker)
+        x = [layer + shift for layer in layers]
+        axis.plot(x, [i.mean for i in by_layer], color=grey, linestyle=line)
+        style.bars(axis, x, by_layer, color=grey, marker=marker)
         axis.plot([], [], color=grey, linestyle=line, marker=marker, markerfacecolor="white", label=MAPPINGS[name])
     axis.set_xticks(layers)
-    axis.set_ylim(top=1.02)
+    axis.set_ylim(0, 1.05)
     axis.set_xlabel("layer $n$")
     axis.set_ylabel("mean cosine with cross-layer attention, 95 %")
 
@@ -96,10 +97,15 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
         style.bars(axis, [place], [interval], **look)
         if said:
             axis.annotate(
-                "higher" if said > 0 else "lower", (place, 0), (0, 6), textcoords="offset points", ha="center"
+                "Fig. 8:\nhigher" if said > 0 else "Fig. 8:\nlower",
+                (place, interval.mean + interval.half_width),
+                (0, 4),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7.5,
             )
     axis.plot(
-        [], [], "s", color="#777777", markerfacecolor="white", label="trained, 95 %; in words: Fig. 8's side of zero"
+        [], [], "s", color="#777777", markerfacecolor="white", label="trained, 95 %; in words: the paper's side of zero"
     )
     axis.axhline(0, color="#999999", linewidth=0.8)
     names = {TWIN: "ResFormer's\ntwin"}

@@ -13,7 +13,7 @@ from theory.plans.architecture import Architecture
 GATE, SHARP, IN_THE_MEAN = "resformer.gate", "resformer.block-form-sharp", "resformer.block-form-mean"
 NEARER, BETTER = "resformer.eqn6-mapping", "resformer.block-form-better"
 
-SOURCES = ("previous", "first")  # the earlier layer: Fig. 3's, and ResFormer's
+SOURCES = {"previous": "the layer before", "first": "layer 1"}  # the earlier layer: Fig. 3's, and ResFormer's
 
 CURRENT, IDENTITY, EVEN, PRINTED, OTHER_TEXT = "current", "identity", "even", "printed", "other text"
 MAPPINGS = {

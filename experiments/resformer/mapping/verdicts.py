@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import fmean
 
 from experiments.resformer.mapping.points import (
     BETTER,
@@ -23,13 +25,12 @@ from experiments.resformer.mapping.points import (
 )
 from experiments.store.folders import Json
 from experiments.training.campaign import TWIN, expected
-from experiments.verdicts.checks import Check, Judgement
+from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
 ROUNDING = 1e-9  # float64 sums of some hundred terms
 SMALL_MOVES = 1e-6  # of a bound: what rounding leaves of it where scores hardly move
 STAGES = {"start": "before training", "end": "trained"}
-ALL = "all earlier layers' mean"
 
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
@@ -96,48 +97,39 @@ def _must_hold(probed: list[Json], stage: str, words: str) -> Iterator[Check]:
 
 
 def _nearness(prediction: Json, probed: list[Json]) -> Iterator[Judgement]:
-    """Eqn. (3)'s cosine less another mapping's: at every layer, and in the mean over layers."""
+    """Eqn. (3)'s cosine less another mapping's: in the mean over layers, and of Eqn. (6) at every layer.
+
+    Of the paper is the comparison with Eqn. (6); the others ask what that says of the current attention.
+    """
     layers = prediction["layers"]
-    others = {IDENTITY: MAPPINGS[IDENTITY], PRINTED: f"Eqn. (6) with {ALL}", EVEN: MAPPINGS[EVEN]}
-    for source in SOURCES:
-        halves = _interval([_mean(seed, source, layers, _between_halves) for seed in probed])
-        for other, words in {**others, OTHER_TEXT: "cross-layer attention with another text's keys"}.items():
+    than = {
+        IDENTITY: f"than {MAPPINGS[IDENTITY]}",
+        PRINTED: "than Eqn. (6) with all earlier layers' mean",
+        EVEN: f"than {MAPPINGS[EVEN]}",
+        OTHER_TEXT: "than to that with another text's keys",
+    }
+    for source, earlier in SOURCES.items():
 
-            def gain(told: Json, other: str = other) -> float:
-                return float(told["cosine"][CURRENT] - told["cosine"][other])
+        def of_layers(of: Callable[[Json], float], source: str = source) -> list[list[float]]:
+            """For each seed, of every layer."""
+            return [[of(seed["pairs"][pair(layer, source)]) for layer in layers] for seed in probed]
 
-            group = f"{_words(source)}: Eqn. (3) nearer than {words}"
-            statement = f"with {_words(source)}, Eqn. (3) is nearer to cross-layer attention than {words}"
-            found = _interval([_mean(seed, source, layers, gain) for seed in probed])
-            name = f"nearer/{source}/{other}"
-            # Of the paper is the comparison with Eqn. (6); the others ask what that says of the current attention.
-            yield expected(
-                name,
-                group,
-                NEARER,
-                statement,
-                "sign",
-                prediction["nearer"],
-                found,
-                halves,
-                quantity="mean cosine, difference",
-            )
-            if other != IDENTITY:
-                continue
-            for layer in layers:
-                of_layer = [gain(seed["pairs"][pair(layer, source)]) for seed in probed]
-                apart = [_between_halves(seed["pairs"][pair(layer, source)]) for seed in probed]
-                both = _interval(of_layer, len(layers)), _interval(apart, len(layers))
-                yield expected(
-                    f"{name}/{layer}",
-                    f"{group}, by layer",
-                    NEARER,
-                    f"in layer {layer} so",
-                    "sign",
-                    prediction["nearer"],
-                    *both,
-                    quantity="mean cosine, difference",
+        halves = [[(-1) ** i * x for x in seed] for i, seed in enumerate(of_layers(_between_halves))]
+        for other, words in than.items():
+            name, group = f"nearer/{source}/{other}", f"{earlier}: Eqn. (3) nearer to cross-layer attention {words}"
+            gains = of_layers(partial(_gain, other))
+            both = [t_interval([fmean(seed) for seed in seeds]) for seeds in (gains, halves)]
+            yield _nearer(prediction, name, group, f"with {group}", *both)
+            for i, layer in enumerate(layers if other == IDENTITY else ()):
+                at_layer = [t_interval([seed[i] for seed in seeds], len(layers)) for seeds in (gains, halves)]
+                yield _nearer(
+                    prediction, f"{name}/{layer}", f"{group}, by layer", f"in layer {layer}, with {group}", *at_layer
                 )
+
+
+def _nearer(prediction: Json, name: str, group: str, statement: str, gain: Interval, halves: Interval) -> Expectation:
+    quantity = "mean cosine, difference"
+    return expected(name, group, NEARER, statement, "sign", prediction["nearer"], gain, halves, quantity=quantity)
 
 
 def _losses(prediction: Json, measurement: Json) -> Iterator[Judgement]:
@@ -158,20 +150,15 @@ def _losses(prediction: Json, measurement: Json) -> Iterator[Judgement]:
         )
 
 
+def _gain(other: str, told: Json) -> float:
+    return float(told["cosine"][CURRENT] - told["cosine"][other])
+
+
 def _between_halves(told: Json) -> float:
-    """Eqn. (3)'s cosine on one batch of text less that on another, between which there is no difference to find."""
+    """Eqn. (3)'s cosine on one half of the text less that on the other.
+
+    All seeds see the same halves, which do differ.  So which of them comes first changes from seed to seed, and there
+    is no difference to find.
+    """
     first, second = told["halves"]
     return float(first - second)
-
-
-def _mean(seed: Json, source: str, layers: list[int], of: object) -> float:
-    assert callable(of)
-    return sum(of(seed["pairs"][pair(layer, source)]) for layer in layers) / len(layers)
-
-
-def _interval(values: list[float], family: int = 1) -> Interval:
-    return t_interval(values, family)
-
-
-def _words(source: str) -> str:
-    return "the layer before" if source == "previous" else "layer 1"
