@@ -110,7 +110,7 @@ def test_altered_closed_forms_fail():
         assert failed({**prediction, "toys": {**toys, "ranks": ranks}}) >= {"exact minimum", "trained"}
         bounds = {k: [factor * x for x in bound] for k, bound in prediction["softmax"]["bounds"].items()}
         found = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
-        assert found == {"worst moves found"}
+        assert {"worst moves found"} <= found <= {"worst moves found", "random rows and moves"}
 
 
 @pytest.mark.slow
