@@ -124,19 +124,23 @@ class Arm:
         return Decoder(self.architecture, self.plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)
 
     def task(self) -> Task:
-        from icl.prompts import RegressionTask
-        from icl.training.objectives import PromptTask, TextTask
+        return task_of(self.source, self.architecture.context)
 
-        source = self.source
-        if isinstance(source, PromptSource):
-            task = RegressionTask(source.d, source.n, source.sigma)
-            return PromptTask(task, source.held_out_prompts, source.held_out_at_a_time)
-        from icl.data.shards import open_data
 
-        data = open_data(Path(source.folder))
-        if data.manifest.digest != source.digest:
-            raise UserError(f"{source.folder} holds other text than it did; name it again")
-        return TextTask(data, self.architecture.context, source.held_out_windows)
+def task_of(source: TextSource | PromptSource, context: int) -> Task:
+    """What a model of this context is trained and evaluated on.  Raises UserError for text that is not as it was."""
+    from icl.prompts import RegressionTask
+    from icl.training.objectives import PromptTask, TextTask
+
+    if isinstance(source, PromptSource):
+        task = RegressionTask(source.d, source.n, source.sigma)
+        return PromptTask(task, source.held_out_prompts, source.held_out_at_a_time)
+    from icl.data.shards import open_data
+
+    data = open_data(Path(source.folder))
+    if data.manifest.digest != source.digest:
+        raise UserError(f"{source.folder} holds other text than it did; name it again")
+    return TextTask(data, context, source.held_out_windows)
 
 
 def _digest(content: str) -> str:

@@ -30,11 +30,7 @@ def started(arm: Arm, folder: Path) -> Start:
 
     Model, data, batch and seed must be the same: then it reads on in the text where the other stopped.
     """
-    run = RunFolder(folder)
-    if not run.has("summary.json"):
-        known = "is not finished; its own command resumes it" if run.has("config.json") else "is no training's folder"
-        raise UserError(f"{folder} {known}")
-    record = run.read("summary.json")
+    run, record = RunFolder(folder), finished(folder)
     try:
         before, key = record["arm"], record["key"]
         steps = int(before["recipe"]["steps"])
@@ -48,6 +44,15 @@ def started(arm: Arm, folder: Path) -> Start:
     if not (run / f"checkpoint-{steps:09d}").is_dir():
         raise UserError(f"{folder} holds no optimiser's state (checkpoint-{steps:09d}), so it cannot be carried on")
     return Start(key, steps)
+
+
+def finished(folder: Path) -> Json:
+    """The record of the training in a folder.  Raises UserError unless it has ended there."""
+    run = RunFolder(folder)
+    if not run.has("summary.json"):
+        known = "is not finished; its own command resumes it" if run.has("config.json") else "is no training's folder"
+        raise UserError(f"{folder} {known}")
+    return run.read("summary.json")
 
 
 def handed_over(arm: Arm, folder: Path, run: RunFolder) -> str:

@@ -39,7 +39,7 @@ class Attention(nn.Module):
         self.output = None
         if plan.output_projection:
             self.output = MergeLinear(d, config.n_heads, spread(live, group), width, config.bias)
-        self.group, self.linear, self.dropout = group, config.score == "linear", config.dropout
+        self.group, self.core = group, Core(config, plan)
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
@@ -47,19 +47,34 @@ class Attention(nn.Module):
         bank = self.projections(x, bank, frame.rotation)
         query = self.queries(bank, frame.learned)
         keys, values = zip(*((k(bank, frame.learned), v(bank, frame.learned)) for k, v in self.segments), strict=True)
-        out = self._attend(x, query, keys, values, frame)
+        gates = (self.query_gate(x), self.key_gate(x)) if self.dynamic != "no" else None
+        out = self.core(query, keys, values, frame, gates)
         if self.beside is not None:
             out = out + self.beside(bank, frame.learned).repeat_interleave(self.group, dim=1)
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
 
-    def _attend(
-        self, x: Tensor, query: Tensor, keys: tuple[Tensor, ...], values: tuple[Tensor, ...], frame: Frame
+
+class Core(nn.Module):
+    """Attention between its projections: no weights, but dropout, and a place at which it can be watched."""
+
+    def __init__(self, config: Architecture, plan: Plan) -> None:
+        super().__init__()
+        self.linear, self.dropout, self.dynamic = config.score == "linear", config.dropout, plan.dynamic
+
+    def forward(
+        self,
+        query: Tensor,
+        keys: tuple[Tensor, ...],
+        values: tuple[Tensor, ...],
+        frame: Frame,
+        gates: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
+        """Shapes as in `attend`; gates, of dynamic values: (batch, H, T, width) and (batch, H / group, T, width)."""
         dropout = self.dropout if self.training else 0.0
-        if self.dynamic == "no":
+        if gates is None:
             return attend(query, keys, values, frame, linear=self.linear, dropout=dropout)
-        query_gate, key_gate = self.query_gate(x), self.key_gate(x)
+        query_gate, key_gate = gates
         if self.dynamic == "initial":
             return initial_dynamic(query, keys[0], values[0], query_gate, key_gate, frame, dropout)
         wide = (torch.cat([values[0], key_gate], dim=-1),)
@@ -88,8 +103,7 @@ def attend(
         visible = torch.cat([frame.visible] * len(keys), dim=-1)
     group = query.shape[1] // key.shape[1]
     if linear:
-        scores = query @ key.repeat_interleave(group, dim=1).mT
-        scores = scores if visible is None else scores * visible
+        scores = weights(query, key.repeat_interleave(group, dim=1), visible, linear=True)
         return scores @ value.repeat_interleave(group, dim=1)
     # torch.jit.trace makes tensors of sizes, and a flag has to be a bool.
     return scaled_dot_product_attention(
@@ -106,11 +120,20 @@ def initial_dynamic(
     """
     group = query.shape[1] // key.shape[1]
     key, value, key_gate = (x.repeat_interleave(group, dim=1) for x in (key, value, key_gate))
-    weights = query @ key.mT * query.shape[-1] ** -0.5
-    if frame.visible is None:
-        weights = weights.softmax(dim=-1)
-    else:  # not -inf: a token that sees nothing gets zeros
-        hidden = ~frame.visible
-        weights = weights.masked_fill(hidden, torch.finfo(weights.dtype).min).softmax(dim=-1).masked_fill(hidden, 0)
-    weights = nn.functional.dropout(weights, dropout)
-    return (weights * (query_gate @ value.mT)) @ key_gate
+    weighted = nn.functional.dropout(weights(query, key, frame.visible), dropout)
+    return (weighted * (query_gate @ value.mT)) @ key_gate
+
+
+def weights(query: Tensor, key: Tensor, visible: Tensor | None, *, linear: bool = False) -> Tensor:
+    """What each query gives to each key: softmax's shares, or plain products; 0 for what it does not see.
+
+    query (batch, H, Q, width), key (batch, H, K, width), visible (Q, K) or (batch, 1, Q, K) -> (batch, H, Q, K).
+    """
+    if linear:
+        scores = query @ key.mT
+        return scores if visible is None else scores * visible
+    scores = query @ key.mT * query.shape[-1] ** -0.5
+    if visible is None:
+        return scores.softmax(dim=-1)
+    # not -inf: a token that sees nothing gets zeros
+    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(dim=-1).masked_fill(~visible, 0)

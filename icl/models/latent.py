@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from icl.models.attention import attend
+from icl.models.attention import Core
 from icl.models.frame import Frame, norm
 from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, merged
 from icl.models.rotary import Rotation
@@ -63,15 +63,14 @@ class LatentAttention(nn.Module):
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.value_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.output = MergeLinear(d, heads, everyone, width, config.bias) if plan.output_projection else None
-        self.linear, self.dropout = config.score == "linear", config.dropout
+        self.core = Core(config, plan)
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
         bank = self.projections(self.norm(x), bank, frame.rotation)
         keys, values = zip(*(self._segment(k, v, bank, frame) for k, v in self.segments), strict=True)
         query = self.queries(bank, frame.learned)
-        dropout = self.dropout if self.training else 0.0
-        out = attend(query, keys, values, frame, linear=self.linear, dropout=dropout)
+        out = self.core(query, keys, values, frame)
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
 

@@ -72,12 +72,16 @@ def _config(path: Path) -> tuple[Architecture, str | None]:
     try:
         content, _ = opened(path.read_bytes())
         variant = str(content["variant"])
-        return _architecture(content["architecture"]), None if "plan" in content else variant
+        return architecture_of(content["architecture"]), None if "plan" in content else variant
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} describes no model ({type(error).__name__}: {error})") from error
 
 
-def _architecture(fields: Mapping[str, Any]) -> Architecture:
+def architecture_of(fields: Mapping[str, Any]) -> Architecture:
+    """The architecture that has these fields, as a folder's `config.json` holds them.
+
+    Raises TypeError, KeyError or ValueError if there is none.
+    """
     latent = fields.get("latent")
     parts = {"stem": _stem(fields["stem"]), "latent": Latent(**latent) if latent else None}
     return Architecture(**{**fields, **parts})

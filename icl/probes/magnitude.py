@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from icl.models.attention import Attention
 from icl.models.decoder import Decoder
 from icl.models.feed_forward import FeedForward
+from icl.probes.recording import reading, removed_after
 from theory.plans.accounting import depth_reads
 from theory.plans.mix import v
 from theory.plans.plan import DepthAttention
@@ -90,21 +91,14 @@ def _recorded(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
 
-    def read(_module: nn.Module, args: tuple[Any, ...]) -> None:
-        reads.append(args[0])
-
     def output(_module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> Tensor:
         # An embedding that nothing trains is no part of the graph, and neither is what is read of it alone.
         outputs.append(out if out.requires_grad else out.detach().requires_grad_())
         return outputs[-1]
 
-    hooks = [module.register_forward_pre_hook(read) for module in (*model.sublayers, model.norm)]
-    hooks.append(model.dropout.register_forward_hook(output))
-    try:
+    caught = model.dropout.register_forward_hook(output)
+    with reading(model, lambda _, read: reads.append(read)), removed_after([caught]):
         yield reads, outputs
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _ratios(model: Decoder, read_norms: list[Tensor], outputs: list[Tensor]) -> tuple[float, ...]:

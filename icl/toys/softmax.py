@@ -20,12 +20,14 @@ from theory.errors import BadInput, InvalidSize
 
 
 class SoftmaxToys(AssumedCopyToys[TokenBatch]):
-    """All have one task's d, n and sigma.  Raises BadInput for a mixed stack."""
+    """All have one task's d, n and sigma.  Raises BadInput for a mixed stack, raw keys and heads that share weights."""
 
     def __init__(self, specs: Sequence[ToySpec], dtype: torch.dtype = torch.float32) -> None:
         super().__init__(specs, dtype)
         if len({spec.task for spec in specs}) != 1:
             raise BadInput("a stack of softmax toys needs one task for all of them")
+        if not (self.plain_keys and self.unshared):
+            raise BadInput("softmax toys have copied keys, and heads whose readouts and keys are their own")
 
     def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
         return token_batch(prompts)

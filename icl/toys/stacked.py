@@ -6,7 +6,8 @@ B's; the rank is part of the mask.
 A prompt enters through its second moment S (2D x 2D), computed once and shared by all toys of its stream:
     m_h = K^h A x,      q_h = U^T m_h,
     prediction = sum_h W^h [ (copied + raw) S_xx m_h + copied U S q_h + raw (S q_h)_y ],
-which is `theory.toy.population`'s P x_{n+1}.  As in linear attention with a normaliser, S is divided by n, so readouts
+which is `theory.toy.population`'s P x_{n+1}; where keys are a mix, q_h is key_copied U^T m_h + key_raw (0 ; m_h), and
+S_xx m_h stands key_copied + key_raw times.  As in linear attention with a normaliser, S is divided by n, so readouts
 have the same scale at every n; `weights(i)` undoes it.
 """
 
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
 from icl.toys.stack import BatchT, Stack
 from theory.errors import check_sizes
-from theory.plans.heads import Heads
+from theory.plans.heads import Heads, shares
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ class Batch:
 class AssumedCopyToys(Stack[ToySpec, BatchT]):
     """Assumed-copy toys, whatever their scores.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
 
+    Where heads share a readout or a key, the first of a toy's matrices are those that it has, and the rest is masked;
+    `of_w` and `of_k` (H, S, M) say which of them each head uses.
+
     Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
     """
 
@@ -84,6 +88,10 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
     mask_u: Tensor
     mask_w: Tensor
     mask_k: Tensor
+    of_w: Tensor
+    of_k: Tensor
+    key_copied: Tensor
+    key_raw: Tensor
 
     def __init__(self, specs: Sequence[ToySpec], dtype: torch.dtype = torch.float32) -> None:
         if {len(spec.heads) for spec in specs} in (set(), {0}):
@@ -97,15 +105,41 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
         start, allowed = [_initial(spec, self.d_max) for spec in specs], [_allowed(spec, self.d_max) for spec in specs]
         for name in ("u", "w", "k"):
             self.add(name, [numbers[name] for numbers in start], [masks[name] for masks in allowed])
+        self._add_heads()
+
+    def _add_heads(self) -> None:
+        """What keys are made of, and which matrices heads share; `plain_keys` and `unshared` where there is neither."""
+        key_copied, key_raw = torch.ones_like(self.copied), torch.zeros_like(self.copied)
+        places = {name: torch.zeros(self.copied.shape[:3], dtype=torch.long) for name in ("w", "k")}
+        for i, spec in enumerate(self.specs):
+            s, m = self.locate[i]
+            for h, head in enumerate(spec.heads):
+                key_copied[h, s, m], key_raw[h, s, m] = head.key_copied, head.key_raw
+            for name, (_, used) in _shared(spec.heads).items():
+                places[name][:, s, m] = torch.tensor(used)
+        self.plain_keys = bool((key_copied == 1).all() and (key_raw == 0).all())
+        self.unshared = all(len(set(used)) == len(used) for s in self.specs for _, used in _shared(s.heads).values())
+        for name, buffer in (("key_copied", key_copied), ("key_raw", key_raw)):
+            self.register_buffer(name, buffer)
+        for name, place in places.items():
+            self.register_buffer(f"of_{name}", place)
+
+    def of_heads(self, name: str) -> Tensor:
+        """w or k of every head, (H, S, M, D, D)."""
+        own = self.masked(name)
+        if self.unshared:
+            return own
+        return own.gather(0, self.get_buffer(f"of_{name}")[..., None, None].expand_as(own))
 
     def parameters_of(self, i: int) -> dict[str, Tensor]:
-        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`."""
+        """A, B, W and K of specs[i] as trained, for sums over n: a, b, w, k in the shapes of `icl.toys.literal.Toy`,
+        with fewer W and K where heads share them."""
         own, d, rank = super().weights(i), self.specs[i].task.d, self.specs[i].rank
-        u, k = own["u"], own["k"]
+        u, (w, k) = own["u"], (own[name][:count] for name, (count, _) in _shared(self.specs[i].heads).items())
         return {
             "a": u[:rank, :d].clone(),
             "b": u[rank:, self.d_max :].clone(),
-            "w": own["w"],
+            "w": w,
             "k": k[..., :rank].clone(),
         }
 
@@ -130,12 +164,15 @@ class StackedToys(AssumedCopyToys[Batch]):
         streams, batch, queries, _ = query.shape
         u = self.masked("u")
         flat = query.reshape(streams, 1, batch * queries, d)
-        m = (flat @ u[..., :d].mT) @ self.masked("k").mT  # (H, S, M, B Q, D)
+        m = (flat @ u[..., :d].mT) @ self.of_heads("k").mT  # (H, S, M, B Q, D)
         q = m @ u  # (H, S, M, B Q, 2D)
         s_m = _per_prompt(m, moments[..., :d, :d], batch)
+        if not self.plain_keys:
+            q = self.key_copied * q + self.key_raw * nn.functional.pad(m, (d, 0))
+            s_m = (self.key_copied + self.key_raw) * s_m
         s_q = _per_prompt(q, moments, batch)
         read = (self.copied + self.raw) * s_m + self.copied * (s_q @ u.mT) + self.raw * s_q[..., d:]
-        out: Tensor = (read @ self.masked("w").mT).sum(0)
+        out: Tensor = (read @ self.of_heads("w").mT).sum(0)
         return out.view(*out.shape[:-2], batch, queries, d)
 
     def losses(self, batch: Batch) -> Tensor:
@@ -190,7 +227,16 @@ def _allowed(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     d = spec.task.d
     spent = (torch.arange(d) < spec.rank).double()
     of_a = spent[:, None].expand(d, d)
-    return {"u": _side_by_side(of_a, 1 - of_a, d_max), "w": torch.ones(d, d), "k": spent}
+    there = {
+        name: (torch.arange(len(spec.heads)) < count).double()[:, None, None]
+        for name, (count, _) in _shared(spec.heads).items()
+    }
+    return {"u": _side_by_side(of_a, 1 - of_a, d_max), "w": there["w"].expand(-1, d, d), "k": there["k"] * spent}
+
+
+def _shared(heads: Heads) -> dict[str, tuple[int, list[int]]]:
+    """How many W and K there are, and which of them each head uses."""
+    return {"w": shares(heads, "readout"), "k": shares(heads, "key")}
 
 
 def _side_by_side(a: Tensor, b: Tensor, d_max: int) -> Tensor:

@@ -17,8 +17,11 @@ from icl.toys.stack import explained_signal
 from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
 from icl.toys.training import identity, toy_recipe, train
 from theory.errors import BadInput, InvalidSize
-from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head
+from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head, shares, toy_heads
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
 from theory.prompts.moments import PromptMoments
+from theory.resformer.weights import ONE_HEAD
 from theory.toy.population import PopulationLoss
 
 CHAINED = 8  # matrix products in a row, at most, in a prediction and its gradient
@@ -64,6 +67,41 @@ def test_every_toy_predicts_what_its_plain_twin_predicts():
             scale=1 + float(expected.norm()),
         )
         assert not stacked[s, m, :, spec.task.d :].any()
+
+
+SHARED = (Head(0.5, 2.0, 1.0, -0.5, key="k"), Head(1.0, 0.0, 0.0, 2.0, key="k"))
+CROSS = toy_heads(resolve("cross-layer", Shape(2, 1)))  # raw values with raw keys
+ONE_READOUT = (Head(1.0, 0.0, readout="w"), Head(0.0, 1.0, key_copied=0, key_raw=1, readout="w"))
+
+
+def test_raw_keys_and_shared_matrices_are_read_as_the_formula_says():
+    """W F K A x with F = sum over the tokens of value key^T, and the gradient goes into one matrix for all sharers."""
+    tasks = RegressionTask(1, 2, 0.3), RegressionTask(3, 5, 0.5)
+    kinds = (ONE_HEAD, SHARED, CROSS, MHA, ONE_READOUT)
+    toys = randomised([ToySpec(task, heads, rank, 0) for task in tasks for heads in kinds for rank in (0, 1, task.d)])
+    batch = toys.batch(4, TRAIN_STREAM, 0)
+    stacked = toys(batch.moments, batch.query[..., None, :])[..., 0, :]
+    for i, spec in enumerate(toys.specs):
+        s, m = toys.locate[i]
+        own, d = toys.weights(i), spec.task.d
+        (readouts, of_w), (keys, of_k) = (shares(spec.heads, label) for label in ("readout", "key"))
+        assert (len(own["w"]), len(own["k"])) == (readouts, keys)
+        prompts = spec.task.sample(4, Generator(TRAIN_STREAM, 0, 0), torch.float64)
+        x, y = prompts.x[..., :-1], prompts.y[..., :-1]
+        u = torch.cat([own["a"] @ x, own["b"] @ y], dim=-2)
+        expected = torch.zeros_like(prompts.query)
+        for h, head in enumerate(spec.heads):
+            value, key = head.copied * u + head.raw * y, head.key_copied * u + head.key_raw * y
+            read = (head.copied + head.raw) * (head.key_copied + head.key_raw) * x @ x.mT + value @ key.mT
+            matrix = own["w"][of_w[h]] @ read @ own["k"][of_k[h]] @ own["a"]
+            expected = expected + (matrix @ prompts.query[..., None])[..., 0]
+        size = 1 + float(expected.norm())
+        check_identity(stacked[s, m, :, :d].detach(), expected, terms=CHAINED * (2 * spec.task.n + 1), scale=size)
+    (gradient,) = torch.autograd.grad(toys.losses(batch).sum(), [toys.k])
+    for i, spec in enumerate(toys.specs):
+        if spec.heads in (ONE_HEAD, SHARED):
+            assert not gradient[1][toys.locate[i]].any()
+            assert gradient[0][toys.locate[i]].any() == (spec.rank > 0)
 
 
 @settings(max_examples=10)

@@ -1,0 +1,71 @@
+"""The command `probe`.  It takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.cli.commands import OUT, Commands, whole_from
+from experiments.training.layer_probes import FAMILIES
+
+if TYPE_CHECKING:
+    from experiments.training.probing import Probed
+
+
+def add_to(commands: Commands) -> None:
+    """probe."""
+    command = commands.add(
+        "probe",
+        probe,
+        "measure and draw what the layers of trained models do, on text or prompts that they have not seen",
+        "crosslayer probe runs/train/llama-2m-* --what entropy,norms,lens",
+        resumes=True,
+    )
+    command.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished training")
+    command.add_argument("--what", help=f"some of {','.join(FAMILIES)} (default: all that the runs can be asked)")
+    command.add_argument(
+        "--tokens", type=whole_from(1), help="held-out tokens looked at, in whole sequences (default: 16,384)"
+    )
+    command.add_argument("--batch", type=whole_from(1), help="sequences at a time (default: about 4,096 tokens)")
+    command.add_argument("--data", metavar="FOLDER", help="where the runs' text lies now (default: where it lay)")
+    command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
+    command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
+
+
+def probe(options: argparse.Namespace) -> int:
+    from experiments.training import probing
+    from experiments.training.by_layer import TOKENS, Sample
+
+    what = None if options.what is None else [name.strip() for name in options.what.split(",")]
+    sample = Sample(options.tokens or TOKENS, options.batch or 0)
+    found = probing.probe(options.runs, what, sample=sample, data=options.data, device=options.device, out=options.out)
+    return _report(found, options.json)
+
+
+def _report(found: Probed, as_json: bool) -> int:
+    from experiments.training.layer_figures import PANELS, series
+
+    if as_json:
+        print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
+        return 0
+    runs = found.record["runs"]
+    width = max(len(run["name"]) for run in runs)
+    for run in runs:
+        print(f"{run['name']}, seed {run['seed']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens")
+    for family, results in found.record["families"].items():
+        for panel in PANELS[family]:
+            if not panel.by_layer:
+                continue
+            print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {panel.y}, by {panel.x}")
+            for run, result in zip(runs, results, strict=True):
+                if (shown := series(panel, result)) is not None:
+                    print(f"  {run['name']:{width}}  {_numbers(shown.values)}")
+    print(f"figures and numbers: {found.folder}")
+    return 0
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return "  ".join(f"{value:9.4g}" for value in values)

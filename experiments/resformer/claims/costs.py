@@ -1,0 +1,72 @@
+"""Claims on what cross-layer attention and SVFormer cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from experiments.ledger.claim import Claim
+from theory.plans.accounting import cache, flops
+from theory.plans.names import model
+from theory.resformer.paper import PAPER
+
+MODELS = ("llama-2m", "llama-82m", "llama-180m", "llama-468m")
+
+EQN_2_COST = Claim(
+    "resformer.eqn2-cost",
+    PAPER.name,
+    place="section 3.1, after Eqn. (2)",
+    statement="Cross-layer attention nearly doubles the complexity of the model.",
+    assumes="its own models, of Table 4, at a length of 2,048; forward FLOPs of the last token; keys and values of "
+    "earlier layers kept",
+    verdict="corrected",
+    correction="It doubles the products of attention over time, except in layer 1, and nothing else, as K_m and V_m "
+    "are there already: 18 % to 20 % more for the four models.",
+    proof=flops,
+)
+
+
+@EQN_2_COST.check(
+    "what cross-layer attention adds in the accounting, counted by hand, and its share, to one point",
+    states=(lambda d, layers: 4 * d * 2048 * (layers - 1), (1.18, 1.20, 1.19, 1.19)),
+    control=(lambda d, layers: 4 * d * 2048 * layers, (2.0, 2.0, 2.0, 2.0)),
+    wrong="the model twice",
+)
+def cross_layer_costs(version: tuple[Callable[[int, int], int], Sequence[float]]) -> bool:
+    """A score and a weighted value, each a product and a sum of d numbers, for each token of an earlier layer."""
+    added, shares = version
+    for preset, share in zip(MODELS, shares, strict=True):
+        config, plan = model(preset, "cross-layer")
+        vanilla = flops(*model(preset, "vanilla"), 2048)
+        extra = flops(config, plan, 2048) - vanilla
+        if extra != added(config.d_model, config.n_layers) or abs(1 + extra / vanilla - share) > 0.01:
+            return False
+    return True
+
+
+SVFORMER_CACHE = Claim(
+    "resformer.svformer-cache",
+    PAPER.name,
+    place="abstract and section 3.5, Eqn. (10)",
+    statement="SVFormer stores values of the first layer only, and so saves nearly half of the cache.",
+    assumes="its own models, of Table 4; keys and values of one precision",
+    verdict="verified",
+    correction="(L - 1) / (2 L): 37.5 % at the 4 layers of the smallest model, 47.9 % at the 24 of the largest.",
+    proof=cache,
+)
+
+
+@SVFORMER_CACHE.check(
+    "numbers kept for a token, by the accounting and by hand",
+    states=lambda layers, width: (layers + 1) * width,
+    control=lambda layers, width: layers * width,
+    wrong="exactly half",
+)
+def svformer_keeps(numbers: Callable[[int, int], int]) -> bool:
+    """Keys in every layer, values in the first; and vanilla's twice that of one layer in every layer."""
+    for preset in MODELS:
+        config, plan = model(preset, "svformer")
+        if cache(*model(preset, "vanilla")).total != 2 * config.n_layers * config.d_model:
+            return False
+        if cache(config, plan).total != numbers(config.n_layers, config.d_model):
+            return False
+    return True

@@ -1,0 +1,103 @@
+"""Claims on what else the paper puts into its frame: the identity mapping (Eqn. 6) and DenseFormer (Eqn. 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy
+
+from experiments.ledger.claim import Claim
+from theory.plans.mix import Learned, Term
+from theory.plans.names import resolve
+from theory.plans.plan import Plan, Shape
+from theory.resformer.paper import PAPER
+
+
+def weight_on_tokens(plan: Plan, layer: int) -> tuple[float, float]:
+    """What a head's output weighs in all: values that are attended to, and values of the token itself."""
+    head = plan.head(layer, 1)
+    attended, beside = (sum(_fixed(t) for t in mix.terms) for mix in (head.values[0], head.beside))
+    return attended, beside
+
+
+def _fixed(term: Term) -> float:
+    return term.weight.start if isinstance(term.weight, Learned) else term.weight
+
+
+EQN_6 = Claim(
+    "resformer.eqn6-mapping",
+    PAPER.name,
+    place="section 4.3, on Eqn. (6), and Eqn. (6) itself",
+    statement="Eqn. (6) maps historical values by a matrix of ones; it is a naive form of the same mapping.",
+    assumes="",
+    verdict="corrected",
+    correction="By the identity, as section 3.2 says: a token gets its own earlier values.  The weights of Eqn. (6) "
+    "sum to two in each row, those of Eqns. (2) to (5) to one, so that the comparison of Fig. 8 changes the scale of "
+    "what is added as well as its mapping.",
+    proof=weight_on_tokens,
+)
+
+
+@EQN_6.check(
+    "the weights in a row: of what is attended to, and beside it, in the plans of Eqns. (6) and (5), layers 2 to 4",
+    states={"identity-mapping": (1.0, 1.0), "resformer-all": (1.0, 0.0)},
+    control={"identity-mapping": (0.5, 0.5), "resformer-all": (1.0, 0.0)},
+    wrong="weights that sum to one in both",
+)
+def rows_sum(sums: dict[str, tuple[float, float]]) -> bool:
+    for name, expected in sums.items():
+        plan = resolve(name, Shape(4, 1))
+        if any(abs(a - b) > 1e-12 for n in (2, 3, 4) for a, b in zip(weight_on_tokens(plan, n), expected, strict=True)):
+            return False
+    return True
+
+
+@EQN_6.check(
+    "Eqn. (6) with the mapping in question, on two tokens: a token's output has no part of the other's earlier values",
+    states=sympy.eye,
+    control=sympy.ones,
+    wrong="a matrix of ones, as section 4.3 says",
+    kind="symbolic",
+)
+def own_values_only(mapping: Callable[[int], sympy.Matrix]) -> bool:
+    """The plan reads beside its attention what the formula with this mapping reads: the same token alone."""
+    earlier = sympy.Matrix(sympy.symbols("v:2"))
+    read = mapping(2) * earlier
+    return all(read[i].free_symbols == {earlier[i]} for i in range(2))
+
+
+def dense_former(layers: int) -> list[sympy.Expr]:
+    """Y_1, ..., Y_L of depth-weighted averaging without projections and feed-forward: in X_0 and u_n = A_n V_n."""
+    start = sympy.Symbol("x0")
+    outputs, states = [start], [start]
+    for n in range(1, layers + 1):
+        outputs.append(states[-1] + sympy.Symbol(f"u{n}"))
+        states.append(sympy.expand(sum(sympy.Symbol(f"a{n}{i}") * x for i, x in enumerate(outputs))))
+    return states[1:]
+
+
+EQN_9 = Claim(
+    "resformer.eqn9-denseformer",
+    PAPER.name,
+    place="section 3.4, Eqn. (9)",
+    statement="Without projections and feed-forward DenseFormer is U_n = sum_i alpha_i A_i V_i.",
+    assumes="layers with residual connections, then a weighted sum of all layers' outputs, as DenseFormer has them",
+    verdict="corrected",
+    correction="The embedding is among the terms, and every layer has weights of its own, so that A_i V_i has another "
+    "weight at each n; they are learned, no hyper-parameters.  Right is that A_i maps V_i.",
+    proof=dense_former,
+)
+
+
+@EQN_9.check(
+    "three layers written out: whether the embedding is there and the weights of A_1 V_1 change with the layer",
+    states=(True, True),
+    control=(False, False),
+    wrong="neither, as printed",
+    kind="symbolic",
+)
+def written_out(version: tuple[bool, bool]) -> bool:
+    states = dense_former(3)
+    start, first = sympy.Symbol("x0"), sympy.Symbol("u1")
+    embedding = all(state.coeff(start) != 0 for state in states)
+    return (embedding, len({state.coeff(first) for state in states}) == 3) == version

@@ -1,0 +1,155 @@
+"""Claims on what is measured of a layer: Eqns. (11), (12) and (13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.ledger.claim import Claim
+from theory.resformer import measures
+from theory.resformer.paper import PAPER
+
+Array = NDArray[np.float64]
+
+
+def attention_to(shares: Array, tokens: int) -> Array:
+    """Causal attention whose queries give token j the share that it has among those not hidden."""
+    weights = np.tril(np.tile(shares[:tokens], (tokens, 1)))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+EQN_11_SUM = Claim(
+    "resformer.eqn11-sum",
+    PAPER.name,
+    place="section 4.1.3, Eqn. (11), the importance vector",
+    statement="A token's importance is (1/l) sum_j A_ij, A lower triangular with l tokens.",
+    assumes="rows of A sum to one",
+    verdict="corrected",
+    correction="(1/l) sum_i A_ij, over queries: the printed sum runs along a row and is 1/l for every token and any A, "
+    "so that the entropy would be log l always.",
+    proof=measures.token_importance,
+)
+
+
+@EQN_11_SUM.check(
+    "attention to the first token alone has an importance of one there, and entropy zero",
+    states=measures.token_importance,
+    control=lambda attention: attention.mean(axis=1),
+    wrong="the row sum, as printed",
+)
+def importance_tells_a_sink(importance: Callable[[Array], Array]) -> bool:
+    sink = np.zeros((6, 6))
+    sink[:, 0] = 1
+    found = importance(sink)
+    return bool(found[0] == 1 and measures.entropy(found) == 0)
+
+
+EQN_11_SIGN = Claim(
+    "resformer.eqn11-sign",
+    PAPER.name,
+    place="section 4.1.3, after Eqn. (11)",
+    statement="The higher the entropy, the more attention is clustered on a few tokens.",
+    assumes="",
+    verdict="corrected",
+    correction="The lower, as the caption of Fig. 1 says.",
+    proof=measures.entropy,
+)
+
+
+@EQN_11_SIGN.check(
+    "the entropy as attention goes from uniform to the first of 8 tokens",
+    states=-1,
+    control=1,
+    wrong="it rises, as the text says",
+)
+def entropy_falls_as_attention_concentrates(sign: int) -> bool:
+    found = [
+        measures.entropy(measures.token_importance(attention_to(np.r_[t, np.ones(7)], 8))) for t in (1, 3, 30, 1e9)
+    ]
+    return bool(np.all(sign * np.diff(found) > 0) and found[-1] < 1e-6)
+
+
+UNIFORM = Claim(
+    "resformer.entropy-of-uniform",
+    PAPER.ours,
+    place="theory/resformer/measures.py, on Eqn. (11)",
+    statement="Causal attention that is uniform over the past, and so concentrates on nothing, has an importance "
+    "entropy of log l - (1 - gamma) for many tokens l: 0.42 nats below the largest, which attention to oneself has.",
+    assumes="a causal mask; gamma Euler's constant",
+    verdict="verified",
+    proof=measures,
+)
+
+
+@UNIFORM.check(
+    "the matrix itself at 512 tokens, and the closed form at 100,000, to 1e-3",
+    states=1 - np.euler_gamma,
+    control=0.0,
+    wrong="log l, the largest",
+)
+def uniform_entropy(below: float) -> bool:
+    attention = attention_to(np.ones(512), 512)
+    closed = measures.uniform_causal_importance(512)
+    if np.abs(measures.token_importance(attention) - closed).max() > 1e-14:
+        return False
+    if abs(measures.entropy(measures.token_importance(np.eye(512))) - np.log(512)) > 1e-12:
+        return False
+    many = measures.uniform_causal_importance(100_000)
+    return bool(abs(np.log(100_000) - measures.entropy(many) - below) < 1e-3)
+
+
+EQN_12 = Claim(
+    "resformer.eqn12-index",
+    PAPER.name,
+    place="section 4.1.4, Eqn. (12)",
+    statement="The mean of v_i v_i^T has eigenvectors w_j with eigenvalues lambda_j; capacity is read off them.",
+    assumes="",
+    verdict="verified",
+    correction="The index of w_j and lambda_j is written i below; values are not centred, so a common mean counts as "
+    "the largest eigenvalue.",
+    proof=measures.value_spectrum,
+)
+
+
+@EQN_12.check(
+    "known spectra: orthogonal rows, and one common mean of square length 25 beside them",
+    states=[25.0, 2.25, 0.25],
+    control=[2.25, 0.25, 0.0],
+    wrong="the centred spectrum",
+)
+def spectrum_is_not_centred(eigenvalues: list[float]) -> bool:
+    values = np.array([[5, 1.5, 0.5], [5, -1.5, 0.5], [5, 1.5, -0.5], [5, -1.5, -0.5]])
+    return bool(np.allclose(measures.value_spectrum(values), eigenvalues, atol=1e-12))
+
+
+EQN_13 = Claim(
+    "resformer.eqn13",
+    PAPER.name,
+    place="appendix A.1, Eqn. (13)",
+    statement="The mean cosine similarity of two different tokens' hidden states measures over-smoothing.",
+    assumes="as a number between -1/(l-1) and 1; that it follows attention concentration is for trained models to show",
+    verdict="verified",
+    proof=measures.token_similarity,
+)
+
+
+@EQN_13.check(
+    "the double sum on random states; a regular simplex, where it is least; equal states of any length, where it is 1",
+    states=lambda tokens: tokens * (tokens - 1),
+    control=lambda tokens: tokens**2,
+    wrong="a mean over all pairs, equal ones included",
+)
+def similarity_is_a_mean_of_pairs(pairs: Callable[[int], int]) -> bool:
+    rng = np.random.default_rng(2)
+    simplex = np.eye(4) - 1 / 4
+    equal = rng.uniform(1, 9, (4, 1)) * np.ones((4, 3))
+    for states, known in ((rng.standard_normal((5, 3)), None), (simplex, -1 / 3), (equal, 1.0)):
+        unit = states / np.linalg.norm(states, axis=1, keepdims=True)
+        cosines = unit @ unit.T
+        summed = (cosines.sum() - np.trace(cosines)) / pairs(len(states))
+        found = measures.token_similarity(states)
+        if abs(found - summed) > 1e-12 or (known is not None and abs(found - known) > 1e-12):
+            return False
+    return True

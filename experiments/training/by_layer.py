@@ -1,0 +1,115 @@
+"""Held-out data to look at a trained decoder with, and means by layer of what is seen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.store.folders import Json, UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icl.models.decoder import Decoder
+    from icl.probes.recording import Attended
+    from icl.training.objectives import Batch, Task
+
+TOKENS = 16_384  # of a sample, by default
+AT_A_TIME = 4096  # tokens a forward pass, by default
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first sequences of held-out data: as many as `tokens` make, `batch` at a time (0: about AT_A_TIME tokens)."""
+
+    tokens: int = TOKENS
+    batch: int = 0
+
+    def batches(self, task: Task, device: str) -> list[Batch]:
+        """Raises UserError where these are fewer than two sequences, which have no spread."""
+        import torch
+
+        from icl.training.objectives import Batch
+
+        wanted = self.tokens // task.tokens
+        size = self.batch or max(1, AT_A_TIME // task.tokens)
+        found: list[Batch] = []
+        held_out = task.held_out()
+        while (left := wanted - sum(len(b.inputs) for b in found)) > 0 and (batch := next(held_out, None)):
+            whole = Batch(batch.inputs[:left], batch.targets[:left])
+            pairs = zip(whole.inputs.split(size), whole.targets.split(size), strict=True)
+            found += [Batch(*pair).to(torch.device(device)) for pair in pairs]
+        if sum(len(b.inputs) for b in found) < 2:
+            raise UserError(f"a sample needs two sequences or more of {task.tokens} tokens, and --tokens {self.tokens}")
+        return found
+
+
+class Average:
+    """The mean of tensors over their first dimension, and its standard error, batch after batch (Chan et al.)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, values: Tensor) -> None:
+        values = values.double()
+        count, mean = len(values), values.mean(0)
+        squares = (values - mean).square().sum(0)
+        if not self.count:
+            self.count, self.mean, self.squares = count, mean, squares
+            return
+        step, both = mean - self.mean, self.count + count
+        self.squares = self.squares + squares + step.square() * (self.count * count / both)
+        self.mean = self.mean + step * (count / both)
+        self.count = both
+
+    def to_json(self) -> Json:
+        stderr = (self.squares / (self.count * max(1, self.count - 1))).sqrt()
+        return {"mean": self.mean.tolist(), "stderr": stderr.tolist()}
+
+
+Measured = dict[str, "Tensor"]  # names to (sequences, ...)
+
+
+def averaged(
+    model: Decoder,
+    batches: Sequence[Batch],
+    *,
+    attention: Callable[[Attended, Batch], Measured] | None = None,
+    state: Callable[[Tensor, Batch], Measured] | None = None,
+) -> Json:
+    """Means by layer of what `icl.probes.recording.observed` shows: {name: {mean: [by layer], stderr: [by layer]}}.
+
+    And `layers`, those that attend.
+    """
+    from icl.probes.recording import observed
+
+    layers: dict[int, dict[str, Average]] = {}
+    states: dict[int, dict[str, Average]] = {}
+    for batch in batches:
+        of_layer, of_state = (f and functools.partial(_with_batch, f, batch) for f in (attention, state))
+        found = observed(model, batch.inputs, attention=of_layer, state=of_state)
+        for places, measured in ((layers, found.attention), (states, dict(enumerate(found.states)))):
+            for place, values in measured.items():
+                for name, value in values.items():
+                    places.setdefault(place, {}).setdefault(name, Average()).add(value)
+    return {
+        "layers": list(range(1, model.config.n_layers + 1)),
+        "attending": sorted(layers),
+        **_by_place(layers),
+        **_by_place(states),
+    }
+
+
+def _with_batch(measure: Callable[[Any, Batch], Measured], batch: Batch, shown: Any) -> Measured:
+    return measure(shown, batch)
+
+
+def _by_place(places: dict[int, dict[str, Average]]) -> Json:
+    names = {name: None for place in places.values() for name in place}
+    found: Json = {}
+    for name in names:
+        each = [places[place][name].to_json() for place in sorted(places)]
+        found[name] = {part: [one[part] for one in each] for part in ("mean", "stderr")}
+    return found

@@ -1,0 +1,173 @@
+"""Figures of what layers do: one a family, in which several trainings share every pair of axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.ticker import MaxNLocator
+
+from experiments.drawing import style
+from experiments.store.folders import Json, RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LAYER, STATE = "layer", "layers passed (0: what enters the first)"
+UNIFORM: dict[str, Any] = {"color": "#8a8a8a", "linestyle": ":", "linewidth": 1.3}
+Reference = Callable[[Json], "float | Sequence[float] | None"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    values      of a family's result, with `mean` and perhaps `stderr`
+    x           LAYER or STATE: a number a layer; else the axis' label, of one layer's list
+    at          which layer's list: 0 is the first, -1 the last
+    uniform     what uniform attention to the past would give: a number, or a list over x
+    """
+
+    title: str
+    y: str
+    values: str
+    x: str = LAYER
+    at: int = 0
+    log: bool = False
+    uniform: Reference = lambda _: None
+
+    @property
+    def by_layer(self) -> bool:
+        return self.x in (LAYER, STATE)
+
+
+def _of(name: str, at: int | None = None) -> Reference:
+    """What stands under a name, or one number of it."""
+    return lambda result: result[name] if at is None or result[name] is None else result[name][at]
+
+
+POSITION, PLACE = "position (1: first token)", "place in order of size"
+PANELS: dict[str, tuple[Panel, ...]] = {
+    "entropy": (Panel("Entropy of token importance", "nats", "entropy", uniform=_of("uniform")),),
+    "importance": (
+        Panel("Importance of the first token", "share of attention", "first", uniform=_of("uniform", 0)),
+        Panel("Of the most important token", "share of attention", "most", uniform=_of("uniform", 0)),
+        Panel(
+            "By position, last layer",
+            "share of attention",
+            "by_position",
+            POSITION,
+            -1,
+            True,
+            _of("uniform"),
+        ),
+    ),
+    "spectrum": (
+        Panel("Largest eigenvalue of the values", "squared units of $v$", "largest", log=True),
+        Panel("Its share of all", "share", "share"),
+        Panel("Eigenvalues, layer 1", "squared units of $v$", "eigenvalues", PLACE, 0, True),
+    ),
+    "similarity": (Panel("Similarity of tokens' states", "mean cosine", "similarity", STATE),),
+    "norms": (
+        Panel("Values: first token", "norm / mean of the others", "value_first"),
+        Panel("States: first token", "norm / mean of the others", "state_first", STATE),
+        Panel("Values: other tokens", "mean norm (units of $v$)", "value_others", log=True),
+        Panel("States: other tokens", "mean norm (units of $h$)", "state_others", STATE, log=True),
+    ),
+    "heads": (Panel("Similarity of heads' attention", "mean cosine of two heads", "cosine"),),
+    "gradients": (Panel("Gradient of a layer's parameters", "norm (units of loss / weight)", "gradient", log=True),),
+    "lens": (
+        Panel("Logit lens", "loss", "loss", STATE),
+        Panel("Linear probe: token before", "held-out $R^2$", "previous", STATE),
+    ),
+    "induction": (
+        Panel("To the token before", "share of attention, best head", "best_previous", uniform=_of("uniform_previous")),
+        Panel("To what followed", "share of attention, best head", "best_induction", uniform=_of("uniform_induction")),
+    ),
+}
+
+
+def draw(family: str, record: Json, run: RunFolder) -> None:
+    """FAMILY.svg and .png, of the record that `experiments.training.probing` keeps."""
+    panels, results = PANELS[family], record["families"][family]
+    unit = "squared units of $y$" if record["regression"] else "nats a token"
+    with style.drawing():
+        fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
+        for axis in axes[len(panels) :]:
+            axis.set_axis_off()
+        for panel, axis in zip(panels, axes, strict=False):
+            for about, result, look in zip(record["runs"], results, looks(record["runs"]), strict=True):
+                _draw(axis, panel, result, about["sequences"], look)
+            for number, uniform in enumerate(_distinct([panel.uniform(result) for result in results])):
+                label = None if number else "uniform attention to the past"
+                if isinstance(uniform, list):
+                    axis.plot(range(1, len(uniform) + 1), uniform, label=label, **UNIFORM)
+                else:
+                    axis.axhline(uniform, label=label, **UNIFORM)
+            axis.set_title(panel.title)
+            axis.set_xlabel(panel.x)
+            axis.set_ylabel(f"{panel.y} ({unit})" if panel.y == "loss" else panel.y)
+            if panel.log:
+                axis.set_yscale("log")
+            if panel.by_layer:
+                axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        style.finish(axes[: len(panels)])
+        for suffix in ("svg", "png"):
+            style.save_as(fig, run / f"{family}.{suffix}")
+
+
+def looks(runs: Sequence[Json]) -> list[Json]:
+    """Label, colour, line and marker of each: its variant's own, unless two have one name."""
+    names = [about["name"] for about in runs]
+    if len(set(names)) == len(names):
+        return [{"label": name, **style.look(name)} for name in names]
+    labels = [f"{about['name']}, seed {about['seed']}" for about in runs]
+    if len(set(labels)) < len(labels):
+        labels = [f"{label} ({number})" for number, label in enumerate(labels, 1)]
+    kinds = list(style.VARIANTS)
+    return [{"label": label, **style.look(kinds[i % len(kinds)])} for i, label in enumerate(labels)]
+
+
+@dataclass(frozen=True)
+class Series:
+    x: Sequence[int]
+    values: Sequence[float]
+    stderr: Sequence[float] | None
+
+
+def series(panel: Panel, result: Json) -> Series | None:
+    """What a panel shows of one training's result; None where it has nothing to show."""
+    found = result[panel.values]
+    if found is None:
+        return None
+    values, stderr = (found["mean"], found["stderr"]) if isinstance(found, dict) else (found, None)
+    if panel.by_layer:
+        layers: list[int] = result["attending"] if "attending" in result else result["layers"]
+        return Series(range(len(values)) if panel.x == STATE else layers, values, stderr)
+    values, stderr = values[panel.at], stderr and stderr[panel.at]
+    return Series(range(1, len(values) + 1), values, stderr)
+
+
+def _draw(axis: Axes, panel: Panel, result: Json, sequences: int, look: Json) -> None:
+    """One training's line, with 95 % intervals over sequences, or batches, where the panel has means of them."""
+    from scipy.stats import t
+
+    found = series(panel, result)
+    if found is None:
+        return
+    count = result.get("batches", sequences)
+    if found.stderr and count > 1:
+        half = [float(t.ppf(0.975, count - 1)) * error for error in found.stderr]
+        low, high = ([y + sign * h for y, h in zip(found.values, half, strict=True)] for sign in (-1, 1))
+        axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0)
+    axis.plot(found.x, found.values, **(look if panel.by_layer else {**look, "marker": ""}))
+
+
+def _distinct(references: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for reference in references:
+        if reference is not None and reference not in found:
+            found.append(reference)
+    return found

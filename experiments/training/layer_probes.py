@@ -1,0 +1,257 @@
+"""What a trained decoder does by layer, on data it has not seen: families of measurements, each as JSON.
+
+Every family takes a model, its task and batches of the task's held-out data, and gives lists by layer.  Layers count
+from 1.  States are what enters layer 1, 2, ... and, last, what the last norm gets: one more than there are layers.
+Means are over sequences, with the standard errors of these means.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.store.folders import Json, UserError
+from experiments.training.by_layer import Average, Measured, averaged
+from theory.plans.architecture import Architecture, Tokens
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icl.models.decoder import Decoder
+    from icl.probes.recording import Attended
+    from icl.training.objectives import Batch, Task
+
+
+def entropy(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Of token importance, of all heads together and by head; `uniform`, if every query attends uniformly to its past.
+
+    ResFormer, Eqn. (11) mended, Figs. 1 and 20.
+    """
+    import numpy as np
+
+    from icl.probes import attention
+    from theory.resformer import measures
+
+    def of(at: Attended, _: Batch) -> Measured:
+        by_head = attention.importance(at)
+        return {"entropy": attention.entropy(by_head.mean(1)), "by_head": attention.entropy(by_head)}
+
+    uniform = _uniform(model, batches)
+    return {**averaged(model, batches, attention=of), "uniform": uniform and measures.entropy(np.array(uniform))}
+
+
+def importance(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Of the first token, of the most important one, and by position; all heads together.  ResFormer, Figs. 10, 11, 19.
+
+    uniform: by position, if every query attends uniformly to its past.
+    """
+    from icl.probes import attention
+
+    def of(at: Attended, _: Batch) -> Measured:
+        each = attention.importance(at).mean(1)
+        return {"first": each[:, 0], "most": each.amax(-1), "by_position": each}
+
+    return {**averaged(model, batches, attention=of), "uniform": _uniform(model, batches)}
+
+
+def _uniform(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
+    from theory.resformer.measures import uniform_causal_importance
+
+    tokens = batches[0].inputs.shape[1]
+    return uniform_causal_importance(tokens).tolist() if model.config.mask == "causal" else None
+
+
+def spectrum(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12)."""
+    from icl.probes import attention
+
+    def of(at: Attended, _: Batch) -> Measured:
+        each = attention.value_spectrum(at.values)
+        return {"largest": each[:, 0], "share": each[:, 0] / each.sum(-1), "eigenvalues": each}
+
+    return averaged(model, batches, attention=of)
+
+
+def similarity(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Mean cosine of two tokens' states.  ResFormer, Eqn. (13), Fig. 18."""
+    from icl.probes import states
+
+    return averaged(model, batches, state=lambda state, _: {"similarity": states.token_similarity(state)})
+
+
+def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Of values that heads attend over, and of states: the first token's over the others' mean, and that mean.
+
+    A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.
+    """
+    from icl.probes import attention, states
+
+    def of(what: str, each: Tensor) -> Measured:
+        others = each[:, 1:].mean(1)
+        return {f"{what}_first": each[:, 0] / others, f"{what}_others": others, f"{what}_by_position": each}
+
+    return averaged(
+        model,
+        batches,
+        attention=lambda at, _: of("value", attention.value_norms(at.values)),
+        state=lambda state, _: of("state", states.state_norms(state)),
+    )
+
+
+def heads(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Cosines of a layer's heads' attention matrices: of every two, and their mean.  Raises UserError for one head."""
+    from icl.probes import attention
+
+    def of(at: Attended, _: Batch) -> Measured:
+        each = attention.head_similarity(at)
+        count = each.shape[-1]
+        if count < 2:
+            raise UserError(f"heads are compared with each other, and layer {at.layer} has one")
+        return {"cosine": (each.sum((1, 2)) - count) / (count * (count - 1)), "matrix": each}
+
+    return averaged(model, batches, attention=of)
+
+
+def gradients(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
+    """Norm of the loss's gradient with respect to all parameters of a layer; its mean over batches, not sequences."""
+    import torch
+
+    from icl.probes.magnitude import magnitudes
+
+    found = Average()
+    for batch in batches:
+        loss = functools.partial(_mean_loss, task, batch)
+        found.add(torch.tensor([magnitudes(model, batch.inputs, loss).layer_gradient]))
+    layers = list(range(1, model.config.n_layers + 1))
+    return {"layers": layers, "gradient": found.to_json(), "batches": found.count}
+
+
+def _mean_loss(task: Task, batch: Batch, answer: Tensor) -> Tensor:
+    return task.losses(answer, batch.targets).mean()
+
+
+def lens(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
+    """The loss if the model ended at a state (logit lens); and how much of the token before a linear map finds in it.
+
+    previous: held-out R^2 of a linear probe from the state of a token to what was embedded for the one before it,
+    fitted on half of the batches and asked on the others.  None for a single batch.
+    """
+    from icl.probes.lens import lens
+
+    def of(state: Tensor, batch: Batch) -> Measured:
+        return {"loss": task.losses(lens(model, state), batch.targets).mean(1)}
+
+    return {**averaged(model, batches, state=of), "previous": _previous(model, batches)}
+
+
+def _previous(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
+    import torch
+
+    from icl.probes.lens import LinearProbe
+    from icl.probes.recording import observed
+
+    if len(batches) < 2 or batches[0].inputs.shape[1] < 2:
+        return None
+    probes = [LinearProbe() for _ in range(model.config.n_layers + 1)]
+    left, around = ([0.0] * len(probes) for _ in range(2))
+
+    def fit(place: int, state: Tensor, before: Tensor) -> None:
+        probes[place].fit(state, before)
+
+    def ask(place: int, state: Tensor, before: Tensor) -> None:
+        for sums, more in zip((left, around), probes[place].residual(state, before), strict=True):
+            sums[place] += more
+
+    middle = (len(batches) + 1) // 2
+    for step, some in ((fit, batches[:middle]), (ask, batches[middle:])):
+        for batch in some:
+            with torch.no_grad():
+                before = model.stem.embed(batch.inputs)[:, :-1]
+            observed(model, batch.inputs, state=_counting(step, before))
+    return [1 - rest / total if total else 0.0 for rest, total in zip(left, around, strict=True)]
+
+
+def _counting(step: Callable[[int, Tensor, Tensor], None], before: Tensor) -> Callable[[Tensor], None]:
+    """What takes one state after another, and knows which it is; a first token has none before it."""
+    places = itertools.count()
+    return lambda state: step(next(places), state[:, 1:], before)
+
+
+def induction(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+    """Share of attention, by head, to the token before, and to what followed a token's first occurrence.
+
+    On random tokens, all different and then the same again, as long and as many as the sample.  `best_` of the head
+    with the largest mean; `uniform_` of uniform attention to the past.
+    """
+    import torch
+
+    from icl.probes import attention
+    from icl.training.objectives import Batch
+
+    stem, tokens = model.config.stem, batches[0].inputs.shape[1]
+    assert isinstance(stem, Tokens)
+    length = min(tokens // 2, stem.vocab)
+    if not length:
+        raise UserError("induction needs sequences of two tokens or more")
+    drawn = []
+    for seed, batch in enumerate(batches):
+        inputs = attention.repeated(stem.vocab, length, len(batch.inputs), seed).to(batch.inputs.device)
+        drawn.append(Batch(inputs, inputs))
+    before = attention.previous_token(2 * length).to(batches[0].inputs.device)
+
+    def of(at: Attended, batch: Batch) -> Measured:
+        targets = attention.induction(batch.inputs)
+        return {"previous": attention.attention_to(at, before), "induction": attention.attention_to(at, targets)}
+
+    found = averaged(model, drawn, attention=of)
+    for name, first in (("previous", 2), ("induction", length + 1)):
+        means, errors = (torch.tensor(found[name][part]) for part in ("mean", "stderr"))
+        best = means.argmax(dim=-1, keepdim=True)
+        found[f"best_{name}"] = {
+            part: by_head.gather(1, best)[:, 0].tolist() for part, by_head in (("mean", means), ("stderr", errors))
+        }
+        seen = range(first, 2 * length + 1)  # tokens that a query with a target sees
+        uniform = sum(1 / count for count in seen) / len(seen) if model.config.mask == "causal" else None
+        found[f"uniform_{name}"] = uniform
+    return found
+
+
+def _without_tokens(config: Architecture) -> str:
+    return "" if isinstance(config.stem, Tokens) else "needs a model that reads tokens"
+
+
+def _without_shares(config: Architecture) -> str:
+    return "needs softmax attention" if config.score != "softmax" else ""
+
+
+def _without_pairs(config: Architecture) -> str:
+    return "compares heads, of which there is one" if config.n_heads < 2 else ""
+
+
+@dataclass(frozen=True)
+class Family:
+    """measure     of a model, its task and batches
+    obstacles      for an architecture, why it cannot be asked; empty if it can
+    """
+
+    measure: Callable[[Decoder, Task, Sequence[Batch]], Json]
+    obstacles: tuple[Callable[[Architecture], str], ...] = ()
+
+    def obstacle(self, config: Architecture) -> str:
+        return next((why for obstacle in self.obstacles if (why := obstacle(config))), "")
+
+
+FAMILIES = {
+    "entropy": Family(entropy, (_without_shares,)),
+    "importance": Family(importance, (_without_shares,)),
+    "spectrum": Family(spectrum),
+    "similarity": Family(similarity),
+    "norms": Family(norms),
+    "heads": Family(heads, (_without_pairs,)),
+    "gradients": Family(gradients),
+    "lens": Family(lens),
+    "induction": Family(induction, (_without_tokens, _without_shares)),
+}

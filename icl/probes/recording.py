@@ -1,0 +1,167 @@
+"""What a decoder does in a forward pass, layer by layer, under any plan: looked at while it runs, then let go.
+
+All plans attend through `icl.models.attention.Core`, whose arguments are what a plan has made of queries, keys and
+values: mixes of several layers, several lists of keys and values, grouped heads, latents, gates.  So attention's
+weights are computed again from these, by the function that the models use, and no plan is a special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from icl.models.attention import Core, weights
+from icl.models.decoder import Decoder
+from icl.models.frame import Frame
+from theory.plans.plan import Dynamic
+
+BLOCK = 2**22  # weights that are held at a time, unless those of one query are more
+
+A = TypeVar("A")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """What one layer's heads attended over and what came of it.  H heads are built, each key/value head for H / G.
+
+    layer           from 1
+    query           (batch, H, T, width), rotated to their positions as keys are
+    keys, values    a list or more, (batch, G, T, width) each: heads attend over their concatenation along time
+    gates           of dynamic values, as `Core` takes them, or None; `dynamic` says how they act
+    own_values      (batch, heads built, T, width): what this layer's own projection makes, whoever reads it; or None
+    visible         (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column), or None
+    linear          weights are plain products of queries and keys, and no softmax's
+    out             (batch, H, T, value width): the heads' outputs, before what a plan adds beside them
+    """
+
+    layer: int
+    query: Tensor
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+    gates: tuple[Tensor, Tensor] | None
+    dynamic: Dynamic
+    own_values: Tensor | None
+    visible: Tensor | None
+    linear: bool
+    out: Tensor
+
+    @property
+    def tokens(self) -> int:
+        return self.query.shape[2]
+
+    def weights(self, queries: slice = slice(None)) -> Tensor:
+        """Of these queries, over all lists: (batch, H, queries, lists * T), in float32 or better."""
+        exact = torch.promote_types(self.query.dtype, torch.float32)
+        key = torch.cat(self.keys, dim=2).to(exact)
+        key = key.repeat_interleave(self.query.shape[1] // key.shape[1], dim=1)
+        seen = None if self.visible is None else self.visible[..., queries, :]
+        seen = None if seen is None else torch.cat([seen] * len(self.keys), dim=-1)
+        return weights(self.query[:, :, queries].to(exact), key, seen, linear=self.linear)
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """All weights, some queries at a time: which, and theirs."""
+        batch, heads, tokens, _ = self.query.shape
+        step = max(1, BLOCK // (batch * heads * tokens * len(self.keys)))
+        for start in range(0, tokens, step):
+            queries = slice(start, min(start + step, tokens))
+            yield queries, self.weights(queries)
+
+
+@dataclass(frozen=True)
+class Observed(Generic[A, S]):
+    """attention: by layer, of those that attend; states: what enters layer 1, 2, ..., and the last norm."""
+
+    attention: dict[int, A]
+    states: list[S]
+
+
+def observed(
+    model: Decoder,
+    inputs: Tensor,
+    *,
+    attention: Callable[[Attended], A] | None = None,
+    state: Callable[[Tensor], S] | None = None,
+) -> Observed[A, S]:
+    """What two functions make of each layer in one forward pass without gradients, in the model's present mode.
+
+    inputs      as the model takes them
+    attention   asked of every layer's attention
+    state       asked of what enters every layer, and of what the last norm gets, each (batch, T, d_model)
+
+    Nothing but their results is kept.  A layer that stands for attention without any, the assumed copy, is left out.
+    """
+    layers: dict[int, A] = {}
+    states: list[S] = []
+    starts = {id(layer.get_submodule("attention")) for layer in model.layers} | {id(model.norm)}
+
+    def see_read(module: nn.Module, read: Tensor) -> None:
+        if state is not None and id(module) in starts:
+            states.append(state(read))
+
+    def see_attended(at: Attended) -> None:
+        if attention is not None:
+            layers[at.layer] = attention(at)
+
+    with torch.no_grad(), reading(model, see_read), attending(model, see_attended):
+        model(inputs)
+    return Observed(layers, states)
+
+
+@contextmanager
+def reading(model: Decoder, see: Callable[[nn.Module, Tensor], None]) -> Iterator[None]:
+    """Inside, `see` is shown what every sublayer and the last norm get, (batch, T, d_model), as soon as they get it."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+        see(module, args[0])
+
+    with removed_after([module.register_forward_pre_hook(hook) for module in (*model.sublayers, model.norm)]):
+        yield
+
+
+@contextmanager
+def attending(model: Decoder, see: Callable[[Attended], None]) -> Iterator[None]:
+    """Inside, `see` is shown every layer's attention as soon as it has attended."""
+    hooks: list[RemovableHandle] = []
+    for n, layer in enumerate(model.layers, 1):
+        parts, watch = dict(layer.get_submodule("attention").named_modules()), _Watch(n, see)
+        if "core" in parts:
+            hooks.append(parts["core"].register_forward_hook(watch.attended))
+            if "projections.value" in parts:
+                hooks.append(parts["projections.value"].register_forward_hook(watch.projected))
+    with removed_after(hooks):
+        yield
+
+
+@contextmanager
+def removed_after(hooks: Sequence[RemovableHandle]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _Watch:
+    """Hooks on one layer's attention."""
+
+    def __init__(self, layer: int, see: Callable[[Attended], None]) -> None:
+        self.layer, self.see = layer, see
+        self.own: Tensor | None = None
+
+    def projected(self, _module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> None:
+        self.own = out
+
+    def attended(self, core: nn.Module, args: tuple[Any, ...], out: Tensor) -> None:
+        query, keys, values, frame, *gates = args
+        assert isinstance(core, Core)
+        assert isinstance(frame, Frame)
+        own, self.own = self.own, None
+        gate = gates[0] if gates else None
+        self.see(Attended(self.layer, query, keys, values, gate, core.dynamic, own, frame.visible, core.linear, out))

@@ -1,0 +1,223 @@
+"""Probes of attention where theory has their values in closed form, and against plain loops elsewhere."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from icl.models.decoder import Decoder
+from icl.probes import recording
+from icl.probes.attention import (
+    attention_to,
+    entropy,
+    head_similarity,
+    importance,
+    induction,
+    previous_token,
+    repeated,
+    value_norms,
+    value_spectrum,
+)
+from icl.probes.recording import observed
+from tests.icl.probes.models import CONTEXT, config_of, model_of, tokens
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import model as named
+from theory.resformer import measures
+
+EXACT = 1e-13  # of float64, over a few dozen numbers of size 1
+
+
+@pytest.fixture(autouse=True)
+def in_blocks(monkeypatch):
+    """Of a query or two at a time."""
+    monkeypatch.setattr(recording, "BLOCK", 80)
+
+
+def uniform(variant="vanilla", **changes):
+    """A model whose queries are zero, so that attention is uniform over what is visible."""
+    model = model_of(config_of(**changes), variant)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "projections.query" in name:
+                parameter.zero_()
+    return model
+
+
+@pytest.mark.parametrize("variant", ["vanilla", "resformer", "cross-layer", "svformer", "dva-attention"])
+@pytest.mark.parametrize("length", [1, 2, CONTEXT])
+def test_uniform_causal_attention(variant, length):
+    """Importance (H_l - H_{j-1}) / l, its entropy, all heads alike; 1 / (i + 1) to the predecessor of token i."""
+    expected = measures.uniform_causal_importance(length)
+    found = observed(uniform(variant), tokens(length=length), attention=lambda at: at).attention
+    assert len(found) == 2
+    for at in found.values():
+        each = importance(at)
+        assert each.shape == (3, 2, length)
+        assert each.dtype == torch.float64
+        assert np.abs(each.numpy() - expected).max() < EXACT
+        assert abs(entropy(each.mean(1)).numpy() - measures.entropy(expected)).max() < EXACT
+        assert float((head_similarity(at) - 1).abs().max()) < EXACT
+        if length > 1:
+            share = attention_to(at, previous_token(length))
+            assert float((share - sum(1 / i for i in range(2, length + 1)) / (length - 1)).abs().max()) < EXACT
+
+
+def test_uniform_attention_without_a_mask_has_the_largest_entropy():
+    for at in observed(uniform(mask="none"), tokens(), attention=lambda at: at).attention.values():
+        assert float((importance(at) - 1 / CONTEXT).abs().max()) < EXACT
+        assert float((entropy(importance(at)) - math.log(CONTEXT)).abs().max()) < EXACT
+
+
+@pytest.mark.parametrize("variant", ["vanilla", "cross-layer", "skipv1"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_against_the_whole_matrix(variant, group):
+    """What is computed block by block is what theory computes of each head's matrix; lists of a token are added."""
+    model = model_of(config_of(layers=3, heads=2, group=group), variant)
+    for at in observed(model, tokens(), attention=lambda at: at).attention.values():
+        whole = at.weights().unflatten(-1, (len(at.keys), CONTEXT)).sum(-2)
+        each, alike = importance(at), head_similarity(at)
+        share = attention_to(at, previous_token(CONTEXT))
+        by_layer = entropy(each.mean(1))
+        for b in range(3):
+            for h in range(2 * group):
+                matrix = whole[b, h].numpy()
+                assert np.abs(each[b, h].numpy() - measures.token_importance(matrix)).max() < EXACT
+                assert abs(float(share[b, h]) - np.diag(matrix, -1).mean()) < EXACT
+                for g in range(2 * group):
+                    one, other = at.weights()[b, h].flatten(), at.weights()[b, g].flatten()
+                    cosine = float(one @ other / (one.norm() * other.norm()))
+                    assert abs(float(alike[b, h, g]) - cosine) < EXACT
+            mean = measures.entropy(measures.token_importance(whole[b].mean(0).numpy()))
+            assert abs(float(by_layer[b]) - mean) < EXACT
+        assert bool((by_layer >= entropy(each).mean(1) - EXACT).all())  # concave
+
+
+def test_values_of_known_spectrum():
+    """Identity values on one-hot tokens: norm 1, each direction an l-th.  They sum to the mean square norm."""
+    lists = (torch.eye(4, dtype=torch.float64)[None, None], torch.eye(4, dtype=torch.float64)[None, None])
+    assert torch.equal(value_spectrum(lists[:1]), torch.full((1, 4), 0.25, dtype=torch.float64))
+    assert torch.equal(value_norms(lists), torch.ones(1, 4, dtype=torch.float64))
+    model = model_of(config_of(layers=3), "cross-layer")
+    for at in observed(model, tokens(), attention=lambda at: at).attention.values():
+        found, norms = value_spectrum(at.values), value_norms(at.values)
+        assert float((found.sum(-1) / norms.square().mean(-1) - 1).abs().max()) < EXACT
+        for b in range(3):
+            rows = torch.cat([v[b].transpose(0, 1).flatten(1) for v in at.values]).numpy()
+            expected = measures.value_spectrum(rows)
+            assert np.abs(found[b].numpy() - expected).max() < EXACT * expected[0]
+
+
+def test_a_spectrum_has_as_many_numbers_as_values_are_wide_whatever_the_length():
+    found = observed(model_of(config_of()), tokens(length=2), attention=lambda at: value_spectrum(at.values))
+    assert found.attention[1].shape == (3, 16)
+    assert float(found.attention[1][:, 2:].max()) < EXACT * float(found.attention[1].max())
+
+
+def induction_model(vocab, context, sharpness):
+    """Two layers with one head each, set by hand: layer 1 copies the token before, layer 2 looks for a query's token in
+    what was copied.
+
+    Width: token, position, what layer 1 copies.  Head width: position or token, and one number by which no query of
+    layer 2 takes the first token, whose predecessor is not there.
+    """
+    d, width = 2 * vocab + context, max(vocab, context) + 1
+    config = Architecture(
+        d_model=d,
+        n_layers=2,
+        n_heads=1,
+        head_dim=width,
+        d_ff=0,
+        context=context,
+        stem=Tokens(vocab),
+        norm="none",
+        positions="learned",
+    )
+    model = Decoder(config, named(config)[1]).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        token, place, copied = range(vocab), range(vocab, vocab + context), range(vocab + context, d)
+        first, second = (layer.attention for layer in model.layers)
+        model.stem.embedding.weight[token, token] = 1
+        model.positions[range(context), place] = 1
+        first.projections.query.weight[range(context - 1), place[1:]] = sharpness
+        first.projections.key.weight[range(context), place] = 1
+        first.projections.value.weight[range(vocab), token] = 1
+        first.output.weight[copied, range(vocab)] = 1
+        second.projections.query.weight[range(vocab), token] = sharpness
+        second.projections.key.weight[range(vocab), copied] = 1
+        second.projections.query.weight[-1, list(place)] = -2 * sharpness
+        second.projections.key.weight[-1, place[0]] = 1
+    return model
+
+
+def test_an_induction_head_set_by_hand_scores_1():
+    """And 1 / sharpness decides by how little it misses it; layer 1 is a previous-token head."""
+    vocab, length = 9, 5
+    inputs = repeated(vocab, length, 4, seed=0)
+    for sharpness in (40.0, 400.0):
+        model = induction_model(vocab, 2 * length, sharpness)
+        at = observed(model, inputs, attention=lambda at: at).attention
+        missed = 2 * length * math.exp(-sharpness / math.sqrt(max(vocab, 2 * length) + 1)) + EXACT
+        assert float((1 - attention_to(at[2], induction(inputs))).abs().max()) < missed
+        assert float((1 - attention_to(at[1], previous_token(2 * length))).abs().max()) < missed
+        assert float(attention_to(at[1], induction(inputs)).max()) < 0.5
+        assert float(attention_to(at[2], previous_token(2 * length)).max()) < 0.5
+
+
+def test_the_induction_score_of_uniform_attention():
+    """(H_2n - H_n) / n: one target each, of i + 1 tokens that query i sees."""
+    n = 3
+    inputs = repeated(7, n, 5, seed=1)
+    assert torch.equal(inputs[:, :n], inputs[:, n:])
+    assert all(len(set(row.tolist())) == n for row in inputs)
+    for share in observed(
+        uniform(), inputs, attention=lambda at: attention_to(at, induction(inputs))
+    ).attention.values():
+        assert float((share - sum(1 / i for i in range(n + 1, 2 * n + 1)) / n).abs().max()) < EXACT
+
+
+def test_targets_of_induction_by_a_loop():
+    inputs = tokens(batch=20, length=6)
+    for row, found in zip(inputs.tolist(), induction(inputs), strict=True):
+        expected = [[0 < j <= i and row[j - 1] == row[i] for j in range(6)] for i in range(6)]
+        assert found.tolist() == expected
+
+
+def test_heads_of_different_kinds_are_told_apart():
+    """One head looks at itself, one at its predecessor: alike in the first query alone, 1 / l."""
+    context = 6
+    model = induction_model(7, context, 2000.0)
+    config = model.config
+    both = Architecture(**{**vars(config), "n_heads": 2})
+    pair = Decoder(both, named(both)[1]).double().eval()
+    with torch.no_grad():
+        for parameter in pair.parameters():
+            parameter.zero_()
+        pair.stem.embedding.weight.copy_(model.stem.embedding.weight)
+        pair.positions.copy_(model.positions)
+        first, ours = pair.layers[0].attention.projections, model.layers[0].attention.projections
+        first.key.weight.copy_(ours.key.weight.repeat(2, 1))
+        itself = torch.zeros_like(ours.query.weight)
+        itself[range(context), range(7, 7 + context)] = 2000.0
+        first.query.weight.copy_(torch.cat([ours.query.weight, itself]))
+    found = observed(pair, tokens(), attention=head_similarity).attention[1]
+    expected = torch.tensor([[1, 1 / context], [1 / context, 1]]).double()
+    assert float((found - expected).abs().max()) < 1e-6
+
+
+def test_what_makes_no_sense_is_refused():
+    linear = observed(model_of(config_of(score="linear")), tokens(), attention=lambda at: at).attention[1]
+    for measure in (importance, lambda at: attention_to(at, previous_token(CONTEXT))):
+        with pytest.raises(BadInput, match="softmax"):
+            measure(linear)
+    assert head_similarity(linear).shape == (3, 2, 2)
+    at = observed(model_of(config_of()), tokens(), attention=lambda at: at).attention[1]
+    with pytest.raises(BadInput, match="targets"):
+        attention_to(at, torch.zeros(CONTEXT, CONTEXT, dtype=torch.bool))
+    with pytest.raises(BadInput, match="not all zero"):
+        entropy(torch.zeros(3))
+    with pytest.raises(BadInput, match="vocabulary of 3"):
+        repeated(3, 4, 1, 0)

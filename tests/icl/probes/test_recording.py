@@ -1,0 +1,115 @@
+"""What the recorder shows is what the model does: attention's outputs again, from its weights, for every variant."""
+
+import weakref
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from icl.models.decoder import Decoder
+from icl.probes import recording
+from icl.probes.recording import observed
+from icl.testing import check_identity, plans
+from tests.icl.probes.models import config_of, latent_of, model_of, tokens
+from theory.plans.architecture import misfits
+from theory.plans.names import model as named
+from theory.plans.presets import toy
+from theory.plans.variants import VARIANTS
+
+SOFTMAX_SUMS = 1e-12  # of a row of a few dozen shares, in float64
+
+
+def recomputed(at):
+    """The heads' outputs, from weights that are put together again from blocks of queries."""
+    weights = torch.cat([block for _, block in at.blocks()], dim=2)
+    group = at.query.shape[1] // at.values[0].shape[1]
+    value = torch.cat(at.values, dim=2).repeat_interleave(group, dim=1)
+    if at.gates is None:
+        return weights @ value
+    query_gate, key_gate = at.gates[0], at.gates[1].repeat_interleave(group, dim=1)
+    if at.dynamic == "initial":
+        return torch.einsum("bhij,bhjc,bhic,bhjd->bhid", weights, value, query_gate, key_gate)
+    return weights @ value + query_gate * (weights @ key_gate)
+
+
+def check(model, inputs):
+    """Every layer's outputs are recomputed from what was shown, and rows of weights are shares of what is visible."""
+
+    def seen(at):
+        check_identity(recomputed(at), at.out, terms=100 * model.config.d_model, scale=max(1.0, float(at.out.norm())))
+        weights = at.weights()
+        assert weights.shape[-1] == len(at.keys) * at.tokens
+        if not at.linear:
+            assert float((weights.sum(-1) - 1).abs().max()) < SOFTMAX_SUMS
+            hidden = ~at.visible.repeat(1, len(at.keys)).expand_as(weights) if at.visible is not None else None
+            assert hidden is None or float(weights[hidden].abs().sum()) == 0
+        return at.layer
+
+    found = observed(model, inputs, attention=seen).attention
+    assert found == {n: n for n in range(1, model.config.n_layers + 1)}
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS))
+@pytest.mark.parametrize("group", [1, 2])
+def test_every_variant(variant, group, monkeypatch):
+    """In blocks of a query or two at a time."""
+    monkeypatch.setattr(recording, "BLOCK", 100)
+    config = config_of(layers=4, heads=2, group=group, positions="rope" if group == 1 else "learned")
+    check(model_of(config, variant, scale=0.3), tokens())
+
+
+@pytest.mark.parametrize("variant", ["vanilla", "skipv1", "resformer", "svformer", "cross-layer", "attnres"])
+def test_latents(variant):
+    check(model_of(latent_of(config_of(layers=3, heads=4)), variant, scale=0.3), tokens())
+
+
+@pytest.mark.parametrize("changes", [{"mask": "none"}, {"mask": "context"}, {"score": "linear"}, {"qkv_bias": True}])
+def test_masks_scores_and_biases(changes):
+    check(model_of(config_of(layers=3, **changes), "cross-layer", scale=0.3), tokens())
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@given(plans(), st.integers(1, 2))
+def test_any_plan(plan, group):
+    config = config_of(plan.shape.layers, plan.shape.heads, group, 10, head_dim=5)
+    assert misfits(config, plan) == []
+    check(model_of(config, plan, scale=0.3), tokens())
+
+
+def test_states_are_what_layers_are_given_and_an_assumed_copy_attends_to_nothing():
+    config = toy(3, 2, copy_rank=1)
+    model = Decoder(config, named(config)[1]).double()
+    inputs = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0)).double()
+    found = observed(model, inputs, attention=lambda at: at.layer, state=lambda x: x)
+    assert found.attention == {2: 2}
+    assert len(found.states) == 3
+    assert torch.equal(found.states[0], inputs)
+    assert torch.equal(model.stem.answer(model.norm(found.states[-1])), model(inputs))
+
+
+def test_own_values_are_those_of_the_layer_s_projection():
+    """ResFormer: half of them, half of layer 1's; SVFormer has none after layer 1."""
+    at = observed(model_of(config_of(layers=3), "resformer"), tokens(), attention=lambda at: at).attention
+    check_identity(at[3].values[0], (at[3].own_values + at[1].own_values) / 2)
+    at = observed(model_of(config_of(layers=3), "svformer"), tokens(), attention=lambda at: at).attention
+    assert at[3].own_values is None
+    assert torch.equal(at[3].values[0], at[1].own_values)
+
+
+def test_nothing_is_kept_and_the_model_is_as_before():
+    """No hook stays, also after an error; nothing that is shown survives its layer."""
+    model = model_of(config_of(layers=3))
+    before = model(tokens())
+    alive = []
+
+    def watch(at):
+        assert all(reference() is None for reference in alive)
+        alive.append(weakref.ref(at))
+
+    observed(model, tokens(), attention=watch)
+    with pytest.raises(ZeroDivisionError):
+        observed(model, tokens(), attention=lambda at: 1 / 0)
+    assert len(alive) == 3
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert torch.equal(model(tokens()), before)

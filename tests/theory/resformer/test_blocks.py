@@ -1,0 +1,152 @@
+"""Cross-layer attention against its block form: the identity, the gate, and a bound that cannot be made tighter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
+
+from theory.errors import BadInput
+from theory.resformer import blocks
+
+EPS = np.finfo(float).eps
+SIZES = st.integers(1, 7)
+SEEDS = st.integers(0, 2**32 - 1)
+MOVES = st.floats(1e-6, 30)
+
+
+def draw(seed, queries, tokens, width, layers, causal=False):
+    """Scores and values of some layers; the mask, where there is one, is the same for all."""
+    rng = np.random.default_rng(seed)
+    scores = [3 * rng.standard_normal((queries, tokens)) for _ in range(layers)]
+    if causal:
+        hidden = np.arange(tokens) > np.arange(queries)[:, None]
+        scores = [np.where(hidden, -np.inf, s) for s in scores]
+    return scores, [rng.standard_normal((tokens, width)) for _ in range(layers)]
+
+
+def close(left, right, scale=1.0):
+    return np.abs(left - right).max() <= 1e3 * EPS * max(scale, np.abs(right).max())
+
+
+@given(SEEDS, SIZES, SIZES, SIZES, st.integers(1, 5), st.booleans())
+def test_replacing_the_keys_gives_the_block_form(seed, queries, tokens, width, layers, causal):
+    """Eqns. (3) to (5), for any mask and number of layers."""
+    scores, values = draw(seed, queries, tokens, width, layers, causal)
+    assert close(blocks.cross_layer_attention([scores[0]] * layers, values), blocks.block_attention(scores[0], values))
+
+
+@given(SEEDS, SIZES, st.integers(2, 7), st.integers(1, 4))
+def test_another_mask_in_the_other_layer_breaks_the_identity(seed, queries, tokens, width):
+    scores, values = draw(seed, queries, tokens, width, 2)
+    hidden = scores[0].copy()
+    hidden[:, 0] = -np.inf
+    off = blocks.cross_layer_attention([scores[0], hidden], values) - blocks.block_attention(scores[0], values)
+    assert np.abs(off).max() > 1e3 * EPS
+
+
+@given(SEEDS, SIZES, SIZES, SIZES, st.integers(1, 4), st.booleans())
+def test_the_gates_give_the_error_exactly(seed, queries, tokens, width, layers, causal):
+    scores, values = draw(seed, queries, tokens, width, layers, causal)
+    off = blocks.cross_layer_attention(scores, values) - blocks.block_attention(scores[0], values)
+    assert close(blocks.block_error(scores, values), off)
+    shares = blocks.gates(scores)
+    assert close(shares.sum(axis=0), np.ones(queries))
+    attended = sum(g[:, None] * blocks.attention(s, v) for g, s, v in zip(shares, scores, values, strict=True))
+    assert close(attended, blocks.cross_layer_attention(scores, values))
+
+
+def moved(seed, tokens, layers, eps, extreme):
+    """Scores of layers of which all but the first differ from it by eps at most, and the rows of weights."""
+    rng = np.random.default_rng(seed)
+    own = rng.standard_normal((1, tokens)) * rng.choice([0.1, 1, 5])
+    moves = rng.uniform(-eps, eps, (layers - 1, tokens))
+    if extreme:
+        moves = np.sign(moves) * eps
+    scores = [own, *(own + row for row in moves)]
+    return scores, softmax(np.concatenate(scores, axis=-1), axis=-1), np.concatenate([0 * own[0], *moves])
+
+
+def no_counterexample(seed, tokens, layers, eps, extreme):
+    scores, true, moves = moved(seed, tokens, layers, eps, extreme)
+    block = np.tile(softmax(scores[0], axis=-1), layers) / layers
+    variation = np.abs(true - block).sum() / 2
+    assert variation <= blocks.block_form_share(eps, 1 / layers) * (1 + 1e-9) + 1e2 * EPS
+    assert variation <= blocks.mean_bound(block, moves[None])[0] * (1 + 1e-9) + 1e-7
+    if tokens == 1 and layers == 2:
+        assert variation <= blocks.together_share(eps) * (1 + 1e-9) + 1e2 * EPS
+
+
+CASES = given(SEEDS, st.integers(1, 9), st.integers(2, 5), MOVES, st.booleans())
+test_no_scores_pass_the_bound = CASES(no_counterexample)
+test_no_scores_pass_the_bound_in_ten_thousand_draws = pytest.mark.slow(
+    settings(max_examples=10_000, deadline=None)(CASES(no_counterexample))
+)
+
+
+def extreme_case(eps, unmoved, q):
+    """Rows (own, rising, falling) of the configuration of the theorem, and the two outputs of values +-1/2."""
+    t, v = math.exp(eps), 1 - unmoved
+    block = np.array([unmoved, v * q, v * (1 - q)])
+    true = block * [1, t, 1 / t]
+    true /= true.sum()
+    return np.abs(true - block).sum() / 2, (true - block) @ [-0.5, 0.5, -0.5]
+
+
+@given(MOVES, st.sampled_from([0.0, 0.1, 1 / 3, 0.5]))
+def test_the_bound_is_attained_and_a_tighter_one_is_broken(eps, unmoved):
+    share = blocks.block_form_share(eps, unmoved)
+    variation, gap = extreme_case(eps, unmoved, blocks.rising_share(eps, unmoved))
+    assert variation == pytest.approx(share, rel=1e-9, abs=1e2 * EPS)
+    assert gap == pytest.approx(share, rel=1e-9, abs=1e2 * EPS)  # of values whose diameter is 1
+    assert variation > 0.99 * share
+
+
+@given(st.floats(0.01, 8), st.sampled_from([0.05, 0.25, 0.5]))
+@settings(max_examples=20)
+def test_no_other_share_of_rising_scores_does_better(eps, unmoved):
+    best = minimize_scalar(lambda q: -extreme_case(eps, unmoved, q)[0], bounds=(0, 1), method="bounded")
+    assert -best.fun <= blocks.block_form_share(eps, unmoved) * (1 + 1e-9)
+
+
+def test_what_a_larger_unmoved_share_would_break():
+    """w <= 1/2 is needed: beyond, the share that would have to rise is more than all."""
+    with pytest.raises(BadInput, match="from 0 to 1/2"):
+        blocks.block_form_share(1.0, 0.9)
+    t, w = math.exp(3.0), 0.9
+    root = math.sqrt(w * t + 1 - w)
+    assert root * (t - root) / ((1 - w) * (t**2 - 1)) > 1
+
+
+def test_asymptotics():
+    for unmoved in (0.0, 1 / 3, 0.5):
+        assert blocks.block_form_share(1e-6, unmoved) == pytest.approx((1 - unmoved / 2) ** 2 * 0.5e-6, rel=1e-6)
+        far = 1 - blocks.block_form_share(40.0, unmoved)
+        assert far == pytest.approx(2 * math.sqrt(unmoved) * math.exp(-20), rel=1e-6, abs=1e2 * EPS)
+    assert blocks.block_form_share(0.7, 0.0) == pytest.approx(math.tanh(0.35), rel=1e-12)
+    assert blocks.block_form_share(1000.0) == 1.0
+    assert blocks.block_form_share(0.0) == 0.0
+
+
+def test_half_the_weight_moves_at_an_eps_below_two():
+    assert blocks.block_form_share(1.845) < 0.5 < blocks.block_form_share(1.855)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: blocks.block_form_share(-1.0),
+        lambda: blocks.block_form_share(math.nan),
+        lambda: blocks.rising_share(1.0, 0.6),
+        lambda: blocks.cross_layer_attention([], []),
+        lambda: blocks.block_attention(np.zeros((1, 1)), []),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(BadInput):
+        call()

@@ -1,0 +1,103 @@
+"""The linear toy: the distance of cross-layer attention from its block form in exact moments, and which does better."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import whole_numbers
+from theory.errors import InvalidSize
+from theory.plans.heads import ORDINARY, Head
+from theory.prompts.moments import PromptMoments
+from theory.prompts.setting import zero_loss
+from theory.resformer.in_context import biased_one_head_weights, block_distance
+from theory.resformer.weights import ONE_HEAD
+from theory.skipv1.bias import skipv1_minimum
+from theory.skipv1.gap import mha_explained
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss, Weights
+
+SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3)])
+RAW_RAW = Head(copied=0, raw=1, key_copied=0, key_raw=1, readout="w")
+RAW_COPIED = Head(copied=0, raw=1, readout="w")
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_distance_is_the_moment_of_the_difference(data):
+    """Against the exact polynomial of the population loss: E |P|^2 = (L(P) + L(-P)) / 2 - L(0)."""
+    d = data.draw(st.integers(1, 3))
+    n, sigma, rank = data.draw(st.integers(1, 4)), data.draw(SIGMAS), data.draw(st.integers(0, d))
+    a, b = whole_numbers(data.draw, rank, d), whole_numbers(data.draw, d - rank, d)
+    readout = whole_numbers(data.draw, d, d)
+    theirs, own = whole_numbers(data.draw, d, rank), whole_numbers(data.draw, d, rank)
+    loss = PopulationLoss(PromptMoments(d, n, sigma), (RAW_RAW, RAW_COPIED))
+    plus, minus, zero = (
+        loss.value(Weights(a=a, b=b, w=sign * readout[None], k=np.stack([theirs, -own]))) for sign in (1, -1, 0)
+    )
+    into, of = (theirs @ a).T, (own @ a).T
+    found = block_distance(d, n, sigma, readout, -of[:, :rank] @ a, into - of[:, rank:] @ b, into - of)
+    assert found == (plus + minus) / 2 - zero
+
+
+def test_distance_is_quadratic_in_the_distance_of_the_keys():
+    rng = np.random.default_rng(2)
+    readout, x, y, of_x = (rng.standard_normal((3, 3)) for _ in range(4))
+    whole = block_distance(3, 5, 0.5, readout, x, y, of_x)
+    assert block_distance(3, 5, 0.5, readout, x / 7, y / 7, of_x / 7) == pytest.approx(whole / 49, rel=1e-12)
+    assert block_distance(3, 5, 0.5, readout, 0 * x, 0 * y, 0 * of_x) == 0
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_one_head_attains_the_minimum_around_every_w0(data):
+    d = data.draw(st.integers(1, 3))
+    n, sigma, rank = data.draw(st.integers(1, 6)), data.draw(SIGMAS), data.draw(st.integers(0, d))
+    w0 = whole_numbers(data.draw, d, d)
+    loss = PopulationLoss(PromptMoments(d, n, sigma, w0, centred=True), ONE_HEAD)
+    assert loss.value(biased_one_head_weights(d, n, sigma, rank, w0)) == skipv1_minimum(d, n, sigma, rank)
+
+
+def descents(heads, d, rank, n=8, sigma=0.3, **task):
+    loss = PopulationLoss(PromptMoments(d, n, sigma, **task), heads)
+    return min(minimise(loss, rank=rank, seed=seed).value for seed in range(3))
+
+
+def test_cross_layer_attention_does_no_better_than_mha_and_its_block_form_does():
+    """Descents that find ResFormer's optimum, on cross-layer attention's loss."""
+    for d, rank in ((2, 1), (3, 2)):
+        zero = float(zero_loss(d, 8, 0.3))
+        theirs = Head(copied=0, raw=1, key_copied=0, key_raw=1)
+        cross = descents((ORDINARY, theirs, ORDINARY, theirs), d, rank)
+        block = descents(ONE_HEAD, d, rank)
+        assert block == pytest.approx(float(skipv1_minimum(d, 8, 0.3, rank)), rel=1e-6)
+        assert zero - cross <= mha_explained(d, 8, 0.3, rank) * (1 + 1e-9)
+        assert zero - cross >= mha_explained(d, 8, 0.3, rank) * 0.99
+
+
+def test_away_from_w0_zero_the_raw_pair_can_be_read():
+    """Around W0 = c I with a term C x: S_yy holds Z W0^T + W0 Z^T, so cross-layer attention passes MHA's infimum."""
+    d, rank = 2, 1
+    theirs = Head(copied=0, raw=1, key_copied=0, key_raw=1)
+    cross = descents((ORDINARY, theirs, ORDINARY, theirs), d, rank, w0=4 * np.eye(d), centred=True)
+    floor = float(zero_loss(d, 8, 0.3))
+    assert floor - cross > mha_explained(d, 8, 0.3, rank) * 1.05
+    assert cross >= float(skipv1_minimum(d, 8, 0.3, rank)) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: block_distance(2, 0, 0.1, *[np.eye(2)] * 4),
+        lambda: block_distance(2, 3, 0.1, np.eye(2), np.eye(3), np.eye(2), np.eye(2)),
+        lambda: biased_one_head_weights(2, 3, 0.1, 1, np.eye(3)),
+        lambda: biased_one_head_weights(2, 3, 0.1, 3, np.eye(2)),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(InvalidSize):
+        call()

@@ -1,0 +1,150 @@
+"""Depth as a filter of attention's spectrum, against attention layer by layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theory.errors import BadInput
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.resformer import smoothing
+from theory.resformer.blocks import diameter
+
+EPS = np.finfo(float).eps
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def attention(rng, tokens, causal=True, sharpness=2.0):
+    scores = sharpness * rng.standard_normal((tokens, tokens))
+    if causal:
+        scores[np.triu_indices(tokens, 1)] = -np.inf
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def layer_by_layer(kind, matrices, values):
+    """H_1, ..., H_L straight from the definitions."""
+    state, out = values, []
+    for n, a in enumerate(matrices, 1):
+        state = {
+            "vanilla": lambda a=a, s=state: a @ s,
+            "resformer": lambda a=a, s=state, n=n: a @ (s if n == 1 else (s + values) / 2),
+            "resformer-constant:weight=3": lambda a=a, s=state, n=n: a @ (s if n == 1 else s + 3 * values),
+            "svformer": lambda a=a: a @ values,
+            "neutreno": lambda a=a, s=state: a @ s + 0.4 * (values - s),
+            "resformer-all": lambda a=a, n=n: a @ (sum(([values, *out])[:n]) / n),
+        }[kind]()
+        out.append(state)
+    return out
+
+
+KINDS = ("vanilla", "resformer", "resformer-constant:weight=3", "svformer", "neutreno", "resformer-all")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(SEEDS, st.integers(1, 6), st.integers(1, 5), st.booleans())
+@settings(max_examples=10)
+def test_a_plan_is_its_filter(kind, seed, tokens, layers, causal):
+    rng = np.random.default_rng(seed)
+    a, values = attention(rng, tokens, causal), rng.standard_normal((tokens, 3))
+    states = layer_by_layer(kind, [a] * layers, values)
+    for f, state in zip(smoothing.depth_filters(resolve(kind, Shape(layers, 2))), states, strict=True):
+        power, expected = np.eye(tokens), 0
+        for coefficient in f.coef:
+            expected, power = expected + coefficient * power @ values, power @ a
+        assert np.abs(expected - state).max() <= 1e4 * EPS * max(1, np.abs(state).max())
+
+
+@given(SEEDS, st.integers(2, 6), st.floats(0.1, 0.9), st.floats(0.1, 2))
+def test_resformer_keeps_the_rank_of_one_layer_where_vanilla_keeps_one_token(seed, tokens, own, first):
+    rng = np.random.default_rng(seed)
+    a, values = attention(rng, tokens, sharpness=0.5), rng.standard_normal((tokens, tokens + 2))
+    vanilla = np.linalg.matrix_power(a, 20_000) @ values
+    assert np.abs(vanilla - values[0]).max() <= 1e-6
+    limit = np.linalg.solve(np.eye(tokens) - own * a, first * a @ values)
+    singular = np.linalg.svd(limit, compute_uv=False)
+    at_least = first / (1 + own * np.linalg.norm(a, 2)) * np.linalg.svd(a @ values, compute_uv=False)
+    assert np.all(singular >= at_least * (1 - 1e-9))
+    mu = np.diag(a)
+    assert np.allclose(
+        np.sort(np.linalg.eigvals(np.linalg.solve(np.eye(tokens) - own * a, first * a)).real),
+        np.sort(smoothing.resformer_limit(mu, own, first)),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [
+        ("resformer", smoothing.resformer_limit),
+        ("neutreno", smoothing.neutreno_limit),
+        ("svformer", lambda mu: mu),
+    ],
+)
+def test_filters_reach_their_limits(kind, limit):
+    mu = np.linspace(0, 1, 13)
+    assert np.allclose(smoothing.depth_filters(resolve(kind, Shape(30, 1)))[-1](mu), limit(mu), rtol=0, atol=1e-6)
+
+
+def test_attention_that_tells_nothing_apart_stops_resformer_and_not_neutreno():
+    """Every token attends to the first: ResFormer's limit has the rank of A V_1, NeuTRENO's that of V_1."""
+    a, values = np.zeros((5, 5)), np.random.default_rng(1).standard_normal((5, 4))
+    a[:, 0] = 1
+    ranks = {
+        kind: np.linalg.matrix_rank(layer_by_layer(kind, [a] * 80, values)[-1], tol=1e-6)
+        for kind in ("vanilla", "resformer", "neutreno")
+    }
+    assert ranks == {"vanilla": 1, "resformer": 1, "neutreno": 4}
+
+
+def test_without_a_share_below_one_tokens_become_alike_in_direction_as_the_depth_grows():
+    f = smoothing.depth_filters(resolve("resformer-constant:weight=2", Shape(400, 1)))
+    assert f[-1](1.0) == pytest.approx(1 + 2 * 399)
+    assert f[-1](0.6) == pytest.approx(2 * 0.6 / 0.4)
+    shares = [f[n - 1](0.6) / f[n - 1](1.0) for n in (100, 200, 400)]
+    assert shares[0] / shares[1] == pytest.approx(2, rel=0.01)
+    assert shares[1] / shares[2] == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize(("tokens", "grows"), [(3, False), (4, False), (6, True), (9, True)])
+def test_the_printed_ones_of_neutreno_blow_up_from_six_tokens_on(tokens, grows):
+    rng = np.random.default_rng(0)
+    a, values = attention(rng, tokens), rng.standard_normal((tokens, 2))
+    state = values
+    for _ in range(200):
+        state = (a - 0.4 * np.ones((tokens, tokens))) @ state + 0.4 * values
+    assert (np.abs(state).max() > 1e6) == grows
+
+
+@given(SEEDS, st.integers(1, 6), st.integers(1, 8), st.booleans())
+def test_diameters_of_changing_layers(seed, tokens, layers, causal):
+    rng = np.random.default_rng(seed)
+    matrices = [attention(rng, tokens, causal, 0.5) for _ in range(layers)]
+    values = rng.standard_normal((tokens, 3))
+    tau, whole = max(map(smoothing.dobrushin, matrices)), diameter(values)
+    for kind, own, first in (("vanilla", 1.0, 0.0), ("resformer", 0.5, 0.5)):
+        bounds = smoothing.largest_diameters(tau, layers, own, first)
+        before = 0.0
+        for a, state, bound in zip(matrices, layer_by_layer(kind, matrices, values), bounds, strict=True):
+            found = diameter(state)
+            assert found <= bound * whole * (1 + 1e-9) + 1e-12
+            if before:
+                assert abs(found - first * diameter(a @ values)) <= own * tau * before * (1 + 1e-9) + 1e-12
+            before = bound * whole
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: smoothing.depth_filters(resolve("cross-layer", Shape(3, 1))),
+        lambda: smoothing.depth_filters(resolve("skipv1", Shape(3, 2))),
+        lambda: smoothing.resformer_limit(0.5, own=1.0),
+        lambda: smoothing.neutreno_limit(-0.7),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(BadInput):
+        call()
