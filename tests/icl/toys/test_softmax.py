@@ -160,6 +160,14 @@ def test_loaded_weights_are_there(softmax):
         fresh.load(1, weights)
 
 
+@pytest.mark.parametrize(
+    "heads", [(Head(0, 1, key_copied=0, key_raw=1),), (Head(1, 0, key="k"), Head(0, 1, key="k"))], ids=["raw", "shared"]
+)
+def test_raw_and_shared_keys_are_refused(heads):
+    with pytest.raises(BadInput, match="copied keys"):
+        SoftmaxToys([ToySpec(TASK, heads, 1, 0)])
+
+
 def test_one_task_a_stack():
     other = RegressionTask(2, 4, 0.5)
     with pytest.raises(BadInput, match="one task"):
