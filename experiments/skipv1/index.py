@@ -23,7 +23,7 @@ ITEMS = (
     Item(
         "section 4, after Theorem 1",
         "SkipV1Former makes an uncompressed step, and equals an MHA whose embedding is wide enough for x and y.",
-        ("skipv1.uncompressed-step", "toy.width"),
+        ("skipv1.uncompressed-step", "toy.width", "toy.least-width"),
     ),
     # A.1: the task and the model
     Item("A.1, the examples", "y_i = W* x_i + noise, with one noise for each sequence.", ("skipv1.setting-noise",)),

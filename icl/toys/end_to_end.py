@@ -32,7 +32,7 @@ from icl.toys.stack import Stack
 from theory.errors import BadInput, InvalidSize, at_least
 from theory.plans.heads import Heads
 
-HEADS = 2  # in each layer, as in the paper
+HEADS = 2  # in each layer, as in the paper, of `copying_layer`
 Scores = Literal["both", "positions", "printed"]
 PARAMETERS = ("read_in", "bias", "match", "value", "key_query", "readout")
 
@@ -62,6 +62,7 @@ Start = Random | Copying
 class EndToEndSpec:
     """One toy of a sweep.  The readout starts at zero, so that every toy starts by predicting zero.
 
+    heads   of the second layer; the first one has as many
     width   m, of tokens after the read-in; at least d
     scores  of layer 1: contents and positions ("both"), "positions" alone, or both with the mask P as "printed"
     """
@@ -94,9 +95,10 @@ def token_batch(prompts: Sequence[Prompts]) -> TokenBatch:
 class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
     """End-to-end toys.  All have one task's d, n and sigma.
 
-    Parameters, with S streams, M slots, width m: read_in (S, M, m, d); bias (2, S, M, T, T), from key position to query
-    position; match, value and key_query (2, S, M, m, m) for M_h, V_h and K_h; readout (2, S, M, d, m).  Raises BadInput
-    for an empty or mixed stack, InvalidSize for a width below d or a rank beyond d or m.
+    Parameters, with H heads, S streams, M slots, width m: read_in (S, M, m, d); bias (H, S, M, T, T), from key position
+    to query position; match, value and key_query (H, S, M, m, m) for M_h, V_h and K_h; readout (H, S, M, d, m).  Raises
+    BadInput for an empty or mixed stack or a start that needs other heads, InvalidSize for a width below d or a rank
+    beyond d or m.
     """
 
     read_in: nn.Parameter
@@ -217,22 +219,24 @@ def _check(specs: Sequence[EndToEndSpec]) -> None:
     if len({spec.task for spec in specs}) != 1:
         raise BadInput("a stack of end-to-end toys needs toys, and one task for all of them")
     for spec in specs:
-        if len(spec.heads) != HEADS or any(h.key_raw or h.key_copied != 1 for h in spec.heads):
-            raise BadInput(f"an end-to-end toy has {HEADS} heads in its second layer, which attend by copied keys")
+        if len(spec.heads) != len(specs[0].heads) or any(h.key_raw or h.key_copied != 1 for h in spec.heads):
+            raise BadInput("end-to-end toys of a stack have equally many heads, which attend by copied keys")
+        if isinstance(spec.start, Copying) and len(spec.heads) != HEADS:
+            raise BadInput(f"a start near copying needs {HEADS} heads in each layer")
         at_least("width", spec.width, spec.task.d)
 
 
-def _shapes(task: RegressionTask, width: int) -> dict[str, tuple[int, ...]]:
+def _shapes(task: RegressionTask, width: int, heads: int) -> dict[str, tuple[int, ...]]:
     """Of every parameter of one toy."""
     tokens = 2 * task.n + 1
-    square = (HEADS, width, width)
+    square = (heads, width, width)
     return {
         "read_in": (width, task.d),
-        "bias": (HEADS, tokens, tokens),
+        "bias": (heads, tokens, tokens),
         "match": square,
         "value": square,
         "key_query": square,
-        "readout": (HEADS, task.d, width),
+        "readout": (heads, task.d, width),
     }
 
 
@@ -257,10 +261,11 @@ def _seen(spec: EndToEndSpec) -> Tensor:
 
 
 def _initial(spec: EndToEndSpec) -> dict[str, Tensor]:
-    """The start of every parameter, from (seed, d, width): the same for all heads, scores and kinds of start."""
+    """The start of every parameter, from (seed, d, width, number of heads): the same whatever the heads read, for all
+    scores and kinds of start."""
     task, start = spec.task, spec.start
     spread = {"read_in": task.d, "bias": 2 * task.n + 1}
-    shapes = _shapes(task, spec.width)
+    shapes = _shapes(task, spec.width, len(spec.heads))
     numbers = Generator(INIT_STREAM, spec.seed, task.d, spec.width)
     noise = {
         name: numbers.normal(shape, torch.float64) / spread.get(name, spec.width) ** 0.5

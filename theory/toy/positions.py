@@ -18,7 +18,8 @@ With two heads in each layer,
 So Assumption 1 does not only ask of Eqn. (2) what it cannot do: it also holds MHA back, whose share at m = d it limits
 to floor(d^2/4) entries, half of what MHA attains at d = 2 and two thirds at d = 4; and that even this is not attained
 (`theory.skipv1.gap`) is because it keeps the x tokens.  At m = d a gap remains, of rho d (d-1) / 2 at least.
-But m = 2d is more than what the bound asks of MHA, which is about sqrt(2) d; what lies between is open.
+But m = 2d is more than what the bound asks of MHA, which is about sqrt(2) d; with more than two heads MHA comes as near
+to rho d^2 as one likes at m = 2d - 1, and what lies between is open (`theory.toy.least_width`).
 
 Proof.
 (1) The query.  f_{2n+1} = C x_{n+1} + r, r from the context.  As x_{n+1} has mean zero and is independent of it, the

@@ -18,7 +18,9 @@ min(a, d) d numbers.  The upper bounds are those of that theorem with B' = beta 
 add nothing and may be zero.  Over a + b = m the product is largest at the middle, and for raw values at a = d.     QED
 
 So the toy predicts that what reaching back to layer 1 wins shrinks as the embedding grows, and is nothing from m = 2d
-on: there both numbers fit side by side, and nothing needs compression.
+on: there both numbers fit side by side, and nothing needs compression.  That is a prediction for tokens u_t of this
+form, one for a pair.  A first layer that sees positions may write a pair into both of its tokens; with enough heads MHA
+then needs 2d - 1 numbers at most (`theory.toy.least_width`).
 """
 
 from __future__ import annotations

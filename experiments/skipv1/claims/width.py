@@ -20,8 +20,9 @@ WIDTH = Claim(
     "toy.width",
     PAPER.ours,
     place="theory/toy/width.py; bears on SkipV1Former, sections 4 and 5",
-    statement="If tokens hold m >= d numbers, MHA's toy explains rho floor(m/2) ceil(m/2) of the signal, and all "
-    "of rho d^2 from m = 2d on: what SkipV1Former wins there is nothing.",
+    statement="If tokens hold m >= d numbers, of the form of Assumption 1, MHA's toy explains rho floor(m/2) ceil(m/2) "
+    "of the signal, and all of rho d^2 from m = 2d on: what SkipV1Former wins there is nothing.  (A first layer that "
+    "is free needs less: toy.least-width.)",
     assumes=W0_ZERO + "; u_t = (A x_t ; B y_t) with a + b = m rows; the best division of m",
     verdict="verified",
     proof=width,

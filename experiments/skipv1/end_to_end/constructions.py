@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from experiments.store.desk import Desk
 from experiments.store.folders import Json
 from experiments.store.work import results
-from theory.plans.heads import TOYS
+from theory.plans.heads import ORDINARY, TOYS, Heads
 from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from theory.prompts.moments import Array
     from theory.toy.positions import TwoLayers
 
+EPS = 1 / 8  # of the MHA weights of width 2d - 1
 BETA = 4  # of the MHA weights under Assumption 1
 STREAMS = 8  # of prompts
 
@@ -32,13 +33,19 @@ class Construction:
     predicted: float
     weights: dict[str, Array]  # in the layout of `EndToEndToys.load`
 
+    @property
+    def heads(self) -> int:
+        """In each layer."""
+        return len(self.weights["readout"])
+
 
 def constructions(size: Setting, widths: Sequence[int]) -> Iterator[Construction]:
-    """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d."""
+    """The optima under Assumption 1 at every rank; MHA that copies and keeps no x; MHA that rotates, for even d; MHA of
+    width 2d - 1 that hides an entry of x."""
     from theory.prompts import setting
     from theory.prompts.moments import PromptMoments
     from theory.skipv1.gap_weights import mha_weights, skipv1_weights
-    from theory.toy import positions
+    from theory.toy import least_width, positions
     from theory.toy.population import PopulationLoss
 
     task = size.floats
@@ -59,6 +66,11 @@ def constructions(size: Setting, widths: Sequence[int]) -> Iterator[Construction
         weights = _plain(positions.rotating_weights(*task), size.n)
         explained = positions.explained_by_rotating(*task)
         yield Construction(f"rotating, mha, m = {size.d}", "mha", size.d, explained, weights)
+    width = least_width.sufficient_width(size.d)
+    if width in widths:
+        weights = _plain(least_width.hiding_weights(*task, EPS), size.n)
+        explained = float(least_width.explained_by_hiding(*task, EPS))
+        yield Construction(f"hiding, mha, m = {width}", "mha", width, explained, _as_many_heads(weights))
 
 
 def _assumption_1(size: Setting, rank: int, beta: float) -> dict[str, Array]:
@@ -75,9 +87,25 @@ def _beside_zeros(k: Array, width: int) -> Array:
     return np.pad(k, ((0, 0), (0, 0), (0, width - k.shape[-1])))
 
 
+def _heads(construction: Construction) -> Heads:
+    return TOYS[construction.toy] if construction.heads == 2 else (ORDINARY,) * construction.heads
+
+
 def _plain(weights: TwoLayers, n: int) -> dict[str, Array]:
     """`theory.toy.positions.TwoLayers` as the toy has it, whose second layer divides its sums by n."""
     return {**vars(weights), "readout": weights.readout * n}
+
+
+def _as_many_heads(weights: dict[str, Array]) -> dict[str, Array]:
+    """Both layers with the larger of their numbers of heads, the ones added of zeros."""
+    import numpy as np
+
+    heads = max(len(weights["value"]), len(weights["readout"]))
+    layers = {name: x for name, x in weights.items() if name != "read_in"}
+    return {
+        "read_in": weights["read_in"],
+        **{name: np.pad(x, ((0, heads - len(x)), (0, 0), (0, 0))) for name, x in layers.items()},
+    }
 
 
 @dataclass(frozen=True)
@@ -85,6 +113,7 @@ class _Stack:
     size: Setting
     widths: tuple[int, ...]  # of the experiment
     width: int  # of these toys
+    heads: int
     batches: int
 
 
@@ -95,9 +124,9 @@ def constructions_measured(sizes: Mapping[Setting, Sequence[int]], prompts: int,
 
     batches = max(2, prompts // (STREAMS * EVAL_BATCH))
     stacks = {
-        f"{size.key}/m{width}": _Stack(size, tuple(widths), width, batches)
+        f"{size.key}/m{width}/h{heads}": _Stack(size, tuple(widths), width, heads, batches)
         for size, widths in sizes.items()
-        for width in sorted({c.width for c in constructions(size, widths)})
+        for width, heads in sorted({(c.width, c.heads) for c in constructions(size, widths)})
     }
     label = "weights that theory writes down"
     measured = results("construction", stacks, _measured, run, label=label, size=attrgetter("batches"))
@@ -116,9 +145,9 @@ def _measured(stack: _Stack, desk: Desk) -> Json:
 
     size = stack.size
     task = RegressionTask(*size.floats)
-    built = [c for c in constructions(size, stack.widths) if c.width == stack.width]
+    built = [c for c in constructions(size, stack.widths) if (c.width, c.heads) == (stack.width, stack.heads)]
     specs = [
-        EndToEndSpec(task, TOYS[c.toy], c.width, seed, scores="positions")
+        EndToEndSpec(task, _heads(c), c.width, seed, scores="positions")
         for c in built
         for _ in ("honest", "shifted")
         for seed in range(STREAMS)

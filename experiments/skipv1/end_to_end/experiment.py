@@ -6,7 +6,9 @@ one sees positions (`icl.toys.end_to_end`), and the embedding's width m goes fro
 
 What is predicted.  Under Assumption 1 (`theory.toy.width`) MHA explains rho floor(m/2) ceil(m/2) entries of W*, and
 SkipV1Former rho d^2, so that SkipV1Former at width d is MHA at width 2d.  That an end-to-end MHA can do better follows
-from `theory.toy.positions`, which also bounds it where the first layer's scores are of positions alone.
+from `theory.toy.positions`, which also bounds it where the first layer's scores are of positions alone.  How much
+better depends on its heads: with four in layer 1 and enough in layer 2 all of rho d^2 is within reach at width 2d - 1
+(`theory.toy.least_width`).  So MHA is trained with more than two heads as well, scores of positions alone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.skipv1.end_to_end.constructions import constructions, constructions_measured
-from experiments.skipv1.end_to_end.points import Arms, Config, Sweep
+from experiments.skipv1.end_to_end.points import HEADS, Arms, Config, Sweep
 from experiments.skipv1.end_to_end.training import train_arms
 from experiments.store.folders import Json
 from experiments.verdicts.checks import Judgement
@@ -30,12 +32,14 @@ if TYPE_CHECKING:
 
 
 def _arms(widths: tuple[int, ...], d: int) -> tuple[Arms, ...]:
-    """Every kind of arm: nothing assumed, from both starts; positions alone; the mask as printed."""
+    """Every kind of arm: nothing assumed, from both starts; positions alone; the mask as printed; MHA of more heads."""
     squeezed = tuple(m for m in widths if m <= 2 * d)
-    return Arms(widths), Arms(squeezed, start="copying"), Arms(squeezed, "positions"), Arms((d,), "printed")
+    many = tuple(Arms(tuple(range(d, 2 * d)), "positions", heads=heads) for heads in HEADS[1:])
+    return Arms(widths), Arms(squeezed, start="copying"), Arms(squeezed, "positions"), Arms((d,), "printed"), *many
 
 
 _TWO, _THREE = Setting(2, 8, 0.1), Setting(3, 12, 0.1)
+STARTS = 8  # of the descents in the tokens
 _DETECTS = "a gap of 3% of the signal where none is expected; explained shares 2% above a bound"
 _SMOKE = Arms((2, 4)), Arms((2, 4), start="copying"), Arms((2, 4), "positions", "copying")
 PROFILES = {
@@ -52,7 +56,7 @@ PROFILES = {
     "cpu": Profile(
         config=Config(
             sweeps=(
-                Sweep(size=_TWO, arms=_arms((2, 3, 4, 6), 2), steps=3500, learning_rates=(0.03, 0.1)),
+                Sweep(size=_TWO, arms=_arms((2, 3, 4), 2), steps=3500, learning_rates=(0.03, 0.1)),
                 Sweep(
                     size=_THREE,
                     arms=(Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")),
@@ -62,7 +66,7 @@ PROFILES = {
             )
         ),
         seeds=6,
-        seconds=180,
+        seconds=220,
         detects=_DETECTS,
     ),
     "full": Profile(
@@ -92,6 +96,7 @@ class SkipV1EndToEnd:
         "skipv1.assumption1-mask",
         "toy.rotating-mha",
         "toy.positions-bound",
+        "toy.least-width",
     )
     profiles: Mapping[str, Profile] = PROFILES
 
@@ -100,7 +105,9 @@ class SkipV1EndToEnd:
             "assumes": "W0 = 0; x and noise Gaussian. assumed_copy: Assumption 1 at width m. bound: layer 1's scores "
             "are of positions alone. ridge: nothing",
             "source": "theory.toy.width, theory.toy.positions, theory.prompts.regression; units of E ||W*||^2 = d^2",
-            "worth": "MHA reaches what SkipV1Former explains at width d at width 2d (section 4; theory.toy.width)",
+            "worth": "MHA of two heads reaches what SkipV1Former explains at width d at width 2d (section 4; "
+            "theory.toy.width). enough_heads: descents on the exact loss in two kinds of tokens a pair, "
+            "theory.toy.token_pairs; at width 2d - 1 the limit of explicit weights, theory.toy.least_width",
             "sizes": {sweep.size.key: _predicted(sweep) for sweep in config.sweeps},
         }
 
@@ -124,7 +131,9 @@ class SkipV1EndToEnd:
 
 def _predicted(sweep: Sweep) -> Json:
     from theory.prompts import regression, setting
+    from theory.toy.least_width import sufficient_width
     from theory.toy.positions import most_entries_with_positions
+    from theory.toy.token_pairs import most_entries
     from theory.toy.width import most_entries_at_width
 
     size = sweep.size
@@ -140,6 +149,10 @@ def _predicted(sweep: Sweep) -> Json:
             "assumed_copy": {toy: rho * count / entries for toy, count in copied.items()},
             "bound": {toy: rho * count / entries for toy, count in bound.items()},
         }
+        if any(arms.heads > 2 and width in arms.widths for arms in sweep.arms):
+            enough = width >= sufficient_width(size.d)
+            found = entries if enough else most_entries(*task, width, starts=STARTS)[0]
+            widths[str(width)]["enough_heads"] = {"mha": rho * found / entries}
     return {
         "d": size.d,
         "n": size.n,

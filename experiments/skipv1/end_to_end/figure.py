@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.skipv1.end_to_end.points import Variant, arm_key, variants, widths
-from experiments.skipv1.end_to_end.verdicts import worths
+from experiments.skipv1.end_to_end.points import HEADS, Variant, arm_key, head_counts, many_heads, variants, widths
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval
 
@@ -22,11 +21,12 @@ LOOKS: dict[Variant, tuple[float, str, float, str]] = {
     ("positions", "copying"): (0.18, "fill", 3.5, "positions alone, near copying"),
     ("printed", "random"): (-0.18, "fill", 3, "mask $P$ as printed, or zero"),
 }
+OF_WIDTH = ("o", "#1a1a1a"), ("s", "#d98a2b"), ("^", "#2f7fb8"), ("D", "#7a4fa3")
 NAMES = {toy: name for toy, (name, _, _) in style.TOYS.items()}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """A panel of explained shares a size, what the first layer's tokens hold, and SkipV1Former's worth in width."""
+    """A panel of explained shares a size, what the first layer's tokens hold, and what more heads change."""
     sizes = list(prediction["sizes"])
     panels = len(sizes) + 2
     columns = 2 if panels % 2 == 0 else panels
@@ -34,7 +34,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     for axis, size in zip(axes, sizes, strict=False):
         _shares(axis, prediction["sizes"][size], measurement, size)
     _tokens(axes[-2], prediction["sizes"][sizes[0]], measurement, sizes[0])
-    _worth(axes[-1], prediction, measurement)
+    _heads(axes[-1], prediction["sizes"][sizes[0]], measurement, sizes[0])
     style.finish(axes)
     return fig
 
@@ -118,33 +118,29 @@ def _tokens(axis: Axes, numbers: Json, measurement: Json, size: str) -> None:
     axis.set_title(f"What layer 1's tokens hold, $d={numbers['d']}$, random start")
 
 
-def _worth(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """The width, in d, at which MHA explains nearly what SkipV1Former explains at width d."""
-    labels: list[str] = []
-    for size, numbers in prediction["sizes"].items():
-        for variant in variants(numbers, measurement["explained"], size):
-            if variant[0] == "printed" or len(widths(numbers, measurement["explained"], size, variant)) < 2:
-                continue
-            place, values = (
-                len(labels),
-                [w / numbers["d"] for w in worths(numbers, measurement["explained"], size, variant)],
-            )
-            reached = [w for w in values if not math.isnan(w)]
-            axis.plot(reached, [place] * len(reached), ".", color="#777777", zorder=2)
-            if len(reached) == len(values):
-                interval = t_interval(values)
-                axis.errorbar(
-                    interval.mean, place, xerr=interval.half_width, marker="o", color="#2f7fb8",
-                    markerfacecolor="white", zorder=3,
-                )  # fmt: skip
-            name = LOOKS[variant][3].replace("scores of ", "")
-            note = "" if len(reached) == len(values) else f"\n({len(reached)} of {len(values)} seeds reach it)"
-            labels.append(f"$d={numbers['d']}$, {name}{note}")
-    axis.errorbar([], [], xerr=[], marker="o", color="#2f7fb8", markerfacecolor="white", label="mean, 95 %", ls="none")
-    axis.plot([], [], ".", color="#777777", label="each seed that reaches it")
-    axis.axvline(2, label="predicted, $2d$", **style.MHA)
-    axis.set_yticks(range(len(labels)), labels, fontsize=7.5)
-    axis.set_ylim(len(labels) - 0.5, -0.5)
-    axis.set_xlim(0.9, None)
-    axis.set_xlabel("width at which MHA matches SkipV1Former of width $d$ (in $d$)")
-    axis.set_title("What SkipV1Former is worth in width")
+def _heads(axis: Axes, numbers: Json, measurement: Json, size: str) -> None:
+    """MHA's share over its number of heads, a curve a width, against what theory says of enough heads."""
+    variant, arms = ("positions", "random"), measurement["explained"]
+    rho, skip = numbers["rho"], numbers["d"]
+    axis.axhline(rho, label=f"{NAMES['skipv1']}, $m={skip}$, exactly", zorder=1, **style.SKIPV1)
+    for m, (marker, color) in zip(widths(numbers, arms, size, variant), OF_WIDTH, strict=False):
+        at = head_counts(arms, size, variant, m)
+        intervals = [t_interval(arms[arm_key(size, *variant, many_heads(heads), m)]) for heads in at]
+        axis.errorbar(
+            at, [i.mean for i in intervals], yerr=[i.half_width for i in intervals], linestyle="none", marker=marker,
+            markerfacecolor="white", color=color, label=f"MHA, $m={m}$, trained, 95 %", zorder=3,
+        )  # fmt: skip
+        enough = numbers["widths"][str(m)].get("enough_heads")
+        if enough:
+            axis.axhline(enough["mha"], color=color, linestyle="-.", linewidth=1.1, zorder=2)
+            axis.annotate(
+                f"enough heads, $m={m}$", (2**1.5, enough["mha"]), xytext=(0, -3), textcoords="offset points",
+                ha="center", va="top", fontsize=7.5, color=color,
+            )  # fmt: skip
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(HEADS, [str(heads) for heads in HEADS])
+    axis.set_xlim(HEADS[0] / 1.25, HEADS[-1] * 1.25)
+    axis.set_ylim(0, None)
+    axis.set_xlabel("heads in each layer")
+    axis.set_ylabel(r"explained share of $E\,\|W^*\|^2$")
+    axis.set_title(f"More heads, $d={numbers['d']}$, scores of positions alone")

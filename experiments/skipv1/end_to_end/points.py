@@ -7,21 +7,28 @@ from itertools import product
 from typing import Literal, get_args
 
 from experiments.store.folders import Json
-from theory.plans.heads import TOYS
+from theory.plans.heads import ORDINARY, TOYS, Heads
 from theory.plans.setting import Setting
 
 StartName = Literal["random", "copying"]
 Scores = Literal["both", "positions", "printed"]
+HEADS = (2, 4, 8)  # in each layer
 Variant = tuple[str, str]  # what layer 1's scores see, and the start
 
 
 @dataclass(frozen=True)
 class Arms:
-    """Both architectures at some widths: what layer 1's scores see (`icl.toys.end_to_end.Scores`), and the start."""
+    """Toys at some widths: what layer 1's scores see (`icl.toys.end_to_end.Scores`), the start, and the heads of each
+    layer.  Both architectures with two, MHA alone with more."""
 
     widths: tuple[int, ...]
     scores: Scores = "both"
     start: StartName = "random"
+    heads: int = 2
+
+    @property
+    def toys(self) -> dict[str, Heads]:
+        return TOYS if self.heads == 2 else {many_heads(self.heads): (ORDINARY,) * self.heads}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +45,10 @@ class Sweep:
     def widths(self) -> list[int]:
         return sorted({width for arms in self.arms for width in arms.widths})
 
+    @property
+    def heads(self) -> list[int]:
+        return sorted({arms.heads for arms in self.arms})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -48,6 +59,16 @@ class Config:
     held_out: int = 65_536
     copying_prompts: int = 2_048
     construction_prompts: int = 131_072
+
+
+def many_heads(heads: int) -> str:
+    """How results name MHA with so many heads in each layer."""
+    return "mha" if heads == 2 else f"mha-{heads}"
+
+
+def head_counts(arms: Json, size: str, variant: Variant, width: int) -> list[int]:
+    """With how many heads MHA was trained at a width."""
+    return [heads for heads in HEADS if arm_key(size, *variant, many_heads(heads), width) in arms]
 
 
 def arm_key(size: str, scores: str, start: str, toy: str, width: int) -> str:

@@ -19,7 +19,6 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json
 from experiments.store.work import results
 from experiments.toys.training import held_out_batches, held_out_signal, train_stack
-from theory.plans.heads import TOYS
 
 if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
@@ -33,6 +32,7 @@ MEASURED = ("explained", "learning_rates", "copying", "copying_at_start")
 class _Stack:
     sweep: Sweep
     width: int
+    heads: int
     seeds: int
     held_out: int
     copying_prompts: int
@@ -53,12 +53,18 @@ def train_arms(config: Config, seeds: int, run: RunFolder) -> Json:
     """By what is MEASURED and by arm: explained share, learning rate and copying of every seed, after training and, of
     copying, before it."""
     stacks = {
-        f"{sweep.size.key}/m{width}": _Stack(sweep, width, seeds, config.held_out, config.copying_prompts)
+        _stack_key(sweep, width, heads): _Stack(sweep, width, heads, seeds, config.held_out, config.copying_prompts)
         for sweep in config.sweeps
         for width in sweep.widths
+        for heads in sweep.heads
+        if any(arms.heads == heads and width in arms.widths for arms in sweep.arms)
     }
     trained = results("trained", stacks, _trained, run, label="training end to end", size=lambda stack: stack.size)
     return {name: {arm: x for stack in trained.values() for arm, x in stack[name].items()} for name in MEASURED}
+
+
+def _stack_key(sweep: Sweep, width: int, heads: int) -> str:
+    return f"{sweep.size.key}/m{width}" + (f"/h{heads}" if heads != 2 else "")
 
 
 def _trained(stack: _Stack, desk: Desk) -> Json:
@@ -67,7 +73,11 @@ def _trained(stack: _Stack, desk: Desk) -> Json:
     from icl.toys.end_to_end import EndToEndToys
     from icl.toys.training import toy_recipe
 
-    trainees = [trainee for trainee in _trainees(stack.sweep, stack.seeds) if trainee.spec.width == stack.width]
+    trainees = [
+        trainee
+        for trainee in _trainees(stack.sweep, stack.seeds)
+        if trainee.spec.width == stack.width and len(trainee.spec.heads) == stack.heads
+    ]
     toys = EndToEndToys([trainee.spec for trainee in trainees])
     before = _copying(toys, stack.copying_prompts)
     rates = torch.zeros(toys.shape, dtype=toys.dtype)
@@ -98,7 +108,7 @@ def _trainees(sweep: Sweep, seeds: int) -> Iterator[_Trainee]:
     for arms in sweep.arms:
         several = arms.scores == "both" and arms.start == "random"
         for width in arms.widths:
-            for toy, heads in TOYS.items():
+            for toy, heads in arms.toys.items():
                 rank = min(width // 2, size.d) if heads == MHA else size.d
                 start = Random() if arms.start == "random" else Copying(rank)
                 key = arm_key(size.key, arms.scores, arms.start, toy, width)

@@ -5,25 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from statistics import fmean
 
-from experiments.skipv1.end_to_end.points import Variant, arm_key, arm_keys, variants, widths
+from experiments.skipv1.end_to_end.judging import WIDTH, at_most, expect, twin
+from experiments.skipv1.end_to_end.points import (
+    Variant,
+    arm_key,
+    arm_keys,
+    head_counts,
+    many_heads,
+    variants,
+    widths,
+)
 from experiments.store.folders import Json
 from experiments.toys.checks import SHARE
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
 
-WIDTH, ASSUMPTION = "toy.width", "skipv1.assumption1"
-NEGLIGIBLE = 0.03  # of the signal: a difference that is none, and the slack of one that has a predicted size
+ASSUMPTION, LEAST_WIDTH = "skipv1.assumption1", "toy.least-width"
 COPIED = 0.1  # how far from 1 a share of copying may be
 REACHED = 0.99  # of what SkipV1Former explains at width d: what MHA has to explain to be worth as much
 ALTERED = 0.1  # the negative controls of the constructions, beside a first layer that looks one token too far back
 STANDARD_ERRORS = 4
-DIFFERENCE = "share of the signal explained, difference"
 
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
-    """By size: constructions, bounds, Bayes; then gaps, worth in width, copying, starts and the printed mask."""
+    """By size: constructions, bounds, Bayes; then gaps, worth in width, copying, starts, the mask, heads."""
     judgements: list[Judgement] = []
     for size, numbers in prediction["sizes"].items():
         arms = measurement["explained"]
@@ -36,6 +44,7 @@ def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
             judgements += _copying(size, numbers, measurement, variant)
         judgements += _starts(size, numbers, arms)
         judgements += _printed(size, numbers, arms)
+        judgements += _heads(size, numbers, arms)
     return judgements
 
 
@@ -72,7 +81,7 @@ def _constructions(size: str, numbers: Json, measured: Json) -> Iterator[Check]:
         yield Check(
             id=f"construction/{size}/{name}",
             group=f"weights that theory writes down, {size}",
-            claim=ASSUMPTION if name.startswith("assumption") else WIDTH,
+            claim=ASSUMPTION if name.startswith("assumption") else LEAST_WIDTH if name.startswith("hiding") else WIDTH,
             statement="put into the end-to-end toy, token by token, they explain what theory says",
             predicted=explained,
             measured=result["explained"],
@@ -86,14 +95,16 @@ def _constructions(size: str, numbers: Json, measured: Json) -> Iterator[Check]:
 def _bounds(size: str, numbers: Json, arms: Json) -> Iterator[Check]:
     """Positions alone: nothing beyond the bound.  Control: what Assumption 1 would allow, or half of the bound."""
     alone = [variant for variant in variants(numbers, arms, size) if variant[0] == "positions"]
-    cells = [(variant, m, toy) for variant in alone for m in widths(numbers, arms, size, variant) for toy in TOYS]
-    for variant, m, toy in cells:
-        key, width = arm_key(size, *variant, toy, m), str(m)
+    at = [(variant, m) for variant in alone for m in widths(numbers, arms, size, variant)]
+    cells = [(*place, toy, toy) for place in at for toy in TOYS]
+    cells += [(*place, "mha", many_heads(heads)) for place in at for heads in head_counts(arms, size, *place)[1:]]
+    for variant, m, toy, trained in cells:
+        key, width = arm_key(size, *variant, trained, m), str(m)
         bound = numbers["widths"][width]["bound"][toy]
         assumed = numbers["widths"][width]["assumed_copy"][toy]
-        yield _at_most(
+        yield at_most(
             f"bound/{key}",
-            f"positions alone, {toy}, {size}",
+            f"positions alone, {trained}, {size}",
             "if layer 1 sees positions alone, no less is left unexplained than theory.toy.positions says",
             bound,
             t_interval(arms[key], len(cells)),
@@ -107,30 +118,13 @@ def _bayes(size: str, numbers: Json, arms: Json) -> Check:
     best = max((t_interval(arms[key], len(keys)) for key in keys), key=lambda interval: interval.mean)
     stderr = math.hypot(best.stderr, numbers["ridge_stderr"])
     half_width = best.half_width + STANDARD_ERRORS * numbers["ridge_stderr"]
-    return _at_most(
+    return at_most(
         f"bayes/{size}",
         f"the best of all arms, {size}",
         "no toy leaves less unexplained than the Bayes posterior mean",
         numbers["ridge"],
         Interval(best.mean, stderr, half_width),
         numbers["ridge"] / 2,
-    )
-
-
-def _at_most(name: str, group: str, statement: str, share: float, interval: Interval, wrong: float) -> Check:
-    """No more than `share` explained, in terms of what is left; anything may be left.  `wrong` is a bound too low."""
-    return Check(
-        id=name,
-        group=group,
-        claim=WIDTH,
-        statement=statement,
-        predicted=1 - share,
-        measured=1 - interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width,
-        controls=(1 - wrong,),
-        relation="at least",
-        quantity="share of the signal left",
     )
 
 
@@ -147,17 +141,19 @@ def _gaps(size: str, numbers: Json, arms: Json, variant: Variant) -> Iterator[Ex
         interval = t_interval(gaps(arms, size, variant, width), len(at))
         name = "/".join((size, *variant, f"m{width}"))
         if width < 2 * numbers["d"]:
-            twin = _twin(arms[arm_key(size, *variant, "mha", width)])
+            other_seeds = twin(arms[arm_key(size, *variant, "mha", width)])
             statement = f"SkipV1Former explains more than MHA at width {width}"
-            yield _expect(f"gap/{name}", f"gap below 2d, {where}", statement, "sign", predicted_gap, interval, twin)
+            yield expect(
+                f"gap/{name}", f"gap below 2d, {where}", statement, "sign", predicted_gap, interval, other_seeds
+            )
             statement = f"the gap at width {width} is the assumed-copy toy's"
-            yield _expect(
-                f"gap size/{name}", f"size of the gap, {where}", statement, "size", predicted_gap, interval, twin
+            yield expect(
+                f"gap size/{name}", f"size of the gap, {where}", statement, "size", predicted_gap, interval, other_seeds
             )
         else:
             narrow = t_interval(gaps(arms, size, variant, numbers["d"]), len(at))
             statement = f"SkipV1Former explains no more than MHA at width {width}, where nothing needs compression"
-            yield _expect(f"no gap/{name}", f"no gap from 2d on, {where}", statement, "none", 0.0, interval, narrow)
+            yield expect(f"no gap/{name}", f"no gap from 2d on, {where}", statement, "none", 0.0, interval, narrow)
 
 
 def _worth(size: str, numbers: Json, arms: Json, variant: Variant) -> Iterator[Expectation]:
@@ -168,8 +164,8 @@ def _worth(size: str, numbers: Json, arms: Json, variant: Variant) -> Iterator[E
         id="/".join(("worth", size, *variant)),
         group=f"worth in width, {size}",
         claim=WIDTH,
-        statement=f"MHA needs width {numbers['worth']} for {REACHED:.0%} of what SkipV1Former explains at "
-        f"{numbers['d']}",
+        statement=f"MHA of two heads in each layer needs width {numbers['worth']} for {REACHED:.0%} of what "
+        f"SkipV1Former explains at {numbers['d']}",
         rule="size",
         predicted=float(numbers["worth"]),
         measured=t_interval(values).mean,
@@ -199,7 +195,7 @@ def _copying(size: str, numbers: Json, measurement: Json, variant: Variant) -> I
             )
             group, name = f"copying, {statement}, {size}", f"copying/{'+'.join(parts)}/{key}"
             said = f"{toy}, {variant[0]}: {statement}"
-            judged = _expect(name, group, said, "size", 1.0, trained, start, ASSUMPTION, COPIED)
+            judged = expect(name, group, said, "size", 1.0, trained, start, ASSUMPTION, COPIED)
             yield replace(judged, quantity="share of the weight")
 
 
@@ -214,7 +210,7 @@ def _starts(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
             statement = f"{toy} of width {width} explains as much from the random start as from near copying"
             known = t_interval(gaps(arms, size, near, numbers["d"]), 2 * len(at))
             name = f"starts/{size}/{toy}/m{width}"
-            yield _expect(name, f"starts, {toy}, {size}", statement, "none", 0.0, interval, known, ASSUMPTION)
+            yield expect(name, f"starts, {toy}, {size}", statement, "none", 0.0, interval, known, ASSUMPTION)
 
 
 def _printed(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
@@ -232,40 +228,34 @@ def _printed(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
             statement = f"{toy} of width {width} explains more if the last token attends to itself"
             predicted_share = numbers["widths"][str(width)]["assumed_copy"][toy]
             name, group = f"mask/{size}/{toy}/m{width}", f"the mask P in layer 1, {size}"
-            yield _expect(name, group, statement, "sign", predicted_share, interval, _twin(seen), ASSUMPTION)
+            yield expect(name, group, statement, "sign", predicted_share, interval, twin(seen), ASSUMPTION)
 
 
-def _expect(
-    name: str,
-    group: str,
-    statement: str,
-    rule: str,
-    predicted: float,
-    interval: Interval,
-    control: Interval | None,
-    claim: str = WIDTH,
-    slack: float = NEGLIGIBLE,
-) -> Expectation:
-    return Expectation(
-        id=name,
-        group=group,
-        claim=claim,
-        statement=statement,
-        rule=rule,  # type: ignore[arg-type]
-        predicted=predicted,
-        measured=interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width,
-        controls=() if control is None else ((control.mean, control.half_width),),
-        slack=0.0 if rule == "sign" else slack,
-        quantity=DIFFERENCE,
-    )
-
-
-def _twin(values: Sequence[float]) -> Interval | None:
-    """One architecture against itself with other prompts and weights: seed 0 less seed 1, 2 less 3, ..."""
-    pairs = [a - b for a, b in zip(values[::2], values[1::2], strict=False)]
-    return t_interval(pairs) if len(pairs) > 1 else None
+def _heads(size: str, numbers: Json, arms: Json) -> Iterator[Expectation]:
+    """More heads than two, scores of positions alone: they explain more, and at width 2d - 1 all that SkipV1Former does
+    at width d.  The control of the latter is MHA of two heads."""
+    variant, d = ("positions", "random"), numbers["d"]
+    cells = [
+        (m, heads)
+        for m in widths(numbers, arms, size, variant)
+        for heads in head_counts(arms, size, variant, m)
+        if heads > 2
+    ]
+    skip = arms[arm_key(size, *variant, "skipv1", d)] if cells else []
+    for m, heads in cells:
+        few, many = (arms[arm_key(size, *variant, toy, m)] for toy in ("mha", many_heads(heads)))
+        name, group = f"heads/{size}/m{m}/h{heads}", f"more heads than two, {size}"
+        more = t_interval([a - b for a, b in zip(many, few, strict=True)], len(cells))
+        said = f"MHA of width {m} explains more with {heads} heads in each layer than with two"
+        share = numbers["widths"][str(m)]["enough_heads"]["mha"] - fmean(few)
+        yield expect(name, group, said, "sign", share, more, twin(few), LEAST_WIDTH)
+        if m == 2 * d - 1:
+            rest, with_two = (
+                t_interval([a - b for a, b in zip(skip, mha, strict=True)], len(cells)) for mha in (many, few)
+            )
+            said = f"MHA of width {m} and {heads} heads in each layer explains what SkipV1Former explains at width {d}"
+            group = f"all at width 2d - 1, {size}"
+            yield expect(f"least width/{size}/h{heads}", group, said, "none", 0.0, rest, with_two, LEAST_WIDTH)
 
 
 def _difference(shares: Json) -> float:

@@ -15,7 +15,7 @@ from experiments.skipv1.end_to_end.experiment import (
 )
 from experiments.skipv1.end_to_end.points import Arms, Config, Sweep, arm_key
 from experiments.skipv1.end_to_end.training import _lowest, _trainees
-from experiments.skipv1.end_to_end.verdicts import gaps, verdicts, worths
+from experiments.skipv1.end_to_end.verdicts import _heads, gaps, verdicts, worths
 from experiments.store.folders import RunFolder, Slot
 from experiments.store.steps import StepLog
 from experiments.toys import training as toy_training
@@ -107,6 +107,21 @@ def test_worth_is_read_off_the_curve_of_mha():
     assert gaps(arms, SIZE, variant, 2) == pytest.approx([0.505, -0.1, 0.8])
 
 
+def test_more_heads_are_worth_what_they_explain_at_width_2d_less_1():
+    """Synthetic shares: 4 heads reach SkipV1Former at width 3 = 2d - 1, two do not; width 2 is judged by its heads."""
+    variant, near = ("positions", "random"), [0.72, 0.73, 0.71, 0.725]
+    shares = {("skipv1", 2): near, ("mha", 2): [0.35] * 4, ("mha", 3): [0.55, 0.56, 0.54, 0.552]}
+    shares |= {("mha-4", 2): [0.36, 0.37, 0.355, 0.36], ("mha-4", 3): [x - 0.01 for x in near]}
+    shares |= {("skipv1", 3): near}
+    arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
+    said = {"d": 2, "widths": {str(m): {"enough_heads": {"mha": share}} for m, share in ((2, 0.4), (3, 0.73))}}
+    judged = {v.id: v.verdict for v in _heads(SIZE, said, arms)}
+    assert judged[f"heads/{SIZE}/m3/h4"] == judged[f"least width/{SIZE}/h4"] == "agrees"
+    assert set(judged) == {f"heads/{SIZE}/m2/h4", f"heads/{SIZE}/m3/h4", f"least width/{SIZE}/h4"}
+    arms[arm_key(SIZE, *variant, "mha-4", 3)] = [0.6] * 4
+    assert {v.id: v.verdict for v in _heads(SIZE, said, arms)}[f"least width/{SIZE}/h4"] == "contradicts"
+
+
 def test_predictions_hold_the_theory_they_name():
     for name, profile in PROFILES.items():
         if name == "full":
@@ -118,6 +133,9 @@ def test_predictions_hold_the_theory_they_name():
                     entries = most_entries_with_positions(heads, said["d"], int(width))
                     assert shares["bound"][toy] == pytest.approx(said["rho"] * entries / said["d"] ** 2)
                     assert shares["assumed_copy"][toy] <= shares["bound"][toy] <= said["rho"] < said["ridge"]
+                if "enough_heads" in shares:
+                    assert shares["assumed_copy"]["mha"] < shares["enough_heads"]["mha"] <= shares["bound"]["mha"]
+                    assert int(width) < 2 * said["d"] - 1 or shares["enough_heads"]["mha"] == said["rho"]
             assert said["worth"] == 2 * said["d"]
 
 
@@ -136,7 +154,13 @@ TINY = Config(
     sweeps=(
         Sweep(
             size=Setting(2, 3, 0.1),
-            arms=(Arms((2, 4)), Arms((2,), start="copying"), Arms((2,), "positions"), Arms((2, 4), "printed")),
+            arms=(
+                Arms((2, 4)),
+                Arms((2,), start="copying"),
+                Arms((2,), "positions"),
+                Arms((2, 4), "printed"),
+                Arms((2,), "positions", heads=4),
+            ),
             steps=300,
             learning_rates=(0.02, 0.05),
         ),

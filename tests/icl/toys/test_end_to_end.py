@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from icl.toys.training import toy_recipe, train
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, SKIPV1, TOYS, Head
 from theory.skipv1.gap_weights import mha_weights, skipv1_weights
-from theory.toy import positions
+from theory.toy import least_width, positions
 
 MIXED = (Head(0.5, 0.5), Head(-2.0, 1.0))
 CHAINED = 12  # matrix products in a row, at most, in a prediction and its gradient
@@ -31,7 +32,7 @@ def naive(weights, heads, scores, tokens):
     first = []
     for t in range(length):
         total = torch.zeros_like(read[0])
-        for h in range(2):
+        for h in range(len(heads)):
             for s in range(length):
                 if s == last and (t != last or scores == "printed"):
                     continue
@@ -114,6 +115,17 @@ def test_every_toy_predicts_and_learns_as_loops_over_tokens_do(task, step):
             check_identity(
                 gradients[name][place], theirs * allowed, terms=terms, scale=float((sizes[name] * allowed).norm())
             )
+
+
+@pytest.mark.parametrize("heads", [MHA[:1], (*MIXED, *MHA, Head(0.0, 1.0))])
+def test_any_number_of_heads_predicts_as_loops_over_tokens_do(heads):
+    task = RegressionTask(2, 3, 0.5)
+    toys = randomised([EndToEndSpec(task, heads, 3, seed, scores="both") for seed in (0, 1)])
+    sample = task.sample(2, Generator(TRAIN_STREAM, 0, 0), torch.float64)
+    for i in range(2):
+        plain, _ = batch_of(toys.weights(i), heads, "both", sample)
+        found = toys(torch.stack([sample.tokens()] * 2))[toys.locate[i]]
+        torch.testing.assert_close(found.detach(), plain, rtol=1e-10, atol=1e-10)
 
 
 def test_the_tolerance_above_would_notice_a_wrong_mask():
@@ -257,6 +269,22 @@ def test_rotating_weights_explain_what_theory_says(d):
     assert mean - rho * (d**2 // 4) > 5 * error
 
 
+def test_hiding_weights_explain_what_theory_says():
+    """All of SkipV1Former's at width 2d - 1, within five standard errors; five per cent less is noticed."""
+    d, n, sigma, eps = 2, 6, 0.3, 0.25
+    task = RegressionTask(d, n, sigma)
+    weights = vars(least_width.hiding_weights(d, n, sigma, eps))
+    first, second = ("bias", "value"), ("key_query", "readout")
+    layers = {name: torch.as_tensor(weights[name]) for name in first}
+    layers |= {name: torch.as_tensor(np.pad(weights[name], ((0, 2), (0, 0), (0, 0)))) for name in second}
+    toys = EndToEndToys([EndToEndSpec(task, MHA * 2, 2 * d - 1, 0, scores="positions")], dtype=torch.float64)
+    toys.load(0, {"read_in": torch.as_tensor(weights["read_in"]), **layers, "readout": n * layers["readout"]})
+    values = torch.stack([explained_signal(toys, EVAL_BATCH, start=i)[0, 0] for i in range(800)])
+    mean, error = float(values.mean()), float(values.std()) / 800**0.5
+    said = least_width.explained_by_hiding(d, n, sigma, eps)
+    assert abs(mean - said) <= 5 * error < 0.05 * said
+
+
 def test_explained_signal_is_zero_for_zero_and_the_loss_s_rest():
     task = RegressionTask(2, 4, 0.5)
     toys = EndToEndToys([EndToEndSpec(task, MHA, 2, 0), EndToEndSpec(task, SKIPV1, 3, 0)], dtype=torch.float64)
@@ -305,8 +333,10 @@ def test_impossible_stacks_and_weights_are_refused():
         with pytest.raises(BadInput, match="one task for all"):
             EndToEndToys(bad)
     for heads in (MHA[:1], (Head(1, 0, key_copied=0, key_raw=1),) * 2):
-        with pytest.raises(BadInput, match="2 heads"):
-            EndToEndToys([replace(spec, heads=heads)])
+        with pytest.raises(BadInput, match="equally many heads, which attend by copied keys"):
+            EndToEndToys([spec, replace(spec, heads=heads)])
+    with pytest.raises(BadInput, match="near copying needs 2 heads"):
+        EndToEndToys([replace(spec, heads=MHA * 2, start=Copying(1))])
     with pytest.raises(InvalidSize, match="width must be a whole number from 2, got 1"):
         EndToEndToys([replace(spec, width=1)])
     with pytest.raises(InvalidSize, match="rank must be from 0"):
