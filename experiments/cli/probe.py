@@ -46,7 +46,7 @@ def probe(options: argparse.Namespace) -> int:
 
 
 def _report(found: Probed, as_json: bool) -> int:
-    from experiments.training.layer_figures import PANELS, series
+    from experiments.training.layer_figures import panels_of, series
 
     if as_json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
@@ -56,7 +56,7 @@ def _report(found: Probed, as_json: bool) -> int:
     for run in runs:
         print(f"{run['name']}, seed {run['seed']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens")
     for family, results in found.record["families"].items():
-        for panel in PANELS[family]:
+        for panel in panels_of(family, found.record):
             if not panel.by_layer:
                 continue
             print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {panel.y}, by {panel.x}")

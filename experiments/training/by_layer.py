@@ -28,7 +28,7 @@ class Sample:
     batch: int = 0
 
     def batches(self, task: Task, device: str) -> list[Batch]:
-        """Raises UserError where these are fewer than two sequences, which have no spread."""
+        """Raises UserError for fewer than two sequences, which have no spread, or tokens."""
         import torch
 
         from icl.training.objectives import Batch
@@ -41,8 +41,10 @@ class Sample:
             whole = Batch(batch.inputs[:left], batch.targets[:left])
             pairs = zip(whole.inputs.split(size), whole.targets.split(size), strict=True)
             found += [Batch(*pair).to(torch.device(device)) for pair in pairs]
-        if sum(len(b.inputs) for b in found) < 2:
-            raise UserError(f"a sample needs two sequences or more of {task.tokens} tokens, and --tokens {self.tokens}")
+        count = sum(len(b.inputs) for b in found)
+        if count < 2 or task.tokens < 2:
+            held = f"{count} of {task.tokens} tokens {'is' if count == 1 else 'are'}"
+            raise UserError(f"two sequences or more of two tokens or more are needed; {held} what --tokens leaves")
         return found
 
 

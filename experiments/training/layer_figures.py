@@ -66,7 +66,7 @@ PANELS: dict[str, tuple[Panel, ...]] = {
     ),
     "spectrum": (
         Panel("Largest eigenvalue of the values", "squared units of $v$", "largest", log=True),
-        Panel("Its share of all", "share", "share"),
+        Panel("Share of the largest", "share of the eigenvalues' sum", "share"),
         Panel("Eigenvalues, layer 1", "squared units of $v$", "eigenvalues", PLACE, 0, True),
     ),
     "similarity": (Panel("Similarity of tokens' states", "mean cosine", "similarity", STATE),),
@@ -89,9 +89,14 @@ PANELS: dict[str, tuple[Panel, ...]] = {
 }
 
 
+def panels_of(family: str, record: Json) -> list[Panel]:
+    """Those in which there is something to be seen."""
+    return [panel for panel in PANELS[family] if any(series(panel, result) for result in record["families"][family])]
+
+
 def draw(family: str, record: Json, run: RunFolder) -> None:
     """FAMILY.svg and .png, of the record that `experiments.training.probing` keeps."""
-    panels, results = PANELS[family], record["families"][family]
+    results, panels = record["families"][family], panels_of(family, record)
     unit = "squared units of $y$" if record["regression"] else "nats a token"
     with style.drawing():
         fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
@@ -161,7 +166,8 @@ def _draw(axis: Axes, panel: Panel, result: Json, sequences: int, look: Json) ->
     if found.stderr and count > 1:
         half = [float(t.ppf(0.975, count - 1)) * error for error in found.stderr]
         low, high = ([y + sign * h for y, h in zip(found.values, half, strict=True)] for sign in (-1, 1))
-        axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0)
+        label = None if axis.collections else f"95 % over {'batches' if 'batches' in result else 'sequences'}"
+        axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0, label=label)
     axis.plot(found.x, found.values, **(look if panel.by_layer else {**look, "marker": ""}))
 
 
