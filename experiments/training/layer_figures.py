@@ -157,14 +157,14 @@ def series(panel: Panel, result: Json) -> Series | None:
 
 def _draw(axis: Axes, panel: Panel, result: Json, sequences: int, look: Json) -> None:
     """One training's line, with 95 % intervals over sequences, or batches, where the panel has means of them."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     found = series(panel, result)
     if found is None:
         return
     count = result.get("batches", sequences)
     if found.stderr and count > 1:
-        half = [float(t.ppf(0.975, count - 1)) * error for error in found.stderr]
+        half = [float(stdtrit(count - 1, 0.975)) * error for error in found.stderr]
         low, high = ([y + sign * h for y, h in zip(found.values, half, strict=True)] for sign in (-1, 1))
         label = None if axis.collections else f"95 % over {'batches' if 'batches' in result else 'sequences'}"
         axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0, label=label)

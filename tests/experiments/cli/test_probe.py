@@ -134,6 +134,7 @@ def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     (after,) = (path.read_text() for path in (tmp_path / "probe").glob("*/metrics.jsonl"))
     assert after.startswith(before)
     assert after.count("\n") == 3
+    assert again["runs"] == record["runs"]
 
 
 def test_of_prompts(probed, capsys, work, tmp_path):
