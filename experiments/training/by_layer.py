@@ -71,6 +71,7 @@ class Average:
         return {"mean": self.mean.tolist(), "stderr": stderr.tolist()}
 
 
+NOTHING: Json = {"mean": None, "stderr": None}
 Measured = dict[str, "Tensor"]  # names to (sequences, ...)
 
 
@@ -83,7 +84,7 @@ def averaged(
 ) -> Json:
     """Means by layer of what `icl.probes.recording.observed` shows: {name: {mean: [by layer], stderr: [by layer]}}.
 
-    And `layers`, those that attend.
+    None stands for a layer in which something was not measured.  And `layers`, of which `attending` attend.
     """
     from icl.probes.recording import observed
 
@@ -112,6 +113,6 @@ def _by_place(places: dict[int, dict[str, Average]]) -> Json:
     names = {name: None for place in places.values() for name in place}
     found: Json = {}
     for name in names:
-        each = [places[place][name].to_json() for place in sorted(places)]
+        each = [places[place][name].to_json() if name in places[place] else NOTHING for place in sorted(places)]
         found[name] = {part: [one[part] for one in each] for part in ("mean", "stderr")}
     return found

@@ -67,6 +67,7 @@ PANELS: dict[str, tuple[Panel, ...]] = {
     "spectrum": (
         Panel("Largest eigenvalue of the values", "squared units of $v$", "largest", log=True),
         Panel("Share of the largest", "share of the eigenvalues' sum", "share"),
+        Panel("Largest, of what the layer projects", "squared units of $v$", "own", log=True),
         Panel("Eigenvalues, layer 1", "squared units of $v$", "eigenvalues", PLACE, 0, True),
     ),
     "similarity": (Panel("Similarity of tokens' states", "mean cosine", "similarity", STATE),),
@@ -116,8 +117,7 @@ def draw(family: str, record: Json, run: RunFolder) -> None:
             axis.set_ylabel(f"{panel.y} ({unit})" if panel.y == "loss" else panel.y)
             if panel.log:
                 axis.set_yscale("log")
-            if panel.by_layer:
-                axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.finish(axes[: len(panels)])
         for suffix in ("svg", "png"):
             style.save_as(fig, run / f"{family}.{suffix}")
@@ -150,7 +150,9 @@ def series(panel: Panel, result: Json) -> Series | None:
     values, stderr = (found["mean"], found["stderr"]) if isinstance(found, dict) else (found, None)
     if panel.by_layer:
         layers: list[int] = result["attending"] if "attending" in result else result["layers"]
-        return Series(range(len(values)) if panel.x == STATE else layers, values, stderr)
+        known = [i for i, value in enumerate(values) if value is not None]
+        x = range(len(values)) if panel.x == STATE else layers
+        return Series([x[i] for i in known], [values[i] for i in known], stderr and [stderr[i] for i in known])
     values, stderr = values[panel.at], stderr and stderr[panel.at]
     return Series(range(1, len(values) + 1), values, stderr)
 

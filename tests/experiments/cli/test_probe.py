@@ -164,6 +164,28 @@ def test_a_plan_of_one_s_own(probed):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_what_a_layer_does_not_project_is_not_shown(work, probed, tmp_path, capsys):
+    """Every layer of vanilla projects values; of our own plan, the first alone."""
+    (mine,) = probed("mine", options=["--what", "spectrum"])["families"]["spectrum"]
+    assert [value is None for value in mine["own"]["mean"]] == [False, True, True, True]
+    assert mine["own"]["mean"][0] == pytest.approx(mine["largest"]["mean"][3], rel=1e-12)
+    runs = [str(work[1][name]) for name in ("vanilla", "mine")]
+    assert main(["probe", *runs, "--what", "spectrum", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (start,) = (number for number, line in enumerate(lines) if "of what the layer projects" in line)
+    assert [line.split().count("-") for line in lines[start + 1 : start + 3]] == [0, 3]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_of_one_name_are_told_apart(work, tmp_path, capsys):
+    run = str(work[1]["vanilla"])
+    assert main(["probe", run, run, "--what", "similarity", "--out", str(tmp_path)]) == 0
+    one, other = capsys.readouterr().out.splitlines()[-3:-1]
+    assert one.split("(1)") != [one]
+    assert one.replace("(1)", "(2)") == other
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_text_that_has_moved(work, probed, tmp_path, capsys):
     folder, runs = work
     (folder / "text").rename(folder / "moved")
