@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from experiments.training.layer_probes import FAMILIES
+from icl.probes.recording import observed
 from icl.training.objectives import Batch
-from tests.icl.probes.models import config_of, induction_model, tokens, uniform
+from tests.icl.probes.models import config_of, induction_model, model_of, tokens, uniform
 from theory.plans.architecture import Vectors
 
 EXACT = 1e-12
@@ -66,6 +67,24 @@ def test_a_model_that_looks_back_by_hand():
     assert lens["previous"][2] == pytest.approx(1, abs=1e-9)
     assert abs(lens["previous"][0]) < 0.2  # of the token before, the token and its place say nothing
     assert measured("lens", model, batches_of(1))["previous"] is None
+
+
+def test_means_of_pairs_and_ratios_to_the_others():
+    """Against plain loops, over sequences one by one."""
+    model, batches = model_of(config_of(layers=2, heads=3, d_model=12)), batches_of(2)
+    heads, norms = measured("heads", model, batches), measured("norms", model, batches)
+    for layer, matrix in enumerate(heads["matrix"]["mean"]):
+        pairs = [matrix[g][h] for g in range(3) for h in range(3) if g != h]
+        assert heads["cosine"]["mean"][layer] == pytest.approx(np.mean(pairs), rel=EXACT)
+        assert np.mean(pairs) < 0.999
+    states = [observed(model, batch.inputs, state=lambda x: x).states for batch in batches]
+    for place in range(3):
+        sizes = torch.cat([each[place] for each in states]).norm(dim=-1).numpy()
+        ratios = [row[0] / np.mean(row[1:]) for row in sizes]
+        assert norms["state_first"]["mean"][place] == pytest.approx(np.mean(ratios), rel=EXACT)
+        assert norms["state_others"]["mean"][place] == pytest.approx(sizes[:, 1:].mean(), rel=EXACT)
+        assert np.allclose(norms["state_by_position"]["mean"][place], sizes.mean(0), rtol=EXACT)
+    assert norms["own_first"] == norms["value_first"]  # vanilla's
 
 
 def test_gradients_are_averaged_over_batches():

@@ -58,6 +58,7 @@ def test_uniform_attention_without_a_mask_has_the_largest_entropy():
     for at in observed(uniform(mask="none"), tokens(), attention=lambda at: at).attention.values():
         assert float((importance(at) - 1 / CONTEXT).abs().max()) < EXACT
         assert float((entropy(importance(at)) - math.log(CONTEXT)).abs().max()) < EXACT
+        assert float((entropy(3 * importance(at)) - math.log(CONTEXT)).abs().max()) < EXACT  # of shares of their sum
 
 
 @pytest.mark.parametrize("variant", ["vanilla", "cross-layer", "skipv1"])

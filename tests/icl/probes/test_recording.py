@@ -127,11 +127,11 @@ def test_nothing_is_kept_and_the_model_is_as_before():
 
     def watch(at):
         assert all(reference() is None for reference in alive)
-        alive.append(weakref.ref(at))
+        alive.extend(weakref.ref(shown) for shown in (at, at.query, at.values[0], at.own_values, at.out))
 
     observed(model, tokens(), attention=watch)
     with pytest.raises(ZeroDivisionError):
         observed(model, tokens(), attention=lambda at: 1 / 0)
-    assert len(alive) == 3
+    assert len(alive) == 15
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert torch.equal(model(tokens()), before)
