@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,26 +45,29 @@ def probe(options: argparse.Namespace) -> int:
 
 
 def _report(found: Probed, as_json: bool) -> int:
-    from experiments.training.layer_figures import PANELS, series
+    from experiments.training.layer_figures import looks, panels_of, series
 
     if as_json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
         return 0
     runs = found.record["runs"]
-    width = max(len(run["name"]) for run in runs)
-    for run in runs:
-        print(f"{run['name']}, seed {run['seed']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens")
+    labels = [look["label"] for look in looks(runs)]
+    width = max(map(len, labels))
+    for label, run in zip(labels, runs, strict=True):
+        print(f"{label}: {run['sequences']:,} sequences, {run['tokens']:,} tokens, of {run['folder']}")
     for family, results in found.record["families"].items():
-        for panel in PANELS[family]:
+        for panel in panels_of(family, found.record):
             if not panel.by_layer:
                 continue
             print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {panel.y}, by {panel.x}")
-            for run, result in zip(runs, results, strict=True):
-                if (shown := series(panel, result)) is not None:
-                    print(f"  {run['name']:{width}}  {_numbers(shown.values)}")
+            shown = [series(panel, result) for result in results]
+            places = sorted({x for one in shown if one for x in one.x})
+            for label, one in zip(labels, shown, strict=True):
+                values = dict(zip(one.x, one.values, strict=True)) if one else {}
+                print(f"  {label:{width}}  {'  '.join(_number(values.get(x)) for x in places)}")
     print(f"figures and numbers: {found.folder}")
     return 0
 
 
-def _numbers(values: Sequence[float]) -> str:
-    return "  ".join(f"{value:9.4g}" for value in values)
+def _number(value: float | None) -> str:
+    return f"{'-' if value is None else format(value, '.4g'):>9}"

@@ -28,7 +28,7 @@ class Sample:
     batch: int = 0
 
     def batches(self, task: Task, device: str) -> list[Batch]:
-        """Raises UserError where these are fewer than two sequences, which have no spread."""
+        """Raises UserError for fewer than two sequences, which have no spread, or tokens."""
         import torch
 
         from icl.training.objectives import Batch
@@ -41,8 +41,10 @@ class Sample:
             whole = Batch(batch.inputs[:left], batch.targets[:left])
             pairs = zip(whole.inputs.split(size), whole.targets.split(size), strict=True)
             found += [Batch(*pair).to(torch.device(device)) for pair in pairs]
-        if sum(len(b.inputs) for b in found) < 2:
-            raise UserError(f"a sample needs two sequences or more of {task.tokens} tokens, and --tokens {self.tokens}")
+        count = sum(len(b.inputs) for b in found)
+        if count < 2 or task.tokens < 2:
+            held = f"{count} of {task.tokens} tokens {'is' if count == 1 else 'are'}"
+            raise UserError(f"two sequences or more of two tokens or more are needed; {held} what --tokens leaves")
         return found
 
 
@@ -69,6 +71,7 @@ class Average:
         return {"mean": self.mean.tolist(), "stderr": stderr.tolist()}
 
 
+NOTHING: Json = {"mean": None, "stderr": None}
 Measured = dict[str, "Tensor"]  # names to (sequences, ...)
 
 
@@ -81,7 +84,7 @@ def averaged(
 ) -> Json:
     """Means by layer of what `icl.probes.recording.observed` shows: {name: {mean: [by layer], stderr: [by layer]}}.
 
-    And `layers`, those that attend.
+    None stands for a layer in which something was not measured.  And `layers`, of which `attending` attend.
     """
     from icl.probes.recording import observed
 
@@ -110,6 +113,6 @@ def _by_place(places: dict[int, dict[str, Average]]) -> Json:
     names = {name: None for place in places.values() for name in place}
     found: Json = {}
     for name in names:
-        each = [places[place][name].to_json() for place in sorted(places)]
+        each = [places[place][name].to_json() if name in places[place] else NOTHING for place in sorted(places)]
         found[name] = {part: [one[part] for one in each] for part in ("mean", "stderr")}
     return found

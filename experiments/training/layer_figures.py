@@ -66,7 +66,8 @@ PANELS: dict[str, tuple[Panel, ...]] = {
     ),
     "spectrum": (
         Panel("Largest eigenvalue of the values", "squared units of $v$", "largest", log=True),
-        Panel("Its share of all", "share", "share"),
+        Panel("Share of the largest", "share of the eigenvalues' sum", "share"),
+        Panel("Largest, of what the layer projects", "squared units of $v$", "own", log=True),
         Panel("Eigenvalues, layer 1", "squared units of $v$", "eigenvalues", PLACE, 0, True),
     ),
     "similarity": (Panel("Similarity of tokens' states", "mean cosine", "similarity", STATE),),
@@ -89,9 +90,14 @@ PANELS: dict[str, tuple[Panel, ...]] = {
 }
 
 
+def panels_of(family: str, record: Json) -> list[Panel]:
+    """Those in which there is something to be seen."""
+    return [panel for panel in PANELS[family] if any(series(panel, result) for result in record["families"][family])]
+
+
 def draw(family: str, record: Json, run: RunFolder) -> None:
     """FAMILY.svg and .png, of the record that `experiments.training.probing` keeps."""
-    panels, results = PANELS[family], record["families"][family]
+    results, panels = record["families"][family], panels_of(family, record)
     unit = "squared units of $y$" if record["regression"] else "nats a token"
     with style.drawing():
         fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
@@ -111,8 +117,7 @@ def draw(family: str, record: Json, run: RunFolder) -> None:
             axis.set_ylabel(f"{panel.y} ({unit})" if panel.y == "loss" else panel.y)
             if panel.log:
                 axis.set_yscale("log")
-            if panel.by_layer:
-                axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.finish(axes[: len(panels)])
         for suffix in ("svg", "png"):
             style.save_as(fig, run / f"{family}.{suffix}")
@@ -145,23 +150,26 @@ def series(panel: Panel, result: Json) -> Series | None:
     values, stderr = (found["mean"], found["stderr"]) if isinstance(found, dict) else (found, None)
     if panel.by_layer:
         layers: list[int] = result["attending"] if "attending" in result else result["layers"]
-        return Series(range(len(values)) if panel.x == STATE else layers, values, stderr)
+        known = [i for i, value in enumerate(values) if value is not None]
+        x = range(len(values)) if panel.x == STATE else layers
+        return Series([x[i] for i in known], [values[i] for i in known], stderr and [stderr[i] for i in known])
     values, stderr = values[panel.at], stderr and stderr[panel.at]
     return Series(range(1, len(values) + 1), values, stderr)
 
 
 def _draw(axis: Axes, panel: Panel, result: Json, sequences: int, look: Json) -> None:
     """One training's line, with 95 % intervals over sequences, or batches, where the panel has means of them."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     found = series(panel, result)
     if found is None:
         return
     count = result.get("batches", sequences)
     if found.stderr and count > 1:
-        half = [float(t.ppf(0.975, count - 1)) * error for error in found.stderr]
+        half = [float(stdtrit(count - 1, 0.975)) * error for error in found.stderr]
         low, high = ([y + sign * h for y, h in zip(found.values, half, strict=True)] for sign in (-1, 1))
-        axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0)
+        label = None if axis.collections else f"95 % over {'batches' if 'batches' in result else 'sequences'}"
+        axis.fill_between(found.x, low, high, color=look.get("color"), alpha=0.25, linewidth=0, label=label)
     axis.plot(found.x, found.values, **(look if panel.by_layer else {**look, "marker": ""}))
 
 

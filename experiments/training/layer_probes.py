@@ -65,12 +65,19 @@ def _uniform(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
 
 
 def spectrum(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
-    """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12)."""
+    """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12).
+
+    own: the largest of what the layer itself projects.  Heads that attend over the mean of two layers' values attend
+    over smaller ones, whatever the layers have learned.
+    """
     from icl.probes import attention
 
     def of(at: Attended, _: Batch) -> Measured:
         each = attention.value_spectrum(at.values)
-        return {"largest": each[:, 0], "share": each[:, 0] / each.sum(-1), "eigenvalues": each}
+        found = {"largest": each[:, 0], "share": each[:, 0] / each.sum(-1), "eigenvalues": each}
+        if at.own_values is not None:
+            found["own"] = attention.value_spectrum((at.own_values,))[:, 0]
+        return found
 
     return averaged(model, batches, attention=of)
 
@@ -85,7 +92,8 @@ def similarity(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
 def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     """Of values that heads attend over, and of states: the first token's over the others' mean, and that mean.
 
-    A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.
+    A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.  And `own_`
+    of the values that a layer itself projects.
     """
     from icl.probes import attention, states
 
@@ -93,10 +101,16 @@ def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
         others = each[:, 1:].mean(1)
         return {f"{what}_first": each[:, 0] / others, f"{what}_others": others, f"{what}_by_position": each}
 
+    def of_values(at: Attended, _: Batch) -> Measured:
+        found = of("value", attention.value_norms(at.values))
+        if at.own_values is not None:
+            found |= of("own", attention.value_norms((at.own_values,)))
+        return found
+
     return averaged(
         model,
         batches,
-        attention=lambda at, _: of("value", attention.value_norms(at.values)),
+        attention=of_values,
         state=lambda state, _: of("state", states.state_norms(state)),
     )
 

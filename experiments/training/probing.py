@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.store.backends import Serial
+from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
+from experiments.store.work import results
 from experiments.training import extension, user_files
 from experiments.training.arms import PromptSource, TextSource, task_of
 from experiments.training.by_layer import Sample
@@ -23,6 +26,7 @@ from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
+    from icl.training.objectives import Batch, Task
 
 WEIGHTS = "model.safetensors"
 
@@ -41,6 +45,11 @@ class Subject:
     source: TextSource | PromptSource
     plan: Plan | None
     digest: str
+
+    @property
+    def tokens(self) -> int:
+        """In a sequence."""
+        return self.architecture.context
 
     def model(self, device: str) -> Decoder:
         from icl.models.saved import load
@@ -83,8 +92,11 @@ def probe(
     run = RunFolder(Path(out) / "probe" / _named(subjects, sample, device))
     with run.locked():
         record = _record(run, subjects, names, sample, device)
-        for name in names:
-            draw(name, record, run)
+        with progress("drawing", len(names)) as at:
+            for place, name in enumerate(names):
+                at(place, name)
+                draw(name, record, run)
+            at(len(names))
         run.write("summary.json", record)
     return Probed(run.path, record)
 
@@ -147,29 +159,36 @@ def _named(subjects: Sequence[Subject], sample: Sample, device: str) -> str:
 
 
 def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], sample: Sample, device: str) -> Json:
-    done = {(line["run"], line["family"]): line for line in run.lines("probe", run=int, family=str, result=dict)}
-    total = len(subjects) * len(names)
+    asked = _Asked(sample, device)
+    items = {f"{number} {name}": (one, name) for number, one in enumerate(subjects, 1) for name in names}
+    found = results("probe", items, asked, run, label="probing", backend=Serial())
     abouts = []
-    with progress("probing", total) as at:
-        for index, one in enumerate(subjects):
-            at(index * len(names), f"loading {one.name}")
-            model, task = one.model(device), task_of(one.source, one.architecture.context)
-            batches = sample.batches(task, device)
-            for place, name in enumerate(names):
-                at(index * len(names) + place, f"{one.name}: {name}")
-                if (index, name) not in done:
-                    line: Json = {"kind": "probe", "run": index, "family": name}
-                    line["result"] = FAMILIES[name].measure(model, task, batches)
-                    run.log(line)
-                    done[index, name] = line
-            sequences = sum(len(batch.inputs) for batch in batches)
-            about = {"name": one.name, "seed": one.seed, "folder": str(one.folder), "weights": one.digest}
-            abouts.append({**about, "sequences": sequences, "tokens": sequences * task.tokens})
-        at(total)
+    for number, one in enumerate(subjects, 1):
+        sequences = found[f"{number} {names[0]}"]["sequences"]
+        about = {"name": one.name, "seed": one.seed, "folder": str(one.folder), "weights": one.digest}
+        abouts.append({**about, "sequences": sequences, "tokens": sequences * one.tokens})
+    numbers = range(1, len(subjects) + 1)
     return {
         "kind": "probe",
         "runs": abouts,
         "regression": isinstance(subjects[0].source, PromptSource),
-        "families": {name: [done[index, name]["result"] for index in range(len(subjects))] for name in names},
+        "families": {name: [found[f"{number} {name}"]["result"] for number in numbers] for name in names},
         **provenance(device, __name__),
     }
+
+
+class _Asked:
+    """Measures a family of a training; the model asked last is kept, as most are asked several in a row."""
+
+    def __init__(self, sample: Sample, device: str) -> None:
+        self.sample, self.device = sample, device
+        self._last: tuple[Subject, Decoder, Task, list[Batch]] | None = None
+
+    def __call__(self, item: tuple[Subject, str], _: Desk) -> Json:
+        one, name = item
+        if self._last is None or self._last[0] is not one:
+            model, task = one.model(self.device), task_of(one.source, one.architecture.context)
+            self._last = one, model, task, self.sample.batches(task, self.device)
+        model, task, batches = self._last[1:]
+        sequences = sum(len(batch.inputs) for batch in batches)
+        return {"result": FAMILIES[name].measure(model, task, batches), "sequences": sequences}

@@ -5,6 +5,7 @@ Options come from the parser itself, so a new one is tried as soon as it is ther
 
 import argparse
 import contextlib
+import os
 import random
 from types import SimpleNamespace
 from unittest import mock
@@ -145,6 +146,8 @@ def place(tmp_path_factory):
     found = SimpleNamespace(value=1.0, starts=1, agreeing=1)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.chdir(work))
+        # What is prepared of the few documents below must not be taken for the standard library's source ever after.
+        stack.enter_context(mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(work / "cache")}))
         for target, name, instead in (
             ("icl.data.sources", "_stdlib", lambda: iter(few)),
             ("experiments.experiment.together", "executed", put_aside),

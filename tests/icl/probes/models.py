@@ -46,3 +46,51 @@ def model_of(config, variant="vanilla", seed=0, scale=1.0):
 
 def tokens(batch=3, length=CONTEXT, seed=0):
     return torch.randint(VOCAB, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def uniform(variant="vanilla", **changes):
+    """A model whose queries are zero, so that attention is uniform over what is visible."""
+    model = model_of(config_of(**changes), variant)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "projections.query" in name:
+                parameter.zero_()
+    return model
+
+
+def induction_model(vocab, context, sharpness):
+    """Two layers with one head each, set by hand: layer 1 copies the token before, layer 2 looks for a query's token in
+    what was copied.
+
+    Width: token, position, what layer 1 copies.  Head width: position or token, and one number by which no query of
+    layer 2 takes the first token, whose predecessor is not there.
+    """
+    d, width = 2 * vocab + context, max(vocab, context) + 1
+    config = Architecture(
+        d_model=d,
+        n_layers=2,
+        n_heads=1,
+        head_dim=width,
+        d_ff=0,
+        context=context,
+        stem=Tokens(vocab),
+        norm="none",
+        positions="learned",
+    )
+    model = Decoder(config, named(config)[1]).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        token, place, copied = range(vocab), range(vocab, vocab + context), range(vocab + context, d)
+        first, second = (layer.attention for layer in model.layers)
+        model.stem.embedding.weight[token, token] = 1
+        model.positions[range(context), place] = 1
+        first.projections.query.weight[range(context - 1), place[1:]] = sharpness
+        first.projections.key.weight[range(context), place] = 1
+        first.projections.value.weight[range(vocab), token] = 1
+        first.output.weight[copied, range(vocab)] = 1
+        second.projections.query.weight[range(vocab), token] = sharpness
+        second.projections.key.weight[range(vocab), copied] = 1
+        second.projections.query.weight[-1, list(place)] = -2 * sharpness
+        second.projections.key.weight[-1, place[0]] = 1
+    return model

@@ -20,9 +20,9 @@ from icl.probes.attention import (
     value_spectrum,
 )
 from icl.probes.recording import observed
-from tests.icl.probes.models import CONTEXT, config_of, model_of, tokens
+from tests.icl.probes.models import CONTEXT, config_of, induction_model, model_of, tokens, uniform
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture, Tokens
+from theory.plans.architecture import Architecture
 from theory.plans.names import model as named
 from theory.resformer import measures
 
@@ -33,16 +33,6 @@ EXACT = 1e-13  # of float64, over a few dozen numbers of size 1
 def in_blocks(monkeypatch):
     """Of a query or two at a time."""
     monkeypatch.setattr(recording, "BLOCK", 80)
-
-
-def uniform(variant="vanilla", **changes):
-    """A model whose queries are zero, so that attention is uniform over what is visible."""
-    model = model_of(config_of(**changes), variant)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "projections.query" in name:
-                parameter.zero_()
-    return model
 
 
 @pytest.mark.parametrize("variant", ["vanilla", "resformer", "cross-layer", "svformer", "dva-attention"])
@@ -68,6 +58,7 @@ def test_uniform_attention_without_a_mask_has_the_largest_entropy():
     for at in observed(uniform(mask="none"), tokens(), attention=lambda at: at).attention.values():
         assert float((importance(at) - 1 / CONTEXT).abs().max()) < EXACT
         assert float((entropy(importance(at)) - math.log(CONTEXT)).abs().max()) < EXACT
+        assert float((entropy(3 * importance(at)) - math.log(CONTEXT)).abs().max()) < EXACT  # of shares of their sum
 
 
 @pytest.mark.parametrize("variant", ["vanilla", "cross-layer", "skipv1"])
@@ -113,44 +104,6 @@ def test_a_spectrum_has_as_many_numbers_as_values_are_wide_whatever_the_length()
     found = observed(model_of(config_of()), tokens(length=2), attention=lambda at: value_spectrum(at.values))
     assert found.attention[1].shape == (3, 16)
     assert float(found.attention[1][:, 2:].max()) < EXACT * float(found.attention[1].max())
-
-
-def induction_model(vocab, context, sharpness):
-    """Two layers with one head each, set by hand: layer 1 copies the token before, layer 2 looks for a query's token in
-    what was copied.
-
-    Width: token, position, what layer 1 copies.  Head width: position or token, and one number by which no query of
-    layer 2 takes the first token, whose predecessor is not there.
-    """
-    d, width = 2 * vocab + context, max(vocab, context) + 1
-    config = Architecture(
-        d_model=d,
-        n_layers=2,
-        n_heads=1,
-        head_dim=width,
-        d_ff=0,
-        context=context,
-        stem=Tokens(vocab),
-        norm="none",
-        positions="learned",
-    )
-    model = Decoder(config, named(config)[1]).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-        token, place, copied = range(vocab), range(vocab, vocab + context), range(vocab + context, d)
-        first, second = (layer.attention for layer in model.layers)
-        model.stem.embedding.weight[token, token] = 1
-        model.positions[range(context), place] = 1
-        first.projections.query.weight[range(context - 1), place[1:]] = sharpness
-        first.projections.key.weight[range(context), place] = 1
-        first.projections.value.weight[range(vocab), token] = 1
-        first.output.weight[copied, range(vocab)] = 1
-        second.projections.query.weight[range(vocab), token] = sharpness
-        second.projections.key.weight[range(vocab), copied] = 1
-        second.projections.query.weight[-1, list(place)] = -2 * sharpness
-        second.projections.key.weight[-1, place[0]] = 1
-    return model
 
 
 def test_an_induction_head_set_by_hand_scores_1():

@@ -97,6 +97,28 @@ def test_own_values_are_those_of_the_layer_s_projection():
     assert torch.equal(at[3].values[0], at[1].own_values)
 
 
+@pytest.mark.parametrize("limit", [1, 80, 10**6])
+def test_no_more_weights_are_held_than_was_said(limit, monkeypatch):
+    """Unless one query has more; blocks are in order and leave no query out."""
+    monkeypatch.setattr(recording, "BLOCK", limit)
+
+    def sizes(at):
+        one = at.weights(slice(0, 1)).numel()
+        blocks = list(at.blocks())
+        assert [q for queries, _ in blocks for q in range(at.tokens)[queries]] == list(range(at.tokens))
+        assert all(weights.numel() <= max(limit, one) for _, weights in blocks)
+        return len(blocks)
+
+    found = observed(model_of(config_of(layers=2), "cross-layer"), tokens(), attention=sizes).attention
+    assert found == {1: {1: 6, 2: 6}, 80: {1: 3, 2: 6}, 10**6: {1: 1, 2: 1}}[limit]  # of 36 and 72 weights a query
+
+
+def test_weights_are_float32_or_better():
+    model = model_of(config_of()).bfloat16()
+    dtypes = observed(model, tokens(), attention=lambda at: (at.out.dtype, at.weights().dtype)).attention
+    assert dtypes == {1: (torch.bfloat16, torch.float32), 2: (torch.bfloat16, torch.float32)}
+
+
 def test_nothing_is_kept_and_the_model_is_as_before():
     """No hook stays, also after an error; nothing that is shown survives its layer."""
     model = model_of(config_of(layers=3))
@@ -105,11 +127,11 @@ def test_nothing_is_kept_and_the_model_is_as_before():
 
     def watch(at):
         assert all(reference() is None for reference in alive)
-        alive.append(weakref.ref(at))
+        alive.extend(weakref.ref(shown) for shown in (at, at.query, at.values[0], at.own_values, at.out))
 
     observed(model, tokens(), attention=watch)
     with pytest.raises(ZeroDivisionError):
         observed(model, tokens(), attention=lambda at: 1 / 0)
-    assert len(alive) == 3
+    assert len(alive) == 15
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert torch.equal(model(tokens()), before)

@@ -1,0 +1,256 @@
+"""`crosslayer probe`: what layers do, measured, kept and drawn; bad input is one line and status 2."""
+
+import json
+import math
+import shutil
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from experiments.cli import main
+from experiments.drawing import style
+from experiments.training import probing
+from experiments.training.layer_figures import PANELS
+from experiments.training.layer_probes import FAMILIES
+from tests.experiments.cli.answers import outcome, write_corpus
+from theory.resformer import measures
+
+TOKENS = 16  # a sequence of text
+LAYERS = 4
+TEXT = ["--context", str(TOKENS), "--batch", "2", "--steps", "4", "--log-every", "2", "--learning-rate", "0.01"]
+PROMPTS = ["--data", "regression:d=2,n=3,sigma=0.1", "--steps", "2", "--log-every", "2", "--batch", "2"]
+PLAN = (
+    "from theory.plans.plan import plan, v\n\n\ndef mine(shape):\n    return plan(shape, values=lambda n, h: v(1, h))\n"
+)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Trainings of a text, of prompts and of a user's own plan, by name."""
+    folder = tmp_path_factory.mktemp("probe")
+    write_corpus(folder / "corpus")
+    (folder / "plan.py").write_text(PLAN)
+    text = ["--data", str(folder / "text")]
+    assert main(["data", "prepare", str(folder / "corpus"), "--out", str(folder / "text"), "--vocab", "300"]) == 0
+    found = {}
+    kinds = (
+        ("vanilla", "vanilla", [*text, *TEXT]),
+        ("resformer", "resformer", [*text, *TEXT]),
+        ("mine", f"{folder / 'plan.py'}:mine", [*text, *TEXT]),
+        ("regression", "vanilla", PROMPTS),
+        ("one head", "vanilla", [*text, *TEXT, "--heads", "1"]),
+    )
+    with mock.patch("experiments.training.figure.draw"):
+        for name, variant, options in kinds:
+            place = folder / name
+            command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
+            assert main([*command, "--out", str(place)]) == 0
+            (found[name],) = (place / "train").iterdir()
+    return folder, found
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are seen to by one test, and take most of the time."""
+    monkeypatch.setattr("experiments.training.layer_figures.draw", lambda *_: None)
+
+
+@pytest.fixture
+def probed(work, tmp_path, capsys):
+    """The JSON that the command prints for runs by name."""
+
+    def run(*names, options=(), out=tmp_path):
+        capsys.readouterr()
+        command = ["probe", *(str(work[1][name]) for name in names), "--device", "cpu", "--out", str(out)]
+        assert main([*command, "--json", *options]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
+    """Numbers by layer, a figure each; what can be said of them without measuring holds."""
+    in_dots = style.save_as
+
+    def in_lines(fig, path):
+        """But for one: dots take long."""
+        if path.stem == "lens" or path.suffix == ".svg":
+            in_dots(fig, path)
+
+    monkeypatch.setattr(style, "save_as", in_lines)
+    record = probed("vanilla", "resformer")
+    (folder,) = (tmp_path / "probe").iterdir()
+    assert record["folder"] == str(folder)
+    assert list(record["families"]) == list(FAMILIES) == list(PANELS)
+    assert {path.stem for path in folder.glob("*.svg")} == set(FAMILIES)
+    assert (folder / "lens.png").stat().st_size
+    assert [run["name"] for run in record["runs"]] == ["vanilla", "resformer"]
+    kept = json.loads((folder / "summary.json").read_text())
+    assert {**record, "sha256": kept["sha256"]} == {**kept, "folder": str(folder)}
+    sequences = record["runs"][0]["sequences"]
+    assert sequences * TOKENS == record["runs"][0]["tokens"]
+    for place, name in enumerate(("vanilla", "resformer")):
+        found = {family: results[place] for family, results in record["families"].items()}
+        trained = json.loads((work[1][name] / "summary.json").read_text())
+        losses = found["lens"]["loss"]["mean"]
+        assert losses[-1] == pytest.approx(trained["loss"], rel=1e-5)  # all that is held out, and it is fp32
+        assert len(losses) == len(found["lens"]["previous"]) == len(found["similarity"]["similarity"]["mean"]) == 5
+        assert found["entropy"]["uniform"] == pytest.approx(
+            measures.entropy(measures.uniform_causal_importance(TOKENS)), rel=1e-12
+        )
+        assert all(0 < e < math.log(TOKENS) for e in found["entropy"]["entropy"]["mean"])
+        assert np.allclose(np.sum(found["importance"]["by_position"]["mean"], axis=1), 1, atol=1e-6)
+        assert [row[0] for row in found["importance"]["by_position"]["mean"]] == found["importance"]["first"]["mean"]
+        assert np.array(found["spectrum"]["eigenvalues"]["mean"]).shape == (LAYERS, 16)
+        assert np.array(found["heads"]["matrix"]["mean"]).shape == (LAYERS, 2, 2)
+        assert all(-1 <= cosine <= 1 for cosine in found["heads"]["cosine"]["mean"])
+        assert all(norm > 0 for norm in found["gradients"]["gradient"]["mean"])
+        assert all(0 < share < 1 for share in found["induction"]["best_induction"]["mean"])
+        assert found["entropy"]["attending"] == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_resformer_s_values_are_those_it_attends_over(probed):
+    """Same initial weights and, in layer 1, nearly the same values; after it, half of two: smaller ones."""
+    record = probed("vanilla", "resformer", options=["--what", "norms"])
+    ours, theirs = (result["value_others"]["mean"] for result in record["families"]["norms"])
+    assert ours[0] == pytest.approx(theirs[0], rel=0.2)
+    assert all(a > b for a, b in zip(ours[1:], theirs[1:], strict=True))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
+    record = probed("vanilla", options=["--what", "entropy,norms"])
+    assert list(record["families"]) == ["entropy", "norms"]
+    lines = (tmp_path / "probe").glob("*/metrics.jsonl")
+    before = next(iter(lines)).read_text()
+    for family in ("entropy", "norms"):
+        monkeypatch.setitem(FAMILIES, family, None)  # it would not be measured
+    monkeypatch.setattr("experiments.training.probing.families", lambda *_: ["norms", "entropy", "similarity"])
+    again = probed("vanilla", options=["--what", "norms,entropy,similarity"])
+    assert list(again["families"]) == ["norms", "entropy", "similarity"]
+    assert again["families"]["norms"] == record["families"]["norms"]
+    (after,) = (path.read_text() for path in (tmp_path / "probe").glob("*/metrics.jsonl"))
+    assert after.startswith(before)
+    assert after.count("\n") == 3
+    assert again["runs"] == record["runs"]
+
+
+def test_of_prompts(probed, capsys, work, tmp_path):
+    """In squared units; the lens at the end is the held-out loss; a single batch has no probe, and no panel for it."""
+    (lens,) = probed("regression", options=["--tokens", str(10**7), "--what", "lens"])["families"]["lens"]
+    trained = json.loads((work[1]["regression"] / "summary.json").read_text())
+    assert lens["loss"]["mean"][-1] == pytest.approx(trained["loss"], rel=1e-5)
+    assert main(["probe", str(work[1]["regression"]), "--what", "lens", "--out", str(tmp_path), "--tokens", "99"]) == 0
+    out = capsys.readouterr().out
+    assert "14 sequences, 98 tokens" in out
+    assert "lens: logit lens" in out
+    assert "held-out" not in out
+
+
+def test_by_default_all_that_can_be_asked_is(work):
+    subjects = {name: probing.subject(folder) for name, folder in work[1].items()}
+    assert probing.families([subjects["vanilla"], subjects["mine"]], None) == list(FAMILIES)
+    assert probing.families([subjects["regression"]], None) == [name for name in FAMILIES if name != "induction"]
+    assert probing.families([subjects["vanilla"], subjects["one head"]], None) == [n for n in FAMILIES if n != "heads"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_plan_of_one_s_own(probed):
+    """Layer 1's values everywhere: as large in every layer."""
+    (norms,) = probed("mine", options=["--what", "norms"])["families"]["norms"]
+    assert len({round(norm, 12) for norm in norms["value_others"]["mean"]}) == 1
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_a_layer_does_not_project_is_not_shown(work, probed, tmp_path, capsys):
+    """Every layer of vanilla projects values; of our own plan, the first alone."""
+    (mine,) = probed("mine", options=["--what", "spectrum"])["families"]["spectrum"]
+    assert [value is None for value in mine["own"]["mean"]] == [False, True, True, True]
+    assert mine["own"]["mean"][0] == pytest.approx(mine["largest"]["mean"][3], rel=1e-12)
+    runs = [str(work[1][name]) for name in ("vanilla", "mine")]
+    assert main(["probe", *runs, "--what", "spectrum", "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (start,) = (number for number, line in enumerate(lines) if "of what the layer projects" in line)
+    assert [line.split().count("-") for line in lines[start + 1 : start + 3]] == [0, 3]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_of_one_name_are_told_apart(work, tmp_path, capsys):
+    run = str(work[1]["vanilla"])
+    assert main(["probe", run, run, "--what", "similarity", "--out", str(tmp_path)]) == 0
+    one, other = capsys.readouterr().out.splitlines()[-3:-1]
+    assert one.split("(1)") != [one]
+    assert one.replace("(1)", "(2)") == other
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_text_that_has_moved(work, probed, tmp_path, capsys):
+    folder, runs = work
+    (folder / "text").rename(folder / "moved")
+    try:
+        assert main(["probe", str(runs["vanilla"]), "--what", "entropy", "--out", str(tmp_path)]) == 2
+        assert "say --data FOLDER" in capsys.readouterr().err
+        found = probed("vanilla", options=["--what", "entropy", "--data", str(folder / "moved")])
+        assert list(found["families"]) == ["entropy"]
+    finally:
+        (folder / "moved").rename(folder / "text")
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "message"),
+    [
+        (["vanilla"], ["--what", "entropy,entropie"], "unknown probe 'entropie'; there are entropy, importance"),
+        (["vanilla"], ["--what", ""], "unknown probe ''"),
+        (["vanilla"], ["--tokens", "31"], "two sequences or more"),
+        (["vanilla"], ["--tokens", "0"], "--tokens must be at least 1"),
+        (["vanilla"], ["--batch", "x"], "--batch must be a whole number"),
+        (["vanilla"], ["--device", "tpu"], "--device must be"),
+        (["regression"], ["--what", "entropy,induction"], "induction needs a model that reads tokens"),
+        (["regression"], ["--data", "nowhere"], "was trained on regression"),
+        (["vanilla", "regression"], [], "they share no axes"),
+        (["one head"], ["--what", "heads"], "compares heads, of which there is one"),
+        (["nowhere"], [], "no such folder"),
+        (["empty"], [], "is no training's folder"),
+        (["unfinished"], [], "is not finished"),
+        (["weightless"], [], "its weights are missing"),
+        (["damaged"], ["--what", "entropy"], "is damaged"),
+        (["foreign"], [], "is damaged; train it again"),
+        (["planless"], ["--what", "entropy"], "no such file"),
+        (["other"], ["--what", "entropy"], "is another plan than the one that was trained"),
+    ],
+)
+def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
+    folder, found = work
+    copies = {name: tmp_path / name for name in ("unfinished", "weightless", "damaged", "foreign", "planless", "other")}
+    (tmp_path / "empty").mkdir()
+    for name, copy in copies.items():
+        shutil.copytree(found["mine" if name in ("planless", "other") else "vanilla"], copy)
+    (copies["unfinished"] / "summary.json").unlink()
+    (copies["weightless"] / "model.safetensors").unlink()
+    (copies["damaged"] / "model.safetensors").write_bytes(b"nothing")
+    (copies["foreign"] / "config.json").unlink()  # as of before there were digests
+    (copies["foreign"] / "summary.json").write_text('{"arm": {}}')
+    if "planless" in runs or "other" in runs:
+        before = (folder / "plan.py").read_text()
+        (folder / "plan.py").unlink()
+        if "other" in runs:
+            (folder / "plan.py").write_text(before.replace("v(1, h)", "v(n, h)"))
+    places = [str(found.get(name, tmp_path / name)) for name in runs]
+    try:
+        status, _, errors = outcome(["probe", *places, "--out", str(tmp_path / "out"), *options])
+    finally:
+        (folder / "plan.py").write_text(PLAN)
+    assert status == 2
+    (line,) = errors.splitlines()
+    assert line.startswith("crosslayer")
+    assert message in line
+
+
+def test_help_has_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["probe", "--help"])
+    out = capsys.readouterr().out
+    assert "example: crosslayer probe" in out
+    assert all(name in out for name in FAMILIES)
