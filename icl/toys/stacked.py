@@ -38,17 +38,32 @@ class Orthogonal:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Entries of A, B and K^h of variance `scale`^2 / d: the usual start, which knows nothing of the theorem."""
+    """Entries of A and B of variance `scale`^2 / d, and of K^h, `keys` times larger: the usual start, which knows nothing
+    of the theorem."""
 
     scale: float = 1.0
+    keys: float = 1.0
 
 
-Init = Orthogonal | Gaussian
+Rows = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The weights themselves: a (a, d), b (d-a, d), w and k of every head, (d, d) and (d, a), for sums over n."""
+
+    a: Rows
+    b: Rows
+    w: tuple[Rows, ...]
+    k: tuple[Rows, ...]
+
+
+Init = Orthogonal | Gaussian | Given
 
 
 @dataclass(frozen=True)
 class ToySpec:
-    """One toy of a sweep.  Whatever `init`, W^h starts at zero, so that every toy starts by predicting zero."""
+    """One toy of a sweep.  Unless given, W^h starts at zero, so that a toy starts by predicting zero."""
 
     task: RegressionTask
     heads: Heads
@@ -165,14 +180,24 @@ def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
 def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     """Where u (d, d_max + d), w and k (H, d, d) start, before masking, from (seed, d): equal wherever shapes agree."""
     d, heads, init = spec.task.d, len(spec.heads), spec.init
+    if isinstance(init, Given):
+        return _given(init, d, heads, d_max)
     numbers = Generator(INIT_STREAM, spec.seed, d).normal((2 + heads, d, d), torch.float64)
     if isinstance(init, Gaussian):
         numbers = init.scale / d**0.5 * numbers
-        (a, b), k = numbers[:2], numbers[2:]
+        (a, b), k = numbers[:2], init.keys * numbers[2:]
     else:
         eye = torch.eye(d, dtype=torch.float64)
         (a, b), k = init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
     return {"u": _side_by_side(a, b, d_max), "w": torch.zeros_like(k), "k": k}
+
+
+def _given(init: Given, d: int, heads: int, d_max: int) -> dict[str, Tensor]:
+    rank = len(init.a)
+    (a, b), w, k = torch.zeros(2, d, d), torch.zeros(heads, d, d), torch.zeros(heads, d, d)
+    a[:rank], b[rank:] = torch.tensor(init.a).view(rank, d), torch.tensor(init.b).view(d - rank, d)
+    w[:], k[..., :rank] = torch.tensor(init.w), torch.tensor(init.k).view(heads, d, rank)
+    return {"u": _side_by_side(a, b, d_max), "w": w, "k": k}
 
 
 def _allowed(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
