@@ -87,8 +87,8 @@ def train_stack(
 ) -> list[list[float]]:
     """Train in place, from where a killed computation left off; the losses of all toys at every logged step.
 
-    learning_rates and method as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that is damaged
-    or belongs to something else, and OutOfTime once all is saved.
+    learning_rates and method as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that
+    is damaged or belongs to something else, and OutOfTime once all is saved.
     """
     from icl.toys.training import train
 

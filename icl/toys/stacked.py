@@ -38,8 +38,8 @@ class Orthogonal:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Entries of A and B of variance `scale`^2 / d, and of K^h, `keys` times larger: the usual start, which knows nothing
-    of the theorem."""
+    """Entries of A and B of variance `scale`^2 / d, those of K^h `keys` times larger: the usual start, which knows
+    nothing of the theorem."""
 
     scale: float = 1.0
     keys: float = 1.0

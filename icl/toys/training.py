@@ -168,7 +168,7 @@ def train(
 
 
 def identity(toys: Stack[Any, Any], recipe: Recipe, rates: Tensor, method: Method = "adam") -> str:
-    """What a checkpoint belongs to: a digest of the toys, the recipe, the learning rates and a method other than Adam."""
+    """What a checkpoint belongs to: a digest of the toys, the recipe, the rates and a method other than Adam."""
     kind, other = (toys.specs, toys.dtype, toys.device.type), () if method == "adam" else (method,)
     about = ", ".join((*map(text, kind), _recipe_text(recipe), text(rates.tolist()), *other))
     return hashlib.sha256(f"({about})".encode()).hexdigest()

@@ -16,7 +16,8 @@ if V = 0, that of tr N, and k the rank of A in the limit.
      the keys, the optimum is reached.
  (c) Let K_s, K_a be the symmetric and the antisymmetric part of K at the start.  If Q + |K_a|^2 I < 0, k is at most the
      number of positive eigenvalues of s K_s.  If also K_a = 0, k is that number, or the limit is a strict saddle.
-     So where the keys start larger than the compression, with eigenvalues of both signs, the optimum is never reached.
+     So where symmetric keys start larger than the compression, Q < 0, with eigenvalues of both signs, the optimum is
+     not reached.
 Proof.
 (a) Q' = 0, (|V|^2 - |K|^2)' = 0 and (B B^T - V^T V)' = 0: put the flow in.  f <= z says |C|^2 |N|^2 <= 2 rho tr C tr N
     <= 2 rho d |C| |N|, so |C| |N| is bounded.  If |K| were not, take K = R E with |E| = 1: as H = Q + K K^T + K^T K,
@@ -42,20 +43,21 @@ d - a.  Then it stays so, and the eigenvalues k_i of K follow
     k_i' = 4 g k_i^2 (1 - 2 g k_i^3 / (m rho)),     g = tr C = m w = (d sum k_i^2)^{1/2}, ordinary: sum k_i^2,
 
 with f = z - m sum (2 w nu_i - w^2 nu_i^2 / rho), nu_i = 2 k_i^3.  Directions are learned one by one, the largest u_i
-first.  As the start shrinks, u -> 0 in proportion and all u_i different, the times T_k at which the k-th is learned, and
-their differences, are in ratio those of
+first.  As the start shrinks, u -> 0 in proportion and all u_i different, the times T_k at which the k-th is learned,
+and their differences, are in ratio those of
 
     T_1 = integral of ds / (4 g) from 0 to 1/u_1, with k_i = u_i / (1 - u_i s) in g,
     T_{k+1} = T_k + (1/u_{k+1} - 1/u_k) / (4 g_k),
 
 g_k what g is with k directions learned and no others: g_k^2 = d k q^2, q^4 = rho d / (2 (d k)^{1/2}), and for an
-ordinary head g_k = k q^2, q^5 = rho m / (2 k).  So T_1 grows like u^-2, for an ordinary head like u^-3, as for products of
-four and five factors, and the differences like u^-1.  All directions are equally strong: the start alone orders them.
+ordinary head g_k = k q^2, q^5 = rho m / (2 k).  So T_1 grows like u^-2, for an ordinary head like u^-3, as for products
+of four and five factors, and the differences like u^-1.  All directions are equally strong: the start
+alone orders them.
 Proof.  Put the form in: N has the eigenvalues 2 k_i^3, and |V|^2 - |K|^2 = 0 gives g.  With ds = 4 g dt, k_i' says
 k_i = u_i / (1 - u_i s) as long as all g k_i^3 are small.  So the first is of any small fixed size e at s = 1/u_1 - 1/e,
 and learned a time later that does not depend on u, while T_1 does.  It comes to rest, exponentially fast, at
-2 g_1 q^3 = m rho, which is g_1 up to the squares of the others; from then on s grows at the rate 4 g_1 until the next is
-of size e, and so on.                                                                                              QED
+2 g_1 q^3 = m rho, up to the squares of the others; from then on s grows at the rate 4 g_1 until the next is of size e,
+and so on.                                                                                              QED
 
 What is left out of f.  The even part: where A is of order one, it costs about 1/d of what a direction explains, until
 the ordinary head cancels it or A has grown.  MHA's never vanishes, so its plateaus are approached slowly.  And the
@@ -119,7 +121,7 @@ def step_times(d: int, n: int, sigma: float, scales: Sequence[float], kind: Head
 
 
 def balanced_path(
-    d: int, n: int, sigma: float, scales: Sequence[float], times: Sequence[float], kind: HeadKind = "skip"
+    d: int, n: int, sigma: float, scales: Sequence[float], times: Sequence[float] | Array, kind: HeadKind = "skip"
 ) -> Array:
     """z - f over time from the start of Theorem 4, by integrating its flow: (times,).  Raises InvalidSize."""
     check_sizes(d, n, sigma, len(scales))

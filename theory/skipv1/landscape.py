@@ -3,8 +3,8 @@
 Setting and notation of `theory.skipv1.gap`; z = d^2 + d sigma^2 is the loss of predicting zero and v = n/lambda the
 variance of an entry of S_yx.  A head's *signal* is what it sees of S_yx.  A skip head sees W S_yx A^T K A, K being the
 first a rows of its K^h; an ordinary head whose readout reads the y numbers of tokens and whose keys read their x
-numbers sees W B S_yx A^T K A.  Both are C S_yx N with N = A^T K A and C = W or C = W B, and, by steps (1) and (2) there,
-the loss is E||P_even||^2 + f,
+numbers sees W B S_yx A^T K A.  Both are C S_yx N with N = A^T K A and C = W or C = W B, and by steps (1) and (2) of
+that proof the loss is E||P_even||^2 + f,
 
     f = z - 2 n tr C tr N + v |C|^2 |N|^2                                    (Frobenius norms).
 
@@ -31,9 +31,9 @@ Proof.
     orthogonal to B's rows: dB = e p q^T and dW = g q p^T change C by e W p q^T to first order, and by e g q q^T to
     second, as q^T W = 0.  So f changes by -2 n tr N e g + v |N|^2 e^2 |W p|^2, negative for g much larger than e.
     *A lacks a direction.*  Write A = (A_1 ; E) in the code's coordinates, V being the last ones, E = 0 at the point.
-    Nearby E = F A_1 + E' with E' orthogonal to the rows of A_1, and F goes into K: A^T K A = (A_1 ; E')^T K' (A_1 ; E'),
-    K' = T^T K T, T = (I 0 ; F I), with the same last block K_22.  The blocks of N between the row space of A_1 and its
-    complement have N_12 = A_1^T K'_12 E', N_21 = E'^T K'_21 A_1, N_22 = E'^T K_22 E', so that
+    Nearby E = F A_1 + E' with E' orthogonal to the rows of A_1, and F goes into K: A^T K A = (A_1 ; E')^T K' (A_1 ; E')
+    with K' = T^T K T, T = (I 0 ; F I), and the same last block K_22.  The blocks of N between the row space of A_1 and
+    its complement have N_12 = A_1^T K'_12 E', N_21 = E'^T K'_21 A_1, N_22 = E'^T K_22 E', so that
         f = f(C, N_11) + tr(E' E'^T H') + v |C|^2 |N_22|^2,      H' = -2 n tr C sym K_22
             + v |C|^2 (K'_12^T A_1 A_1^T K'_12 + K'_21 A_1 A_1^T K'_21^T),                     sym M = (M + M^T)/2,
     where H' tends to H at the point.  f(C, N_11) >= z - rho j k by Cauchy, |tr M| <= |M| sqrt(rank M) twice.  So H > 0
@@ -48,16 +48,17 @@ Proof.
 Theorem 2 (traps of the toy itself).  Any number of ordinary and of skip heads, any rank a, and weights with P_even = 0
 and P_odd = lambda S_yx Pi_k, the projection Pi_k on the k-dimensional row space of A, k < a.  They have the loss
 z - rho d k.  Let
-    M = sum_skip tr(W^h) K_1^h + sum_ordinary [tr(W_2^h B) K_1^h + (W_1^h)^T B^T K_2^h]     (W = (W_1 W_2), K = (K_1 ; K_2)).
-If p^T M p < 0 for every p != 0 with p^T A = 0, they are a local minimum, which is not a global one.  There are such
-weights with one head of each kind at every k < a (`trap_weights`).  Without skip heads the same holds for A = 0, at
-height z.
+    M = sum_skip tr(W^h) K_1^h + sum_ordinary [tr(W_2^h B) K_1^h + (W_1^h)^T B^T K_2^h],
+with W = (W_1 W_2) and K = (K_1 ; K_2), whose first parts have size a.  If p^T M p < 0 for every p != 0 with p^T A = 0,
+they are a local minimum, which is not a global one.  There are such weights with one head of each kind at every k < a
+(`trap_weights`).  Without skip heads the same holds for A = 0, at height z.
 Proof.  Nearby write A = (A_1 ; F A_1 + E') as above and let Pi' be the projection on the rows of A_1.  P = P Pi' +
 P (I - Pi') is orthogonal, so
     L >= z + v |T Pi'|^2 - 2 n tr(T Pi') - 2 n tr(T (I - Pi')),       T the linear map with P_odd = T(S_yx).
-T Pi' maps into a space of d k dimensions, so the first three are at least z - rho d k.  And the trace of
-S -> C S A^T K E' is tr C tr(E' A^T K), that of S -> W_1 A S^T B^T K_2 E' is tr(E' A^T W_1^T B^T K_2); with E' A^T =
-E' E'^T in the last block both are those of E' E'^T with the last block of M', close to M's: at most 0.            QED
+T Pi' maps into a space of d k dimensions, so the first three are at least z - rho d k.  With J = A (I - Pi'), which is
+(0 ; E'), the trace of S -> C S A^T K J is tr C tr(J A^T K), that of S -> W_1 A S^T B^T K_2 J is tr(J A^T W_1^T B^T K_2),
+and J A^T is E' E'^T in the last block and zero elsewhere.  So tr(T (I - Pi')) is that of E' E'^T times the last block of M, at
+weights so near that it is still negative: at most 0.                                                             QED
 
 What follows.  A path that goes down from such a trap does not exist nearby, however many heads there are: that an
 optimum exists does not say that training reaches it (`theory.skipv1.dynamics`).  A saddle point or a trap is a plateau
@@ -92,7 +93,7 @@ def plateau(d: int, n: int, sigma: Number, rows: int, columns: int) -> Any:
     return zero_loss(d, n, sigma) - signal_share(d, n, sigma) * rows * columns
 
 
-def signal_loss(d: int, n: int, sigma: Number, c: Array, k: Array, a: Array) -> Any:
+def signal_loss(d: int, n: int, sigma: Any, c: Array, k: Array, a: Array) -> Any:
     """f, for C (d, d), K (a, a) and A (a, d)."""
     form = a.T @ k @ a
     squares = (c * c).sum() * (form * form).sum()

@@ -15,8 +15,6 @@ from scipy.integrate import solve_ivp
 from theory.prompts.moments import Array
 from theory.toy.population import PopulationLoss, Weights
 
-RELATIVE, ABSOLUTE = 1e-7, 1e-10  # of the integration
-
 
 @dataclass(frozen=True, eq=False)
 class Flow:
@@ -26,10 +24,11 @@ class Flow:
     end: Weights
 
 
-def gradient_flow(loss: PopulationLoss, start: Weights, times: Sequence[float]) -> Flow:
+def gradient_flow(loss: PopulationLoss, start: Weights, times: Sequence[float], accuracy: float = 1e-7) -> Flow:
     """From `start` at time 0, integrated by LSODA.  Weights multiply plain sums over the context, as everywhere here.
 
-    times: rising, not negative.  Raises ArithmeticError if the integration fails.
+    times: rising, not negative; accuracy: relative, of a step of the integration.  Raises
+    ArithmeticError if it fails.
     """
     shapes = [x.shape for x in start.arrays()]
     ends = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
@@ -46,9 +45,8 @@ def gradient_flow(loss: PopulationLoss, start: Weights, times: Sequence[float]) 
         return -packed(loss.value_and_gradient(unpacked(flat))[1], 1 / context)
 
     span = (0.0, float(times[-1]))
-    done = solve_ivp(
-        downhill, span, packed(start, context), method="LSODA", t_eval=list(times), rtol=RELATIVE, atol=ABSOLUTE
-    )
+    tolerances = {"rtol": accuracy, "atol": accuracy / 1000}
+    done = solve_ivp(downhill, span, packed(start, context), method="LSODA", t_eval=list(times), **tolerances)
     if not done.success:
         raise ArithmeticError(f"the gradient flow could not be integrated: {done.message}")
     path = [unpacked(flat) for flat in done.y.T]

@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.signal_flow import Signal
 from theory.plans.heads import ORDINARY, SKIP, SKIPV1
-from theory.prompts.moments import Array, PromptMoments, signal_variance
+from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1 import landscape
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import exact_loss, loss_at_entries, odd_map, random_weights
@@ -25,10 +25,10 @@ CRITICAL = Claim(
     "skipv1.critical-points",
     PAPER.ours,
     place="theory.skipv1.landscape: appendix A.1 at W0 = 0, minimised by training",
-    statement="Where the even part vanishes, the loss at a critical point of one skip head's signal is d^2 + d sigma^2 - "
-    "rho d k, k <= rank A, and of one ordinary head's, read from x to y, less rho j k, j <= rank B.  Below zero explained "
-    "all with k < a are saddles or local minima, as a form on the left kernel of A is: the toy itself, with any number "
-    "of heads, has local minima that are not global at every k < a.",
+    statement="The loss at a critical point of one skip head's signal is d^2 + d sigma^2 - rho d k, k the rank of A or "
+    "0, and of one ordinary head's, read from x to y, d^2 + d sigma^2 - rho j k, j the rank of B.  Where something is "
+    "explained and k < a, a form on A's left kernel tells strict saddles from local minima.  The toy itself, even part "
+    "and all and with any number of heads, has local minima that are not global, at the height of every k < a.",
     assumes="W0 = 0; x and noise Gaussian; Assumption 1; A, B, K and W trained",
     verdict="verified",
     proof=landscape,
@@ -77,7 +77,7 @@ def signal_is_odd_part(times: int) -> bool:
             odd = odd_map(weights, (head,))
             c = weights.w[0] if head == SKIP else weights.w[0][:, rank:] @ weights.b
             given = landscape.signal_loss(d, n, sigma, times * c, weights.k[0, :rank], weights.a)
-            variance = signal_variance(d, n, sigma)
+            variance = n * (n + d + 1 + sigma**2)
             if given != d**2 + d * sigma**2 - 2 * n * odd.trace() + variance * (odd * odd).sum():
                 return False
     return True
@@ -125,7 +125,9 @@ def form_decides(sign: int) -> bool:
         basis = np.linalg.svd(a)[0][:, reached:]
         away = np.linalg.svd(a)[2][-1]  # orthogonal to the rows of A
 
-        def signal(step: Array, at: tuple[Array, Array, Array] = (c, k, a), task: tuple[int, int, float] = task) -> float:
+        def signal(
+            step: Array, at: tuple[Array, Array, Array] = (c, k, a), task: tuple[int, int, float] = task
+        ) -> float:
             return float(landscape.signal_loss(*task, at[0], at[1], at[2] + step))
 
         height = float(landscape.plateau(*task, d, reached))
@@ -145,7 +147,9 @@ def form_decides(sign: int) -> bool:
     return kinds == {True, False}
 
 
-def _critical(rng: np.random.Generator, d: int, rank: int, reached: int) -> tuple[tuple[int, int, float], Array, Array, Array]:
+def _critical(
+    rng: np.random.Generator, d: int, rank: int, reached: int
+) -> tuple[tuple[int, int, float], Array, Array, Array]:
     """A task, C, K and A at a random critical point of a skip head's signal: Theorem 1 (a), written out."""
     n, sigma = 3, 0.5
     turn = np.linalg.qr(rng.standard_normal((rank, rank)))[0]

@@ -20,9 +20,9 @@ STAIRCASE = Claim(
     "skipv1.staircase",
     PAPER.ours,
     place="theory.skipv1.dynamics, Theorem 4: appendix A.1, trained",
-    statement="From a balanced start with keys of the sizes u_1 > .. > u_a the gradient flow learns one direction of the "
-    "compression after the other, at times that tend to a closed form as the start shrinks: the first at about u_1^-2 "
-    "(MHA: u_1^-3), the others spaced by differences of 1/u.",
+    statement="From a balanced start with keys of the sizes u_1 > .. > u_a the gradient flow learns one direction of "
+    "the compression after the other, at times that tend to a closed form as the start shrinks: the first at about "
+    "u_1^-2 (an ordinary head: u_1^-3), the others spaced by differences of 1/u.",
     assumes=FLOW + "; balanced start",
     verdict="verified",
     proof=dynamics,
@@ -33,10 +33,10 @@ REACHABILITY = Claim(
     "skipv1.reachability",
     PAPER.ours,
     place="theory.skipv1.dynamics, Theorem 3: appendix A.1, trained",
-    statement="Where the gradient flow ends is bounded by the start: A A^T - K K^T - K^T K does not change, the rank that "
-    "is reached is at least the number of its positive eigenvalues, and, where the keys outweigh the compression, at "
-    "most that of the keys' eigenvalues of the right sign.  So a small enough key matrix reaches the optimum, and a "
-    "large one with eigenvalues of both signs does not.",
+    statement="The start bounds where the gradient flow ends: A A^T - K K^T - K^T K does not change, the rank that is "
+    "reached is at least the number of its positive eigenvalues and, where the keys outweigh the compression, at most "
+    "the number of the keys' eigenvalues of the right sign.  So keys small enough reach the optimum, and large "
+    "symmetric ones with eigenvalues of both signs do not.",
     assumes=FLOW + "; readouts start at zero",
     verdict="verified",
     proof=dynamics,
@@ -87,7 +87,7 @@ def _balanced(signal: Signal, scales: tuple[float, ...], size: float, rng: np.ra
 
 
 @STAIRCASE.check(
-    "as the start shrinks, the flow of the eigenvalues is half way up each step at the closed form's times, to one in a thousand",
+    "as the start shrinks, the flow of the eigenvalues is half way up each step when the closed form says",
     states=1.0,
     control=1.1,
     wrong="plateaus that last a tenth longer",
@@ -156,7 +156,7 @@ def ranks_are_bounded(more: int) -> bool:
 
 
 @REACHABILITY.check(
-    "the toy's exact gradient flow, even part and all, reaches the optimum from a compression larger than the keys; d = 2",
+    "the toy's exact gradient flow reaches the optimum from a compression larger than the keys; d = 2",
     states=0.2,
     control=5.0,
     wrong="keys larger than the compression, with eigenvalues of both signs",

@@ -1,4 +1,4 @@
-"""One head's signal, written out apart from `theory.skipv1`: its loss, gradient and flow, which the checks hold theory to."""
+"""One head's signal, written out apart from `theory.skipv1`: its loss, gradient and flow, to hold theory against."""
 
 from __future__ import annotations
 

@@ -38,23 +38,23 @@ PROFILES = {
                 size=Setting(2, 12, 0.3), arms=_arms({"skipv1": (2,)}, (0.125, 8.0), ()), flows=4, time=10.0, batch=16
             ),
         ),
-        seeds=16,
-        seconds=30,
+        seeds=8,
+        seconds=25,
         detects=_DETECTS,
     ),
     "cpu": Profile(
         config=Config(
             staircases=(
                 Staircase(size=Setting(4, 20, 0.3), toy="skipv1", scales=(0.1, 0.05, 0.03, 0.02)),
-                Staircase(size=Setting(4, 20, 0.3), toy="mha", scales=(0.2, 0.08)),
+                Staircase(size=Setting(4, 20, 0.3), toy="mha", scales=(0.24, 0.1)),
             ),
             shares=Shares(
                 size=Setting(3, 20, 0.3),
                 arms=_arms({"skipv1": (2, 3), "mha": (2,)}, (0.25, 1.0, 4.0), (2, 4, 8)),
-                flows=8,
+                flows=4,
             ),
         ),
-        seeds=16,
+        seeds=8,
         seconds=60,
         detects=_DETECTS,
     ),
@@ -73,7 +73,7 @@ PROFILES = {
                 batch=64,
             ),
         ),
-        seeds=64,
+        seeds=32,
         seconds=7200,
         detects=_DETECTS,
     ),
@@ -89,8 +89,8 @@ class SkipV1Dynamics:
 
     def predict(self, config: Config) -> Json:
         return {
-            "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; gradient flow.  Heights and times: of the signal of "
-            "one head in balance; path: of the exact loss, from the very start that is trained",
+            "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; gradient flow.  Heights and times: of the signal "
+            "of one head in balance; path: of the exact loss, from the very start that is trained",
             "source": "theory.skipv1.landscape, Theorem 1; theory.skipv1.dynamics, Theorems 3 and 4; theory.toy.flow",
             "staircases": {stairs.key: predicted_staircase(stairs) for stairs in config.staircases},
             "shares": predicted_shares(config.shares),
@@ -99,7 +99,7 @@ class SkipV1Dynamics:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         return {
             "staircases": train_staircases(config, seeds, run),
-            "shares": train_shares(config.shares, seeds, run),
+            "shares": train_shares(config.shares, config.shares.starts * seeds, run),
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLOSED: dict[str, Any] = {"color": style.BOUND["color"], "linestyle": ":"}
+BOUNDS = ("--", "-", "-.", ":")
 MARKERS = {("skipv1", 0): "o", ("skipv1", 1): "^", ("mha", 0): "s", ("mha", 1): "D"}
 
 
@@ -27,22 +28,23 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     over_keys = [arm for arm in shares["arms"] if arm["heads"] == 2]
     over_heads = [arm for arm in shares["arms"] if arm["keys"] == 1.0 and arm["rank"] == _most(shares, arm["toy"])]
     axis = next(panels)
-    for rank, bounds in shares["bounds"].items():
-        name = f"SkipV1Former, a = {rank}"
-        axis.fill_between(
-            shares["ratios"], bounds["reached"], bounds["reachable"], color="#b8b8b8", alpha=0.35, linewidth=0
-        )
-        axis.plot(shares["ratios"], bounds["reached"], color="#8a8a8a", linewidth=0.9, label=f"bounds, {name}")
+    for (rank, bounds), line in zip(shares["bounds"].items(), BOUNDS, strict=False):
+        label = f"theory, one skip head, a = {rank}: between"
+        for which in ("reached", "reachable"):
+            axis.plot(shares["ratios"], bounds[which], color="#8a8a8a", linewidth=0.9, linestyle=line, label=label)
+            label = ""
     _shares(axis, over_keys, measurement["shares"], "keys")
     axis.set_xscale("log", base=2)
     axis.set_xlabel("size of the keys at the start, in units of the compression's")
-    axis.set_title("Starts that reach the optimum, two heads")
+    axis.set_title(f"Starts that reach the optimum, $d={shares['d']}$, two heads")
     if any(arm["heads"] != 2 for arm in over_heads):
         axis = next(panels)
         _shares(axis, over_heads, measurement["shares"], "heads")
+        counts = sorted({arm["heads"] for arm in over_heads})
         axis.set_xscale("log", base=2)
+        axis.set_xticks(counts, [str(count) for count in counts])
         axis.set_xlabel("heads")
-        axis.set_title("... with keys as large as the compression")
+        axis.set_title("... over heads, keys as large as the compression")
     used = axes[: axes.index(axis) + 1]
     for unused in axes[len(used) :]:
         unused.remove()
@@ -59,7 +61,7 @@ def _staircase(axis: Axes, numbers: Json, losses: Sequence[Sequence[float]]) -> 
     axis.plot(times, numbers["path"], color="black", linewidth=1.1, label="exact gradient flow")
     steps = [0.0, *numbers["steps"], times[-1]]
     axis.stairs(heights, steps, baseline=None, label="closed form: heights and times", **CLOSED, linewidth=2)
-    axis.set_xlabel("time (steps × learning rate)")
+    axis.set_xlabel("time (steps $\\times$ learning rate)")
     axis.set_ylabel("loss (squared units of $y$)")
     axis.set_title(f"{name}, $d={numbers['d']}$, $a={numbers['rank']}$, from balance")
 
@@ -69,30 +71,29 @@ def _shares(axis: Axes, arms: Sequence[Json], measured: Json, over: str) -> None
     for toy, (name, look, _) in style.TOYS.items():
         for place, rank in enumerate(ranks[toy]):
             some = sorted((x for x in arms if (x["toy"], x["rank"]) == (toy, rank)), key=lambda x: x[over])
-            shift = 2 ** (0.12 * (place - 0.5 if toy == "skipv1" else 1.5 - place))
+            shift = 2 ** (0.12 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
             at = [arm[over] * shift for arm in some]
-            ends = [reached(arm, measured[arm["key"]]["trained"]) for arm in some]
-            centre = [sum(end) / len(end) for end in ends]
-            limits = [share_interval(sum(end), len(end)) for end in ends]
-            errors = [
-                [max(0.0, c - low) for c, (low, _) in zip(centre, limits, strict=True)],
-                [max(0.0, high - c) for c, (_, high) in zip(centre, limits, strict=True)],
-            ]
-            axis.errorbar(
-                at,
-                centre,
-                yerr=errors,
-                marker=MARKERS[toy, min(place, 1)],
-                markerfacecolor="white",
-                color=look["color"],
-                linestyle="none",
-                label=f"{name}, a = {rank}, trained, 95 %",
-            )
-            flows = [reached(arm, measured[arm["key"]]["flow"]) for arm in some]
-            style.crosses(axis, at, [sum(flow) / len(flow) for flow in flows])
-    style.crosses(axis, [], [], "exact gradient flow, first starts")
+            marker = {"marker": MARKERS[toy, min(place, 1)], "color": look["color"], "markerfacecolor": "white"}
+            _with_errors(axis, at, some, measured, "descent", label=f"{name}, a = {rank}, trained, 95 %", **marker)
+            if over == "keys" and all("adam" in measured[arm["key"]] for arm in some):
+                marker["markerfacecolor"] = look["color"]
+                label = f"{name}, a = {rank}, by Adam"
+                _with_errors(axis, [x * 1.09 for x in at], some, measured, "adam", label=label, **marker)
     axis.set_ylim(-0.05, 1.08)
     axis.set_ylabel("share of starts")
+
+
+def _with_errors(
+    axis: Axes, at: Sequence[float], arms: Sequence[Json], measured: Json, method: str, **look: Any
+) -> None:
+    ends = [reached(arm, measured[arm["key"]][method]) for arm in arms]
+    centre = [sum(end) / len(end) for end in ends]
+    limits = [share_interval(sum(end), len(end)) for end in ends]
+    errors = [
+        [max(0.0, c - low) for c, (low, _) in zip(centre, limits, strict=True)],
+        [max(0.0, high - c) for c, (_, high) in zip(centre, limits, strict=True)],
+    ]
+    axis.errorbar(at, centre, yerr=errors, linestyle="none", **look)
 
 
 def _most(shares: Json, toy: str) -> int:

@@ -1,4 +1,4 @@
-"""What is trained: balanced starts whose plateaus have predicted heights and times, and Gaussian starts by the dozen."""
+"""What is trained: balanced starts, whose plateaus have predicted heights and times, and Gaussian ones by the dozen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Staircase:
-    """Two heads, one of them in balance (`theory.skipv1.dynamics`, Theorem 4) with keys diag(scales), and the other with
+    """Two heads, one of them in balance (`theory.skipv1.dynamics`, Theorem 4) with keys diag(scales), the other with
     Gaussian keys `others` times as large as the largest of these and no readout.
 
     past            how long it is trained, in units of the last predicted step
@@ -26,7 +26,7 @@ class Staircase:
     toy: str
     scales: tuple[float, ...]
     others: float = 0.5
-    past: float = 1.5
+    past: float = 1.35
     learning_rate: float = 0.01
     batch: int = 64
     log_every: int = 15
@@ -104,20 +104,32 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """arms, trained for `time` by plain gradient descent whose rate falls to zero, with `batch` prompts a step; flows: of
-    how many starts of each arm the exact gradient flow is followed as well, for as long."""
+    """arms, trained for `time` by plain gradient descent whose rate falls to zero, with `batch` prompts a step.
+
+    starts      of each arm, to a seed
+    flows       of how many of them the exact gradient flow is followed as well, for arms with two heads
+    adam_steps  for arms that are trained by Adam too, at the same rate
+    """
 
     size: Setting
     arms: tuple[Arm, ...]
     flows: int
-    time: float = 20.0
+    starts: int = 2
+    time: float = 15.0
     learning_rate: float = 0.02
     batch: int = 32
+    adam_steps: int = 1500
 
     @property
     def steps(self) -> int:
         """The rate falls like the square of what is left: its sum is a third."""
         return round(3 * self.time / self.learning_rate)
+
+    @property
+    def by_adam(self) -> list[Arm]:
+        """Arms that are trained by Adam too: two heads, the highest rank of each toy."""
+        two = [arm for arm in self.arms if arm.heads == 2]
+        return [arm for arm in two if arm.rank == max(other.rank for other in two if other.toy == arm.toy)]
 
 
 @dataclass(frozen=True, kw_only=True)

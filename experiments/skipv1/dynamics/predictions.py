@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 from experiments.skipv1.dynamics.points import Shares, Staircase, rows
@@ -32,10 +34,18 @@ def predicted_staircase(stairs: Staircase) -> Json:
     }
 
 
-def crossings(times: list[float], losses: list[float], heights: list[float]) -> list[float | None]:
-    """When the losses first come half way from each plateau to the next; None: not at all."""
-    middles = [(a + b) / 2 for a, b in pairwise(heights)]
-    return [next((t for t, loss in zip(times, losses, strict=True) if loss < middle), None) for middle in middles]
+def crossings(times: Sequence[float], losses: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """When the losses first come half way from each plateau to the next, between times by straight lines; NaN: not at
+    all."""
+    return [_crossing(times, losses, (a + b) / 2) for a, b in pairwise(heights)]
+
+
+def _crossing(times: Sequence[float], losses: Sequence[float], level: float) -> float:
+    for i in range(1, len(times)):
+        if losses[i] < level:
+            share = (losses[i - 1] - level) / (losses[i - 1] - losses[i]) if losses[i - 1] > level else 0.0
+            return times[i - 1] + share * (times[i] - times[i - 1])
+    return math.nan
 
 
 def predicted_shares(shares: Shares) -> Json:
@@ -51,7 +61,7 @@ def predicted_shares(shares: Shares) -> Json:
         for arm in shares.arms
     ]
     ranks = sorted({arm.rank for arm in shares.arms if arm.bounded})
-    return {"arms": arms, "ratios": RATIOS, "bounds": {str(rank): _bounds(d, rank) for rank in ranks}}
+    return {"d": d, "arms": arms, "ratios": RATIOS, "bounds": {str(rank): _bounds(d, rank) for rank in ranks}}
 
 
 def _bounds(d: int, rank: int) -> Json:

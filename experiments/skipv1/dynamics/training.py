@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
     from icl.toys.stacked import StackedToys
+    from icl.toys.training import Method
     from theory.toy.population import PopulationLoss, Weights
 
-LIMIT = 20  # times as long as training: when the exact flow is taken to be at its end
+ACCURACY = 1e-5  # of the exact flow from Gaussian starts, whose plateaus are far apart
+LIMIT = 10  # times as long as training: when the exact flow is taken to be at its end
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class _Stack:
     shares: Shares
     arms: tuple[Arm, ...]
     seeds: int
+    method: Method
+
+    @property
+    def steps(self) -> int:
+        return self.shares.steps if self.method == "descent" else self.shares.adam_steps
 
 
 @dataclass(frozen=True)
@@ -55,18 +62,29 @@ def train_staircases(config: Config, seeds: int, run: RunFolder) -> Json:
 
 
 def train_shares(shares: Shares, seeds: int, run: RunFolder) -> Json:
-    """Of every arm the signal explained by its trained toys, exactly, one number a seed; of the first of them, what the
-    exact gradient flow from the same start explains, after the same time and LIMIT times that; and where Theorem 3 bounds
-    the rank of the limit, its bounds."""
-    groups: dict[str, list[Arm]] = {}
+    """Of every arm the signal explained by its trained toys, exactly, one number a start.
+
+    Of those with two heads also what the exact gradient flow from the first starts explains, after the same time and,
+    where Theorem 3 bounds the rank of the limit, after LIMIT times that, with the bounds; and of the highest rank what
+    toys trained by Adam explain.
+    """
+    groups: dict[tuple[str, int, Method], list[Arm]] = {}
     for arm in shares.arms:
-        groups.setdefault(f"{arm.toy}/h{arm.heads}", []).append(arm)
-    stacks = {key: _Stack(shares, tuple(arms), seeds) for key, arms in groups.items()}
-    trained = results("share", stacks, _share, run, label="training from Gaussian starts", size=lambda _: shares.steps)
-    flows = {arm.key: _Flows(shares, arm, min(seeds, shares.flows)) for arm in shares.arms}
+        groups.setdefault((arm.toy, arm.heads, "descent"), []).append(arm)
+        if arm in shares.by_adam:
+            groups.setdefault((arm.toy, arm.heads, "adam"), []).append(arm)
+    stacks = {
+        f"{toy}/h{count}/{method}": _Stack(shares, tuple(arms), seeds, method)
+        for (toy, count, method), arms in groups.items()
+    }
+    trained = results("share", stacks, _share, run, label="training from Gaussian starts", size=lambda x: x.steps)
+    flows = {arm.key: _Flows(shares, arm, min(seeds, shares.flows)) for arm in shares.arms if arm.heads == 2}
     flowed = results("flow", flows, _flow, run, label="exact gradient flows", size=lambda item: item.count)
-    explained = {key: value for stack in trained.values() for key, value in stack["explained"].items()}
-    return {arm.key: {"trained": explained[arm.key], **flowed[arm.key]} for arm in shares.arms}
+    ends: Json = {arm.key: dict(flowed.get(arm.key, {})) for arm in shares.arms}
+    for stack in trained.values():
+        for key, explained in stack["explained"].items():
+            ends[key][stack["method"]] = explained
+    return ends
 
 
 def exact_path(staircase: Staircase) -> list[float]:
@@ -99,15 +117,18 @@ def _share(stack: _Stack, desk: Desk) -> Json:
 
     shares = stack.shares
     toys = _gaussian_toys(shares, stack.arms, stack.seeds)
-    recipe = toy_recipe(shares.steps, shares.batch, shares.learning_rate, warmup=0.0)
-    train_stack(toys, recipe, desk, method="descent")
+    recipe = toy_recipe(stack.steps, shares.batch, shares.learning_rate, warmup=0.0)
+    train_stack(toys, recipe, desk, method=stack.method)
     explained = [
         _explained(shares, arm, population_weights(toys, i * stack.seeds + seed))
         for i, arm in enumerate(stack.arms)
         for seed in range(stack.seeds)
     ]
     groups = [explained[i * stack.seeds : (i + 1) * stack.seeds] for i in range(len(stack.arms))]
-    return {"explained": {arm.key: group for arm, group in zip(stack.arms, groups, strict=True)}}
+    return {
+        "method": stack.method,
+        "explained": {arm.key: group for arm, group in zip(stack.arms, groups, strict=True)},
+    }
 
 
 def _flow(item: _Flows, desk: Desk) -> Json:
@@ -117,13 +138,16 @@ def _flow(item: _Flows, desk: Desk) -> Json:
     arm = item.arm
     toys = _gaussian_toys(item.shares, (arm,), item.count)
     loss = _loss(item.shares.size.floats, heads(arm.toy, arm.heads))
-    explained, limits, bounds = [], [], []
+    explained: list[float] = []
+    limits: list[float] = []
+    bounds: list[tuple[int, int]] = []
     for seed in range(item.count):
         start = population_weights(toys, seed)
         if arm.bounded:
             bounds.append(rank_bounds(start.k[1][: arm.rank], start.a))
-        losses = gradient_flow(loss, start, [item.shares.time, LIMIT * item.shares.time]).losses
-        for values, value in zip((explained, limits), losses, strict=True):
+        times = [item.shares.time, LIMIT * item.shares.time][: 2 if arm.bounded else 1]
+        losses = gradient_flow(loss, start, times, ACCURACY).losses
+        for values, value in zip((explained, limits), losses, strict=False):
             values.append(loss.zero_loss - float(value))
         desk.report(seed + 1, arm.key)
     return {"flow": explained, "limit": limits, "bounds": bounds}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import fmean
 
 from experiments.skipv1.dynamics.predictions import crossings
@@ -15,7 +16,7 @@ OF_A_PLATEAU = 0.15  # of the distance between plateaus: the even part is not le
 OF_A_TIME = 0.05  # of gradient descent with finite steps, against the flow
 OF_THE_SIGNAL = 0.2  # of times of the signal alone, whose even part is left out, against the exact flow
 ALTERED = 1.5  # the negative controls of times
-WINDOWS = 5  # that a seed's curve is averaged over before it is read
+WINDOWS = 3  # of a curve that are averaged before it is read
 
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
@@ -41,14 +42,12 @@ def _smooth(curve: Sequence[float]) -> list[float]:
 
 
 def _heights(key: str, stairs: Json, curves: Sequence[Sequence[float]]) -> Iterator[Check]:
-    """Half way in time from one step of the exact flow to the next, and at the end."""
-    times, unit, steps = stairs["times"], stairs["unit"], [*stairs["path_steps"], stairs["times"][-1]]
-    for k in range(1, stairs["rank"] + 1):
-        last = k == stairs["rank"]
-        when = times[-1] if last else (steps[k - 1] + steps[k]) / 2
-        at = min(range(len(times)), key=lambda i: abs(times[i] - when))
-        found = t_interval([curve[at] for curve in curves], stairs["rank"])
-        height = stairs["heights"][k]
+    """Over the middle half of the time from one step of the exact flow to the next, or to the end."""
+    unit, steps = stairs["unit"], [*stairs["path_steps"], stairs["times"][-1]]
+    for k, (since, until) in enumerate(pairwise(steps), start=1):
+        quarter, height = (until - since) / 4, stairs["heights"][k]
+        at = [i for i, t in enumerate(stairs["times"]) if since + quarter <= t <= until - quarter]
+        found = t_interval([fmean(curve[i] for i in at) for curve in curves], stairs["rank"])
         yield Check(
             id=f"height/{key}/k{k}",
             group=f"heights of plateaus, {stairs['toy']}",
@@ -65,12 +64,27 @@ def _heights(key: str, stairs: Json, curves: Sequence[Sequence[float]]) -> Itera
 
 
 def _times(key: str, stairs: Json, curves: Sequence[Sequence[float]]) -> Iterator[Check]:
-    seeds = [crossings(stairs["times"], list(curve), stairs["heights"]) for curve in curves]
+    whole, without = _crossings_of_means(stairs, curves)
     for k, (closed, exact) in enumerate(zip(stairs["steps"], stairs["path_steps"], strict=True)):
-        found = t_interval([float("nan") if seed[k] is None else seed[k] for seed in seeds], len(stairs["steps"]))
+        count = len(curves)
+        found = t_interval([count * whole[k] - (count - 1) * left[k] for left in without], len(stairs["steps"]))
         for name, predicted, measured, half_width, slack, statement in (
-            ("flow", closed, exact, 0.0, OF_THE_SIGNAL, "the exact gradient flow takes its steps when the closed form says"),
-            ("trained", exact, found.mean, found.half_width, OF_A_TIME, "gradient descent takes its steps when the flow does"),
+            (
+                "flow",
+                closed,
+                exact,
+                0.0,
+                OF_THE_SIGNAL,
+                "the exact gradient flow takes its steps when the closed form says",
+            ),
+            (
+                "trained",
+                exact,
+                found.mean,
+                found.half_width,
+                OF_A_TIME,
+                "gradient descent takes its steps when the flow does",
+            ),
         ):
             yield Check(
                 id=f"time/{name}/{key}/k{k + 1}",
@@ -87,12 +101,22 @@ def _times(key: str, stairs: Json, curves: Sequence[Sequence[float]]) -> Iterato
             )
 
 
+def _crossings_of_means(stairs: Json, curves: Sequence[Sequence[float]]) -> tuple[list[float], list[list[float]]]:
+    """Of the mean over seeds, and of the means without one of them, for a jackknife: one seed's curve is too noisy."""
+    sums = [sum(losses) for losses in zip(*curves, strict=True)]
+    count = len(curves)
+    means = [[x / count for x in sums]]
+    means += [[(x - y) / (count - 1) for x, y in zip(sums, curve, strict=True)] for curve in curves]
+    whole, *without = (crossings(stairs["times"], mean, stairs["heights"]) for mean in means)
+    return whole, without
+
+
 def _ends(prediction: Json, measured: Json) -> Iterator[Check]:
     """Of starts with one skip head: how far from a plateau they end, and the rank they end at against its bounds."""
     distances, low, high = [], [], []
     for arm in prediction["arms"]:
-        bounds = measured[arm["key"]]["bounds"]
-        for x, (least, most) in zip(measured[arm["key"]]["limit"], bounds, strict=False):
+        ends = measured[arm["key"]]
+        for x, (least, most) in zip(ends.get("limit", []), ends.get("bounds", []), strict=True):
             share = x / arm["unit"]
             distances.append(abs(share - round(share)))
             low.append(round(share) - least)
@@ -133,7 +157,7 @@ def _ratios(prediction: Json, measured: Json) -> Iterator[Expectation]:
     two = [arm for arm in prediction["arms"] if arm["heads"] == 2]
     for toy, rank in dict.fromkeys((arm["toy"], arm["rank"]) for arm in two):
         arms = sorted((x for x in two if (x["toy"], x["rank"]) == (toy, rank)), key=lambda x: x["keys"])
-        small, large = (reached(arm, measured[arm["key"]]["trained"]) for arm in (arms[0], arms[-1]))
+        small, large = (reached(arm, measured[arm["key"]]["descent"]) for arm in (arms[0], arms[-1]))
         found = t_interval([float(a) - float(b) for a, b in zip(small, large, strict=True)])
         twin = t_interval([float(a) - float(b) for a, b in zip(small[::2], small[1::2], strict=False)])
         yield Expectation(
