@@ -55,10 +55,10 @@ they are a local minimum, which is not a global one.  There are such weights wit
 Proof.  Nearby write A = (A_1 ; F A_1 + E') as above and let Pi' be the projection on the rows of A_1.  P = P Pi' +
 P (I - Pi') is orthogonal, so
     L >= z + v |T Pi'|^2 - 2 n tr(T Pi') - 2 n tr(T (I - Pi')),       T the linear map with P_odd = T(S_yx).
-T Pi' maps into a space of d k dimensions, so the first three are at least z - rho d k.  With J = A (I - Pi'), which is
-(0 ; E'), the trace of S -> C S A^T K J is tr C tr(J A^T K), that of S -> W_1 A S^T B^T K_2 J is tr(J A^T W_1^T B^T K_2),
-and J A^T is E' E'^T in the last block and zero elsewhere.  So tr(T (I - Pi')) is that of E' E'^T times the last block of M, at
-weights so near that it is still negative: at most 0.                                                             QED
+T Pi' maps into a space of d k dimensions, so the first three are at least z - rho d k.  A (I - Pi') is J = (0 ; E').
+The trace of S -> C S A^T K J is tr C tr(J A^T K), that of S -> W_1 A S^T B^T K_2 J is tr(J A^T W_1^T B^T K_2), and
+J A^T is E' E'^T in the last block and zero elsewhere.  So tr(T (I - Pi')) is that of E' E'^T times the last block of M,
+at weights so near that it is still negative: at most 0.                                                          QED
 
 What follows.  A path that goes down from such a trap does not exist nearby, however many heads there are: that an
 optimum exists does not say that training reaches it (`theory.skipv1.dynamics`).  A saddle point or a trap is a plateau

@@ -102,7 +102,7 @@ def traps_hold(lost: int) -> bool:
                 parts = (x + 0.03 * rng.standard_normal(x.shape) for x in (trap.a, trap.b, w * n, k))
                 a, b, w, k = parts
                 loss = PopulationLoss(PromptMoments(d, n, 0.5), heads)
-                end = gradient_flow(loss, Weights(a, b, w / n, k), [40.0]).losses[-1]
+                end = gradient_flow(loss, Weights(a, b, w / n, k), [40.0], 1e-5).losses[-1]
                 if abs(end - landscape.plateau(d, n, 0.5, d, reached)) > 0.02:
                     return False
     return True

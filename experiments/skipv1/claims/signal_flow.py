@@ -78,7 +78,7 @@ class Signal:
             }
         )
 
-    def flow(self, start: Array, times: Sequence[float]) -> Array:
+    def flow(self, start: Array, times: Sequence[float], accuracy: float = 1e-8) -> Array:
         """Weights at these times, (times, size)."""
         path = solve_ivp(
             lambda _, flat: -self.gradient(flat),
@@ -86,8 +86,8 @@ class Signal:
             start,
             method="LSODA",
             t_eval=list(times),
-            rtol=1e-8,
-            atol=1e-11,
+            rtol=accuracy,
+            atol=accuracy / 1000,
         )
         return path.y.T
 
