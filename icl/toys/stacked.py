@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
 from icl.toys.stack import Stack
-from theory.errors import check_sizes
+from theory.errors import BadInput, check_sizes
 from theory.plans.heads import Heads
 
 
@@ -85,7 +85,8 @@ class Batch:
 class StackedToys(Stack[ToySpec, Batch]):
     """Assumed-copy toys.  `u` (S, M, D, 2D), `w` and `k` (H, S, M, D, D) are the parameters.
 
-    Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
+    Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d, and
+    BadInput if given weights do not fit.
     """
 
     u: nn.Parameter
@@ -181,7 +182,7 @@ def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     """Where u (d, d_max + d), w and k (H, d, d) start, before masking, from (seed, d): equal wherever shapes agree."""
     d, heads, init = spec.task.d, len(spec.heads), spec.init
     if isinstance(init, Given):
-        return _given(init, d, heads, d_max)
+        return _given(init, spec, d_max)
     numbers = Generator(INIT_STREAM, spec.seed, d).normal((2 + heads, d, d), torch.float64)
     if isinstance(init, Gaussian):
         numbers = init.scale / d**0.5 * numbers
@@ -192,11 +193,14 @@ def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     return {"u": _side_by_side(a, b, d_max), "w": torch.zeros_like(k), "k": k}
 
 
-def _given(init: Given, d: int, heads: int, d_max: int) -> dict[str, Tensor]:
-    rank = len(init.a)
-    (a, b), w, k = torch.zeros(2, d, d), torch.zeros(heads, d, d), torch.zeros(heads, d, d)
-    a[:rank], b[rank:] = torch.tensor(init.a).view(rank, d), torch.tensor(init.b).view(d - rank, d)
-    w[:], k[..., :rank] = torch.tensor(init.w), torch.tensor(init.k).view(heads, d, rank)
+def _given(init: Given, spec: ToySpec, d_max: int) -> dict[str, Tensor]:
+    d, rank, heads = spec.task.d, spec.rank, len(spec.heads)
+    (a, b), w, k = (torch.zeros(count, d, d, dtype=torch.float64) for count in (2, heads, heads))
+    try:
+        for place, rows in ((a[:rank], init.a), (b[rank:], init.b), (w, init.w), (k[..., :rank], init.k)):
+            place.copy_(torch.tensor(rows, dtype=torch.float64).view(place.shape))
+    except (RuntimeError, ValueError, TypeError):
+        raise BadInput(f"weights of {heads} heads at rank {rank} of d = {d} do not have the shapes given") from None
     return {"u": _side_by_side(a, b, d_max), "w": w, "k": k}
 
 
