@@ -64,8 +64,9 @@ What follows.  A path that goes down from such a trap does not exist nearby, how
 optimum exists does not say that training reaches it (`theory.skipv1.dynamics`).  A saddle point or a trap is a plateau
 of the loss, and plateaus differ by rho d.
 
-Not covered.  An ordinary head in general also sees W_1 A S_xy B^T K_2 A, the transposed signal, and its signal alone
-has more heights: at d = 4, a = 2 gradient flows of MHA rest for long at rho, 2 rho and 3 rho below z.  And MHA's even
+Not covered.  An ordinary head in general also sees W_1 A S_xy B^T K_2 A, the transposed signal, and MHA's heights are
+not rho j k alone: at d = 4, a = 2 some gradient flows of one head end at z - 3 rho, where C S_yx N explains the entries
+of Q W* p p^T and the transposed signal those of x x^T W* q q^T, p and q in the row space of A, x in B's.  And MHA's even
 part vanishes for large B only (step (7) of `theory.skipv1.gap`): its plateaus below z are not attained, but approached
 along valleys.  Critical points of SkipV1Former at which P_even does not vanish are not classified either.
 """

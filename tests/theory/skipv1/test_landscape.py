@@ -131,6 +131,23 @@ def test_the_signal_is_the_loss_of_a_toy_whose_even_part_is_gone():
     assert PopulationLoss(PromptMoments(d, n, sigma), (ORDINARY,)).value(Weights(a, b, w, k)) > given
 
 
+@pytest.mark.slow
+def test_mha_also_ends_at_three_numbers_which_is_no_product_of_ranks():
+    """One ordinary head, d = 4, a = 2: C S N on one direction of A, the transposed signal on the other."""
+    d, rank, n, sigma = 4, 2, 20, 0.3
+    loss, rng = PopulationLoss(PromptMoments(d, n, sigma), (ORDINARY,)), np.random.default_rng(5)
+    a, b, k = (0.25 * rng.standard_normal(shape) for shape in ((rank, d), (d - rank, d), (1, d, rank)))
+    flow = gradient_flow(loss, Weights(a, b, np.zeros((1, d, d)), k), [1e3, 1e4, 1e5], 1e-6)
+    explained = (loss.zero_loss - flow.losses) * (n + d + 1 + sigma**2) / n
+    assert (np.diff(explained) > 0).all()
+    assert explained[-1] == pytest.approx(3, abs=2e-3)
+    end = flow.end
+    signal = end.w[0][:, rank:] @ end.b, end.a.T @ end.k[0, :rank] @ end.a
+    transposed = end.w[0][:, :rank] @ end.a, end.b.T @ end.k[0, rank:] @ end.a
+    ranks = [int((x > 1e-2 * x[0]).sum()) for x in (np.linalg.svd(m)[1] for m in (*signal, *transposed))]
+    assert ranks == [2, 1, 1, 1]
+
+
 def test_impossible_sizes_are_refused():
     with pytest.raises(InvalidSize):
         plateau(2, 3, 0.5, 2, 3)
