@@ -66,9 +66,9 @@ of the loss, and plateaus differ by rho d.
 
 Not covered.  An ordinary head in general also sees W_1 A S_xy B^T K_2 A, the transposed signal, and MHA's heights are
 not rho j k alone: at d = 4, a = 2 some gradient flows of one head end at z - 3 rho, where C S_yx N explains the entries
-of Q W* p p^T and the transposed signal those of x x^T W* q q^T, p and q in the row space of A, x in B's.  And MHA's even
-part vanishes for large B only (step (7) of `theory.skipv1.gap`): its plateaus below z are not attained, but approached
-along valleys.  Critical points of SkipV1Former at which P_even does not vanish are not classified either.
+of Q W* p p^T and the transposed signal those of x x^T W* q q^T, p and q in the row space of A, x in that of B.  And
+MHA's even part vanishes for large B only (step (7) of `theory.skipv1.gap`): its plateaus below z are not attained, but
+approached along valleys.  Critical points of SkipV1Former at which P_even does not vanish are not classified either.
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ _DETECTS = "5 % of the time of a step, 15 % of its height; a share of starts twi
 PROFILES = {
     "smoke": Profile(
         config=Config(
-            staircases=(Staircase(size=Setting(2, 12, 0.3), toy="skipv1", scales=(0.2, 0.1)),),
+            staircases=(Staircase(size=Setting(2, 12, 0.3), toy="skipv1", scales=(0.2, 0.1), past=2.0),),
             shares=Shares(
                 size=Setting(2, 12, 0.3), arms=_arms({"skipv1": (2,)}, (0.125, 8.0), ()), flows=4, time=10.0, batch=16
             ),
         ),
         seeds=8,
-        seconds=25,
+        seconds=30,
         detects=_DETECTS,
     ),
     "cpu": Profile(
