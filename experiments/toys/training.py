@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from icl.recipe import Recipe
     from icl.toys.stack import Stack
     from icl.toys.stacked import ToySpec
+    from icl.toys.training import Method
 
 Start = Literal["orthogonal", "gaussian"]
 BATCHES_A_REPORT = 16  # of held-out prompts
@@ -78,12 +79,16 @@ def _trained(group: _Group, desk: Desk) -> Json:
 
 
 def train_stack(
-    toys: Stack[Any, Any], recipe: Recipe, desk: Desk, learning_rates: Tensor | None = None
+    toys: Stack[Any, Any],
+    recipe: Recipe,
+    desk: Desk,
+    learning_rates: Tensor | None = None,
+    method: Method = "adam",
 ) -> list[list[float]]:
     """Train in place, from where a killed computation left off; the losses of all toys at every logged step.
 
-    learning_rates as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that is damaged
-    or belongs to something else, and OutOfTime once all is saved.
+    learning_rates and method as in `icl.toys.training.train`.  Reports steps.  Raises UserError for a checkpoint that
+    is damaged or belongs to something else, and OutOfTime once all is saved.
     """
     from icl.toys.training import train
 
@@ -92,6 +97,7 @@ def train_stack(
         toys,
         recipe,
         learning_rates=learning_rates,
+        method=method,
         folder=desk.folder / "training",
         seconds_between_saves=SECONDS_BETWEEN_SAVES,
         warn=warn,

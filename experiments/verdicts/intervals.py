@@ -31,6 +31,14 @@ def t_interval(values: Sequence[float], family: int = 1) -> Interval:
     return Interval(float(np.mean(values)), stderr, float(t.ppf(1 - 0.025 / family, len(values) - 1)) * stderr)
 
 
+def share_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95 % interval for a probability, of which so many trials out of so many are known to have succeeded."""
+    from scipy.stats import binomtest
+
+    interval = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
 def against_baseline(baseline: Sequence[float], arms: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
     """Each arm's mean paired difference to the baseline, with intervals that hold for all arms at once at 95 %.
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from icl.prompts import INIT_STREAM, Generator, Prompts, RegressionTask
 from icl.toys.stack import BatchT, Stack
-from theory.errors import check_sizes
+from theory.errors import BadInput, check_sizes
 from theory.plans.heads import Heads, shares
 
 
@@ -44,17 +44,32 @@ class Opposed(Orthogonal):
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Entries of A, B and K^h of variance `scale`^2 / d: the usual start, which knows nothing of the theorem."""
+    """Entries of A and B of variance `scale`^2 / d, those of K^h `keys` times larger: the usual start, which knows
+    nothing of the theorem."""
 
     scale: float = 1.0
+    keys: float = 1.0
 
 
-Init = Orthogonal | Gaussian
+Rows = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The weights themselves: a (a, d), b (d-a, d), w and k of every head, (d, d) and (d, a), for sums over n."""
+
+    a: Rows
+    b: Rows
+    w: tuple[Rows, ...]
+    k: tuple[Rows, ...]
+
+
+Init = Orthogonal | Gaussian | Given
 
 
 @dataclass(frozen=True)
 class ToySpec:
-    """One toy of a sweep.  Whatever `init`, W^h starts at zero, so that every toy starts by predicting zero."""
+    """One toy of a sweep.  Unless given, W^h starts at zero, so that a toy starts by predicting zero."""
 
     task: RegressionTask
     heads: Heads
@@ -79,7 +94,8 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
     Where heads share a readout or a key, the first of a toy's matrices are those that it has, and the rest is masked;
     `of_w` and `of_k` (H, S, M) say which of them each head uses.
 
-    Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d.
+    Raises ValueError if the toys do not all have the same number of heads, InvalidSize if a rank exceeds its d, and
+    BadInput if given weights do not fit.
     """
 
     u: nn.Parameter
@@ -211,15 +227,28 @@ def _per_prompt(vectors: Tensor, matrices: Tensor, batch: int) -> Tensor:
 def _initial(spec: ToySpec, d_max: int) -> dict[str, Tensor]:
     """Where u (d, d_max + d), w and k (H, d, d) start, before masking, from (seed, d): equal wherever shapes agree."""
     d, heads, init = spec.task.d, len(spec.heads), spec.init
+    if isinstance(init, Given):
+        return _given(init, spec, d_max)
     numbers = Generator(INIT_STREAM, spec.seed, d).normal((2 + heads, d, d), torch.float64)
     if isinstance(init, Gaussian):
         numbers = init.scale / d**0.5 * numbers
-        (a, b), k = numbers[:2], numbers[2:]
+        (a, b), k = numbers[:2], init.keys * numbers[2:]
     else:
         eye = torch.eye(d, dtype=torch.float64)
         (a, b), k = init.embedding * torch.linalg.qr(numbers[:2]).Q, init.key * (eye + 0.1 / d**0.5 * numbers[2:])
         k[-1] *= -1 if isinstance(init, Opposed) else 1
     return {"u": _side_by_side(a, b, d_max), "w": torch.zeros_like(k), "k": k}
+
+
+def _given(init: Given, spec: ToySpec, d_max: int) -> dict[str, Tensor]:
+    d, rank, heads = spec.task.d, spec.rank, len(spec.heads)
+    (a, b), w, k = (torch.zeros(count, d, d, dtype=torch.float64) for count in (2, heads, heads))
+    try:
+        for place, rows in ((a[:rank], init.a), (b[rank:], init.b), (w, init.w), (k[..., :rank], init.k)):
+            place.copy_(torch.tensor(rows, dtype=torch.float64).view(place.shape))
+    except (RuntimeError, ValueError, TypeError):
+        raise BadInput(f"weights of {heads} heads at rank {rank} of d = {d} do not have the shapes given") from None
+    return {"u": _side_by_side(a, b, d_max), "w": w, "k": k}
 
 
 def _allowed(spec: ToySpec, d_max: int) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Training a stack of toys on fresh prompts: every toy on its own, all in one step.  Any `Stack` trains like this.
 
-Adam by a `Recipe`, with a learning rate and a gradient-norm clip *per toy*: no number of one toy ever enters another's
-update, so a stack trains each of its toys as a plain loop would.
+Adam or plain gradient descent by a `Recipe`, with a learning rate and a gradient-norm clip *per toy*: no number of one
+toy ever enters another's update, so a stack trains each of its toys as a plain loop would.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -46,26 +46,53 @@ def toy_recipe(
     return Recipe(steps=steps, batch=batch, learning_rate=learning_rate, **settings)
 
 
-class StackedAdam:
-    """Adam over the last two dimensions of each parameter, with one learning rate and one clip per toy.
+Method = Literal["adam", "descent"]
 
-    learning_rate and clip: (streams, slots).  The first and second moments are kept per entry, as in plain Adam.
-    """
+
+class StackedDescent:
+    """Gradient descent, without momentum, with one learning rate and one clip per toy: (streams, slots) each."""
+
+    def __init__(self, toys: Stack[Any, Any], learning_rate: Tensor, clip: Tensor) -> None:
+        self.parameters = dict(toys.named_parameters())
+        self.learning_rate, self.clip = learning_rate, clip
+
+    @torch.no_grad()
+    def step(self, gradients: dict[str, Tensor], count: int, rate: float) -> None:  # noqa: ARG002 - as Adam's
+        """One update, at `rate` times the learning rates."""
+        size = (rate * self.learning_rate)[..., None, None] * self.shrunk(gradients)
+        for name, parameter in self.parameters.items():
+            parameter.sub_(size * gradients[name])
+
+    def shrunk(self, gradients: dict[str, Tensor]) -> Tensor:
+        """By how much the gradients have to be multiplied to be clipped: (streams, slots, 1, 1)."""
+        squares = [g.square().sum((-1, -2)) for g in gradients.values()]
+        norm = sum(s if s.dim() == 2 else s.sum(0) for s in squares).sqrt()  # type: ignore[union-attr]
+        return (self.clip / (norm + 1e-6)).clamp(max=1)[..., None, None]
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights by name: not copies."""
+        return {name: p.detach() for name, p in self.parameters.items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+class StackedAdam(StackedDescent):
+    """Adam over the last two dimensions of each parameter.  Moments are kept per entry, as in plain Adam."""
 
     def __init__(
         self, toys: Stack[Any, Any], learning_rate: Tensor, clip: Tensor, betas: tuple[float, float], eps: float
     ) -> None:
-        self.parameters = dict(toys.named_parameters())
-        self.learning_rate, self.clip, self.betas, self.eps = learning_rate, clip, betas, eps
+        super().__init__(toys, learning_rate, clip)
+        self.betas, self.eps = betas, eps
         self.first = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
         self.second = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
 
     @torch.no_grad()
     def step(self, gradients: dict[str, Tensor], count: int, rate: float) -> None:
         """The update number `count` (from 1), at `rate` times the learning rates."""
-        squares = [g.square().sum((-1, -2)) for g in gradients.values()]
-        norm = sum(s if s.dim() == 2 else s.sum(0) for s in squares).sqrt()  # type: ignore[union-attr]
-        shrink = (self.clip / (norm + 1e-6)).clamp(max=1)[..., None, None]
+        shrink = self.shrunk(gradients)
         beta1, beta2 = self.betas
         size = (rate / (1 - beta1**count) * self.learning_rate)[..., None, None]
         for name, parameter in self.parameters.items():
@@ -78,11 +105,7 @@ class StackedAdam:
     def state(self) -> dict[str, Tensor]:
         """Weights by name, and the moments of each: not copies."""
         moments = {f"{kind}.{name}": t for kind in ("first", "second") for name, t in getattr(self, kind).items()}
-        return {**{name: p.detach() for name, p in self.parameters.items()}, **moments}
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        for name, tensor in self.state().items():
-            tensor.copy_(state[name])
+        return {**super().state(), **moments}
 
 
 @dataclass(frozen=True)
@@ -98,6 +121,7 @@ def train(
     recipe: Recipe,
     *,
     learning_rates: Tensor | None = None,
+    method: Method = "adam",
     folder: Path | None = None,
     seconds_between_saves: float = 5.0,
     warn: Callable[[str], None] = lambda _: None,
@@ -115,34 +139,38 @@ def train(
     shape = toys.shape
     rates = learning_rates if learning_rates is not None else zero.new_full(shape, recipe.learning_rate)
     clip = (recipe.clip or math.inf) * zero[:, None].expand(shape)
-    adam = StackedAdam(toys, rates, clip, recipe.betas, recipe.eps)
-    name = identity(toys, recipe, rates)
+    optimiser = (
+        StackedDescent(toys, rates, clip)
+        if method == "descent"
+        else StackedAdam(toys, rates, clip, recipe.betas, recipe.eps)
+    )
+    name = identity(toys, recipe, rates, method)
     saved, done = Checkpoints(folder, name, warn) if folder else None, 0
     if saved and (checkpoint := saved.newest()):
-        adam.load(checkpoint.tensors)
+        optimiser.load(checkpoint.tensors)
         done = checkpoint.step
-    names, parameters = zip(*adam.parameters.items(), strict=True)
+    names, parameters = zip(*optimiser.parameters.items(), strict=True)
     window, since, last_save = zero.new_zeros(shape), done, time.monotonic()
     for step in range(done, recipe.steps):
         losses = toys.sampled_losses(recipe.batch, TRAIN_STREAM, step)
         gradients = torch.autograd.grad(losses.sum(), parameters)
-        adam.step(dict(zip(names, gradients, strict=True)), step + 1, recipe.share(step))
+        optimiser.step(dict(zip(names, gradients, strict=True)), step + 1, recipe.share(step))
         window += losses.detach()
         if (step + 1) % recipe.log_every == 0 or step + 1 == recipe.steps:
             # First the report, then the checkpoint: what is in a checkpoint has been reported.
             stop = yield Progress(step + 1, window / (step + 1 - since))
             window, since, end = torch.zeros_like(window), step + 1, step + 1 == recipe.steps
             if saved and (stop or end or time.monotonic() - last_save >= seconds_between_saves):
-                saved.save(step + 1, adam.state())
+                saved.save(step + 1, optimiser.state())
                 last_save = time.monotonic()
             if stop:
                 return
 
 
-def identity(toys: Stack[Any, Any], recipe: Recipe, rates: Tensor) -> str:
-    """What a checkpoint belongs to: a digest of the toys, the recipe and the learning rates."""
-    kind = (toys.specs, toys.dtype, toys.device.type)
-    about = ", ".join((*map(text, kind), _recipe_text(recipe), text(rates.tolist())))
+def identity(toys: Stack[Any, Any], recipe: Recipe, rates: Tensor, method: Method = "adam") -> str:
+    """What a checkpoint belongs to: a digest of the toys, the recipe, the rates and a method other than Adam."""
+    kind, other = (toys.specs, toys.dtype, toys.device.type), () if method == "adam" else (method,)
+    about = ", ".join((*map(text, kind), _recipe_text(recipe), text(rates.tolist()), *other))
     return hashlib.sha256(f"({about})".encode()).hexdigest()
 
 

@@ -14,7 +14,7 @@ from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, RegressionTask
 from icl.testing import check_identity
 from icl.toys.literal import Toy
 from icl.toys.stack import explained_signal
-from icl.toys.stacked import Gaussian, Orthogonal, StackedToys, ToySpec
+from icl.toys.stacked import Gaussian, Given, Orthogonal, StackedToys, ToySpec
 from icl.toys.training import identity, toy_recipe, train
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIPV1, Head, shares, toy_heads
@@ -303,3 +303,47 @@ def test_impossible_stacks_are_refused():
             StackedToys([ToySpec(task, MHA, rank, 0)])
     with pytest.raises(ValueError, match="multiple of 64"):
         explained_signal(StackedToys([ToySpec(task, MHA, 1, 0)]), 100)
+
+
+def rows(tensor):
+    return tuple(map(rows, tensor)) if tensor.dim() else float(tensor)
+
+
+def test_given_weights_are_where_a_toy_starts():
+    for spec in mixed_specs():
+        own = randomised([spec]).parameters_of(0)
+        init = Given(*(rows(own[name]) for name in ("a", "b", "w", "k")))
+        toys = StackedToys([replace(spec, init=init), mixed_specs()[-1]], dtype=torch.float64)
+        assert all(torch.equal(x, own[name]) for name, x in toys.parameters_of(0).items())
+
+
+def test_given_weights_must_fit():
+    start = Given(((1.0, 0.0),), ((0.0, 1.0),), (((0.0, 0.0), (0.0, 0.0)),) * 2, (((1.0,), (0.0,)),) * 2)
+    task = RegressionTask(2, 3, 0.0)
+    StackedToys([ToySpec(task, SKIPV1, 1, 0, start)])
+    for wrong in (ToySpec(task, SKIPV1, 2, 0, start), ToySpec(RegressionTask(3, 3, 0.0), SKIPV1, 1, 0, start)):
+        with pytest.raises(BadInput, match="shapes"):
+            StackedToys([wrong])
+
+
+def test_keys_start_larger_by_what_is_said_and_nothing_else_does():
+    task = RegressionTask(3, 4, 0.5)
+    one, three = (StackedToys([ToySpec(task, MHA, 2, 0, Gaussian(0.5, keys))]).parameters_of(0) for keys in (1.0, 3.0))
+    assert torch.allclose(three["k"], 3 * one["k"])
+    assert all(torch.equal(one[name], three[name]) for name in ("a", "b", "w"))
+
+
+def test_descent_is_torch_s_own():
+    specs = [ToySpec(RegressionTask(2, 3, 0.3), SKIPV1, rank, 0, Gaussian()) for rank in (1, 2)]
+    toys, plain = StackedToys(specs, torch.float64), StackedToys(specs, torch.float64)
+    recipe = toy_recipe(7, 8, 0.05, warmup=0.0, floor=1.0, clip=0.0, log_every=7)
+    list(train(toys, recipe, method="descent"))
+    optimiser = torch.optim.SGD(plain.parameters(), lr=0.05)
+    for step in range(7):
+        optimiser.zero_grad()
+        plain.sampled_losses(8, TRAIN_STREAM, step).sum().backward()
+        optimiser.step()
+    for name, p in toys.named_parameters():
+        torch.testing.assert_close(p, plain.get_parameter(name))
+    rates = torch.full(toys.shape, 0.05)
+    assert identity(toys, recipe, rates) != identity(toys, recipe, rates, "descent")

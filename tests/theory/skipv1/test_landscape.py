@@ -1,0 +1,156 @@
+"""Critical points at W0 = 0: heights in fractions, gradients that vanish, and which of them are traps."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theory.errors import InvalidSize
+from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.prompts.moments import PromptMoments
+from theory.skipv1.gap import loss_gap
+from theory.skipv1.landscape import lost_directions, plateau, signal_loss, trap_weights
+from theory.toy.exact import exact_loss, loss_at_entries
+from theory.toy.flow import gradient_flow
+from theory.toy.population import PopulationLoss, Weights
+
+
+@st.composite
+def traps(draw, d_max=2):
+    """d, n, sigma, rank, how many directions are reached, and the lost keys."""
+    d = draw(st.integers(1, d_max))
+    rank = draw(st.integers(1, d))
+    sigma = draw(st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(2)]))
+    lost = draw(st.sampled_from([Fraction(-2), Fraction(-1), Fraction(1, 3)]))
+    return d, draw(st.integers(1, 6)), sigma, rank, draw(st.integers(0, rank - 1)), lost
+
+
+@settings(max_examples=6, deadline=None)
+@given(traps())
+def test_traps_have_the_height_and_no_gradient_exactly(trap):
+    d, n, sigma, rank, reached, lost = trap
+    weights = trap_weights(d, n, sigma, rank, reached, lost)
+    value, gradient = exact_loss(SKIPV1, d, n, sigma).value_and_gradient(weights)
+    height = plateau(d, n, sigma, d, reached)
+    assert height == loss_at_entries(d, n, sigma, d * reached)
+    assert exact_loss(SKIPV1, d, n, sigma).value(weights) == height
+    assert abs(value - float(height)) < 1e-9
+    assert all((x == 0).all() for x in gradient.arrays())
+
+
+def test_the_top_plateaus_are_the_theorem_s_optima():
+    for d in (1, 2, 5):
+        for rank in range(d + 1):
+            gap = loss_gap(d, 7, Fraction(1, 3), rank)
+            assert plateau(d, 7, Fraction(1, 3), d, rank) == gap.skipv1
+            assert plateau(d, 7, Fraction(1, 3), d - rank, rank) == gap.mha
+
+
+@settings(max_examples=15, deadline=None)
+@given(traps(4), st.integers(0, 999))
+def test_nothing_near_a_trap_is_lower(trap, seed):
+    """Small steps in all weights, and larger ones in the lost rows of A alone, in float64."""
+    d, n, sigma, rank, reached, lost = (float(x) if isinstance(x, Fraction) else x for x in trap)
+    loss, rng = PopulationLoss(PromptMoments(d, n, sigma), SKIPV1), np.random.default_rng(seed)
+    weights = trap_weights(d, n, sigma, rank, reached, -abs(lost))
+    height = loss.value(weights)
+    for _ in range(50):
+        steps = [1e-3 * rng.standard_normal(x.shape) for x in weights.arrays()]
+        steps[2] /= n
+        steps[0][reached:] *= 10 * rng.random()
+        moved = Weights(*(x + step for x, step in zip(weights.arrays(), steps, strict=True)))
+        assert loss.value(moved) >= height - 1e-11 * loss.zero_loss
+
+
+@settings(max_examples=20, deadline=None)
+@given(traps(4))
+def test_the_other_sign_makes_a_saddle_as_steep_as_said(trap):
+    d, n, sigma, rank, reached, _ = trap
+    loss = PopulationLoss(PromptMoments(d, n, float(sigma)), SKIPV1)
+    saddle = trap_weights(d, n, float(sigma), rank, reached, 1)
+    step = np.zeros((rank, d))
+    step[reached, reached] = 1e-3
+    up, down = (loss.value(Weights(saddle.a + s * step, saddle.b, saddle.w, saddle.k)) for s in (1, -1))
+    unit = 1 / (n + d + 1 + float(sigma) ** 2)
+    expected = n * unit * (-2 * d + unit * (n + d + 1 + reached))
+    assert (up + down - 2 * loss.value(saddle)) / 2e-6 == pytest.approx(expected, rel=1e-3)
+    assert expected < 0
+
+
+def test_mha_has_the_trap_at_zero():
+    """A = 0, and keys whose sign does not fit the readout: the flow comes back, and leaves with the other sign."""
+    rng = np.random.default_rng(0)
+    loss = PopulationLoss(PromptMoments(3, 6, 0.5), MHA)
+    for sign in (-1, 1):
+        b, w, k = np.eye(3)[1:], np.zeros((2, 3, 3)), np.zeros((2, 3, 1))
+        w[0, 1:, 1:], k[0, 0, 0] = np.eye(2) / 6, sign
+        parts = [x + 0.02 * rng.standard_normal(x.shape) for x in (np.zeros((1, 3)), b, 6 * w, k)]
+        end = gradient_flow(loss, Weights(parts[0], parts[1], parts[2] / 6, parts[3]), [40.0], 1e-5).losses[-1]
+        assert end == pytest.approx(loss.zero_loss if sign < 0 else plateau(3, 6, 0.5, 2, 1), abs=0.1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 4), st.integers(0, 999))
+def test_the_form_counts_the_keys_eigenvalues(d, seed):
+    """Symmetric K: as many negative directions as positive eigenvalues beyond k; antisymmetric parts only add."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, d + 1))
+    reached = int(rng.integers(0, rank))
+    n, sigma, scale = 5, 0.5, np.exp(rng.normal())
+    kept = rng.standard_normal((reached, d))
+    k = rng.standard_normal((rank, rank))
+    k = k + k.T
+    k[:reached, :reached] = np.linalg.inv(kept @ kept.T) / (n + d + 1 + sigma**2) / scale
+    a, c = np.concatenate([kept, np.zeros((rank - reached, d))]), scale * np.eye(d)
+    assert signal_loss(d, n, sigma, c, k, a) == pytest.approx(plateau(d, n, sigma, d, reached))
+    form = lost_directions(d, n, sigma, c, k, a)
+    assert form.shape == (rank - reached, rank - reached)
+    assert (np.linalg.eigvalsh(form) < 0).sum() == (np.linalg.eigvalsh(k) > 0).sum() - reached
+    skew = rng.standard_normal((rank, rank))
+    skew = skew - skew.T
+    skew[:reached, :reached] = 0
+    more = lost_directions(d, n, sigma, c, k + skew, a) - form
+    assert np.linalg.eigvalsh(more).min() > -1e-8 * max(1, np.abs(more).max())
+
+
+def test_the_signal_is_the_loss_of_a_toy_whose_even_part_is_gone():
+    """At SkipV1Former's optimum and below it; one head alone has an even part, which only adds."""
+    d, n, sigma = 3, 4, 0.5
+    for reached in (1, 2):
+        w = trap_weights(d, n, sigma, 3, reached)
+        value = signal_loss(d, n, sigma, w.w[1], w.k[1], w.a)
+        assert PopulationLoss(PromptMoments(d, n, sigma), SKIPV1).value(w) == pytest.approx(value)
+        alone = Weights(w.a, w.b, w.w[1:], w.k[1:])
+        assert PopulationLoss(PromptMoments(d, n, sigma), (SKIP,)).value(alone) > value + 0.01
+    rng = np.random.default_rng(2)
+    a, b, w, k = (rng.standard_normal(s) for s in ((1, 3), (2, 3), (1, 3, 3), (1, 3, 1)))
+    w[0, :, :1] = k[0, 1:] = 0
+    given = signal_loss(d, n, sigma, w[0, :, 1:] @ b, k[0, :1], a)
+    assert PopulationLoss(PromptMoments(d, n, sigma), (ORDINARY,)).value(Weights(a, b, w, k)) > given
+
+
+@pytest.mark.slow
+def test_mha_also_ends_at_three_numbers_which_is_no_product_of_ranks():
+    """One ordinary head, d = 4, a = 2: C S N on one direction of A, the transposed signal on the other."""
+    d, rank, n, sigma = 4, 2, 20, 0.3
+    loss, rng = PopulationLoss(PromptMoments(d, n, sigma), (ORDINARY,)), np.random.default_rng(5)
+    a, b, k = (0.25 * rng.standard_normal(shape) for shape in ((rank, d), (d - rank, d), (1, d, rank)))
+    flow = gradient_flow(loss, Weights(a, b, np.zeros((1, d, d)), k), [1e3, 1e4, 1e5], 1e-6)
+    explained = (loss.zero_loss - flow.losses) * (n + d + 1 + sigma**2) / n
+    assert (np.diff(explained) > 0).all()
+    assert explained[-1] == pytest.approx(3, abs=2e-3)
+    end = flow.end
+    signal = end.w[0][:, rank:] @ end.b, end.a.T @ end.k[0, :rank] @ end.a
+    transposed = end.w[0][:, :rank] @ end.a, end.b.T @ end.k[0, rank:] @ end.a
+    ranks = [int((x > 1e-2 * x[0]).sum()) for x in (np.linalg.svd(m)[1] for m in (*signal, *transposed))]
+    assert ranks == [2, 1, 1, 1]
+
+
+def test_impossible_sizes_are_refused():
+    with pytest.raises(InvalidSize):
+        plateau(2, 3, 0.5, 2, 3)
+    for reached in (-1, 2):
+        with pytest.raises(InvalidSize, match="lacks a direction"):
+            trap_weights(3, 4, 0.5, 2, reached)
