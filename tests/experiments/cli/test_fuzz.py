@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from experiments import catalogue
 from experiments.cli import main
 from experiments.cli.parser import parser
 from icl.data.sources import Document
@@ -151,6 +152,7 @@ def place(tmp_path_factory):
             ("experiments.experiment.together", "executed", put_aside),
             ("experiments.training.single", "train_arm", put_aside),
             ("experiments.runs", "verifications", unverified),
+            ("experiments.runs", "mutate", put_aside),
             ("experiments.bench.step", "_Side", put_aside),
             ("experiments.bench.toy", "run_benchmarks", put_aside),
             ("theory.toy.minimise", "minimise", lambda *_, **__: found),
