@@ -60,7 +60,7 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
 
 
 def mutate(*ids: str) -> list[Mutation]:
-    """Alter, one at a time, what the checks of these ledger entries call in `theory`, by default of all.
+    """Alter, one at a time, what these ledger entries' checks call in `theory`, by default of all.
 
     Raises UserError for an id that is not there, or an entry that does not stand as it is.
     """

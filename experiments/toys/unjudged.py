@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from theory import machine
-from theory.toy import tokens
+from theory.toy import exact, population, stack, tokens
 
 ANY_INPUT = "a source of random inputs: what is claimed is claimed of any"
 
@@ -15,4 +15,7 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     tokens.draw: ANY_INPUT,
     tokens.whole: ANY_INPUT,
     tokens.draw_weights: ANY_INPUT,
+    exact.random_weights: ANY_INPUT,
+    stack.prompt: ANY_INPUT,
+    population.correlations: "how a descent solves for readouts: where it ends is valued without it",
 }
