@@ -22,15 +22,24 @@ SCALE = Fraction(21, 20)
 
 
 def functions(modules: Iterable[ModuleType]) -> dict[str, FunctionType]:
-    """The public functions that stand in these modules, without their decorators, by full name."""
-    things = [(module, *item) for module in modules for item in vars(module).items()]
-    public = [x for m, name, x in things if not name.startswith("_") and getattr(x, "__module__", None) == m.__name__]
-    return {full_name(function): function for thing in public if (function := underlying(thing))}
+    """The public functions, and public methods of public classes, that stand in these modules, by full name."""
+    found: dict[str, FunctionType] = {}
+    for module in modules:
+        for thing in _public(vars(module)):
+            if getattr(thing, "__module__", None) == module.__name__:
+                members = _public(vars(thing)) if isinstance(thing, type) else [thing]
+                found |= {full_name(function): function for x in members if (function := underlying(x))}
+    return found
+
+
+def _public(members: Mapping[str, Any]) -> list[Any]:
+    return [thing for name, thing in members.items() if not name.startswith("_")]
 
 
 def underlying(thing: Any) -> FunctionType | None:
-    """A function without its decorators; None for anything else."""
-    inner = inspect.unwrap(thing) if callable(thing) else None
+    """A function or method without its decorators; None for anything else."""
+    inner = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else None
+    inner = getattr(inner, "__func__", inner)
     return inner if isinstance(inner, FunctionType) else None
 
 
@@ -40,18 +49,18 @@ def full_name(function: FunctionType) -> str:
 
 @contextmanager
 def replaced(replacements: Mapping[FunctionType, Instead]) -> Iterator[None]:
-    """Whoever calls one of these functions calls what stands in its place."""
-    before = {
-        function: (function.__code__, function.__defaults__, function.__kwdefaults__) for function in replacements
-    }
+    """Whoever calls one of these functions calls what stands in its place.  Their signatures can still be read."""
+    before = {function: (function.__code__, inspect.signature(function)) for function in replacements}
     try:
         for function, instead in replacements.items():
+            function.__signature__ = before[function][1]  # type: ignore[attr-defined]
             function.__globals__[name := f"instead of {function.__qualname__}"] = _bound(instead, _copy(function))
             function.__code__ = _calling(name, function.__code__)
         yield
     finally:
-        for function, (code, defaults, keywords) in before.items():
-            function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
+        for function, (code, _) in before.items():
+            function.__code__ = code
+            del function.__signature__  # type: ignore[attr-defined]
 
 
 def _bound(instead: Instead, original: FunctionType) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """The rule that evidence must fail where what it judges is wrong, and the machine that holds the ledger to it.
 
-Every public function of `theory` that an entry's checks call, near or far, is altered, one at a time and in several
-ways (`alterations`), and the checks that call it are run again.  The entry has to fall: a check does not hold,
+Every public function and method of `theory` that an entry's checks call, near or far, is altered, one at a time and in
+several ways (`alterations`), and the checks that call it are run again.  The entry has to fall: a check does not hold,
 or accepts its control, or raises, or does not end within DEADLINE times the processor time that it takes otherwise.
 Else the alteration is a survivor: nobody would notice if the function were wrong in this way.
 
@@ -35,6 +35,8 @@ from experiments.store.work import results
 Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: no result was another one
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
 DEADLINE = 10  # times what the checks take, and as many seconds more
+LONGEST = 600.0  # seconds, of an entry's checks as they are
+LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
 
 
@@ -107,7 +109,7 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     claim = entry_of(*entry)
     modules = [import_module(name) for name in closure([claim.module])]
     judged = functions(module for module in modules if _is_theory(module.__name__))
-    calls = _forked(lambda: _calls(claim.evidence, judged, modules))
+    calls = _forked(lambda: _calls(claim.evidence, judged, modules), LONGEST)
     if not isinstance(calls, list) or not all(line["ok"] for line in calls):
         return {"fates": None}
     todo = {
@@ -182,19 +184,21 @@ def _forget(modules: Sequence[ModuleType]) -> None:
                 thing.cache_clear()
 
 
-def _forked(work: Callable[[], Any], seconds: float = 0) -> Any:
-    """What `work` returns in a process forked from this one, which may take so many seconds of processor time, if any.
+def _forked(work: Callable[[], Any], seconds: float) -> Any:
+    """What `work` returns in a process forked from this one, which may take so many seconds of processor time.
 
-    If it takes longer, "deadline"; if it dies, as compiled code does of nonsense, "falls".
+    If it takes longer, or ten times as long by the clock, "deadline"; if it dies, as compiled code does of nonsense,
+    "falls".
     """
     context = get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
 
     def run() -> None:
         warnings.simplefilter("ignore")
-        if seconds:
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_PROF, seconds)
+        for late in LATE:
+            signal.signal(late, signal.SIG_DFL)
+        for timer, allowed in ((signal.ITIMER_PROF, seconds), (signal.ITIMER_REAL, 10 * seconds)):
+            signal.setitimer(timer, allowed)
         sending.send(work())
 
     child = context.Process(target=run)
@@ -204,7 +208,7 @@ def _forked(work: Callable[[], Any], seconds: float = 0) -> Any:
         return receiving.recv()
     except EOFError:
         child.join()
-        return "deadline" if child.exitcode == -signal.SIGPROF else "falls"
+        return "deadline" if child.exitcode in [-late for late in LATE] else "falls"
     finally:
         child.kill()
         child.join()

@@ -1,6 +1,7 @@
 """A sound entry falls with whatever it judges, a tautological one does not, and nothing altered is left behind."""
 
 import importlib
+import inspect
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
@@ -255,6 +256,7 @@ def test_a_function_is_altered_wherever_it_is_bound():
     cached, inside = cache(kept), {"held": kept}
     with alterations.replaced({kept: lambda original, *args, **kwargs: -original(*args, **kwargs)}):
         assert (kept(1), inside["held"](1), cached(1, more=2)) == (-2, -2, -3)
+        assert list(inspect.signature(kept).parameters) == ["one", "more"]
     cached.cache_clear()
     assert (kept(1), cached(1, more=2)) == (2, 3)
 
@@ -267,9 +269,13 @@ def test_public_functions_are_found_without_their_decorators():
     own.remembered = module.remembered
     module.remembered = cache(module.remembered)
     module.foreign = np.linalg.norm
-    for function in (module.plain, module._hidden, own.remembered, module.remembered):
-        function.__module__ = "some"
-    assert alterations.functions([module]) == {"some.plain": module.plain, "some.remembered": own.remembered}
+    module.Kind = type("Kind", (), {"public": lambda self: 1, "_hidden": lambda self: 2})
+    for thing in (module.plain, module._hidden, own.remembered, module.remembered, module.Kind, module.Kind.public):
+        thing.__module__ = "some"
+    module.Kind.public.__qualname__ = "Kind.public"
+    found = alterations.functions([module])
+    assert found.keys() == {"some.plain", "some.remembered", "some.Kind.public"}
+    assert found["some.remembered"] is own.remembered
 
 
 @pytest.mark.slow
