@@ -38,7 +38,7 @@ GAP = Claim(
 
 
 @GAP.check(
-    "the five numbers are those of the exact losses of explicit weights, at every rank, and the gap is rho a^2; rational",
+    "the five numbers are those of exact losses of explicit weights, at every rank, and the gap is rho a^2; rational",
     states=lambda a, _d: a**2,
     control=lambda a, d: a * d,
     wrong="rho a d, which forgets what MHA explains",
@@ -104,7 +104,7 @@ LIMIT = Claim(
     wrong="a third",
 )
 def limit_shares(quarter: Fraction) -> bool:
-    """What weights explain at their best rank, in fractions: `quarter` of SkipV1Former's share for MHA, and 1 - rho left
+    """What weights explain at best, in fractions: `quarter` of SkipV1Former's share for MHA, and 1 - rho left
     by SkipV1Former, which falls to zero as n grows.  `skipv1_explained` and `mha_explained` say the same."""
     for d, n, sigma in RATIONAL_TASKS:
         zero = d**2 + d * sigma**2
