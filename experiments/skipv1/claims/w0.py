@@ -82,8 +82,8 @@ def even_products(around: str) -> bool:
 
 
 @W0.check(
-    "four descents in three products at d = 3, n = 2 end above what MHA's two heads reach, four products, and above "
-    "Lemma 3's floor",
+    "four descents in three products at d = 3, n = 2 end above what MHA's two heads reach, which are four products, and "
+    "above Lemma 3's floor",
     states=3,
     control=4,
     wrong="in four products, in which they do find what MHA reaches",
