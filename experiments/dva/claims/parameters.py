@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from experiments.ledger.claim import Claim
 from theory.dva.paper import PAPER
+from theory.dva.variants import dva_attention
 from theory.plans.accounting import parameters, total_parameters
 from theory.plans.names import model
+from theory.plans.plan import built
 
 TABLE_1 = Claim(
     "dva.table-1",
@@ -16,6 +18,7 @@ TABLE_1 = Claim(
     "head is not tied; the paper does not say so",
     verdict="verified",
     proof=parameters,
+    unjudged={dva_attention: "the negative control alone", built: "of the heads that are built, only how many counts"},
 )
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts import regression, setting, spectral
 from theory.skipv1.paper import PAPER
+from theory.skipv1.variants import cla_v
 from theory.toy import deep
 from theory.toy.deep import reach, residual_polynomial, value_sources
 from theory.toy.stack import (
@@ -64,6 +66,7 @@ OWN_VALUES = Claim(
     assumes=FAMILY,
     verdict="verified",
     proof=deep,
+    unjudged={**OF_VALUES},
 )
 
 
@@ -84,6 +87,9 @@ def attention_computes(version: tuple[str, Callable[[Sequence[Any]], Sequence[fl
             size = float(np.linalg.norm(x @ x.T, 2))
             steps = [{m: float(rng.uniform(-1, 1)) / size for m in sorted(row)} for row in sources]
             stack = descent_layers([{m: beta * np.eye(d) for m, beta in row.items()} for row in steps])
+            recursion = [float(c) for c in residual_polynomial(steps)]
+            if not np.allclose(recursion[: len(polynomial(steps))], polynomial(steps), rtol=1e-9, atol=0):
+                return False
             if not predicts(side_by_side(x, y, query), stack, polynomial_prediction(polynomial(steps), x, y, query)):
                 return False
     return True
@@ -156,6 +162,7 @@ RAW_VALUES = Claim(
     verdict="verified",
     proof=deep,
     uses=("deep.best-polynomial", "skipv1.mha-infimum"),
+    unjudged={**OF_VALUES, cla_v: "CLA shares the same values; its keys make no difference"},
 )
 
 RAW_VALUES.check(

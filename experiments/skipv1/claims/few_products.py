@@ -47,7 +47,7 @@ def products_stay_above(floor_of: Callable[[int], int]) -> bool:
             for n in (1, 2, 7):
                 least = scaled_loss(left, right, n, target).least
                 floor = term_floor(squares, n, floor_of(len(left)))
-                if least < floor - (ROUNDING * sum(squares) if d < 4 else 0):
+                if least < floor - (ROUNDING * sum(squares) if d < 4 else 0) or (len(left) == 4 and least != floor):
                     return False
     return True
 
