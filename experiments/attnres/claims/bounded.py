@@ -36,7 +36,7 @@ BOUNDED = Claim(
         attnres.attention_bound: LARGER,
         attnres.feed_forward_bound: LARGER,
         attnres_plan: "the norm of keys has no part in the bounds",
-        depth_sources: "how much is read at a time",
+        depth_sources: "for how many sources a decoder has room, not what it reads",
         Architecture.attending: "no copy stands in for heads here",
     },
 )

@@ -102,7 +102,8 @@ def products_minimum(terms: int, d: int, n: int, starts: int = 4) -> float:
     target, rng = np.eye(d), np.random.default_rng(1)
 
     def loss(flat: Array) -> tuple[float, Array]:
-        return _loss_and_gradient(*flat.reshape(2, terms, d, d), n)
+        left, right = flat.reshape(2, terms, d, d)
+        return _loss_and_gradient(left, right, n)
 
     begins = (rng.standard_normal(2 * terms * d * d) / 2 for _ in range(starts))
     options = {"maxiter": 250, "maxcor": 20}

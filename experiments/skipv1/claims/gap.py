@@ -57,14 +57,14 @@ def gaps_of_weights(gap: Callable[[Any, Any], Any]) -> bool:
 
 
 @cache
-def _of_skipv1(d: int, n: int, sigma: Fraction) -> list[Fraction]:
+def _of_skipv1(d: int, n: int, sigma: Fraction) -> list[Any]:
     """Exact losses of the weights that attain SkipV1Former's minimum, by rank."""
     loss = exact_loss(SKIPV1, d, n, sigma)
     return [loss.value(skipv1_weights(d, n, sigma, a)) for a in range(d + 1)]
 
 
 @cache
-def _of_mha(d: int, n: int, sigma: Fraction) -> list[Fraction]:
+def _of_mha(d: int, n: int, sigma: Fraction) -> list[Any]:
     """Limits of the exact losses of the weights that approach MHA's infimum, by rank: they fall to it as 1/beta^2."""
     loss = exact_loss(MHA, d, n, sigma)
     at = [[loss.value(mha_weights(d, n, sigma, a, Fraction(beta))) for a in range(d + 1)] for beta in (1, 2)]

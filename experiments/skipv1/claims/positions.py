@@ -221,7 +221,8 @@ def _most_explained(d: int, width: int, n: int, sigma: float) -> float:
     rng = np.random.default_rng(1)
 
     def missed(flat: Array) -> float:
-        return -_explained(*flat.reshape(2, n, n, width, d), sigma)
+        of_x, of_y = flat.reshape(2, n, n, width, d)
+        return -_explained(of_x, of_y, sigma)
 
     begin = rng.standard_normal(2 * n * n * width * d)
     return float(-minimize(missed, begin, method="L-BFGS-B", options={"maxiter": 40}).fun)

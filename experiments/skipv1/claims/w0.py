@@ -38,8 +38,8 @@ W0 = Claim(
     correction="True for d <= 2 (skipv1.w0-d2), false for every d >= 3: around W0 = c I, at all n > (d - 1) kappa "
     "(kappa <= (d - 1)/3; for d = 3 and 4 at any n) and for every c above a threshold, which long prompts raise, MHA "
     "reaches a loss below SkipV1Former's minimum, by as much as one likes.  At d = 4, n = 2, sigma = 0.1, c = 10: MHA "
-    "96.04, SkipV1Former at least 144.80, best found 145.05, over all ranks.  Proof: theory.skipv1.w0_heads, Theorem 4.  "
-    "What is missing is a path from the query to the output: with a term C x_{n+1} it is true (skipv1.bias).",
+    "96.04, SkipV1Former at least 144.80, best found 145.05, over all ranks.  Proof: theory.skipv1.w0_heads, Theorem "
+    "4.  What is missing is a path from the query to the output: with a term C x_{n+1} it is true (skipv1.bias).",
     proof=skipv1_w0_heads,
     uses=("skipv1.few-products", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2"),
     unjudged={cyclic: "a family of products beside others, of which the best is taken", prompt_map: RANK},

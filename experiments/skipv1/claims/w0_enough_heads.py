@@ -94,15 +94,16 @@ def heads_are_any_map(fewer: int) -> bool:
 def gap_with_enough_heads(factor: float) -> bool:
     """MHA's exact minimum less SkipV1Former's is `factor` rho a^2 at least; and descents in MHA reach its infimum where
     that is known, so that a gap is none of theirs."""
-    for d, n, sigma, rank, kind in (
+    cases: tuple[tuple[int, int, float, int, str | tuple[float, ...]], ...] = (
         (2, 3, 0.5, 1, (4.0, 2.0)),
         (3, 4, 1.5, 2, "random"),
-    ):
+    )
+    for d, n, sigma, rank, kind in cases:
         rho = n / (n + d + 1 + sigma**2)
         mha, skip = _minima(d, n, sigma, rank, kind, starts=1 if kind == "random" else 2)
         if mha - skip < factor * rho * rank**2 - DESCENT * rho:
             return False
-        if kind != "random" and abs(mha - skip_loss(d, n, sigma, kind, rank) - rho * rank**2) > DESCENT * rho:
+        if not isinstance(kind, str) and abs(mha - skip_loss(d, n, sigma, kind, rank) - rho * rank**2) > DESCENT * rho:
             return False
     return True
 
