@@ -107,7 +107,7 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     Every run of checks has a process of its own, forked for it: nothing that was altered, or computed with it, stays.
     """
     claim = entry_of(*entry)
-    modules = [import_module(name) for name in closure([claim.module])]
+    modules = [import_module(name) for name in closure([entry[0], *(e.holds.__module__ for e in claim.evidence)])]
     judged = functions(module for module in modules if _is_theory(module.__name__))
     calls = _forked(lambda: _calls(claim.evidence, judged, modules), LONGEST)
     if not isinstance(calls, list) or not all(line["ok"] for line in calls):

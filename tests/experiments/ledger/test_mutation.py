@@ -124,6 +124,11 @@ def test_a_sound_entry_falls_with_everything(ledger):
     assert not found.unexcused
 
 
+def test_a_worker_knows_nothing_but_the_entry(ledger, monkeypatch):
+    monkeypatch.setattr(ledger["made.sound"], "module", "")  # as it is where no catalogue has been asked
+    assert mutation.mutate(("made_up.claims.ledger", "made.sound"))["fates"]
+
+
 def test_a_tautology_survives(ledger):
     found = of(ledger, "made.tautology")
     assert survivors(found) == {"area": ["x 1.05", "+ 1", "perimeter"], "sides": ["x 1.05", "+ 1"]}
