@@ -10,10 +10,11 @@ from typing import Any
 
 from theory import machine
 from theory.plans import mix, papers
-from theory.prompts import spectral
+from theory.prompts import moments, spectral
 from theory.toy import exact, population, stack, tokens
 
 ANY_INPUT = "a source of random inputs: what is claimed is claimed of any"
+DESCENT = "what a descent follows: where it ends is valued without it"
 
 UNJUDGED: Mapping[Callable[..., Any], str] = {
     machine.memory: "how much may be computed at a time: no number depends on it",
@@ -23,7 +24,13 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     tokens.draw_weights: ANY_INPUT,
     exact.random_weights: ANY_INPUT,
     stack.prompt: ANY_INPUT,
-    population.correlations: "how a descent solves for readouts: where it ends is valued without it",
+    population.correlations: DESCENT,
+    population.PopulationLoss.best_readout: DESCENT,
+    population.PopulationLoss.value_and_gradient: DESCENT,
+    population.PopulationLoss.value_and_gradient_at_best_readout: DESCENT,
+    moments.PromptMoments.target_right: DESCENT,
+    population.PopulationLoss.accurate_value: "the loss once more, in longer numbers",
+    population.Weights.arrays: "the parts of weights: others are other weights, of which the loss is as well what it is",
     spectral.orthogonal: "a polynomial whose roots count, and not its size",
 }
 

@@ -76,6 +76,7 @@ STEP_SIZE = Claim(
     verdict="verified",
     proof=skipv1,
     uses=("skipv1.lemma3-isotropy",),
+    unjudged={PopulationLoss.value: "a loss of which only the place of the minimum counts"},
 )
 
 

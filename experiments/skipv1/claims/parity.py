@@ -23,6 +23,7 @@ LEMMA2_PARITY = Claim(
     verdict="corrected",
     correction="True at W0 = 0.  At W0 != 0, W* is not odd, and the even part is needed to explain W0.",
     proof=skipv1,
+    uses=("moments.general",),
 )
 
 
