@@ -30,7 +30,7 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     population.PopulationLoss.value_and_gradient_at_best_readout: DESCENT,
     moments.PromptMoments.target_right: DESCENT,
     population.PopulationLoss.accurate_value: "the loss once more, in longer numbers",
-    population.Weights.arrays: "the parts of weights: others are other weights, of which the loss is as well what it is",
+    population.Weights.arrays: "the parts of weights: others are other weights, and their loss is theirs",
     spectral.orthogonal: "a polynomial whose roots count, and not its size",
 }
 

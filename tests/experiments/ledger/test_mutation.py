@@ -18,7 +18,6 @@ from experiments.cli import main
 from experiments.ledger import alterations, mutation
 from experiments.ledger.mutation import mutations
 from experiments.store import sources
-from experiments.store.backends import Serial
 from experiments.store.folders import UserError
 
 FORMULAS = """
@@ -284,9 +283,5 @@ def test_public_functions_are_found_without_their_decorators():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", catalogue.claims())
-def test_every_entry_falls_with_what_it_judges(name, monkeypatch):
-    run = mutation.results
-    monkeypatch.setattr(mutation, "results", lambda *args, **more: run(*args, **more, backend=Serial()))
-    (found,) = runs.mutate(name)
-    assert not found.unexcused
+def test_every_entry_falls_with_what_it_judges():
+    assert not {found.claim.id: found.unexcused for found in runs.mutate() if found.unexcused}
