@@ -32,7 +32,7 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
-Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: no result was another one
+Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is stated met no other result
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
 DEADLINE = 10  # times what the checks take, and as many seconds more
 LONGEST = 600.0  # seconds, of an entry's checks as they are
@@ -171,6 +171,10 @@ def _fate(
         with replaced({function: instead}):
             if not all(outcome(line).ok for line in lines):
                 return "falls"
+            _forget(modules)
+            instead.changed = False
+            for line in lines:
+                line.holds(line.states)
         return "stands" if instead.changed else "unaltered"
 
     return _forked(fate, allowed)

@@ -79,6 +79,7 @@ HELD.evidence.clear()
 HELD.check("both", states=(area, perimeter), control=(perimeter, area), wrong="each other's")(
     lambda version: all((version[0](k), version[1](k)) == (2 * k * k, 6 * k) for k in (1, 4))
 )
+CONTROLLED = claim("made.controlled", lambda more: area(4) == 32 if more == 0 else perimeter(4) == 32)
 LOOP = claim("made.loop", lambda more: formulas.endless(1) == 3 + more)
 WRONG = claim("made.wrong", lambda more: False)
 NOTHING = claim("made.nothing", lambda more: 1 == 1 + more)
@@ -140,6 +141,12 @@ def test_one_point_does_not_see_a_constant(ledger):
     found = of(ledger, "made.once")
     assert not found.survivors
     assert found.altered == 5
+
+
+def test_what_only_a_control_meets_is_no_alteration(ledger):
+    found = of(ledger, "made.controlled")
+    assert not found.survivors
+    assert found.altered == 6  # `perimeter` as `area` is one, as the control then holds
 
 
 def test_what_a_premise_notices_is_no_survivor(ledger):
