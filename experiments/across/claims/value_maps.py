@@ -16,7 +16,7 @@ from experiments.skipv1.claims.infimum import map_rank_is
 from experiments.toys.checks import ROUNDING
 from experiments.toys.one_head import one_resformer_head_attains
 from experiments.toys.unjudged import OF_VALUES
-from theory.plans.heads import ORDINARY, SKIP, Head, Heads, shares, toy_heads
+from theory.plans.heads import ORDINARY, SKIP, Head, Heads, is_bound, shares, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array, PromptMoments
@@ -51,7 +51,11 @@ VALUE_MAPS = Claim(
     verdict="verified",
     proof=value_maps,
     uses=("skipv1.mha-infimum", "toy.svformer-infimum"),
-    unjudged={**OF_VALUES},
+    unjudged={
+        **OF_VALUES,
+        toy_heads: "whether a value is there counts, and not its weight",
+        is_bound: "whether bound weights attain an optimum, of which nothing is claimed",
+    },
 )
 
 VALUE_MAPS.check(
