@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments import catalogue
 from experiments.experiment.execution import Finished, execute, prepare
 from experiments.ledger.verify import Verification, verifications
 from experiments.training.comparing import comparing
 from experiments.training.device import slot_for
+
+if TYPE_CHECKING:
+    from experiments.ledger.mutation import Mutation
 
 
 def run(
@@ -53,3 +57,15 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     """
     ledger = catalogue.claims()
     return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
+
+
+def mutate(*ids: str) -> list[Mutation]:
+    """Alter, one at a time, what these ledger entries' checks call in `theory`, by default of all.
+
+    Raises UserError for an id that is not there, or an entry that does not stand as it is.
+    """
+    from experiments.ledger.mutation import mutations
+    from experiments.toys.unjudged import UNJUDGED
+
+    ledger = catalogue.claims()
+    return mutations([catalogue.claim(name) for name in ids or ledger], ledger, UNJUDGED)

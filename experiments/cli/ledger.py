@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import OUT, Commands
 
 if TYPE_CHECKING:
+    from experiments.ledger.mutation import Mutation
     from experiments.ledger.verify import Verification
 
 
@@ -20,7 +21,14 @@ def add_to(commands: Commands) -> None:
         "verify", verify, "run the claims ledger", "crosslayer verify skipv1.gap skipv1.lemma3-isotropy"
     )
     command.add_argument("ids", nargs="*", metavar="ID", help="ledger entries (default: all)")
-    command.add_argument("--afresh", action="store_true", help="run what is remembered to hold, too")
+    how = command.add_mutually_exclusive_group()
+    how.add_argument("--afresh", action="store_true", help="run what is remembered to hold, too")
+    how.add_argument(
+        "--mutate",
+        action="store_true",
+        help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, + 1, "
+        "constant, those of a function beside it), and show what they do not notice; all entries: 15 processor minutes",
+    )
 
     command = commands.add(
         "claim", claim, "show everything on one entry of the claims ledger", "crosslayer claim skipv1.gap"
@@ -33,6 +41,8 @@ def verify(options: argparse.Namespace) -> int:
     from experiments import catalogue, runs
     from experiments.cli.claim import verification_json
 
+    if options.mutate:
+        return _mutate(options)
     done = runs.verify(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
         print(json.dumps([verification_json(v) for v in done], indent=1))
@@ -47,6 +57,45 @@ def verify(options: argparse.Namespace) -> int:
         if not options.ids:
             print("\n".join(index.summary(catalogue.claims()) for index in catalogue.indexes()))
     return int(not all(v.stands for v in done))
+
+
+def _mutate(options: argparse.Namespace) -> int:
+    from experiments import runs
+
+    done = runs.mutate(*dict.fromkeys(options.ids))
+    if options.json:
+        print(json.dumps([_mutation_json(m) for m in done], indent=1))
+        return int(any(m.unexcused for m in done))
+    for m in done:
+        said = f"{m.altered} alterations" if m.altered else "its checks call nothing of `theory`"
+        print(f"{'FAIL' if m.unexcused else 'ok  '} {m.claim.id}  ({said})")
+        for function, how in m.unexcused.items():
+            print(f"     survives {function}: {', '.join(how)}")
+    excuses = sorted({(function, why) for m in done for function, why in m.excused.items()})
+    if excuses:
+        print("Survived, and rightly so:")
+    for function, why in excuses:
+        ids = [m.claim.id for m in done if m.excused.get(function) == why]
+        print(f"     {function}: {why} [{', '.join(ids)}]")
+    altered, left = sum(m.altered for m in done), sum(len(how) for m in done for how in m.unexcused.values())
+    overdue = f", {late} of which they did not end on" if (late := sum(m.overdue for m in done)) else ""
+    print(f"{sum(not m.unexcused for m in done)} of {len(done)} entries fall with what they judge")
+    print(
+        f"{altered} alterations{overdue}; {sum(m.with_premises for m in done)} that a premise notices; {left} survive"
+    )
+    return int(left > 0)
+
+
+def _mutation_json(m: Mutation) -> dict[str, object]:
+    return {
+        "id": m.claim.id,
+        "ok": not m.unexcused,
+        "altered": m.altered,
+        "overdue": m.overdue,
+        "with_premises": m.with_premises,
+        "survivors": m.unexcused,
+        "excused": {name: {"survives": m.survivors[name], "why": why} for name, why in m.excused.items()},
+    }
 
 
 def claim(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ A claim is found by standing in a module of a paper's `claims` folder; no list n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal, TypeVar
@@ -53,6 +53,8 @@ class Claim:
     correction   what is true instead, or why it is not decided
     proof        the function or module whose docstring proves it, or what is true instead of it; None: its checks do
     uses         ids of the claims that it rests on; it falls with each of them
+    unjudged     functions of `theory` that its checks call and whose values it rightly does not judge, each with the
+                 reason: what `mutation` may alter unnoticed
     module       where it stands; set by whoever finds it
     """
 
@@ -65,6 +67,7 @@ class Claim:
     correction: str = ""
     proof: Callable[..., Any] | type | ModuleType | None = None
     uses: tuple[str, ...] = ()
+    unjudged: Mapping[Callable[..., Any], str] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list, init=False)
     module: str = field(default="", init=False)
 
@@ -96,11 +99,12 @@ class Outcome:
 
 
 def outcomes(claim: Claim) -> tuple[Outcome, ...]:
-    """Run every check of an entry on its statement and on its control.  One that raises is that entry's failure."""
-    return tuple(_outcome(evidence) for evidence in claim.evidence)
+    """Run every check of an entry."""
+    return tuple(outcome(evidence) for evidence in claim.evidence)
 
 
-def _outcome(evidence: Evidence) -> Outcome:
+def outcome(evidence: Evidence) -> Outcome:
+    """Run a check on what is stated and on its control.  One that raises does not hold."""
     try:
         holds, rejected = bool(evidence.holds(evidence.states)), not evidence.holds(evidence.control)
     except Exception as error:

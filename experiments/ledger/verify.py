@@ -116,10 +116,15 @@ def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
 
 def judge(entry: tuple[str, str], _: Desk | None = None) -> Json:
     """Run the checks of one entry, (module, id), without its premises.  A check that raises does not hold."""
-    module, name = entry
-    (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}
+    claim = entry_of(*entry)
     started = time.monotonic()
     return {"outcomes": [asdict(o) for o in outcomes(claim)], "seconds": round(time.monotonic() - started, 3)}
+
+
+def entry_of(module: str, name: str) -> Claim:
+    """The entry of that id in that module."""
+    (claim,) = {c for c in vars(import_module(module)).values() if isinstance(c, Claim) and c.id == name}
+    return claim
 
 
 def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Verification:

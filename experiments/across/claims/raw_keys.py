@@ -13,7 +13,8 @@ from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.reduced_model import explained_at_minimum
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
-from theory.prompts.setting import signal_share, zero_loss
+from experiments.toys.unjudged import RANK
+from theory.prompts.setting import signal_share
 from theory.skipv1.paper import PAPER
 from theory.toy import raw_keys
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries, odd_map
@@ -39,6 +40,7 @@ RAW_KEYS = Claim(
     verdict="verified",
     proof=raw_keys,
     uses=("skipv1.mha-infimum",),
+    unjudged={realignment: RANK},
 )
 
 
@@ -172,7 +174,7 @@ def residual_keys_approach(more: int) -> bool:
 def minimiser_finds_raw_keys(factor: float) -> bool:
     """What the exact minima explain, short of `factor` times the closed form by the slack, above it by rounding."""
     d, n, sigma = task = (3, 8, 0.3)
-    rho, zero = signal_share(*task), zero_loss(*task)
+    rho, zero = signal_share(*task), d**2 + d * sigma**2
     cases = [(shared_key_heads(h), a, min(h, a * d)) for h in (1, 2, 3) for a in (1, 2)]
     cases += [(residual_key_heads(h), a, entries) for h, a, entries in ((2, 1, d), (3, 1, d), (2, 3, 2), (1, 3, 1))]
     for heads, a, entries in cases:

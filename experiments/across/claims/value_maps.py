@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -14,11 +15,11 @@ from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.infimum import map_rank_is
 from experiments.toys.checks import ROUNDING
 from experiments.toys.one_head import one_resformer_head_attains
-from theory.plans.heads import ORDINARY, SKIP, Head, Heads, shares, toy_heads
+from experiments.toys.unjudged import OF_VALUES
+from theory.plans.heads import ORDINARY, SKIP, Head, Heads, is_bound, shares, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array, PromptMoments
-from theory.prompts.setting import zero_loss
 from theory.resformer import weights as resformer_weights
 from theory.resformer.weights import cancelling_share
 from theory.skipv1.gap_weights import mha_weights
@@ -29,7 +30,11 @@ from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 from theory.toy.value_maps import optimum
 
-NAMED = ("vanilla", "resformer", "svformer", "cla", "cla-v", "skipv0", "cross-layer", "skipkv1")
+NAMED: dict[str, Callable[[int, int], int]] = {
+    **dict.fromkeys(("vanilla", "skipv0", "cross-layer", "skipkv1"), lambda a, d: a * (d - a)),
+    **dict.fromkeys(("resformer", "svformer", "cla-v"), lambda a, d: a * d),
+    "cla": lambda _a, _d: 0,
+}
 RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
 
 VALUE_MAPS = Claim(
@@ -46,6 +51,11 @@ VALUE_MAPS = Claim(
     verdict="verified",
     proof=value_maps,
     uses=("skipv1.mha-infimum", "toy.svformer-infimum"),
+    unjudged={
+        **OF_VALUES,
+        toy_heads: "whether a value is there counts, and not its weight",
+        is_bound: "whether bound weights attain an optimum, of which nothing is claimed",
+    },
 )
 
 VALUE_MAPS.check(
@@ -110,15 +120,17 @@ def _mean_map(weights: Weights, d: int, n: int, sigma: Fraction) -> Array:
     wrong="explained signal 2 % larger",
 )
 def minimiser_finds_value_maps(factor: float) -> bool:
-    """Ends on the closed forms of `NAMED`, and not below, at d = 4 and ranks 1 and 3."""
+    """Ends on what `NAMED` says, in units of rho, and not below, at d = 4 and ranks 1 and 3; and so does `optimum`."""
     d, n, sigma = 4, 10, 0.4
-    for name in NAMED:
+    for name, entries in NAMED.items():
         plan = resolve(name, Shape(2, 2))
         heads = _numbered(toy_heads(plan))
         for rank in (1, 3):
-            most = optimum(plan, d, n, sigma, rank).explained * factor
-            explained = zero_loss(d, n, sigma) - _least_loss(heads, d, n, sigma, rank)
-            signal = zero_loss(d, n, sigma)
+            signal, known = d**2 + d * sigma**2, n / (n + d + 1 + sigma**2) * entries(rank, d)
+            most, explained = known * factor, signal - _least_loss(heads, d, n, sigma, rank)
+            found = optimum(plan, d, n, sigma, rank)
+            if abs(found.explained - known) > ROUNDING or abs(signal - known - found.loss) > ROUNDING:
+                return False
             if not -1e-4 * signal <= explained - most <= ROUNDING * signal or (factor == 1 and most < 0):
                 return False
     return True

@@ -165,9 +165,9 @@ def descents_need_as_many(divisor: int) -> bool:
     n = 2
     for d in (2, 3):
         products, best = composition.least_products(d) // divisor, 2 * d / (n * d + 2)
-        if not abs(products_minimum(d, n, products) - best) < EXACT_SLACK * best:
+        if not abs(products_minimum(products, d, n) - best) < EXACT_SLACK * best:
             return False
-        if products_minimum(d, n, products - 1) < float(composition.composition_floor(d, n, products - 1)) - ROUNDING:
+        if products_minimum(products - 1, d, n) < float(composition.composition_floor(d, n, products - 1)) - ROUNDING:
             return False
     return True
 

@@ -9,6 +9,7 @@ import sympy
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.deep import FAMILY, SIZES, attention_computes, product_of_steps
+from experiments.toys.unjudged import OF_VALUES
 from theory.prompts import regression, spectral
 from theory.skipv1.paper import PAPER
 from theory.toy import deep
@@ -27,6 +28,7 @@ MIXED_VALUES = Claim(
     verdict="verified",
     proof=deep,
     uses=("deep.own-values", "deep.best-polynomial"),
+    unjudged={**OF_VALUES},
 )
 
 

@@ -47,7 +47,7 @@ def products_stay_above(floor_of: Callable[[int], int]) -> bool:
             for n in (1, 2, 7):
                 least = scaled_loss(left, right, n, target).least
                 floor = term_floor(squares, n, floor_of(len(left)))
-                if least < floor - (ROUNDING * sum(squares) if d < 4 else 0):
+                if least < floor - (ROUNDING * sum(squares) if d < 4 else 0) or (len(left) == 4 and least != floor):
                     return False
     return True
 
@@ -93,38 +93,33 @@ def descent_ends_on_floor(terms: int) -> bool:
     """Minimising over L_r and N_r at d = 4, n = 3: four products end on the floor of `terms`, and not below."""
     d, n = 4, 3
     floor = float(term_floor([1.0] * d, n, terms))
-    return floor - ROUNDING * d <= products_minimum(d, n, 4) <= floor * (1 + EXACT_SLACK)
+    return floor - ROUNDING * d <= products_minimum(4, d, n) <= floor * (1 + EXACT_SLACK)
 
 
 @cache
-def products_minimum(d: int, n: int, terms: int) -> float:
-    """The lowest end of six descents towards the identity, in so many products."""
-    target = np.eye(d)
+def products_minimum(terms: int, d: int, n: int, starts: int = 4) -> float:
+    """The lowest end of descents in so many products towards the identity, valued by `terms_loss`."""
+    target, rng = np.eye(d), np.random.default_rng(1)
 
     def loss(flat: Array) -> tuple[float, Array]:
         left, right = flat.reshape(2, terms, d, d)
-        return float(terms_loss(left, right, n, target)), _gradient(left, right, n, target)
+        return _loss_and_gradient(left, right, n)
 
-    rng = np.random.default_rng(1)
-    return float(
-        min(
-            minimize(loss, rng.standard_normal(2 * terms * d * d) / 2, jac=True, method="L-BFGS-B").fun
-            for _ in range(6)
-        )
-    )
+    begins = (rng.standard_normal(2 * terms * d * d) / 2 for _ in range(starts))
+    options = {"maxiter": 250, "maxcor": 20}
+    flat = (minimize(loss, begin, jac=True, method="L-BFGS-B", options=options).x for begin in begins)
+    ends = (end.reshape(2, terms, d, d) for end in flat)
+    return min(float(terms_loss(left, right, n, target)) for left, right in ends)
 
 
-def _gradient(left: Array, right: Array, n: int, target: Array) -> Array:
-    """Of `terms_loss`: with rest M = sum L N - target and E S X S = n^2 X + n X^T + n tr(X) I."""
-    mean = np.einsum("rij,rjk->ik", left, right)
-    by_left, by_right = np.empty_like(left), np.empty_like(right)
-    for r in range(len(left)):
-        inner = np.einsum("ij,sik->sjk", left[r], left)  # L_r^T L_s
-        outer = np.einsum("jk,slk->sjl", right[r], right)  # N_r N_s^T
-        by_left[r] = 2 * n * (n * mean - target) @ right[r].T
-        by_left[r] += 2 * n * np.einsum("sij,sjk->ik", left, outer)
-        by_left[r] += 2 * n * np.einsum("s,sij->ij", np.einsum("sjj->s", outer), left)
-        by_right[r] = 2 * n * left[r].T @ (n * mean - target)
-        by_right[r] += 2 * n * np.einsum("sij,sik->jk", inner, right)
-        by_right[r] += 2 * n * np.einsum("s,sij->ij", np.einsum("sjj->s", inner), right)
-    return np.concatenate([by_left.ravel(), by_right.ravel()])
+def _loss_and_gradient(left: Array, right: Array, n: int) -> tuple[float, Array]:
+    """Of `terms_loss` towards I: with rest M = sum L N - I and E S X S = n^2 X + n X^T + n tr(X) I."""
+    rest = n * np.einsum("rij,rjk->ik", left, right) - np.eye(left.shape[-1])
+    inner, outer = left.mT[:, None] @ left[None], right[:, None] @ right.mT[None]  # [r, s]: L_r^T L_s, N_r N_s^T
+    traces = np.einsum("rsjj->rs", inner), np.einsum("rsjj->rs", outer)
+    loss = (rest**2).sum() + n * ((inner * outer.mT).sum() + (traces[0] * traces[1]).sum())
+    by_left = rest @ right.mT + np.einsum("sij,rsjk->rik", left, outer)
+    by_left += np.einsum("rs,sij->rij", traces[1], left)
+    by_right = left.mT @ rest + np.einsum("rsij,sik->rjk", inner, right)
+    by_right += np.einsum("rs,sij->rij", traces[0], right)
+    return float(loss), 2 * n * np.concatenate([by_left.ravel(), by_right.ravel()])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,9 @@ from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
+from theory.skipv1.gap_weights import mha_weights, skipv1_weights
 from theory.skipv1.paper import PAPER
-from theory.toy.exact import exact_loss, random_weights
+from theory.toy.exact import RATIONAL_TASKS, exact_loss, random_weights
 from theory.toy.population import PopulationLoss, Weights
 
 GAP = Claim(
@@ -35,19 +38,37 @@ GAP = Claim(
 
 
 @GAP.check(
-    "the closed forms differ by rho a^2: exact, on a grid that determines the polynomial in a and d",
+    "the five numbers are those of exact losses of explicit weights, at every rank, and the gap is rho a^2; rational",
     states=lambda a, _d: a**2,
     control=lambda a, d: a * d,
     wrong="rho a d, which forgets what MHA explains",
 )
-def gap_identity(gap: Callable[[Any, Any], Any]) -> bool:
-    """`loss_gap`, in exact numbers, on a grid that determines a polynomial of degree four in a and d."""
-    return all(
-        forms.gap == forms.mha - forms.skipv1 == forms.rho * gap(a, d)
-        for d in range(1, 7)
-        for a in range(d + 1)
-        for forms in [skipv1.loss_gap(d, 7, Fraction(2, 3), a)]
-    )
+def gaps_of_weights(gap: Callable[[Any, Any], Any]) -> bool:
+    """`loss_gap` against losses of weights, and rho gap(a, d) against their difference at equal rank; in fractions."""
+    for d, n, sigma in RATIONAL_TASKS:
+        mha, skip = (losses(d, n, sigma) for losses in (_of_mha, _of_skipv1))
+        best = min(mha) - min(skip)
+        for a in range(d + 1):
+            rho = Fraction(n) / (n + d + 1 + sigma**2)
+            by_weights = (mha[a], skip[a], mha[a] - skip[a], mha[a] - skip[d], best, rho)
+            if astuple(skipv1.loss_gap(d, n, sigma, a)) != by_weights or by_weights[2] != rho * gap(a, d):
+                return False
+    return True
+
+
+@cache
+def _of_skipv1(d: int, n: int, sigma: Fraction) -> list[Any]:
+    """Exact losses of the weights that attain SkipV1Former's minimum, by rank."""
+    loss = exact_loss(SKIPV1, d, n, sigma)
+    return [loss.value(skipv1_weights(d, n, sigma, a)) for a in range(d + 1)]
+
+
+@cache
+def _of_mha(d: int, n: int, sigma: Fraction) -> list[Any]:
+    """Limits of the exact losses of the weights that approach MHA's infimum, by rank: they fall to it as 1/beta^2."""
+    loss = exact_loss(MHA, d, n, sigma)
+    at = [[loss.value(mha_weights(d, n, sigma, a, Fraction(beta))) for a in range(d + 1)] for beta in (1, 2)]
+    return [(4 * near - far) / 3 for far, near in zip(*at, strict=True)]
 
 
 @GAP.check(
@@ -76,24 +97,23 @@ LIMIT = Claim(
 
 
 @LIMIT.check(
-    "1 - rho is (d+1+sigma^2)/(n+d+1+sigma^2), and the best rank explains a quarter of rho d^2, or "
-    "(1 - 1/d^2)/4 of it at odd d; exact, d = 1..12",
+    "by the exact losses of explicit weights SkipV1Former leaves (d+1+sigma^2)/(n+d+1+sigma^2) of the signal, and MHA "
+    "explains a quarter of the rest, or (1 - 1/d^2)/4 of it at odd d; rational, d = 1..4",
     states=Fraction(1, 4),
     control=Fraction(1, 3),
     wrong="a third",
 )
 def limit_shares(quarter: Fraction) -> bool:
-    """Of rho d^2, `skipv1_explained` takes all and `mha_explained` at its best a quarter, or (1 - 1/d^2)/4 at odd d;
-    and 1 - rho = (d + 1 + sigma^2) / (n + d + 1 + sigma^2), which falls to zero as n grows."""
-    n, sigma = 5, Fraction(1, 3)
-    for d in range(1, 13):
-        rho = setting.signal_share(d, n, sigma)
-        best = max(skipv1.mha_explained(d, n, sigma, a) for a in range(d + 1)) / (rho * d**2)
-        if best != quarter * (1 if d % 2 == 0 else 1 - Fraction(1, d**2)):
+    """What weights explain at best, in fractions: `quarter` of SkipV1Former's share for MHA, and 1 - rho left
+    by SkipV1Former, which falls to zero as n grows.  `skipv1_explained` and `mha_explained` say the same."""
+    for d, n, sigma in RATIONAL_TASKS:
+        zero = d**2 + d * sigma**2
+        mha, skip = (zero - min(losses(d, n, sigma)) for losses in (_of_mha, _of_skipv1))
+        left, part = (d + 1 + sigma**2) / (n + d + 1 + sigma**2), quarter * (1 if d % 2 == 0 else 1 - Fraction(1, d**2))
+        if skip != (1 - left) * d**2 or mha != part * skip:
             return False
-        if skipv1.skipv1_explained(d, n, sigma, d) != rho * d**2 or 1 - rho != (d + 1 + sigma**2) / (
-            n + d + 1 + sigma**2
-        ):
+        closed = [max(f(d, n, sigma, a) for a in range(d + 1)) for f in (skipv1.mha_explained, skipv1.skipv1_explained)]
+        if closed != [mha, skip]:
             return False
     return True
 

@@ -34,6 +34,8 @@ def random_task(seed: int, d: int, n: int, sigma: float) -> PromptMoments:
 
 GENERAL_TASKS = ((0, 1, 3, 0.5), (1, 2, 5, 1.0), (2, 3, 4, 0.7), (3, 4, 2, 0.5))
 
+MORE = "how many heads are enough: more are, too"
+
 GENERAL_COVARIANCE = Claim(
     "skipv1.general-covariance",
     PAPER.ours,
@@ -47,6 +49,7 @@ GENERAL_COVARIANCE = Claim(
     verdict="verified",
     proof=skipv1_general,
     uses=("moments.general", "skipv1.mha-infimum"),
+    unjudged={skipv1_general.skip_heads_needed: MORE, skipv1_general.mha_heads_needed: MORE},
 )
 
 

@@ -14,7 +14,6 @@ from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.reduced_model import explained_at_minimum
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
 from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1, Heads
-from theory.prompts import setting
 from theory.prompts.isserlis import PromptEngine
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import mha_excess, mha_weights, skipv1_weights
@@ -150,7 +149,7 @@ def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
 
 def _minimiser_finds(heads: tuple[Heads, ...], closed: Callable[..., float], factor: float) -> bool:
     d = TASK[0]
-    zero = setting.zero_loss(*TASK)
+    zero = d**2 + d * TASK[2] ** 2
     return all(
         -EXACT_SLACK * closed(*TASK, a)
         <= explained_at_minimum(h, *TASK, a) - factor * closed(*TASK, a)

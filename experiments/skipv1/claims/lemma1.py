@@ -11,6 +11,7 @@ import sympy
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.forms import mean_over_spectrum
+from experiments.toys.unjudged import RANK
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression
 from theory.prompts.moments import PromptMoments
@@ -148,6 +149,7 @@ LEMMA1_CONSTANT = Claim(
     "heads' G differ.  The exemplars are the n pairs; x_{n+1} has no label and no part in W_D.",
     proof=regression,
     uses=("skipv1.lemma1-ridge", "skipv1.eqns-5-6"),
+    unjudged={prompt_map: RANK},
 )
 
 
@@ -194,6 +196,8 @@ def constant_vanishes_from(shortest: Callable[[int], float]) -> bool:
         for n in range(1, d + 3):
             determined = sympy.Matrix(whole(rng, d, n) + 9 * np.eye(d, n, dtype=int)).rank() == d
             if not determined == (n >= shortest(d)) == (regression.minimum_norm(d, n, 0) == 0):
+                return False
+            if regression.minimum_norm(d, n, 0) != d * max(d - n, 0):
                 return False
     return True
 

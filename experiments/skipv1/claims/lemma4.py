@@ -177,7 +177,7 @@ LEMMA4_CONSTANT = Claim(
         "skipv1.class-h",
         "skipv1.lemma3-isotropy",
         "skipv1.lemma3-second-moment",
-        "skipv1.skipv1-minimum",
+        "skipv1.gap",
     ),
 )
 LEMMA4_CONSTANT.check(

@@ -9,9 +9,10 @@ import sympy
 
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.reduced_model import reduced_prediction
+from experiments.toys.unjudged import RANK
 from theory.plans.heads import MHA, SKIP, SKIPV1, Heads
 from theory.skipv1.paper import PAPER
-from theory.toy.exact import odd_map
+from theory.toy.exact import odd_map, prompt_map
 from theory.toy.population import Weights
 from theory.toy.tokens import context, draw, draw_weights, full_key, output, whole
 
@@ -48,6 +49,7 @@ EQN2 = Claim(
     "with W_V^1 of rank r SkipV1Former at a = d sees r d numbers of S_yx, not d^2.",
     proof=shared_value_rank,
     uses=("skipv1.eqns-5-6",),
+    unjudged={odd_map: RANK, prompt_map: RANK},
 )
 
 

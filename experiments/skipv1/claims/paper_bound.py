@@ -41,7 +41,7 @@ PAPER_BOUND = Claim(
     correction="True for this gap, rho (d^2 - a(d-a)), and no other; equal to it at a = 0 and a = d, and far below "
     "between: at d = 5, n = 20, sigma = 0.5 it is 0.38, 0.12, 0.027 and 0.0025 of it for a = 1..4.",
     proof=bound_holds,
-    uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum", "skipv1.rank-argument"),
+    uses=("skipv1.gap", "skipv1.rank-argument"),
 )
 PAPER_BOUND.check(
     "the bound, less five standard errors, is at most the gap, at every rank of six tasks, d = 2..6",
@@ -111,7 +111,7 @@ C_POSITIVE = Claim(
     correction="Only for n > a: S_yx has rank at most n, so for n <= a < d this c is zero, and so is the paper's "
     "bound on a gap that is not.",
     proof=c_is_positive_from,
-    uses=("skipv1.gap",),
+    uses=("skipv1.gap", "skipv1.paper-bound"),
 )
 C_POSITIVE.check(
     "the rank of S_yx exceeds a if and only if n > a; exact, whole-number prompts, d = 2..4",

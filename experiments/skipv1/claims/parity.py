@@ -23,6 +23,7 @@ LEMMA2_PARITY = Claim(
     verdict="corrected",
     correction="True at W0 = 0.  At W0 != 0, W* is not odd, and the even part is needed to explain W0.",
     proof=skipv1,
+    uses=("moments.general",),
 )
 
 
@@ -55,7 +56,7 @@ def even_and_odd_uncorrelated(w0: int) -> bool:
 def even_part_only_hurts(scale: float) -> bool:
     """MHA at a = d has an even part and no odd one.  No weights of it explain anything around W0 = scale I."""
     explained = explained_at_minimum(MHA, 2, 4, 0.3, 2, w0=scale * np.eye(2))
-    return explained <= 1e-9
+    return abs(explained) <= 1e-9
 
 
 def odd_formula(x: Array, y: Array, w: Weights, source: str) -> Array:
@@ -146,7 +147,7 @@ EQ10_EVEN_PART = Claim(
     correction="They do.  But Eqn. (10) prints W_1^1 A X X^T A^T M_1^1 inside the sum over both heads, and read so "
     "the even part of these weights is -Lambda X X^T / 2.",
     proof=paper_weights,
-    uses=("skipv1.eqns-5-6", "skipv1.skipv1-minimum"),
+    uses=("skipv1.eqns-5-6", "skipv1.gap"),
 )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import sympy
+from scipy.optimize import minimize
 
 from experiments.ledger.claim import Claim
+from theory.plans.heads import MHA, SKIPV1
 from theory.prompts.isserlis import PromptEngine, pairings
 from theory.prompts.moments import Array
 from theory.prompts.setting import signal_share
@@ -174,6 +176,7 @@ POSITIONS_BOUND = Claim(
     verdict="verified",
     proof=positions,
     uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"),
+    unjudged={pairings: "a list of which only the length counts"},
 )
 
 
@@ -192,6 +195,55 @@ def ordinary_head_sees(numbers: Callable[[int, int], int]) -> bool:
         if np.linalg.matrix_rank((half + half.mT).reshape(len(half), -1)) != numbers(d, width):
             return False
     return True
+
+
+@POSITIONS_BOUND.check(
+    "descents over first layers, with all that ordinary heads can make of the odd part, come from random ones within "
+    "1 % of the bound, and none passes it; d = 1, 2",
+    states=lambda d, m: min(d**2, m * (m + 1) // 2),
+    control=lambda d, m: min(d**2, m * d),
+    wrong="d m numbers",
+)
+def descents_end_on_bound(entries: Callable[[int, int], int]) -> bool:
+    """A descent in f_t = sum_s A_ts x_s + B_ts y_s explains `entries` of W*, in units of rho."""
+    for d, width, n, sigma in ((1, 1, 2, 0.5), (2, 2, 2, 0.5), (2, 3, 2, 0.0)):
+        most = _most_explained(d, width, n, sigma) / (n / (n + d + 1 + sigma**2))
+        known = {heads: positions.most_entries_with_positions(heads, d, width) for heads in (MHA, SKIPV1)}
+        if not 0.99 * entries(d, width) <= most <= entries(d, width) + 1e-9 or known[MHA] != entries(d, width):
+            return False
+        if known[SKIPV1] != d * d:
+            return False
+    return True
+
+
+@cache
+def _most_explained(d: int, width: int, n: int, sigma: float) -> float:
+    """By the best linear function of the odd part of sum_t f_t f_t^T, at the first layer on which a descent ends."""
+    rng = np.random.default_rng(1)
+
+    def missed(flat: Array) -> float:
+        of_x, of_y = flat.reshape(2, n, n, width, d)
+        return -_explained(of_x, of_y, sigma)
+
+    begin = rng.standard_normal(2 * n * n * width * d)
+    return float(-minimize(missed, begin, method="L-BFGS-B", options={"maxiter": 40}).fun)
+
+
+def _explained(of_x: Array, of_y: Array, sigma: float) -> float:
+    """Of W*, by regression on the odd part's entries; of_x, of_y: (n, T, m, d), the A_ts and B_ts.
+
+    E[(y_s x_r^T)_ij (y_t x_q^T)_ij] = [s=t][r=q] (d + sigma^2) + [s=r][t=q] + [s=q][t=r], by pairing, and zero for
+    other entries; E[(y_s x_r^T)_ij W*_ij] = [s=r].
+    """
+    n, _, width, d = of_x.shape
+    eye = np.eye(n)
+    power = (d + sigma**2) * np.einsum("st,rq->srtq", eye, eye)
+    power += np.einsum("sr,tq->srtq", eye, eye) + np.einsum("sq,tr->srtq", eye, eye)
+    half = np.einsum("sTwi,rTvj->wvsrij", of_y, of_x)
+    seen = (half + half.swapaxes(0, 1))[np.triu_indices(width)].reshape(-1, n * n, d * d)
+    gram = np.einsum("kaq,ab,lbq->kl", seen, power.reshape(n * n, n * n), seen)
+    target = np.einsum("kssq->kq", seen.reshape(-1, n, n, d * d))
+    return float(np.einsum("kq,kl,lq->", target, np.linalg.pinv(gram, rcond=1e-10, hermitian=True), target))
 
 
 @POSITIONS_BOUND.check(

@@ -150,6 +150,7 @@ TRAINING_TOKENS = Claim(
     "Eqn. (3) defines it for SkipV1Former; for MHA it is TF_2(TF_1(E)).)",
     proof=step_from_own_label,
     uses=("skipv1.eqn2", "skipv1.step-size"),
+    unjudged={rational: "both sides of an equation are its values"},
 )
 
 

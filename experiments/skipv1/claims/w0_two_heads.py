@@ -56,6 +56,25 @@ def small_w0_loss(fraction: Fraction) -> bool:
 
 
 @W0_SMALL.check(
+    "at the largest norm what two heads reach, by a step mu = lambda, is MHA's best floor as n grows; rational",
+    states=Fraction(1),
+    control=Fraction(101, 100),
+    wrong="a norm whose square is larger by a hundredth",
+)
+def largest_norm_is_where_floors_meet(factor: Fraction) -> bool:
+    """(1 - rho)(d^2 + w^2) = d^2 - rho floor(d^2/4) at w^2 = `factor` times Theorem 3's, d = 1..5; and the best mu is
+    no worse than lambda."""
+    for d, n, sigma in ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2)), (5, 9, Fraction(1, 3))):
+        rho = n / (n + d + 1 + sigma**2)
+        power = factor * skipv1_w0.small_power(d, n, sigma)
+        if (1 - rho) * (d**2 + power) != d**2 - rho * (d**2 // 4):
+            return False
+        if skipv1_w0.two_heads_loss(d, n, sigma, power) > d * sigma**2 + (1 - rho) * (d**2 + power):
+            return False
+    return True
+
+
+@W0_SMALL.check(
     "exact minimisation, d = 3, at 0.9 of that norm: at most that loss, which is below MHA's floor",
     states=0.9,
     control=9.0,

@@ -99,8 +99,7 @@ def finished(smoke, place):
             return ((job, execute(job)) for job in jobs)
 
         stack.enter_context(mock.patch("experiments.experiment.together.executed", alone))
-        for module in ("experiments.ledger.verify", "experiments.runs"):
-            stack.enter_context(mock.patch(f"{module}.verifications", unverified))
+        stack.enter_context(mock.patch("experiments.runs.verifications", unverified))
         stack.enter_context(mock.patch.object(type(EXPERIMENT), "measure", put_aside))
         stack.enter_context(mock.patch.object(execution, "_draw"))
         yield run

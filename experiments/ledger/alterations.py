@@ -1,0 +1,218 @@
+"""Functions altered on purpose: their results scaled, moved or frozen, or those of another function of their family.
+
+A function is altered in place, by its code, so under every name and in every container that it is bound to.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from numbers import Rational
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import sympy
+
+Instead = Callable[..., Any]  # of the function as it was, and then of its arguments
+SCALE = Fraction(21, 20)
+
+
+def functions(modules: Iterable[ModuleType]) -> dict[str, FunctionType]:
+    """The public functions, and public methods of public classes, that stand in these modules, by full name."""
+    found: dict[str, FunctionType] = {}
+    for module in modules:
+        for thing in _public(vars(module)):
+            if getattr(thing, "__module__", None) == module.__name__:
+                members = _public(vars(thing)) if isinstance(thing, type) else [thing]
+                found |= {full_name(function): function for x in members if (function := underlying(x))}
+    return found
+
+
+def _public(members: Mapping[str, Any]) -> list[Any]:
+    return [thing for name, thing in members.items() if not name.startswith("_")]
+
+
+def underlying(thing: Any) -> FunctionType | None:
+    """A function or method without its decorators; None for anything else."""
+    inner = inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else None
+    inner = getattr(inner, "__func__", inner)
+    return inner if isinstance(inner, FunctionType) else None
+
+
+def full_name(function: FunctionType) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+@contextmanager
+def replaced(replacements: Mapping[FunctionType, Instead]) -> Iterator[None]:
+    """Whoever calls one of these functions calls what stands in its place.  Their signatures can still be read."""
+    before = {function: (function.__code__, inspect.signature(function)) for function in replacements}
+    try:
+        for function, instead in replacements.items():
+            function.__signature__ = before[function][1]  # type: ignore[attr-defined]
+            function.__globals__[name := f"instead of {function.__qualname__}"] = _bound(instead, _copy(function))
+            function.__code__ = _calling(name, function.__code__)
+        yield
+    finally:
+        for function, (code, _) in before.items():
+            function.__code__ = code
+            del function.__signature__  # type: ignore[attr-defined]
+
+
+def _bound(instead: Instead, original: FunctionType) -> Callable[..., Any]:
+    return lambda *args, **kwargs: instead(original, *args, **kwargs)
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    copy = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _calling(name: str, code: CodeType) -> CodeType:
+    """The code of a function that passes its arguments on to a global one, in place of `code`."""
+
+    def passes_on(*args: Any, **kwargs: Any) -> Any:
+        return its_name(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
+
+    return passes_on.__code__.replace(co_names=(name,), co_freevars=code.co_freevars, co_name=code.co_name)
+
+
+class Altered:
+    """In place of a function: changes each number in its results.  changed: some result was another one for it."""
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self._change = change
+        self.changed = False
+
+    def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        before = original(*args, **kwargs)
+        after = self._result(before, args, kwargs)
+        self.changed = self.changed or not same(before, after)
+        return after
+
+    def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+        return mapped(before, lambda x: _turned(x) if _is_truth(x) else self._change(x))
+
+
+class Frozen(Altered):
+    """What it returned first, whatever it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda x: x)
+        self._first: list[Any] = []
+
+    def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+        self._first = self._first or [before]
+        return self._first[0]
+
+
+class Relative(Altered):
+    """What another function returns."""
+
+    def __init__(self, other: FunctionType) -> None:
+        super().__init__(lambda x: x)
+        self._other = _copy(other)
+
+    def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+        return self._other(*args, **kwargs)
+
+
+def alterations(function: FunctionType, all_functions: Mapping[str, FunctionType]) -> dict[str, Callable[[], Altered]]:
+    """What is done to a function, by name.  Its family: what stands beside it with its very signature."""
+    return {
+        "x 1.05": lambda: Altered(_scaled),
+        "+ 1": lambda: Altered(_moved),
+        "constant": Frozen,
+        **{other.__name__: _relative(other) for other in _family(function, all_functions)},
+    }
+
+
+def _relative(other: FunctionType) -> Callable[[], Altered]:
+    return lambda: Relative(other)
+
+
+def _family(function: FunctionType, all_functions: Mapping[str, FunctionType]) -> list[FunctionType]:
+    beside = full_name(function).rpartition(".")[0]
+    signature = inspect.signature(function)
+    if not signature.parameters or signature.return_annotation in (signature.empty, None, "None"):
+        return []
+    return [
+        other
+        for name, other in all_functions.items()
+        if other is not function and name.rpartition(".")[0] == beside and inspect.signature(other) == signature
+    ]
+
+
+def _scaled(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return x * (SCALE if x.dtype == object else float(SCALE))
+    if isinstance(x, sympy.Basic | sympy.MatrixBase):
+        return x * sympy.Rational(SCALE.numerator, SCALE.denominator)
+    return x * (SCALE if isinstance(x, Rational) else float(SCALE))
+
+
+def _moved(x: Any) -> Any:
+    return x.applyfunc(lambda entry: entry + 1) if isinstance(x, sympy.MatrixBase) else x + 1
+
+
+def _is_truth(x: Any) -> bool:
+    return isinstance(x, bool | np.bool_) or (isinstance(x, np.ndarray) and x.dtype.kind == "b")
+
+
+def _turned(x: Any) -> Any:
+    return ~x if isinstance(x, np.ndarray) else not x
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value with every number, truth value and array of them in it changed; the rest as it is."""
+    if isinstance(value, np.ndarray):
+        return change(value) if value.dtype.kind in "biufcO" else value
+    if isinstance(value, int | float | complex | Fraction | np.number | np.bool_ | sympy.Expr | sympy.MatrixBase):
+        return change(value)
+    if isinstance(value, dict):
+        return type(value)((key, mapped(part, change)) for key, part in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(part, change) for part in value))
+    if isinstance(value, tuple | list | set | frozenset):
+        return type(value)(mapped(part, change) for part in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _dataclass(value, change)
+    return value
+
+
+def _dataclass(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Of the same class, past its checks."""
+    copy = object.__new__(type(value))
+    for field in fields(value):
+        if hasattr(value, field.name):
+            object.__setattr__(copy, field.name, mapped(getattr(value, field.name), change))
+    return copy
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether the same numbers and truth values are in both, in the same order."""
+    parts: tuple[list[Any], list[Any]] = [], []
+    for value, into in zip((one, other), parts, strict=True):
+        _collect(value, into)
+    return len(parts[0]) == len(parts[1]) and all(map(_equal, *parts))
+
+
+def _collect(value: Any, into: list[Any]) -> None:
+    def keep(x: Any) -> Any:
+        into.append(x)
+        return x
+
+    mapped(value, keep)
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
+        return np.shape(x) == np.shape(y) and bool(np.all(x == y))
+    return bool(x == y)

@@ -1,0 +1,218 @@
+"""The rule that evidence must fail where what it judges is wrong, and the machine that holds the ledger to it.
+
+Every public function and method of `theory` that an entry's checks call, near or far, is altered, one at a time and in
+several ways (`alterations`), and the checks that call it are run again.  The entry has to fall: a check does not hold,
+or accepts its control, or raises, or does not end within DEADLINE times the processor time that it takes otherwise.
+Else the alteration is a survivor: nobody would notice if the function were wrong in this way.
+
+An entry falls with its premises, so what a premise notices is no survivor.  A function whose values an entry rightly
+does not judge (a start of a descent, a bound that may be weaker) is named beside it, with the reason, which is printed:
+`Claim.unjudged`; what no entry judges, such as the source of random inputs, in one place for all.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FunctionType, ModuleType
+from typing import Any, Literal, TypeAlias
+
+from experiments.ledger.alterations import alterations, full_name, functions, replaced, underlying
+from experiments.ledger.claim import Claim, Evidence, outcome
+from experiments.ledger.verify import entry_of, premises
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.sources import ROOTS, closure
+from experiments.store.work import results
+
+Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is stated met no other result
+Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
+DEADLINE = 10  # times what the checks take, and as many seconds more
+LONGEST = 600.0  # seconds, of an entry's checks as they are
+LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
+CLAIMS = ".claims"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """What became of an entry under all alterations.
+
+    altered        how many there were
+    overdue        at how many of them its checks did not end
+    with_premises  how many only a premise notices
+    survivors      what it survives together with its premises: alterations, by function
+    excused        of those functions, the ones that are named as not judged, with the reason
+    """
+
+    claim: Claim
+    altered: int
+    overdue: int
+    with_premises: int
+    survivors: Mapping[str, Sequence[str]]
+    excused: Mapping[str, str]
+
+    @property
+    def unexcused(self) -> dict[str, Sequence[str]]:
+        return {name: how for name, how in self.survivors.items() if name not in self.excused}
+
+
+def mutations(
+    claims: Collection[Claim], ledger: Mapping[str, Claim], unjudged: Mapping[Callable[..., Any], str]
+) -> list[Mutation]:
+    """One of each, in order; premises are altered too.  unjudged: functions that no entry need judge, with the reason.
+
+    Raises UserError for an entry whose checks do not stand as they are.
+    """
+    resting = {claim.id: premises(claim, ledger) for claim in claims}
+    ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
+    with TemporaryDirectory() as folder:
+        items = {i: (ledger[i].module, i) for i in ids}
+        lines = results("claim", items, mutate, RunFolder(Path(folder)), label="altering what entries judge")
+    if broken := [i for i, line in lines.items() if line["fates"] is None]:
+        raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
+    fates = {i: line["fates"] for i, line in lines.items()}
+    return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], {**unjudged, **c.unjudged}) for c in claims]
+
+
+def _mutation(
+    claim: Claim, own: Fates, premises: Sequence[Fates], unjudged: Mapping[Callable[..., Any], str]
+) -> Mutation:
+    every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
+    standing = [(function, how) for function, how, fate in every if fate == "stands"]
+    survivors: dict[str, list[str]] = {}
+    for function, how in standing:
+        if all(fates.get(function, {}).get(how) not in ("falls", "deadline") for fates in premises):
+            survivors.setdefault(function, []).append(how)
+    reasons = {full_name(f): why for thing, why in unjudged.items() if (f := underlying(thing))}
+    return Mutation(
+        claim,
+        altered=len(every),
+        overdue=sum(fate == "deadline" for *_, fate in every),
+        with_premises=len(standing) - sum(map(len, survivors.values())),
+        survivors=survivors,
+        excused={name: reasons[name] for name in survivors if name in reasons},
+    )
+
+
+def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
+    """Of one entry, (module, id): {"fates": Fates}, None if it does not stand as it is.
+
+    Every run of checks has a process of its own, forked for it: nothing that was altered, or computed with it, stays.
+    """
+    claim = entry_of(*entry)
+    modules = [import_module(name) for name in closure([entry[0], *(e.holds.__module__ for e in claim.evidence)])]
+    judged = functions(module for module in modules if _is_theory(module.__name__))
+    calls = _forked(lambda: _calls(claim.evidence, judged, modules), LONGEST)
+    if not isinstance(calls, list) or not all(line["ok"] for line in calls):
+        return {"fates": None}
+    todo = {
+        name: [(line["seconds"], e) for line, e in zip(calls, claim.evidence, strict=True) if name in line["called"]]
+        for name in judged
+        if any(name in line["called"] for line in calls)
+    }
+    fates: Fates = {}
+    for done, (name, lines) in enumerate(todo.items()):
+        if desk:
+            desk.report(done / len(todo), f"{claim.id}, {name}")
+        quickest_first = [evidence for _, evidence in sorted(lines, key=lambda line: line[0])]
+        allowed = DEADLINE * (1 + sum(seconds for seconds, _ in lines))
+        found = {
+            how: _fate(judged[name], how, judged, quickest_first, modules, allowed)
+            for how in alterations(judged[name], judged)
+        }
+        fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
+    return {"fates": fates}
+
+
+def _is_theory(module: str) -> bool:
+    """Of a paper of other people's, whose rooms are one package: all but its claims."""
+    root = module.partition(".")[0]
+    return root == "theory" or (root not in ROOTS and CLAIMS not in module)
+
+
+def _calls(
+    evidence: Sequence[Evidence], judged: Mapping[str, FunctionType], modules: Sequence[ModuleType]
+) -> list[Json]:
+    """Of each check: whether it stands, the seconds of processor time that it takes, and what it calls."""
+    lines = []
+    for line in evidence:
+        called: set[str] = set()
+
+        def listed(original: FunctionType, *args: object, **kwargs: object) -> object:
+            called.add(full_name(original))  # noqa: B023 - of this line
+            return original(*args, **kwargs)
+
+        _forget(modules)
+        began = time.process_time()
+        with replaced(dict.fromkeys(judged.values(), listed)):
+            ok = outcome(line).ok
+        lines.append({"ok": ok, "seconds": time.process_time() - began, "called": sorted(called)})
+    return lines
+
+
+def _fate(
+    function: FunctionType,
+    how: str,
+    judged: Mapping[str, FunctionType],
+    lines: Sequence[Evidence],
+    modules: Sequence[ModuleType],
+    allowed: float,
+) -> Fate:
+    def fate() -> Fate:
+        _forget(modules)
+        instead = alterations(function, judged)[how]()
+        with replaced({function: instead}):
+            if not all(outcome(line).ok for line in lines):
+                return "falls"
+            _forget(modules)
+            instead.changed = False
+            for line in lines:
+                line.holds(line.states)
+        return "stands" if instead.changed else "unaltered"
+
+    return _forked(fate, allowed)
+
+
+def _forget(modules: Sequence[ModuleType]) -> None:
+    """Empty the caches of their functions."""
+    for module in modules:
+        for thing in vars(module).values():
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
+
+
+def _forked(work: Callable[[], Any], seconds: float) -> Any:
+    """What `work` returns in a process forked from this one, which may take so many seconds of processor time.
+
+    If it takes longer, or ten times as long by the clock, "deadline"; if it dies, as compiled code does of nonsense,
+    "falls".
+    """
+    context = get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+
+    def run() -> None:
+        warnings.simplefilter("ignore")
+        for late in LATE:
+            signal.signal(late, signal.SIG_DFL)
+        for timer, allowed in ((signal.ITIMER_PROF, seconds), (signal.ITIMER_REAL, 10 * seconds)):
+            signal.setitimer(timer, allowed)
+        sending.send(work())
+
+    child = context.Process(target=run)
+    child.start()
+    sending.close()
+    try:
+        return receiving.recv()
+    except EOFError:
+        child.join()
+        return "deadline" if child.exitcode in [-late for late in LATE] else "falls"
+    finally:
+        child.kill()
+        child.join()

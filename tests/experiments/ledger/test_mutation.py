@@ -1,0 +1,294 @@
+"""A sound entry falls with whatever it judges, a tautological one does not, and nothing altered is left behind."""
+
+import importlib
+import inspect
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import sympy
+
+from experiments import catalogue, runs
+from experiments.cli import main
+from experiments.ledger import alterations, mutation
+from experiments.ledger.mutation import mutations
+from experiments.store import sources
+from experiments.store.folders import UserError
+
+FORMULAS = """
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Sides:
+    long: int
+    short: int
+
+
+def sides(of):
+    return Sides(2 * of, of)
+
+
+@cache
+def area(of: int) -> int:
+    return sides(of).long * sides(of).short
+
+
+def perimeter(of: int) -> int:
+    return 2 * (sides(of).long + sides(of).short)
+
+
+def endless(of):
+    while of != 3:
+        of = steps(of)
+    return of
+
+
+def steps(of):
+    return of + 1
+
+
+def never_called():
+    return 1
+"""
+CLAIMS = """
+from experiments.ledger.claim import Claim
+from made_up import formulas
+from made_up.formulas import area, perimeter
+
+
+def claim(name, holds, **more):
+    entry = Claim(name, "p", "here", "s", "none", "verified", **more)
+    entry.check("it is so", states=0, control=1, wrong="one more")(holds)
+    return entry
+
+
+WHOLE = claim("made.sound", lambda more: all(area(k) == 2 * k * k + more for k in (1, 2, 3)))
+SAME = claim("made.tautology", lambda more: area(4) == area(4) + more)
+ONCE = claim("made.once", lambda more: area(1) == 2 + more)
+RESTS = claim("made.rests", SAME.evidence[0].holds, uses=("made.sound",))
+EXCUSED = claim("made.excused", SAME.evidence[0].holds, unjudged={area: "both sides have it", formulas.sides: "so too"})
+HELD = claim("made.held", lambda more: True)
+HELD.evidence.clear()
+HELD.check("both", states=(area, perimeter), control=(perimeter, area), wrong="each other's")(
+    lambda version: all((version[0](k), version[1](k)) == (2 * k * k, 6 * k) for k in (1, 4))
+)
+CONTROLLED = claim("made.controlled", lambda more: area(4) == 32 if more == 0 else perimeter(4) == 32)
+LOOP = claim("made.loop", lambda more: formulas.endless(1) == 3 + more)
+WRONG = claim("made.wrong", lambda more: False)
+NOTHING = claim("made.nothing", lambda more: 1 == 1 + more)
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch):
+    """Of a package that is on the path; its entries are judged in this process and its children."""
+    for name, text in (("__init__", ""), ("formulas", FORMULAS), ("claims/__init__", ""), ("claims/ledger", CLAIMS)):
+        path = tmp_path / "made_up" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    remembered = (sources._path, sources._tree, sources._code, sources._imports)
+    importlib.invalidate_caches()
+    claims = [x for x in vars(importlib.import_module("made_up.claims.ledger")).values() if hasattr(x, "evidence")]
+    monkeypatch.setattr(mutation, "DEADLINE", 0.2)
+    monkeypatch.setattr(mutation, "results", lambda _, items, work, *__, **___: {i: work(x) for i, x in items.items()})
+    for claim in claims:
+        claim.module = "made_up.claims.ledger"
+    yield {claim.id: claim for claim in claims}
+    for name in [name for name in sys.modules if name.partition(".")[0] == "made_up"]:
+        del sys.modules[name]
+    for function in remembered:
+        function.cache_clear()
+
+
+def of(ledger, name, unjudged=()):
+    (found,) = mutations([ledger[name]], ledger, dict(unjudged))
+    return found
+
+
+def survivors(found):
+    return {function.removeprefix("made_up.formulas."): how for function, how in found.survivors.items()}
+
+
+def test_a_sound_entry_falls_with_everything(ledger):
+    found = of(ledger, "made.sound")
+    assert not found.survivors
+    assert found.altered == 7  # three of `sides`, and `area` as its `perimeter` too
+    assert not found.unexcused
+
+
+def test_a_worker_knows_nothing_but_the_entry(ledger, monkeypatch):
+    monkeypatch.setattr(ledger["made.sound"], "module", "")  # as it is where no catalogue has been asked
+    assert mutation.mutate(("made_up.claims.ledger", "made.sound"))["fates"]
+
+
+def test_a_tautology_survives(ledger):
+    found = of(ledger, "made.tautology")
+    assert survivors(found) == {"area": ["x 1.05", "+ 1", "perimeter"], "sides": ["x 1.05", "+ 1"]}
+    assert found.unexcused == found.survivors
+    assert "made_up.formulas.never_called" not in found.survivors
+
+
+def test_one_point_does_not_see_a_constant(ledger):
+    """Which alters nothing there, and so is no alteration."""
+    found = of(ledger, "made.once")
+    assert not found.survivors
+    assert found.altered == 5
+
+
+def test_what_only_a_control_meets_is_no_alteration(ledger):
+    found = of(ledger, "made.controlled")
+    assert not found.survivors
+    assert found.altered == 6  # `perimeter` as `area` is one, as the control then holds
+
+
+def test_what_a_premise_notices_is_no_survivor(ledger):
+    found = of(ledger, "made.rests")
+    assert not found.survivors
+    assert found.with_premises == 5
+
+
+def test_an_excuse_is_shown_with_its_reason(ledger):
+    found = of(ledger, "made.excused")
+    assert found.survivors.keys() == found.excused.keys()
+    assert found.excused["made_up.formulas.area"] == "both sides have it"
+    assert not found.unexcused
+    unjudged = {sys.modules["made_up.formulas"].area: "of no use", sum: "no function of ours"}
+    assert of(ledger, "made.tautology", unjudged).excused == {"made_up.formulas.area": "of no use"}
+
+
+def test_what_a_check_holds_in_its_version_is_altered_too(ledger):
+    assert not of(ledger, "made.held").survivors
+
+
+def test_what_does_not_end_has_fallen(ledger):
+    found = of(ledger, "made.loop")
+    assert survivors(found) == {"steps": ["+ 1"]}
+    assert found.overdue == 2
+
+
+def test_what_does_not_stand_is_refused(ledger):
+    with pytest.raises(UserError, match=r"made.wrong does not stand as it is: run `crosslayer verify made.wrong`"):
+        of(ledger, "made.wrong")
+
+
+def test_nothing_is_left_behind(ledger):
+    formulas = sys.modules["made_up.formulas"]
+    before = {name: f.__code__ for name, f in alterations.functions([formulas]).items()}
+    of(ledger, "made.tautology")
+    assert {name: f.__code__ for name, f in alterations.functions([formulas]).items()} == before
+    assert formulas.area(3) == 18
+
+
+def test_the_command_shows_survivors_and_excuses(ledger, monkeypatch, capsys):
+    monkeypatch.setattr(catalogue, "claims", lambda: ledger)
+    assert main(["verify", "--mutate", "made.sound", "made.excused", "made.nothing"]) == 0
+    out = capsys.readouterr().out
+    assert "ok   made.sound  (7 alterations)" in out
+    assert "ok   made.nothing  (its checks call nothing of `theory`)" in out
+    assert "made_up.formulas.area: both sides have it [made.excused]" in out
+    assert "3 of 3 entries fall with what they judge" in out
+    assert main(["verify", "--mutate", "made.tautology"]) == 1
+    assert "survives made_up.formulas.area: x 1.05, + 1, perimeter" in capsys.readouterr().out
+    assert main(["verify", "--mutate", "made.tautology", "--json"]) == 1
+    assert '"ok": false' in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["verify", "--mutate", "--afresh", "made.tautology"])
+
+
+# What is altered, and how.
+
+
+@dataclass(frozen=True)
+class Part:
+    size: float
+    name: str
+
+    def __post_init__(self):
+        assert self.size < 2
+
+
+class Pair(NamedTuple):
+    left: int
+    right: bool
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (2, 3),
+        (Fraction(1, 2), Fraction(3, 2)),
+        (True, False),
+        ("word", "word"),
+        (None, None),
+        ([1, (2.0, "x")], [2, (3.0, "x")]),
+        ({"key": 1}, {"key": 2}),
+        (Pair(1, True), Pair(2, False)),
+        (sympy.Symbol("x"), sympy.Symbol("x") + 1),
+        (sympy.eye(2), sympy.Matrix([[2, 1], [1, 2]])),
+        (np.arange(2), np.arange(1, 3)),
+        (np.array([True, False]), np.array([False, True])),
+    ],
+)
+def test_moved_by_one(before, after):
+    instead = alterations.alterations(alterations.same, {})["+ 1"]()
+    found = instead(lambda: before)
+    assert type(found) is type(after)
+    assert alterations.same(found, after)
+    assert instead.changed is not (before is None or isinstance(before, str))
+
+
+def test_a_dataclass_is_altered_past_its_checks():
+    part = alterations.alterations(alterations.same, {})["+ 1"]()(lambda: Part(1.5, "a"))
+    assert (part.size, part.name) == (2.5, "a")
+
+
+def test_exact_numbers_stay_exact():
+    scaled = alterations.alterations(alterations.same, {})["x 1.05"]()
+    assert scaled(lambda: 20) == 21
+    assert scaled(lambda: sympy.Integer(20)) == 21
+    assert scaled(lambda: np.array([Fraction(1, 3)], dtype=object))[0] == Fraction(7, 20)
+
+
+def test_a_function_is_altered_wherever_it_is_bound():
+    """In a container, behind a cache, with a closure, with defaults; and it is as it was afterwards."""
+
+    def kept(one, *, more=1):
+        return one + more + offset
+
+    offset = 0
+    cached, inside = cache(kept), {"held": kept}
+    with alterations.replaced({kept: lambda original, *args, **kwargs: -original(*args, **kwargs)}):
+        assert (kept(1), inside["held"](1), cached(1, more=2)) == (-2, -2, -3)
+        assert list(inspect.signature(kept).parameters) == ["one", "more"]
+    cached.cache_clear()
+    assert (kept(1), cached(1, more=2)) == (2, 3)
+
+
+def test_public_functions_are_found_without_their_decorators():
+    module = ModuleType("some")
+    own = SimpleNamespace()
+    for name in ("plain", "_hidden", "remembered"):
+        exec(f"def {name}(): pass", vars(module))
+    own.remembered = module.remembered
+    module.remembered = cache(module.remembered)
+    module.foreign = np.linalg.norm
+    module.Kind = type("Kind", (), {"public": lambda self: 1, "_hidden": lambda self: 2})
+    for thing in (module.plain, module._hidden, own.remembered, module.remembered, module.Kind, module.Kind.public):
+        thing.__module__ = "some"
+    module.Kind.public.__qualname__ = "Kind.public"
+    found = alterations.functions([module])
+    assert found.keys() == {"some.plain", "some.remembered", "some.Kind.public"}
+    assert found["some.remembered"] is own.remembered
+
+
+@pytest.mark.slow
+def test_every_entry_falls_with_what_it_judges():
+    assert not {found.claim.id: found.unexcused for found in runs.mutate() if found.unexcused}
