@@ -81,7 +81,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from theory.errors import InvalidSize, at_least, check_sizes
 from theory.prompts.moments import Array
@@ -216,10 +215,11 @@ def _of_groups(d: int, heads: int) -> _Reader:
     readers = [_of_family(quaternions(size)) for size in sizes]
     starts = np.cumsum([0, *sizes])
     left, right = np.full((2, groups, 2, d, d), Fraction(0))
+    turn = np.zeros((d, d), readers[0].turn.dtype)
     for g, reader in enumerate(readers):
         own = slice(starts[g], starts[g + 1])
         left[g, :, own, own], right[g, :, own, own] = reader.left, reader.right
-    turn = block_diag(*(reader.turn for reader in readers))
+        turn[own, own] = reader.turn
     return _Reader(turn, left.reshape(-1, d, d), right.reshape(-1, d, d), np.concatenate([r.spreads for r in readers]))
 
 

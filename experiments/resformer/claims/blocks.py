@@ -110,6 +110,29 @@ def gates_give_the_error(factor: float) -> bool:
     return True
 
 
+@GATE.check(
+    "two tokens by hand: masses 3 and 1 give the gates, and one layer alone has all of it",
+    states=(3 / 4, 1 / 4),
+    control=(1 / 2, 1 / 2),
+    wrong="gates of a half, as the block form has",
+)
+def masses_are_the_gates(shares: tuple[float, float]) -> bool:
+    scores = [np.log([[1.0, 2.0]]), np.log([[0.5, 0.5]])]
+    values = [np.array([[4.0], [1.0]]), np.array([[8.0], [0.0]])]
+    found = blocks.gates(scores)[:, 0]
+    attended = blocks.cross_layer_attention(scores, values)[0, 0]  # (4 + 2 + 4 + 0) / 4
+    alone = blocks.gates(scores[:1])[0, 0]
+    block = blocks.block_attention(scores[0], values)[0, 0]  # (1 (4 + 8) + 2 (1 + 0)) / 3 / 2
+    error = blocks.block_error(scores, values)[0, 0]
+    return bool(
+        np.allclose(found, shares, rtol=1e-14)
+        and abs(attended - 2.5) < ROUNDING
+        and abs(block - 7 / 3) < ROUNDING
+        and abs(error - (attended - block)) < ROUNDING
+        and alone == 1
+    )
+
+
 SHARP = Claim(
     "resformer.block-form-sharp",
     PAPER.ours,
@@ -210,3 +233,22 @@ def moves_in_the_mean(factor: float) -> bool:
             return False
     pair, apart = np.array([[0.5, 0.5]]), np.array([[0.1, -0.1]])
     return bool(0.99 <= _variation(pair, apart)[0] / (factor * blocks.mean_bound(pair, apart)[0]) <= 1)
+
+
+@MEAN_BOUND.check(
+    "moves that are all one number change nothing, and the bound says so; weights of zero do not count",
+    states=0.0,
+    control=0.1,
+    wrong="a bound that does not vanish",
+)
+def moving_together_is_nothing(left: float) -> bool:
+    weights = np.array([[0.2, 0.8, 0.0]])
+    for moves in (np.array([[3.0, 3.0, 3.0]]), np.array([[-2.0, -2.0, 50.0]])):
+        if not abs(blocks.mean_bound(weights, moves)[0] - left) < 1e-7:
+            return False
+    return abs(blocks.mean_bound(np.array([[0.5, 0.5]]), np.array([[0.0, 2.0]]))[0] ** 2 - _kl(0.5, 2.0) / 2) < 1e-12
+
+
+def _kl(share: float, move: float) -> float:
+    """KL(block form | moved) for two weights, one of which moves."""
+    return float(np.log(1 - share + share * np.exp(move)) - share * move)

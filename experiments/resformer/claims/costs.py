@@ -70,3 +70,36 @@ def svformer_keeps(numbers: Callable[[int, int], int]) -> bool:
         if cache(config, plan).total != numbers(config.n_layers, config.d_model):
             return False
     return True
+
+
+@SVFORMER_CACHE.check(
+    "the share that is saved, at 4 to 24 layers, to a tenth of a point",
+    states=(37.5, 43.75, 45.83, 47.92),
+    control=(50.0, 50.0, 50.0, 50.0),
+    wrong="half",
+)
+def shares_are_saved(points: Sequence[float]) -> bool:
+    for preset, point in zip(MODELS, points, strict=True):
+        kept, before = (cache(*model(preset, name)).total for name in ("svformer", "vanilla"))
+        if abs(100 * (1 - kept / before) - point) > 0.1:
+            return False
+    return True
+
+
+@EQN_2_COST.check(
+    "the share falls with the context: at 128 tokens it is at most 2 points, while attention's own products double",
+    states=1.02,
+    control=1.5,
+    wrong="half as much again",
+)
+def short_contexts_cost_little(most: float) -> bool:
+    """And the difference between two contexts, which is attention over time alone, doubles in all layers but one."""
+    for preset in MODELS[1:]:
+        config, _ = model(preset, "vanilla")
+        cross, vanilla = (
+            [flops(*model(preset, name), context) for context in (128, 256)] for name in ("cross-layer", "vanilla")
+        )
+        growth = (cross[1] - cross[0]) / (vanilla[1] - vanilla[0])
+        if abs(growth - (2 - 1 / config.n_layers)) > 1e-12 or not most - 0.02 < cross[0] / vanilla[0] <= most:
+            return False
+    return True

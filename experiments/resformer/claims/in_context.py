@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.ledger.claim import Claim
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
-from theory.plans.heads import toy_heads
+from theory.plans.heads import Head, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import PromptMoments
@@ -18,7 +18,7 @@ from theory.resformer import in_context
 from theory.resformer.paper import PAPER
 from theory.resformer.weights import ONE_HEAD
 from theory.toy.minimise import minimise
-from theory.toy.population import PopulationLoss
+from theory.toy.population import PopulationLoss, Weights
 
 FIG_8 = Claim(
     "resformer.block-form-better",
@@ -101,5 +101,33 @@ def prompts_have_the_distance(nearer: float) -> bool:
         squares = ((readout @ moved) ** 2).sum(axis=(1, 2))
         closed = in_context.block_distance(d, n, sigma, readout, nearer * dx, nearer * dy, nearer * d0)
         if abs(squares.mean() - closed) > 5 * squares.std() / prompts**0.5:
+            return False
+    return True
+
+
+@DISTANCE.check(
+    "the polynomial of the population loss, in fractions: E |P|^2 = (L(P) + L(-P)) / 2 - L(0); d = 1, 2, every rank",
+    states=1,
+    control=-1,
+    wrong="keys that are added, not replaced",
+)
+def population_has_the_distance(sign: int) -> bool:
+    """Layer 1's values with its own keys, less the same values with the copied keys, as two heads of the toy."""
+    heads = (Head(copied=0, raw=1, key_copied=0, key_raw=1), Head(copied=0, raw=1))
+    for d, rank in ((1, 0), (1, 1), (2, 1), (2, 2)):
+        n, sigma = 3, Fraction(1, 2)
+        a, b = (np.array([[Fraction(i - 2 * j + 1) for j in range(d)] for i in range(k)]) for k in (rank, d - rank))
+        a, b = a.reshape(rank, d), b.reshape(d - rank, d)
+        theirs, own = (np.array([[Fraction(s + i * j) for j in range(rank)] for i in range(d)]) for s in (1, 2))
+        theirs, own = theirs.reshape(d, rank), own.reshape(d, rank)
+        readout = np.array([[Fraction(3 * i - j + 1) for j in range(d)] for i in range(d)])
+        loss = PopulationLoss(PromptMoments(d, n, sigma), heads)
+        plus, minus, zero = (
+            loss.value(Weights(a, b, scale * np.stack([readout, readout]), np.stack([theirs, -sign * own])))
+            for scale in (1, -1, 0)
+        )
+        into, of = (theirs @ a).T, (own @ a).T
+        differences = (-of[:, :rank] @ a, into - of[:, rank:] @ b, into - of)
+        if in_context.block_distance(d, n, sigma, readout, *differences) != (plus + minus) / 2 - zero:
             return False
     return True

@@ -29,7 +29,7 @@ EQN_6 = Claim(
     PAPER.name,
     place="section 4.3, on Eqn. (6), and Eqn. (6) itself",
     statement="Eqn. (6) maps historical values by a matrix of ones; it is a naive form of the same mapping.",
-    assumes="",
+    assumes="the plans of the two equations, one head",
     verdict="corrected",
     correction="By the identity, as section 3.2 says: a token gets its own earlier values.  The weights of Eqn. (6) "
     "sum to two in each row, those of Eqns. (2) to (5) to one, so that the comparison of Fig. 8 changes the scale of "
@@ -101,3 +101,21 @@ def written_out(version: tuple[bool, bool]) -> bool:
     start, first = sympy.Symbol("x0"), sympy.Symbol("u1")
     embedding = all(state.coeff(start) != 0 for state in states)
     return (embedding, len({state.coeff(first) for state in states}) == 3) == version
+
+
+@EQN_9.check(
+    "two layers by hand: the second state is a22 u2 + (a21 + a22 a11) u1 + ... of the embedding",
+    states=lambda a: a(2, 1) + a(2, 2) * a(1, 1),
+    control=lambda a: a(1, 1),
+    wrong="the weight that the first layer's state gives it, as one alpha_1 for all layers would",
+    kind="symbolic",
+)
+def second_state_by_hand(weight: Callable[[Callable[[int, int], sympy.Expr]], sympy.Expr]) -> bool:
+    state = dense_former(2)[1]
+    first, second = sympy.symbols("u1 u2")
+    found = state.coeff(first), state.coeff(second)
+    return sympy.expand(found[0] - weight(_symbol)) == 0 and found[1] == _symbol(2, 2)
+
+
+def _symbol(layer: int, of: int) -> sympy.Expr:
+    return sympy.Symbol(f"a{layer}{of}")

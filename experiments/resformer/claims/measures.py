@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.integrate import quad
 
 from experiments.ledger.claim import Claim
 from theory.resformer import measures
@@ -46,12 +47,31 @@ def importance_tells_a_sink(importance: Callable[[Array], Array]) -> bool:
     return bool(found[0] == 1 and measures.entropy(found) == 0)
 
 
+@EQN_11_SUM.check(
+    "random causal attention: what differs between tokens, and its entropy between matrices",
+    states=0,
+    control=1,
+    wrong="the row sum, as printed",
+)
+def columns_differ(axis: int) -> bool:
+    """Means along an axis of (queries, tokens): the importance is one of them, and tells two matrices apart."""
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(2):
+        attention = attention_to(rng.uniform(0.1, 3, 7), 7)
+        mean = attention.mean(axis=axis)
+        if axis == 0 and np.abs(mean - measures.token_importance(attention)).max() > 1e-15:
+            return False
+        found.append(measures.entropy(mean))
+    return abs(found[0] - found[1]) > 1e-3
+
+
 EQN_11_SIGN = Claim(
     "resformer.eqn11-sign",
     PAPER.name,
     place="section 4.1.3, after Eqn. (11)",
     statement="The higher the entropy, the more attention is clustered on a few tokens.",
-    assumes="",
+    assumes="importance as corrected in resformer.eqn11-sum",
     verdict="corrected",
     correction="The lower, as the caption of Fig. 1 says.",
     proof=measures.entropy,
@@ -69,6 +89,17 @@ def entropy_falls_as_attention_concentrates(sign: int) -> bool:
         measures.entropy(measures.token_importance(attention_to(np.r_[t, np.ones(7)], 8))) for t in (1, 3, 30, 1e9)
     ]
     return bool(np.all(sign * np.diff(found) > 0) and found[-1] < 1e-6)
+
+
+@EQN_11_SIGN.check(
+    "known entropies: log l at equal importance, log 2 for two tokens, none for one",
+    states=(np.log(6), np.log(2), 0.0),
+    control=(0.0, np.log(2), np.log(6)),
+    wrong="the largest for one token",
+)
+def entropies_are_known(values: tuple[float, float, float]) -> bool:
+    cases = (np.ones(6), np.array([1.0, 1, 0, 0, 0, 0]), np.array([0, 0, 5.0, 0, 0, 0]))
+    return all(abs(measures.entropy(case) - value) < 1e-12 for case, value in zip(cases, values, strict=True))
 
 
 UNIFORM = Claim(
@@ -100,12 +131,24 @@ def uniform_entropy(below: float) -> bool:
     return bool(abs(np.log(100_000) - measures.entropy(many) - below) < 1e-3)
 
 
+@UNIFORM.check(
+    "the integral of x log x e^-x, by which the limit is proved, by quadrature",
+    states=1 - np.euler_gamma,
+    control=np.euler_gamma,
+    wrong="gamma itself",
+)
+def limit_is_an_integral(value: float) -> bool:
+    found = quad(lambda x: x * np.log(x) * np.exp(-x), 0, 60)[0]
+    gap = np.log(20_000) - measures.entropy(measures.uniform_causal_importance(20_000))
+    return bool(abs(found - value) < 1e-6 and abs(gap - found) < 1e-2)
+
+
 EQN_12 = Claim(
     "resformer.eqn12-index",
     PAPER.name,
     place="section 4.1.4, Eqn. (12)",
     statement="The mean of v_i v_i^T has eigenvectors w_j with eigenvalues lambda_j; capacity is read off them.",
-    assumes="",
+    assumes="one layer's values, as attended over",
     verdict="verified",
     correction="The index of w_j and lambda_j is written i below; values are not centred, so a common mean counts as "
     "the largest eigenvalue.",
@@ -122,6 +165,21 @@ EQN_12 = Claim(
 def spectrum_is_not_centred(eigenvalues: list[float]) -> bool:
     values = np.array([[5, 1.5, 0.5], [5, -1.5, 0.5], [5, 1.5, -0.5], [5, -1.5, -0.5]])
     return bool(np.allclose(measures.value_spectrum(values), eigenvalues, atol=1e-12))
+
+
+@EQN_12.check(
+    "eigenvalues of the mean of v v^T, summed token by token, for more and fewer tokens than numbers",
+    states=1.0,
+    control=2.0,
+    wrong="sums, not means, over two tokens",
+)
+def eigenvalues_are_of_the_mean(times: float) -> bool:
+    for tokens, width in ((2, 5), (9, 4)):
+        values = np.random.default_rng(tokens).standard_normal((tokens, width))
+        mean = sum(np.outer(v, v) for v in values) / tokens * times
+        if np.abs(np.linalg.eigvalsh(mean)[::-1] - measures.value_spectrum(values)).max() > 1e-12:
+            return False
+    return True
 
 
 EQN_13 = Claim(
@@ -153,3 +211,14 @@ def similarity_is_a_mean_of_pairs(pairs: Callable[[int], int]) -> bool:
         if abs(found - summed) > 1e-12 or (known is not None and abs(found - known) > 1e-12):
             return False
     return True
+
+
+@EQN_13.check(
+    "two tokens: the cosine of the angle between them, whatever their lengths",
+    states=np.cos(0.7),
+    control=0.7,
+    wrong="the angle",
+)
+def two_tokens_have_a_cosine(value: float) -> bool:
+    states = np.array([[3.0, 0.0], [5 * np.cos(0.7), 5 * np.sin(0.7)]])
+    return abs(measures.token_similarity(states) - value) < 1e-14

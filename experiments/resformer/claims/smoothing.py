@@ -130,6 +130,27 @@ def diameters_are_bounded(factor: float) -> bool:
     return True
 
 
+@DIAMETERS.check(
+    "how far ResFormer's tokens are from half of what the last layer leaves of V_1, random layers: within tau / 2 h",
+    states=0.5,
+    control=0.01,
+    wrong="a hundredth of tau times the bound before",
+)
+def tokens_stay_apart(share: float) -> bool:
+    rng = np.random.default_rng(9)
+    met = True
+    for tau in (0.5, 0.95):
+        contracting = np.array([[1 + tau, 1 - tau], [1 - tau, 1 + tau]]) / 2
+        bounds = smoothing.largest_diameters(tau, 7)
+        values, state = rng.standard_normal((2, 1)), np.zeros((2, 1))
+        for n, before in enumerate([0.0, *bounds[:-1]]):
+            state = contracting @ (values if n == 0 else (state + values) / 2)
+            left = np.ptp(contracting @ values) * (1 if n == 0 else 0.5)
+            met &= bool(abs(np.ptp(state) - left) <= share * tau * before * np.ptp(values) + 1e-12)
+        met &= abs(smoothing.largest_diameters(tau, 60)[-1] - tau / (2 - tau)) < 1e-12
+    return met
+
+
 NEUTRENO_DEPTH = Claim(
     "resformer.neutreno-depth",
     PAPER.ours,
@@ -165,3 +186,19 @@ def neutreno_at_depth(version: tuple[int, int]) -> bool:
         if np.abs(attended("printed neutreno", causal_attention(size), np.ones((size, 1)), 150)).max() > 1e6
     ]
     return bool(np.linalg.matrix_rank(state, tol=1e-6) == rank and grows[0] == tokens)
+
+
+@NEUTRENO_DEPTH.check(
+    "the recursion at single eigenvalues, 200 layers: what is left of 0, 1/2 and 1 at lambda = 0.4",
+    states=(0.4 / 1.4, 0.4 / 0.9, 1.0),
+    control=(0.0, 0.5, 1.0),
+    wrong="mu, as one layer of attention leaves it",
+)
+def eigenvalues_are_kept(left: tuple[float, ...]) -> bool:
+    for mu, share in zip((0.0, 0.5, 1.0), left, strict=True):
+        state = 1.0
+        for _ in range(200):
+            state = mu * state + 0.4 * (1 - state)
+        if abs(state - share) > 1e-9 or abs(smoothing.neutreno_limit(mu) - share) > 1e-12:
+            return False
+    return True

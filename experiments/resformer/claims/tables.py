@@ -130,6 +130,19 @@ def batches_are_what_is_accumulated(steps: int) -> bool:
     return products and all(abs(length * batch / 2e6 - 1) < 0.05 for length, (batch, _) in TABLE_3.items())
 
 
+@TABLE_3_STEPS.check(
+    "tokens of a batch in millions, at 512 and at 64,000, and of a GPU's share of an accumulated step",
+    states=(2.097152, 2.048, 65_536),
+    control=(2.097152, 2.048, 8_192),
+    wrong="an eighth of it, which 32 steps would leave",
+)
+def tokens_of_a_batch(version: tuple[float, float, int]) -> bool:
+    short, long, share = version
+    batches = {length: length * batch for length, (batch, _) in TABLE_3.items()}
+    per_gpu = {length * sequences for length, (_, sequences) in TABLE_3.items() if length <= 8192}
+    return batches[512] / 1e6 == short and batches[64_000] / 1e6 == long and per_gpu == {share}
+
+
 TABLE_4_SIZES = Claim(
     "resformer.table-4",
     PAPER.name,
@@ -159,6 +172,18 @@ def sizes_are_counted(millions: Sequence[float]) -> bool:
     return True
 
 
+@TABLE_4_SIZES.check(
+    "heads divide the widths, in widths of 8 and 64, and feed-forward is three and a half times the width",
+    states=(8, 64, 64, 64),
+    control=(16, 64, 64, 64),
+    wrong="heads of 16 in the smallest",
+)
+def heads_divide(widths: Sequence[int]) -> bool:
+    presets = ("llama-2m", "llama-82m", "llama-180m", "llama-468m")
+    configs = [model(preset, "vanilla")[0] for preset in presets]
+    return [config.width for config in configs] == list(widths) and all(c.d_ff == 3.5 * c.d_model for c in configs)
+
+
 DATA_SIZE = Claim(
     "resformer.data-size",
     PAPER.name,
@@ -185,3 +210,13 @@ def data_are_enough(billions: tuple[float, float]) -> bool:
     if sum(shares) != 100 or any(abs(s / 20 - share / 100) > 1e-12 for s, share in zip(sources, shares, strict=True)):
         return False
     return abs(5000 * 700e6**0.74 / 1e9 - needed) < 0.1 and sum(sources) == sampled == 10_000 * 2e6 / 1e9
+
+
+@DATA_SIZE.check(
+    "parameters of the complete model in millions, to one: 700 and two embeddings",
+    states=906,
+    control=1000,
+    wrong="1B",
+)
+def complete_model(millions: float) -> bool:
+    return abs(700 + 2 * 2048 * 50_277 / 1e6 - millions) < 1
