@@ -17,6 +17,7 @@ import experiments
 from experiments import catalogue
 from experiments.cli import main
 from experiments.cli.parser import parser
+from experiments.verdicts.intervals import t_interval
 from theory.plans.papers import rooms
 from theory.skipv1 import gap as skipv1
 from theory.skipv1 import w0_heads as skipv1_w0_heads
@@ -47,13 +48,12 @@ def test_numbers_on_the_theorem_s_page():
 
 def test_numbers_on_the_first_page():
     """What it says of trained models is what was measured."""
-    checks = {
-        check["id"]: check
-        for name in ("skipv1-end-to-end", "scale-magnitude")
-        for check in json.loads((ROOT / "results" / name / "summary.json").read_text())["checks"]
-    }
-    worth = checks["worth/d3-n12-s0.1/both/random"]
-    assert f"({worth['measured'] / 3:.2f} ± {worth['tolerance'] / 3:.2f}) d" in PAGES["README.md"]
+    explained = json.loads((ROOT / "results/skipv1-end-to-end/measurement.json").read_text())["explained"]
+    for arm in ("mha-4/m3", "skipv1/m2"):
+        share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
+        assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES["README.md"]
+    summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
+    checks = {check["id"]: check for check in summary["checks"]}
     factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
     assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
     assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES["README.md"].split())
