@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ def add_to(commands: Commands) -> None:
 def verify(options: argparse.Namespace) -> int:
     from experiments import catalogue, runs
     from experiments.cli.claim import verification_json
+    from experiments.ledger.claim import IN_WORDS
 
     if options.mutate:
         return _mutate(options)
@@ -55,6 +57,8 @@ def verify(options: argparse.Namespace) -> int:
             f"{sum(v.stands for v in done)} of {len(done)} verdicts hold{f', {again} of them unchanged' * bool(again)}"
         )
         if not options.ids:
+            kinds = Counter(e.kind for v in done for e in v.claim.evidence)
+            print(f"{kinds.total()} checks: {', '.join(f'{kinds[kind]} {words}' for kind, words in IN_WORDS.items())}")
             print("\n".join(index.summary(catalogue.claims()) for index in catalogue.indexes()))
     return int(not all(v.stands for v in done))
 

@@ -20,7 +20,13 @@ from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 Status = Literal["verified", "corrected", "refuted", "inconclusive", "open"]
-Kind = Literal["symbolic", "numeric"]
+Kind = Literal["exact", "float64", "descent", "sampled"]
+IN_WORDS: dict[Kind, str] = {
+    "exact": "in exact arithmetic",
+    "float64": "in float64, to a stated tolerance",
+    "descent": "by descents on an exact loss, which show what was found and prove nothing",
+    "sampled": "by sampling, to standard errors",
+}
 Version = TypeVar("Version")
 
 
@@ -31,6 +37,7 @@ class Evidence:
     holds    the predicate, a function of a version of the claim (a formula, a constant, a construction)
     states   the version that must pass
     control  the wrong version that must be rejected; `wrong` says in words what is wrong with it
+    kind     how the stated version is judged; `IN_WORDS` says what that means
     """
 
     what: str
@@ -38,7 +45,7 @@ class Evidence:
     states: Any
     control: Any
     wrong: str
-    kind: Kind = "numeric"
+    kind: Kind = "float64"
 
 
 @dataclass(eq=False)
@@ -72,7 +79,7 @@ class Claim:
     module: str = field(default="", init=False)
 
     def check(
-        self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "numeric"
+        self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "float64"
     ) -> Callable[[Callable[[Version], bool]], Callable[[Version], bool]]:
         """Decorator: the function judges a version of this claim.  One function may serve several claims or lines."""
 

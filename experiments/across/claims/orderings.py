@@ -47,6 +47,7 @@ HEAD_RATIO = Claim(
     states=lambda skip, heads: Fraction(1),
     control=lambda skip, heads: Fraction(2 * min(skip, heads - skip), heads),
     wrong="a signal that is largest at one half",
+    kind="exact",
 )
 def mixtures_attain(share: Callable[[int, int], Fraction]) -> bool:
     """`share` of SkipV1Former's signal, for `skip` of `heads` heads, of which all but one of a kind are silent."""
@@ -68,10 +69,11 @@ HEAD_RATIO.check(
     states=((ORDINARY, SKIP, SKIP), lambda a, d: a * d),
     control=((ORDINARY, SKIP, SKIP), lambda a, d: d * d),
     wrong="rank d^2, as if the second skip head added something",
+    kind="exact",
 )(map_rank_is)
 
 HEAD_RATIO.check(
-    "skip heads alone do not attain it", states=True, control=False, wrong="the even part forgotten", kind="symbolic"
+    "skip heads alone do not attain it", states=True, control=False, wrong="the even part forgotten", kind="exact"
 )(svformer_attains_nowhere)
 
 
@@ -104,6 +106,7 @@ ORDERINGS = Claim(
     states=(20, 4, 14),
     control=(24, 0, 14),
     wrong="no pair in the opposite order",
+    kind="exact",
 )
 def order_counts(counts: tuple[int, int, int]) -> bool:
     """Of all pairs: in the same order, in the opposite one, and ties."""
@@ -115,6 +118,7 @@ def order_counts(counts: tuple[int, int, int]) -> bool:
     states=(10, 4, 14),
     control=(20, 4, 14),
     wrong="as many as with them",
+    kind="exact",
 )
 def rest_counts(counts: tuple[int, int, int]) -> bool:
     """Without the gains over vanilla that the toy was made to explain."""
@@ -137,6 +141,7 @@ def _counts(counts: Callable[[Mapping[str, int], tuple[str, str]], bool]) -> tup
     ),
     control=(set(), {"skipv0", "skipv2", "skipkv1", "residual-queries", "residual-keys", "shared-queries"}),
     wrong="no contradiction",
+    kind="float64",
 )
 def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
     """The variants whose sign against vanilla is not the toy's, and those that the toy cannot tell from vanilla."""
@@ -157,6 +162,7 @@ def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
     states=0.012,
     control=0.05,
     wrong="one in twenty",
+    kind="sampled",
 )
 def chance_of_order(p: float) -> bool:
     """Sampled permutations of the levels within each paper, against the exact ones of `experiments.verdicts.orders`."""

@@ -49,6 +49,7 @@ RAW_KEYS = Claim(
     states=lambda heads, a, d: min(heads, a * d),
     control=lambda heads, a, d: a * d,
     wrong="a d, as if one head were enough, as it is for raw values",
+    kind="exact",
 )
 def realigned_rank_is(rank: Callable[[int, int, int], int]) -> bool:
     """Of the odd part's map for one to nine heads with shared keys."""
@@ -78,6 +79,7 @@ def _rank(matrix: Any) -> int:
     states=2,
     control=1,
     wrong="an excess that falls like 1 / beta",
+    kind="exact",
 )
 def shared_keys_approach(power: int) -> bool:
     """The loss of `shared_key_weights` is the closed form and an excess that falls like beta^-power."""
@@ -98,7 +100,7 @@ def shared_keys_approach(power: int) -> bool:
     states=True,
     control=False,
     wrong="the even part forgotten",
-    kind="symbolic",
+    kind="exact",
 )
 def shared_keys_attain_nowhere(antisymmetric: bool) -> bool:
     """For V's of random whole numbers in R^d (x) row(A): R^h = V^h and sum_h vec(L^h) vec(V^h)^T the projection on
@@ -131,6 +133,7 @@ def _solvable(equations: list[Any], unknown: list[Any]) -> bool:
     states=lambda heads, a: min(heads, a * a),
     control=lambda heads, a: min(2 * heads, a * a),
     wrong="two for a head, as if its two keys counted",
+    kind="exact",
 )
 def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
     """On S_yx from row(B)^perp (x) row(A), which B S_yx A^T does not see, for one to four heads with residual keys."""
@@ -152,6 +155,7 @@ def residual_rank_is(rank: Callable[[int, int], int]) -> bool:
     states=0,
     control=1,
     wrong="one number more",
+    kind="exact",
 )
 def residual_keys_approach(more: int) -> bool:
     """The loss less the closed form, of `more` numbers more: positive, and a hundredth at a tenth of s."""
@@ -170,6 +174,7 @@ def residual_keys_approach(more: int) -> bool:
     states=1.0,
     control=1.02,
     wrong="explained signal 2 % larger",
+    kind="descent",
 )
 def minimiser_finds_raw_keys(factor: float) -> bool:
     """What the exact minima explain, short of `factor` times the closed form by the slack, above it by rounding."""

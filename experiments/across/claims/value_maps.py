@@ -63,6 +63,7 @@ VALUE_MAPS.check(
     states=((SKIP,), lambda a, d: a * d),
     control=((SKIP,), lambda a, d: a * (d - a)),
     wrong="rank a (d - a)",
+    kind="exact",
 )(map_rank_is)
 
 VALUE_MAPS.check(
@@ -70,6 +71,7 @@ VALUE_MAPS.check(
     states=((ORDINARY, RAW_BOTH), lambda a, d: a * (d - a)),
     control=((ORDINARY, RAW_BOTH), lambda a, d: a * d),
     wrong="rank a d, as if cross-layer attention brought the raw labels back",
+    kind="exact",
 )(map_rank_is)
 
 VALUE_MAPS.check(
@@ -77,6 +79,7 @@ VALUE_MAPS.check(
     states=((RAW_BOTH,), lambda a, d: 0),
     control=((RAW_BOTH,), lambda a, d: a * (d - a)),
     wrong="rank a (d - a)",
+    kind="exact",
 )(map_rank_is)
 
 
@@ -85,6 +88,7 @@ VALUE_MAPS.check(
     states=10**7,
     control=1,
     wrong="weights that are not rescaled",
+    kind="exact",
 )
 def beside_changes_nothing(c: int) -> bool:
     """With a large C made from W beside MHA: never below its infimum; W / c with c K comes within 1e-5 of it.
@@ -118,6 +122,7 @@ def _mean_map(weights: Weights, d: int, n: int, sigma: Fraction) -> Array:
     states=1.0,
     control=1.02,
     wrong="explained signal 2 % larger",
+    kind="descent",
 )
 def minimiser_finds_value_maps(factor: float) -> bool:
     """Ends on what `NAMED` says, in units of rho, and not below, at d = 4 and ranks 1 and 3; and so does `optimum`."""
@@ -163,6 +168,7 @@ RESFORMER_HEAD.check(
     states=cancelling_share,
     control=lambda kept: Fraction(0),
     wrong="the copied half silent, so that the even part stays",
+    kind="exact",
 )(one_resformer_head_attains)
 
 RESFORMER_HEAD.check(
@@ -170,6 +176,7 @@ RESFORMER_HEAD.check(
     states=((ORDINARY, SKIP), lambda a, d: a * d),
     control=((ORDINARY, SKIP), lambda a, d: a * (d - a)),
     wrong="rank a (d - a)",
+    kind="exact",
 )(map_rank_is)
 
 SVFORMER_INFIMUM = Claim(
@@ -190,6 +197,7 @@ SVFORMER_INFIMUM = Claim(
     states=2,
     control=1,
     wrong="falling like 1 / beta",
+    kind="exact",
 )
 def svformer_excess(power: int) -> bool:
     """A = beta (I_a 0), W = lambda / beta^2 I: the excess is lambda^2 a n (n + d + 1) / beta^power."""
@@ -216,6 +224,7 @@ SVFORMER_INFIMUM.check(
     states=((SKIP,), lambda a, d: a * d),
     control=((SKIP,), lambda a, d: d * d),
     wrong="rank d^2",
+    kind="exact",
 )(map_rank_is)
 
 
@@ -224,7 +233,7 @@ SVFORMER_INFIMUM.check(
     states=True,
     control=False,
     wrong="the even part forgotten",
-    kind="symbolic",
+    kind="exact",
 )
 def svformer_attains_nowhere(antisymmetric: bool) -> bool:
     """The proof's linear system has no solution, for any number of heads; exact, d = 1..3, all ranks, random A.

@@ -47,6 +47,7 @@ BOUNDED = Claim(
     states={"attnres": lambda n: 1, BLOCK: lambda n: n / 2, "vanilla": lambda n: n + 1},
     control={"attnres": lambda n: 1, BLOCK: lambda n: 1, "vanilla": lambda n: n + 1},
     wrong="Block is bounded by the largest output, as Full is",
+    kind="float64",
 )
 def aligned_outputs_attain(largest: Mapping[str, Callable[[int], float]]) -> bool:
     """With outputs that are all one unit vector, and all weight on the largest source, a read attains its bound.
@@ -69,6 +70,7 @@ def aligned_outputs_attain(largest: Mapping[str, Callable[[int], float]]) -> boo
     states=1.0,
     control=0.25,
     wrong="a bound that takes the length of a normed vector, sqrt(16), for 1",
+    kind="float64",
 )
 def decoders_stay_below(factor: float) -> bool:
     """Norms at every read but the first, the embedding, over `factor` times their bounds."""

@@ -31,12 +31,14 @@ TABLE_1 = Claim(
     states=("dva-b", "dva", 112_800_768),
     control=("dva-b", "vanilla", 112_800_768),
     wrong="a vanilla block",
+    kind="exact",
 )
 @TABLE_1.check(
     "model a as a GPT-2 with biases outside queries, keys and values, by the accounting",
     states=("dva-a", "vanilla", 162_419_712),
     control=("dva-a", "dva-attention", 162_419_712),
     wrong="with dynamic values beside the feed-forward",
+    kind="exact",
 )
 def dva_parameters(version: tuple[str, str, int]) -> bool:
     """A preset as a variant has so many parameters."""
@@ -49,12 +51,14 @@ def dva_parameters(version: tuple[str, str, int]) -> bool:
     states=(12, 6, 2, 162_419_712),
     control=(12, 9, 2, 162_419_712),
     wrong="with biases of queries, keys and values",
+    kind="exact",
 )
 @TABLE_1.check(
     "model b from its parts, counted by hand: five matrices and one norm a layer",
     states=(5, 0, 1, 112_800_768),
     control=(6, 1, 1, 112_800_768),
     wrong="with an output projection",
+    kind="exact",
 )
 def dva_by_hand(version: tuple[int, int, int, int]) -> bool:
     """Table 1 from its parts: two embeddings, positions, twelve layers of d x d matrices, biases, norms; a norm."""

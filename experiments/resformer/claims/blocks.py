@@ -53,6 +53,7 @@ EQNS_3_TO_5 = Claim(
     states=lambda layers: 1 / layers,
     control=lambda _layers: 1 / 2,
     wrong="1/2 for any number of layers",
+    kind="float64",
 )
 def replaced_keys_give_the_mean(factor: Callable[[int], float]) -> bool:
     for layers, tokens, causal in product((2, 3, 5), (1, 4), (False, True)):
@@ -71,6 +72,7 @@ def replaced_keys_give_the_mean(factor: Callable[[int], float]) -> bool:
     states="resformer-all",
     control="resformer",
     wrong="Eqn. (7)'s plan",
+    kind="float64",
 )
 def the_plan_is_the_mean(name: str) -> bool:
     plan = resolve(name, Shape(4, 1))
@@ -95,6 +97,7 @@ GATE = Claim(
     states=1.0,
     control=0.5,
     wrong="half of it",
+    kind="float64",
 )
 def gates_give_the_error(factor: float) -> bool:
     for layers, tokens, causal in product((2, 3), (1, 4), (False, True)):
@@ -115,6 +118,7 @@ def gates_give_the_error(factor: float) -> bool:
     states=(3 / 4, 1 / 4),
     control=(1 / 2, 1 / 2),
     wrong="gates of a half, as the block form has",
+    kind="exact",
 )
 def masses_are_the_gates(shares: tuple[float, float]) -> bool:
     scores = [np.log([[1.0, 2.0]]), np.log([[0.5, 0.5]])]
@@ -158,6 +162,7 @@ def _variation(weights: Array, moves: Array) -> Array:
     states=1.0,
     control=0.99,
     wrong="1 % tighter",
+    kind="float64",
 )
 def extreme_case_attains(factor: float) -> bool:
     """Moves are +eps on a share of the moved scores and -eps on the others: 20001 shares for each eps."""
@@ -179,6 +184,7 @@ def extreme_case_attains(factor: float) -> bool:
     states=1.0,
     control=0.9,
     wrong="10 % tighter",
+    kind="descent",
 )
 def moved_scores_stay_below(factor: float) -> bool:
     """Random moves, then every single move turned to whichever end is worse, until none helps; 8 tokens."""
@@ -220,6 +226,7 @@ MEAN_BOUND = Claim(
     states=1.0,
     control=0.95,
     wrong="5 % tighter",
+    kind="float64",
 )
 def moves_in_the_mean(factor: float) -> bool:
     rng = np.random.default_rng(6)
@@ -240,6 +247,7 @@ def moves_in_the_mean(factor: float) -> bool:
     states=0.0,
     control=0.1,
     wrong="a bound that does not vanish",
+    kind="exact",
 )
 def moving_together_is_nothing(left: float) -> bool:
     weights = np.array([[0.2, 0.8, 0.0]])

@@ -30,6 +30,7 @@ EQN_2_COST = Claim(
     states=(lambda d, layers: 4 * d * 2048 * (layers - 1), (1.18, 1.20, 1.19, 1.19)),
     control=(lambda d, layers: 4 * d * 2048 * layers, (2.0, 2.0, 2.0, 2.0)),
     wrong="the model twice",
+    kind="exact",
 )
 def cross_layer_costs(version: tuple[Callable[[int, int], int], Sequence[float]]) -> bool:
     """A score and a weighted value, each a product and a sum of d numbers, for each token of an earlier layer."""
@@ -60,6 +61,7 @@ SVFORMER_CACHE = Claim(
     states=lambda layers, width: (layers + 1) * width,
     control=lambda layers, width: layers * width,
     wrong="exactly half",
+    kind="exact",
 )
 def svformer_keeps(numbers: Callable[[int, int], int]) -> bool:
     """Keys in every layer, values in the first; and vanilla's twice that of one layer in every layer."""
@@ -77,6 +79,7 @@ def svformer_keeps(numbers: Callable[[int, int], int]) -> bool:
     states=(37.5, 43.75, 45.83, 47.92),
     control=(50.0, 50.0, 50.0, 50.0),
     wrong="half",
+    kind="float64",
 )
 def shares_are_saved(points: Sequence[float]) -> bool:
     for preset, point in zip(MODELS, points, strict=True):
@@ -91,6 +94,7 @@ def shares_are_saved(points: Sequence[float]) -> bool:
     states=1.02,
     control=1.5,
     wrong="half as much again",
+    kind="float64",
 )
 def short_contexts_cost_little(most: float) -> bool:
     """And the difference between two contexts, which is attention over time alone, doubles in all layers but one."""

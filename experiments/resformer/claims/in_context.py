@@ -39,6 +39,7 @@ FIG_8 = Claim(
     states={"cross-layer": lambda a, d: a * (d - a), "resformer": lambda a, d: a * d},
     control={"cross-layer": lambda a, d: a * d, "resformer": lambda a, d: a * d},
     wrong="both explain the same",
+    kind="descent",
 )
 def block_form_explains_more(entries: dict[str, Callable[[int, int], int]]) -> bool:
     """Entries of W*, in units of rho, that the two plans' toys explain at exact minima."""
@@ -57,6 +58,7 @@ def block_form_explains_more(entries: dict[str, Callable[[int, int], int]]) -> b
     states=1,
     control=0,
     wrong="the readout of W0 = 0",
+    kind="exact",
 )
 def one_head_around_w0(times: int) -> bool:
     sigma, n = Fraction(1, 2), 3
@@ -87,6 +89,7 @@ DISTANCE = Claim(
     states=1.0,
     control=0.9,
     wrong="keys 10 % nearer",
+    kind="sampled",
 )
 def prompts_have_the_distance(nearer: float) -> bool:
     """The mean of ||W sum v (k^m - k)^T||^2 over prompts, for keys that differ on x alone, y alone, and both."""
@@ -110,6 +113,7 @@ def prompts_have_the_distance(nearer: float) -> bool:
     states=1,
     control=-1,
     wrong="keys that are added, not replaced",
+    kind="exact",
 )
 def population_has_the_distance(sign: int) -> bool:
     """Layer 1's values with its own keys, less the same values with the copied keys, as two heads of the toy."""

@@ -43,6 +43,7 @@ EQN_6 = Claim(
     states={"identity-mapping": (1.0, 1.0), "resformer-all": (1.0, 0.0)},
     control={"identity-mapping": (0.5, 0.5), "resformer-all": (1.0, 0.0)},
     wrong="weights that sum to one in both",
+    kind="float64",
 )
 def rows_sum(sums: dict[str, tuple[float, float]]) -> bool:
     for name, expected in sums.items():
@@ -57,7 +58,7 @@ def rows_sum(sums: dict[str, tuple[float, float]]) -> bool:
     states=sympy.eye,
     control=sympy.ones,
     wrong="a matrix of ones, as section 4.3 says",
-    kind="symbolic",
+    kind="exact",
 )
 def own_values_only(mapping: Callable[[int], sympy.Matrix]) -> bool:
     """The plan reads beside its attention what the formula with this mapping reads: the same token alone."""
@@ -94,7 +95,7 @@ EQN_9 = Claim(
     states=(True, True),
     control=(False, False),
     wrong="neither, as printed",
-    kind="symbolic",
+    kind="exact",
 )
 def written_out(version: tuple[bool, bool]) -> bool:
     states = dense_former(3)
@@ -108,7 +109,7 @@ def written_out(version: tuple[bool, bool]) -> bool:
     states=lambda a: a(2, 1) + a(2, 2) * a(1, 1),
     control=lambda a: a(1, 1),
     wrong="the weight that the first layer's state gives it, as one alpha_1 for all layers would",
-    kind="symbolic",
+    kind="exact",
 )
 def second_state_by_hand(weight: Callable[[Callable[[int, int], sympy.Expr]], sympy.Expr]) -> bool:
     state = dense_former(2)[1]

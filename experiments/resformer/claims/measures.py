@@ -39,6 +39,7 @@ EQN_11_SUM = Claim(
     states=measures.token_importance,
     control=lambda attention: attention.mean(axis=1),
     wrong="the row sum, as printed",
+    kind="float64",
 )
 def importance_tells_a_sink(importance: Callable[[Array], Array]) -> bool:
     sink = np.zeros((6, 6))
@@ -52,6 +53,7 @@ def importance_tells_a_sink(importance: Callable[[Array], Array]) -> bool:
     states=0,
     control=1,
     wrong="the row sum, as printed",
+    kind="float64",
 )
 def columns_differ(axis: int) -> bool:
     """Means along an axis of (queries, tokens): the importance is one of them, and tells two matrices apart."""
@@ -83,6 +85,7 @@ EQN_11_SIGN = Claim(
     states=-1,
     control=1,
     wrong="it rises, as the text says",
+    kind="float64",
 )
 def entropy_falls_as_attention_concentrates(sign: int) -> bool:
     found = [
@@ -96,6 +99,7 @@ def entropy_falls_as_attention_concentrates(sign: int) -> bool:
     states=(np.log(6), np.log(2), 0.0),
     control=(0.0, np.log(2), np.log(6)),
     wrong="the largest for one token",
+    kind="float64",
 )
 def entropies_are_known(values: tuple[float, float, float]) -> bool:
     cases = (np.ones(6), np.array([1.0, 1, 0, 0, 0, 0]), np.array([0, 0, 5.0, 0, 0, 0]))
@@ -119,6 +123,7 @@ UNIFORM = Claim(
     states=1 - np.euler_gamma,
     control=0.0,
     wrong="log l, the largest",
+    kind="float64",
 )
 def uniform_entropy(below: float) -> bool:
     attention = attention_to(np.ones(512), 512)
@@ -136,6 +141,7 @@ def uniform_entropy(below: float) -> bool:
     states=1 - np.euler_gamma,
     control=np.euler_gamma,
     wrong="gamma itself",
+    kind="float64",
 )
 def limit_is_an_integral(value: float) -> bool:
     found = quad(lambda x: x * np.log(x) * np.exp(-x), 0, 60)[0]
@@ -161,6 +167,7 @@ EQN_12 = Claim(
     states=[25.0, 2.25, 0.25],
     control=[2.25, 0.25, 0.0],
     wrong="the centred spectrum",
+    kind="float64",
 )
 def spectrum_is_not_centred(eigenvalues: list[float]) -> bool:
     values = np.array([[5, 1.5, 0.5], [5, -1.5, 0.5], [5, 1.5, -0.5], [5, -1.5, -0.5]])
@@ -172,6 +179,7 @@ def spectrum_is_not_centred(eigenvalues: list[float]) -> bool:
     states=1.0,
     control=2.0,
     wrong="sums, not means, over two tokens",
+    kind="float64",
 )
 def eigenvalues_are_of_the_mean(times: float) -> bool:
     for tokens, width in ((2, 5), (9, 4)):
@@ -198,6 +206,7 @@ EQN_13 = Claim(
     states=lambda tokens: tokens * (tokens - 1),
     control=lambda tokens: tokens**2,
     wrong="a mean over all pairs, equal ones included",
+    kind="float64",
 )
 def similarity_is_a_mean_of_pairs(pairs: Callable[[int], int]) -> bool:
     rng = np.random.default_rng(2)
@@ -218,6 +227,7 @@ def similarity_is_a_mean_of_pairs(pairs: Callable[[int], int]) -> bool:
     states=np.cos(0.7),
     control=0.7,
     wrong="the angle",
+    kind="float64",
 )
 def two_tokens_have_a_cosine(value: float) -> bool:
     states = np.array([[3.0, 0.0], [5 * np.cos(0.7), 5 * np.sin(0.7)]])

@@ -43,7 +43,7 @@ NEUTRENO_EQN_8 = Claim(
     states=sympy.eye,
     control=sympy.ones,
     wrong="J of ones, as printed",
-    kind="symbolic",
+    kind="exact",
 )
 def neutreno_vanishes_on_equal_values(j: Callable[[int], sympy.Matrix]) -> bool:
     """What Eqn. (8) adds is a multiple of V_1 - V_n, as its text says: nothing where the two are equal."""
@@ -59,7 +59,7 @@ def neutreno_vanishes_on_equal_values(j: Callable[[int], sympy.Matrix]) -> bool:
     states=sympy.eye,
     control=sympy.ones,
     wrong="J of ones, as printed",
-    kind="symbolic",
+    kind="exact",
 )
 def neutreno_is_causal(j: Callable[[int], sympy.Matrix]) -> bool:
     """A token's output does not depend on later tokens' values."""

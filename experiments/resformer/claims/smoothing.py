@@ -61,6 +61,7 @@ SMOOTHING = Claim(
     states={"vanilla": 1, "resformer": 5, "svformer": 5},
     control={"vanilla": 5, "resformer": 5, "svformer": 5},
     wrong="vanilla keeps tokens apart too",
+    kind="exact",
 )
 def ranks_at_depth(ranks: Mapping[str, int]) -> bool:
     values = np.random.default_rng(4).standard_normal((5, 6))
@@ -76,6 +77,7 @@ def ranks_at_depth(ranks: Mapping[str, int]) -> bool:
     states=lambda mu: mu / (2 - mu),
     control=lambda mu: mu / 2,
     wrong="mu / 2, as if every layer forgot the others",
+    kind="float64",
 )
 def filters_act_on_eigenvectors(limit: Callable[[Array], Array]) -> bool:
     attention = causal_attention(4)
@@ -109,6 +111,7 @@ DIAMETERS = Claim(
     states=1.0,
     control=0.99,
     wrong="1 % tighter",
+    kind="float64",
 )
 def diameters_are_bounded(factor: float) -> bool:
     rng, layers = np.random.default_rng(8), 6
@@ -135,6 +138,7 @@ def diameters_are_bounded(factor: float) -> bool:
     states=0.5,
     control=0.01,
     wrong="a hundredth of tau times the bound before",
+    kind="float64",
 )
 def tokens_stay_apart(share: float) -> bool:
     rng = np.random.default_rng(9)
@@ -169,6 +173,7 @@ NEUTRENO_DEPTH = Claim(
     states=(4, 6),
     control=(1, 3),
     wrong="the rank that ResFormer has there, and growth from three tokens on",
+    kind="float64",
 )
 def neutreno_at_depth(version: tuple[int, int]) -> bool:
     """Rank at attention to one token, and the least number of tokens at which the printed form passes 1e6."""
@@ -193,6 +198,7 @@ def neutreno_at_depth(version: tuple[int, int]) -> bool:
     states=(0.4 / 1.4, 0.4 / 0.9, 1.0),
     control=(0.0, 0.5, 1.0),
     wrong="mu, as one layer of attention leaves it",
+    kind="float64",
 )
 def eigenvalues_are_kept(left: tuple[float, ...]) -> bool:
     for mu, share in zip((0.0, 0.5, 1.0), left, strict=True):

@@ -51,6 +51,7 @@ TABLE_1_GAIN = Claim(
     states=2.2,
     control=3.0,
     wrong="three points",
+    kind="float64",
 )
 def mean_gain(points: float) -> bool:
     gains = [
@@ -64,6 +65,7 @@ def mean_gain(points: float) -> bool:
     states=TABLE_1,
     control={"64,000 against 2,048": (TABLE_1["ResFormer, 64,000"][0], TABLE_1["ResFormer, 2,048"][1])},
     wrong="the average of another row",
+    kind="float64",
 )
 def table_1_averages(rows: Mapping[str, Row]) -> bool:
     return averages(rows, 0.001)
@@ -86,6 +88,7 @@ TABLE_5_AVERAGES = Claim(
     states=TABLE_5,
     control={"82M": (TABLE_5["ResFormer (82M)"][0], 2.7127)},
     wrong="one average ten units off",
+    kind="float64",
 )
 def table_5_averages(rows: Mapping[str, Row]) -> bool:
     return averages(rows, 1e-4)
@@ -96,6 +99,7 @@ def table_5_averages(rows: Mapping[str, Row]) -> bool:
     states=("ResFormer", "Transformer"),
     control=("Transformer", "ResFormer"),
     wrong="the other way round",
+    kind="float64",
 )
 def lower_everywhere(names: tuple[str, str]) -> bool:
     better, worse = names
@@ -124,6 +128,7 @@ TABLE_3_STEPS = Claim(
     states=4,
     control=32,
     wrong="32, as printed",
+    kind="float64",
 )
 def batches_are_what_is_accumulated(steps: int) -> bool:
     products = all(GPUS * per_gpu * steps == batch for batch, per_gpu in TABLE_3.values())
@@ -135,6 +140,7 @@ def batches_are_what_is_accumulated(steps: int) -> bool:
     states=(2.097152, 2.048, 65_536),
     control=(2.097152, 2.048, 8_192),
     wrong="an eighth of it, which 32 steps would leave",
+    kind="float64",
 )
 def tokens_of_a_batch(version: tuple[float, float, int]) -> bool:
     short, long, share = version
@@ -160,6 +166,7 @@ TABLE_4_SIZES = Claim(
     states=(1.6, 82, 180, 468),
     control=(2.6, 82, 180, 468),
     wrong="2.6M for the smallest",
+    kind="exact",
 )
 def sizes_are_counted(millions: Sequence[float]) -> bool:
     """Embedding and head, four projections and three feed-forward matrices a layer, norms."""
@@ -177,6 +184,7 @@ def sizes_are_counted(millions: Sequence[float]) -> bool:
     states=(8, 64, 64, 64),
     control=(16, 64, 64, 64),
     wrong="heads of 16 in the smallest",
+    kind="float64",
 )
 def heads_divide(widths: Sequence[int]) -> bool:
     presets = ("llama-2m", "llama-82m", "llama-180m", "llama-468m")
@@ -202,6 +210,7 @@ DATA_SIZE = Claim(
     states=(17.5, 20.0),
     control=(20.0, 17.5),
     wrong="the two exchanged",
+    kind="float64",
 )
 def data_are_enough(billions: tuple[float, float]) -> bool:
     needed, sampled = billions
@@ -217,6 +226,7 @@ def data_are_enough(billions: tuple[float, float]) -> bool:
     states=906,
     control=1000,
     wrong="1B",
+    kind="float64",
 )
 def complete_model(millions: float) -> bool:
     return abs(700 + 2 * 2048 * 50_277 / 1e6 - millions) < 1

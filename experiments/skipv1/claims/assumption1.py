@@ -71,6 +71,7 @@ ASSUMPTION1_QUERY = Claim(
     states="compressed",
     control="raw",
     wrong="a query that stays x_{n+1}",
+    kind="exact",
 )
 def n3_rank_is_at_most_a(query: str) -> bool:
     """The rank of the part of P that is odd in Y, for MHA, with the query (A x ; 0) or with x itself."""
@@ -97,12 +98,14 @@ ASSUMPTION1_QUERY.check(
     states=(False, lambda a, d: a * (d - a)),
     control=(False, lambda a, d: a * d),
     wrong="a d",
+    kind="exact",
 )(free_query_rank)
 ASSUMPTION1_QUERY.check(
     "SkipV1Former with any M^h: rank a d; exact, d = 1..3",
     states=(True, lambda a, d: a * d),
     control=(True, lambda a, d: d * d),
     wrong="d^2",
+    kind="exact",
 )(free_query_rank)
 
 
@@ -144,6 +147,7 @@ ASSUMPTION1_BLOCKS = Claim(
     states=lambda d: d * (d + 1) // 2,
     control=lambda d: d**2 // 4,
     wrong="floor(d^2/4), the most that blocks allow",
+    kind="exact",
 )
 def general_copy_rank(rank_of: Callable[[int], int]) -> bool:
     """u = A' x + B' y with any A' and B'; the identity twice has full rank."""
@@ -161,7 +165,7 @@ def general_copy_rank(rank_of: Callable[[int], int]) -> bool:
     states=lambda root: general_copy_supremum(1, 3, root, 3),
     control=lambda root: 1 / 3,
     wrong="rho, as if nothing were lost",
-    kind="symbolic",
+    kind="exact",
 )
 def general_copy_explains(supremum: Callable[[float], float]) -> bool:
     """d = n = 1, sigma = 0: what u = alpha x + beta y lets MHA explain is below the supremum, and within 1 % of it.

@@ -40,6 +40,7 @@ BIAS = Claim(
     states=1,
     control=2,
     wrong="twice the best C",
+    kind="exact",
 )
 def best_bias(times: int) -> bool:
     """Exact: the loss at C = times * E[W* - P], written out, against what centred moments give."""
@@ -64,6 +65,7 @@ def best_bias(times: int) -> bool:
     states=True,
     control=False,
     wrong="without C",
+    kind="exact",
 )
 def two_heads_attain(biased: bool) -> bool:
     """Exact: the loss of `bias.skipv1_weights` is that of a d entries."""
@@ -83,6 +85,7 @@ def two_heads_attain(biased: bool) -> bool:
     states=1,
     control=-1,
     wrong="B with its sign turned, which adds what it has to cancel",
+    kind="float64",
 )
 def one_head_approaches(sign: int) -> bool:
     """d = 2 to 5, ranks 1 to d - 1: the exact loss of `bias.mha_weights` for W0 of full rank, of rank one and zero."""
@@ -112,6 +115,7 @@ def _excess(w0: Array, rank: int, beta: float, infimum: float) -> float:
     states=0,
     control=1,
     wrong="one more entry of W* explained",
+    kind="descent",
 )
 def mha_ends_there(more: int) -> bool:
     """At given A and B the best of all linear maps of the heads' sums is a regression; A and B descend.

@@ -47,6 +47,7 @@ HURWITZ = Claim(
     states=0,
     control=1,
     wrong="one product less",
+    kind="exact",
 )
 def families_read_the_trace(left_out: int) -> bool:
     """Exact: sum_r L_r S L_r^T = tr(S) I for every symmetric S, in as many products as least Clifford modules give."""
@@ -86,6 +87,7 @@ def _family_size(size: int) -> int:
     states=1,
     control=0,
     wrong="2^k forms, and a family with which there is none",
+    kind="float64",
 )
 def forms_have_a_zero(left_out: int) -> bool:
     """Unit x, y with y^T L_r x = 0 for all r, by least squares.  The 2^k forms of a composition, squared, sum to 1."""
@@ -117,6 +119,7 @@ def _vanishes(forms: Array, start: Array) -> bool:
     states=1,
     control=2,
     wrong="twice the excess",
+    kind="float64",
 )
 def excess_is_least(times: int) -> bool:
     """Exact least squares with that side condition: d tau and, once, `times` the excess."""
@@ -159,6 +162,7 @@ def _regression(moments: Array, n: int) -> Fraction:
     states=1,
     control=2,
     wrong="half as many products",
+    kind="descent",
 )
 def descents_need_as_many(divisor: int) -> bool:
     """Minimising over L_r and N_r: 2^k / `divisor` products reach the error of the best linear map, one less do not."""
@@ -177,6 +181,7 @@ def descents_need_as_many(divisor: int) -> bool:
     states=2,
     control=1,
     wrong="one product for each square",
+    kind="float64",
 )
 def complex_squares(products: int) -> bool:
     """Complex forms made of a real composition by a complex rotation: their real parts read a trace in 2 q products.

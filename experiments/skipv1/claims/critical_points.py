@@ -41,6 +41,7 @@ CRITICAL = Claim(
     states=1,
     control=2,
     wrong="twice the skip head's readout",
+    kind="exact",
 )
 def traps_are_critical(times: int) -> bool:
     """In fractions, at every k < a; lost keys of both signs."""
@@ -64,6 +65,7 @@ def traps_are_critical(times: int) -> bool:
     states=1,
     control=2,
     wrong="twice the readout",
+    kind="exact",
 )
 def signal_is_odd_part(times: int) -> bool:
     """In fractions: with keys of x's numbers and, for an ordinary head, a readout of y's."""
@@ -88,6 +90,7 @@ def signal_is_odd_part(times: int) -> bool:
     states=-1,
     control=1,
     wrong="lost keys of the other sign, which make a saddle",
+    kind="exact",
 )
 def traps_hold(lost: int) -> bool:
     """That the flow finds what is lower is shown by the control, which it leaves."""
@@ -113,6 +116,7 @@ def traps_hold(lost: int) -> bool:
     states=1,
     control=-1,
     wrong="the form with its sign turned",
+    kind="float64",
 )
 def form_decides(sign: int) -> bool:
     """At random critical points: second differences along p q^T against 2 H(p); where H > 0 nothing nearby is lower,
@@ -166,6 +170,7 @@ def _critical(
     states=1.0,
     control=1.1,
     wrong="plateaus a tenth further apart",
+    kind="float64",
 )
 def heights_are_found(times: float) -> bool:
     """Least squares on the gradient of the signal's loss from random starts, skip and ordinary head."""

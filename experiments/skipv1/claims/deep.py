@@ -75,6 +75,7 @@ OWN_VALUES = Claim(
     states=("vanilla", product_of_steps),
     control=("vanilla", sum_of_steps),
     wrong="the steps add up",
+    kind="float64",
 )
 def attention_computes(version: tuple[str, Callable[[Sequence[Any]], Sequence[float]]]) -> bool:
     """Random weights of a named plan, token by token, in 1 to 6 layers: W = S_yx q(S_xx) with the stated p."""
@@ -100,7 +101,7 @@ def attention_computes(version: tuple[str, Callable[[Sequence[Any]], Sequence[fl
     states="vanilla",
     control="skipv1",
     wrong="with layer 1's values too",
-    kind="symbolic",
+    kind="exact",
 )
 def roots_are_real(name: str) -> bool:
     """Of 200 random p of a named plan, six layers; exact, by Sturm's theorem."""
@@ -119,6 +120,7 @@ def roots_are_real(name: str) -> bool:
     states=-1,
     control=1,
     wrong="J^2 = I",
+    kind="float64",
 )
 def complex_steps_reach(square: int) -> bool:
     """beta = a + b i and a - b i as matrices a I +- b J with J^2 = square I make p = |1 - beta s|^2; d = 2 and 4."""
@@ -138,7 +140,7 @@ def complex_steps_reach(square: int) -> bool:
     states=3,
     control=2,
     wrong="on two outputs",
-    kind="symbolic",
+    kind="exact",
 )
 def two_matrices_have_a_real_root(d: int) -> bool:
     """det (I - s B_1)(I - s B_2) has a real root or a degree below 2d, for random rational B; exact."""
@@ -170,6 +172,7 @@ RAW_VALUES.check(
     states=("svformer", sum_of_steps),
     control=("svformer", product_of_steps),
     wrong="the steps multiply",
+    kind="float64",
 )(attention_computes)
 
 RAW_VALUES.check(
@@ -177,6 +180,7 @@ RAW_VALUES.check(
     states=("cla-v", product_of_pairs),
     control=("cla-v", product_of_steps),
     wrong="one a layer",
+    kind="float64",
 )(attention_computes)
 
 
@@ -186,6 +190,7 @@ RAW_VALUES.check(
     states="svformer",
     control="cla-v",
     wrong="CLA, which has a step for every second layer",
+    kind="exact",
 )
 def one_step_is_best(name: str) -> bool:
     """A named plan's random polynomials are 1 - eta s in 1, 2, 4 and 8 layers, and the best of those, by its moments,
@@ -214,6 +219,7 @@ def one_step_is_best(name: str) -> bool:
     states=2,
     control=0,
     wrong="one step there too",
+    kind="float64",
 )
 def writing_x_makes_more(power: int) -> bool:
     """Two layers of raw values, the first of which also writes x <- (I + b S_xx) x: S_yx [c + g (I + b S_xx)^power]."""

@@ -47,7 +47,7 @@ DEEPER = Claim(
     states=4,
     control=2,
     wrong="1/lambda = n + 2 + sigma^2, as the proof would need",
-    kind="symbolic",
+    kind="exact",
 )
 def second_step_correlates(shift: int) -> bool:
     """d = 1: E[S_yx S_xx S_yx] = (n + shift + sigma^2) E[S_yx S_xx W_D], by pairing; W_D = E[W* | D].
@@ -67,6 +67,7 @@ def second_step_correlates(shift: int) -> bool:
     states=2,
     control=1,
     wrong="one layer, where the proof holds",
+    kind="exact",
 )
 def linear_bound_fails(layers: int) -> bool:
     """At a = d the best p of so many layers explains more than rho d^2, the bound of the paper's proof; exact."""
@@ -82,6 +83,7 @@ def linear_bound_fails(layers: int) -> bool:
     states=lambda a, k: Fraction(a * a),
     control=lambda a, k: Fraction(a * a * k),
     wrong="a gap that grows with the number of steps",
+    kind="sampled",
 )
 def compressed_steps_lose(share: Callable[[int, int], Fraction]) -> bool:
     """Sampled losses of one to three steps on compressed tokens; SkipV1Former's lie rho times share(a, k) below."""
@@ -140,6 +142,7 @@ def _steps(d: int, n: int, sigma: float, rank: int, count: int) -> list[Array]:
     states=lambda d, a: d * d - a * (d - a),
     control=lambda d, a: d * d - a * d,
     wrong="as if raw labels were seen",
+    kind="sampled",
 )
 def known_rows_and_columns_leave(unknown: Callable[[int, int], int]) -> bool:
     """Told all of W* that (A x ; B y) can tell, a model still loses unknown + d sigma^2; 20,000 prompts, every rank."""
@@ -161,6 +164,7 @@ def known_rows_and_columns_leave(unknown: Callable[[int, int], int]) -> bool:
     states="compressed",
     control="raw",
     wrong="with raw labels, by which the same regression passes it",
+    kind="sampled",
 )
 def nothing_learned_passes_bound(labels: str) -> bool:
     """d = 2, a = 1: what a regression of y_{n+1} on features of (A x ; B y), all x_t and A x_{n+1} explains on fresh
@@ -187,6 +191,7 @@ def nothing_learned_passes_bound(labels: str) -> bool:
     states=(Fraction(0), 0),
     control=(Fraction(0), 1),
     wrong="as if raw values were worth a layer",
+    kind="float64",
 )
 def raw_values_win_nothing(version: tuple[Fraction, int]) -> bool:
     """Nothing compressed: k = 1..6 own steps reach the best polynomial of degree k + more; exact and by descent."""

@@ -34,7 +34,7 @@ BEST_POLYNOMIAL = Claim(
     states=0,
     control=1,
     wrong="one layer more",
-    kind="symbolic",
+    kind="exact",
 )
 def normal_equations_give(degree_off: int) -> bool:
     """The loss by elimination from the moments, in fractions, at k = 1..5: `best_polynomial` at degree k + off."""
@@ -59,6 +59,7 @@ def eliminated_loss(d: int, n: int, noise: Fraction, degree: int) -> Fraction:
     states=1.0,
     control=1.05,
     wrong="a loss 5 % higher",
+    kind="sampled",
 )
 def sampled_prompts_lose(factor: float) -> bool:
     """The best p's mean loss over 20,000 prompts, within 4 standard errors, for one to three layers."""
@@ -87,6 +88,7 @@ def agree(losses: Array, expected: float) -> bool:
     states=1.0,
     control=1.1,
     wrong="with a tenth more noise",
+    kind="sampled",
 )
 def ridge_lies_between(factor: float) -> bool:
     """Sampled ridge losses lie between the rules without and with a node at 0, which meet to one in a thousand."""
@@ -116,6 +118,7 @@ REAL_ROOTS = Claim(
     states="real",
     control="best",
     wrong="the best polynomials, with complex roots",
+    kind="float64",
 )
 def keeps_off_ridge(kind: str) -> bool:
     """log |p / f| is off 0 by the proof's bound on half of an interval: p random with real roots, or the best."""
@@ -144,6 +147,7 @@ def keeps_off_ridge(kind: str) -> bool:
     states=-1,
     control=1,
     wrong="complex roots",
+    kind="descent",
 )
 def excess_stays(sign: int) -> bool:
     """The excess over ridge falls by less than half from 4 to 12 layers, at the lowest ends of descents in quadratic

@@ -37,7 +37,7 @@ MIXED_VALUES = Claim(
     states=1,
     control=2,
     wrong="layer 2's values instead of layer 1's",
-    kind="symbolic",
+    kind="exact",
 )
 def every_polynomial_is_made(source: int) -> bool:
     """`mixed_weights` for random p, with what they say of layer 1's values given to layer `source`'s; exact."""
@@ -60,6 +60,7 @@ def every_polynomial_is_made(source: int) -> bool:
     states=True,
     control=False,
     wrong="all layers have layer 1's V",
+    kind="float64",
 )
 def one_resformer_head_reaches(own_projection: bool) -> bool:
     """One head a layer, half its own value and half layer 1's, makes the best p above the threshold, token by token.
@@ -89,6 +90,7 @@ MIXED_VALUES.check(
     states=("skipv1", residual_polynomial),
     control=("skipv1", product_of_steps),
     wrong="with layer 1's weights taken for own ones",
+    kind="float64",
 )(attention_computes)
 
 
@@ -97,7 +99,7 @@ MIXED_VALUES.check(
     states=Fraction(2),
     control=Fraction(1),
     wrong="sigma = 1, below the threshold",
-    kind="symbolic",
+    kind="exact",
 )
 def real_roots_lose_at_two_layers(sigma: Fraction) -> bool:
     """No two own steps are as good as the best quadratic, whose own roots are complex; exact, by Sturm's theorem.
@@ -124,7 +126,7 @@ def _only_complex_roots_are_best(d: int, n: int, sigma: Fraction) -> bool:
     states=1.0,
     control=1.1,
     wrong="the threshold a tenth higher",
-    kind="symbolic",
+    kind="exact",
 )
 def threshold_parts(factor: float) -> bool:
     """Complex roots just above `factor` sigma_k, and real ones just below and at 0; exact coefficients, Sturm."""

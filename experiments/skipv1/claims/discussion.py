@@ -59,6 +59,7 @@ A2_ORDER.check(
     states="pairs",
     control="labels",
     wrong="permuting the labels alone",
+    kind="exact",
 )(order_is_ignored)
 
 
@@ -67,6 +68,7 @@ A2_ORDER.check(
     states=lambda n: 2 * n,
     control=lambda n: n,
     wrong="a window of n tokens",
+    kind="exact",
 )
 def mask_predicts_the_same(reach: Callable[[int], int]) -> bool:
     """A causal mask, under which a token reads the `reach(n)` before it, gives the query what P gives it; exact."""
@@ -115,12 +117,14 @@ A2_CONCENTRATION.check(
     states=-1,
     control=0,
     wrong="readouts as they were",
+    kind="exact",
 )(scores_scale_out)
 A2_CONCENTRATION.check(
     "one ResFormer head attains d^2 + d sigma^2 - rho a d; rational arithmetic, d = 1..4, all ranks",
     states=lambda kept: Fraction(1, 2) if kept else Fraction(1),
     control=lambda kept: Fraction(0),
     wrong="the copied half silent",
+    kind="exact",
 )(one_resformer_head_attains)
 
 
@@ -170,7 +174,7 @@ A2_RESIDUAL = Claim(
     states=(Fraction(10, 3), Fraction(2, 3)),
     control=(Fraction(10, 3), Fraction(10, 3)),
     wrong="the same",
-    kind="symbolic",
+    kind="exact",
 )
 def residual_losses(losses: tuple[Fraction, Fraction]) -> bool:
     """d = n = 1, sigma = 0, W0 = 2, by pairing: without a residual connection, and with one."""
@@ -178,7 +182,7 @@ def residual_losses(losses: tuple[Fraction, Fraction]) -> bool:
 
 
 @A2_RESIDUAL.check(
-    "W0 = 0: the two are equal, d = 1, four tasks, by pairing", states=0, control=1, wrong="W0 = 1", kind="symbolic"
+    "W0 = 0: the two are equal, d = 1, four tasks, by pairing", states=0, control=1, wrong="W0 = 1", kind="exact"
 )
 def residual_is_worth_nothing(w0: int) -> bool:
     return all(

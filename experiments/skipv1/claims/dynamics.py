@@ -49,6 +49,7 @@ REACHABILITY = Claim(
     states=1.0,
     control=1.02,
     wrong="2 % more explained",
+    kind="float64",
 )
 def balance_is_kept(times: float) -> bool:
     rng = np.random.default_rng(1)
@@ -91,6 +92,7 @@ def _balanced(signal: Signal, scales: tuple[float, ...], size: float, rng: np.ra
     states=1.0,
     control=1.1,
     wrong="plateaus that last a tenth longer",
+    kind="float64",
 )
 def times_are_met(longer: float) -> bool:
     for signal, scales in _signals():
@@ -114,6 +116,7 @@ def times_are_met(longer: float) -> bool:
     states=1.0,
     control=0.5,
     wrong="half of what the keys take off",
+    kind="float64",
 )
 def is_conserved(share: float) -> bool:
     rng = np.random.default_rng(2)
@@ -135,6 +138,7 @@ def is_conserved(share: float) -> bool:
     states=0,
     control=1,
     wrong="at least one more direction is learned",
+    kind="float64",
 )
 def ranks_are_bounded(more: int) -> bool:
     rng = np.random.default_rng(3)
@@ -160,6 +164,7 @@ def ranks_are_bounded(more: int) -> bool:
     states=0.2,
     control=5.0,
     wrong="keys larger than the compression, with eigenvalues of both signs",
+    kind="exact",
 )
 def toy_reaches(keys: float) -> bool:
     rng = np.random.default_rng(4)

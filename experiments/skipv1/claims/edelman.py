@@ -60,6 +60,7 @@ EDELMAN = Claim(
     states=exp(-5 / 8),
     control=0.95,
     wrong="high probability",
+    kind="exact",
 )
 def share_tends_to(limit: float) -> bool:
     """`share_above_half` lies above the limit, by less than 1/d, at d = 1 .. 50."""
@@ -71,6 +72,7 @@ def share_tends_to(limit: float) -> bool:
     states=share_above_half,
     control=lambda d: 0.95,
     wrong="high probability",
+    kind="sampled",
 )
 def simulated_share(share: Callable[[int], float]) -> bool:
     rng = np.random.default_rng(65)
@@ -87,6 +89,7 @@ def simulated_share(share: Callable[[int], float]) -> bool:
     states=(lambda d: 2 * d + 1, 1.0),
     control=(lambda d: d, 1.0),
     wrong="n = d",
+    kind="float64",
 )
 def order_needs_square(version: tuple[Callable[[int], int], float]) -> bool:
     """At n(d) pairs, d = 20: the share of X with sqrt(d) sigma_d(X) >= 1/2 is what it says, within 5 standard errors.

@@ -36,6 +36,7 @@ FEW_PRODUCTS = Claim(
     states=lambda terms: terms,
     control=lambda terms: terms - 1,
     wrong="the floor of one product less",
+    kind="exact",
 )
 def products_stay_above(floor_of: Callable[[int], int]) -> bool:
     """Exact: random products and the quaternions, d = 1..4; `floor_of(R)` products are what the floor allows for."""
@@ -88,6 +89,7 @@ def scaled_loss(left: Array, right: Array, n: int, target: Array) -> ScaledLoss:
     states=4,
     control=3,
     wrong="the floor of three",
+    kind="descent",
 )
 def descent_ends_on_floor(terms: int) -> bool:
     """Minimising over L_r and N_r at d = 4, n = 3: four products end on the floor of `terms`, and not below."""

@@ -60,6 +60,7 @@ def _tokens() -> Tensor:
     states=3,
     control=1,
     wrong="by two, as Assumption 1 needs",
+    kind="float64",
 )
 def first_layer_has_degree(degree: int) -> bool:
     """Doubling the prompt multiplies the output by 2^degree, to the bit."""
@@ -72,6 +73,7 @@ def first_layer_has_degree(degree: int) -> bool:
     states="no positions",
     control="positions",
     wrong="a layer with a head that looks one token back",
+    kind="float64",
 )
 def first_layer_is_one_matrix(kind: str) -> bool:
     """Does the matrix that the first d tokens of the output demand explain the others?"""
@@ -114,6 +116,7 @@ A2_COPYING = Claim(
     states="no positions",
     control="positions",
     wrong="with a head that looks one token back",
+    kind="exact",
 )
 def residual_layer_is_one_matrix(kind: str) -> bool:
     """Does the matrix that the first d tokens of E + TF_1(E) demand explain the others?  Whole numbers, exact."""
@@ -134,6 +137,7 @@ def residual_layer_is_one_matrix(kind: str) -> bool:
     states="mixed",
     control="kept",
     wrong="x_t kept, as in Assumption 1",
+    kind="exact",
 )
 def look_back_makes(inputs: str) -> bool:
     """It turns y_t's token into y_t + C x_t, and x_t's into x_t + C y_{t-1} or, as Assumption 1 has it, x_t; exact."""

@@ -42,6 +42,7 @@ GAP = Claim(
     states=lambda a, _d: a**2,
     control=lambda a, d: a * d,
     wrong="rho a d, which forgets what MHA explains",
+    kind="exact",
 )
 def gaps_of_weights(gap: Callable[[Any, Any], Any]) -> bool:
     """`loss_gap` against losses of weights, and rho gap(a, d) against their difference at equal rank; in fractions."""
@@ -76,6 +77,7 @@ def _of_mha(d: int, n: int, sigma: Fraction) -> list[Any]:
     states=lambda d: d**2 - d**2 // 4,
     control=lambda d: d**2,
     wrong="MHA explains nothing",
+    kind="descent",
 )
 def gap_of_optima(numbers: Callable[[int], int]) -> bool:
     d, n, sigma = 3, 8, 0.3
@@ -102,6 +104,7 @@ LIMIT = Claim(
     states=Fraction(1, 4),
     control=Fraction(1, 3),
     wrong="a third",
+    kind="exact",
 )
 def limit_shares(quarter: Fraction) -> bool:
     """What weights explain at best, in fractions: `quarter` of SkipV1Former's share for MHA, and 1 - rho left
@@ -123,6 +126,7 @@ def limit_shares(quarter: Fraction) -> bool:
     states=(0.25, 1.0),
     control=(1 / 3, 1.0),
     wrong="a third",
+    kind="descent",
 )
 def limit_minimised(shares: tuple[float, float]) -> bool:
     d, n = 2, 10**6
@@ -172,6 +176,7 @@ FIXED_COMPRESSION.check(
     states=0,
     control=1,
     wrong="a gap of one",
+    kind="exact",
 )(gap_at_zero_a)
 
 
@@ -180,6 +185,7 @@ FIXED_COMPRESSION.check(
     states=0.0,
     control=1.0,
     wrong="A = 1 instead of A = 0",
+    kind="exact",
 )
 def no_gradient_at_zero_a(size: float) -> bool:
     """With A and B fixed at A = size, nothing can be gained by moving W or K, for either model."""

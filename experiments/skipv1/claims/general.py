@@ -59,6 +59,7 @@ GENERAL_COVARIANCE = Claim(
     states=lambda d, a: d - a,
     control=lambda d, _a: d,
     wrong="MHA explains all output directions",
+    kind="exact",
 )
 def general_weights_reach(rows: Callable[[int, int], int]) -> bool:
     """SkipV1Former's weights have the loss that is stated, and those that approach come nearer like 1 / beta^2.
@@ -108,6 +109,7 @@ def as_if_commuting(moments: PromptMoments) -> PromptMoments:
     states=as_it_is,
     control=as_if_commuting,
     wrong="g_j as products of the eigenvalues of Sigma and Gamma, as if they commuted",
+    kind="float64",
 )
 def best_read_explains(version: Callable[[PromptMoments], PromptMoments]) -> bool:
     """The best linear function of S_yx A^T, by normal equations for all its entries, at the A of the theorem.
@@ -142,6 +144,7 @@ def _explained_by_entries(moments: PromptMoments, a: Array) -> float:
     states=1.0,
     control=1.02,
     wrong="explained signal 2 % larger",
+    kind="descent",
 )
 def general_minimiser_finds(factor: float) -> bool:
     """Exact minimisation ends on both closed forms, and not below; d = 2."""
@@ -168,6 +171,7 @@ def ends_on(loss: PopulationLoss, rank: int, explained: float) -> bool:
     states=2,
     control=1,
     wrong="one is enough: it stops 0.33 % of the signal short",
+    kind="descent",
 )
 def heads_reach_the_optimum(count: int) -> bool:
     """`count` skip and as many ordinary heads reach the optimum at a = d = 2 to 1e-4 of what it explains."""

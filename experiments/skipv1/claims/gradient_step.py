@@ -71,6 +71,7 @@ def _regressions() -> list[tuple[Array, Prompt]]:
     states=1,
     control=-1,
     wrong="the printed sign",
+    kind="exact",
 )
 def step_moves_labels(sign: int) -> bool:
     """The loss of W after a step is the loss of W on the labels y_j + sign eta grad L x_j."""
@@ -86,6 +87,7 @@ def step_moves_labels(sign: int) -> bool:
     states=1,
     control=-1,
     wrong="the printed sign",
+    kind="exact",
 )
 def layer_moves_labels(sign: int) -> bool:
     """A linear attention layer on tokens (x ; y), values (0 ; W x - y) eta/n, adds sign eta grad L x_j to y_j."""
@@ -106,6 +108,7 @@ def layer_moves_labels(sign: int) -> bool:
     states=-1,
     control=1,
     wrong="the sign of the context's labels",
+    kind="exact",
 )
 def query_reads_prediction(sign: int) -> bool:
     """From W = 0 and an empty label, sign eta grad L(0) x_{n+1} is (eta/n) sum_i y_i x_i^T x_{n+1}."""
@@ -135,6 +138,7 @@ UNCOMPRESSED_STEP = Claim(
     states=1,
     control=2,
     wrong="twice the step",
+    kind="exact",
 )
 def best_loss_is_one_step(factor: int) -> bool:
     """SkipV1Former's optimum is the loss of one step of factor lambda on the uncompressed pairs."""
@@ -150,6 +154,7 @@ def best_loss_is_one_step(factor: int) -> bool:
     states=lambda n: n,
     control=lambda n: 1,
     wrong="eta = lambda, without the 1/N of Eqn. (1)",
+    kind="exact",
 )
 def best_prediction_is_one_step(scale: Callable[[int], int]) -> bool:
     """From tokens: it predicts (0 - eta grad L(0)) x_{n+1} with eta = scale(n) lambda, on whole-number prompts."""

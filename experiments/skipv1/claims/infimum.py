@@ -55,6 +55,7 @@ SKIPV1_MINIMUM = Claim(
     states=1,
     control=0,
     wrong="v = n (n + d + sigma^2)",
+    kind="exact",
 )
 def loss_splits(one: int) -> bool:
     """Steps (1) and (2): L = d^2 (1-rho) + d sigma^2 + v ||T - lambda I||^2 + E ||P_even||^2, v = n (n+d+one+sigma^2).
@@ -106,6 +107,7 @@ MHA_INFIMUM.check(
     states=((ORDINARY,), lambda a, d: a * (d - a)),
     control=((ORDINARY,), lambda a, d: a * d),
     wrong="rank a d, as if MHA saw all of S_yx A^T",
+    kind="exact",
 )(map_rank_is)
 SKIPV1_MINIMUM.check(
     "lower bound: the linear map from S_yx to P has rank at most a d, and exactly that with five skip heads; "
@@ -113,6 +115,7 @@ SKIPV1_MINIMUM.check(
     states=((SKIP,), lambda a, d: a * d),
     control=((SKIP,), lambda a, d: a * (d - a)),
     wrong="MHA's rank",
+    kind="exact",
 )(map_rank_is)
 
 
@@ -121,6 +124,7 @@ SKIPV1_MINIMUM.check(
     states=lambda a, d: a * (d - a),
     control=lambda a, d: a * d,
     wrong="rank a d",
+    kind="exact",
 )
 def weights_approach_mha_infimum(rank_of: Rank) -> bool:
     beta = Fraction(7, 2)
@@ -137,6 +141,7 @@ def weights_approach_mha_infimum(rank_of: Rank) -> bool:
     states=lambda a, d: a * d,
     control=lambda a, d: a * (d - a),
     wrong="MHA's rank",
+    kind="exact",
 )
 def weights_attain_skipv1_minimum(rank_of: Rank) -> bool:
     return all(
@@ -164,6 +169,7 @@ def _minimiser_finds(heads: tuple[Heads, ...], closed: Callable[..., float], fac
     states=1.0,
     control=1.02,
     wrong="explained signal 2 % larger",
+    kind="descent",
 )
 def minimiser_finds_mha_infimum(factor: float) -> bool:
     return _minimiser_finds(((ORDINARY,), MHA), skipv1.mha_explained, factor)
@@ -174,6 +180,7 @@ def minimiser_finds_mha_infimum(factor: float) -> bool:
     states=1.0,
     control=1.02,
     wrong="explained signal 2 % larger",
+    kind="descent",
 )
 def minimiser_finds_skipv1_minimum(factor: float) -> bool:
     return _minimiser_finds((SKIPV1, (ORDINARY, SKIP, SKIP)), skipv1.skipv1_explained, factor)

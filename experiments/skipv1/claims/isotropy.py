@@ -50,7 +50,7 @@ LEMMA3_ISOTROPY.check(
     states=1,
     control=0,
     wrong="no term in w w^T: isotropic at every W0, as Lemma 3 says",
-    kind="symbolic",
+    kind="exact",
 )(row_moment)
 
 
@@ -59,7 +59,7 @@ LEMMA3_ISOTROPY.check(
     states=1,
     control=0,
     wrong="n (n + d + sigma^2)",
-    kind="symbolic",
+    kind="exact",
 )
 def signal_power(one: int) -> bool:
     d, n, sigma = sympy.symbols("d n sigma")
@@ -85,7 +85,7 @@ STEP_SIZE = Claim(
     states=1,
     control=0,
     wrong="1/(n + d + sigma^2)",
-    kind="symbolic",
+    kind="exact",
 )
 def step_size(one: int) -> bool:
     for d in (1, 2):
@@ -104,6 +104,7 @@ def step_size(one: int) -> bool:
     states=1,
     control=0,
     wrong="1/(n + d + sigma^2)",
+    kind="float64",
 )
 def step_size_is_best(one: int) -> bool:
     """The loss of the optimal weights, all readouts scaled by t, is a parabola in t with its minimum at t = 1."""

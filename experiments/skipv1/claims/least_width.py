@@ -40,6 +40,7 @@ LEAST_WIDTH = Claim(
     states=explained_by_hiding,
     control=lambda d, n, sigma, eps, hidden: signal_share(d, n, sigma) * (d**2 - hidden * (hidden - 1)),
     wrong="their limit, as if eps were zero",
+    kind="exact",
 )
 def weights_explain(explained: Callable[..., Any]) -> bool:
     """And they have four heads in layer 1; two, three or six in layer 2, and width 2d - h."""
@@ -80,6 +81,7 @@ def _explained(weights: TwoLayers, n: int, sigma: float) -> float:
     states=least_width_bound,
     control=lambda d, n: 2 * d,
     wrong="a doubled width",
+    kind="descent",
 )
 def least_width_is(width: Callable[[int, int], int]) -> bool:
     """Where the bound is attained, which is at 2d - 1, or 2 for d = 1.  One number below, the same descents fail."""
@@ -97,6 +99,7 @@ def least_width_is(width: Callable[[int, int], int]) -> bool:
     states=Fraction(1, 2),
     control=1,
     wrong="a whole number less, which is exceeded at d = m = 2",
+    kind="descent",
 )
 def half_an_entry_is_lost(lost: Any) -> bool:
     """Step (2): of the sum of squares in the span of G's entries at least half is even."""
@@ -108,6 +111,7 @@ def half_an_entry_is_lost(lost: Any) -> bool:
     states=1,
     control=2,
     wrong="two tokens a pair",
+    kind="descent",
 )
 def one_token_needs_a_doubled_width(kinds: int) -> bool:
     """Part (E), and that descents find what one token holds at width 2d."""
@@ -139,6 +143,7 @@ GENERIC_WIDTH = Claim(
     states=0,
     control=1,
     wrong="a width less by one",
+    kind="exact",
 )
 def generic_images_are_independent(less: int) -> bool:
     """By rank modulo a prime, which never exceeds the rank; the width by counting images, from d on."""
@@ -157,6 +162,7 @@ def generic_images_are_independent(less: int) -> bool:
     states=1e-4,
     control=1.0,
     wrong="at eta = 1 too",
+    kind="float64",
 )
 def generic_tokens_explain(eta: float) -> bool:
     for d in (3, 4):

@@ -58,7 +58,7 @@ EQN7 = Claim(
     states="W_D",
     control="U",
     wrong="as printed",
-    kind="symbolic",
+    kind="exact",
 )
 def eqn7_vanishes(first: str) -> bool:
     """d = 1: E[2 (V x - y) x (U - W_D)] over y of mean W_D x, with V = W_D or, as printed, V = U, for any U."""
@@ -72,6 +72,7 @@ EQN7.check(
     states=0,
     control=1,
     wrong="around a matrix that is no minimiser",
+    kind="exact",
 )(decomposition_holds)
 
 
@@ -117,6 +118,7 @@ LEMMA1_MINIMISER = Claim(
     states=lambda d: d * (d - 1),
     control=lambda d: 0,
     wrong="one minimiser",
+    kind="exact",
 )
 def minimisers_left(number: Callable[[int], int]) -> bool:
     """The dimension of {U : U x = W_D x} for one query x != 0, exact."""
@@ -134,6 +136,7 @@ LEMMA1_MINIMISER.check(
     states="W_D",
     control="least norm",
     wrong="the minimiser of least norm",
+    kind="exact",
 )(last_step_holds)
 
 
@@ -158,6 +161,7 @@ LEMMA1_CONSTANT = Claim(
     states=1,
     control=0,
     wrong="C without the label's own noise",
+    kind="exact",
 )
 def constant_adds_up(label_noise: int) -> bool:
     """d = 1: C = E sigma^2/(S + sigma^2) + label_noise sigma^2 and the distance to W_D make the exact loss."""
@@ -188,6 +192,7 @@ def _loss_of_step(mu: float, n: int, sigma: float) -> float:
     states=lambda d: d,
     control=lambda d: float("inf"),
     wrong="C > 0 at every n",
+    kind="exact",
 )
 def constant_vanishes_from(shortest: Callable[[int], float]) -> bool:
     """sigma = 0: C = d (d - n)_+, zero if and only if n whole-number x's determine W*: if X has rank d."""
@@ -207,6 +212,7 @@ def constant_vanishes_from(shortest: Callable[[int], float]) -> bool:
     states="MHA",
     control="SkipV1Former",
     wrong="for SkipV1Former, as G_{i,D} says",
+    kind="exact",
 )
 def one_gram_serves(model: str) -> bool:
     """Lemma 1's G_{i,D}, the same for both heads: true of MHA, and not of SkipV1Former.  By the map S -> P, exact."""

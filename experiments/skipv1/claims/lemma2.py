@@ -43,12 +43,14 @@ LEMMA2_BLOCKS = Claim(
     states=("rows", True),
     control=("rows", False),
     wrong="N_3 without W_1 A X Y^T B^T M_2",
+    kind="exact",
 )
 @LEMMA2_BLOCKS.check(
     "N_1 + N_2 + N_3 = P; whole numbers, exact",
     states=("rows", True),
     control=("columns", True),
     wrong="M split by columns, as printed",
+    kind="exact",
 )
 def eqn9_adds_up(version: tuple[str, bool]) -> bool:
     """N_1 + N_2 + N_3 = P with M split in this way, with or without the first term of N_3; MHA, whole numbers."""
@@ -75,6 +77,7 @@ def eqn9_adds_up(version: tuple[str, bool]) -> bool:
     states=lambda a, d: (a == d, a == 0),
     control=lambda a, d: (a == d, a == d),
     wrong="B^T M_2 at a = d, where B is empty",
+    kind="exact",
 )
 def printed_products_conform(meaning: Callable[[int, int], tuple[bool, bool]]) -> bool:
     """Whether A^T M_1 and B^T M_2 are products of matrices that fit, M split by columns as printed."""
@@ -94,6 +97,7 @@ def printed_products_conform(meaning: Callable[[int, int], tuple[bool, bool]]) -
     states=True,
     control=False,
     wrong="without the skip head's term",
+    kind="exact",
 )
 def eqn10_labels(with_raw: bool) -> bool:
     """N_2' of Eqn. (10), the part of SkipV1Former's P quadratic in Y, with or without W^2 Y Y^T B^T M_2^2."""
@@ -124,12 +128,13 @@ LEMMA2_CONSTANTS = Claim(
 )
 
 
-@LEMMA2_CONSTANTS.check("and at W = 0; exact", states="zero", control="random", wrong="at random weights")
+@LEMMA2_CONSTANTS.check("and at W = 0; exact", states="zero", control="random", wrong="at random weights", kind="exact")
 @LEMMA2_CONSTANTS.check(
     "SkipV1Former's even part vanishes at the proof's weights, for every prompt; exact",
     states="paper",
     control="random",
     wrong="at random weights",
+    kind="exact",
 )
 def even_part_vanishes(which: str) -> bool:
     """Whether P has no even part at these weights, whatever the prompt: the map S -> P on S_xx and S_yy, exact."""
@@ -148,6 +153,7 @@ def even_part_vanishes(which: str) -> bool:
     states=2,
     control=0,
     wrong="a constant",
+    kind="exact",
 )
 def c1_scales_with_power(power: int) -> bool:
     """d = a = 1: MHA is even, and C_1 = L_1 - C - E||W_D||^2 = L_1 - L_1(0) at readouts t goes with t^power."""
@@ -175,10 +181,12 @@ LEMMA2_RIDGE_FORMULA.check(
     states=lambda d: d,
     control=lambda d: 1,
     wrong="from n = 1 on",
+    kind="exact",
 )(constant_vanishes_from)
 LEMMA2_RIDGE_FORMULA.check(
     "E[X y_i (W_D)_i | X] = S, as it must for a posterior mean, for every n; whole-number X, exact",
     states=2,
     control=1,
     wrong="sigma I, as printed",
+    kind="exact",
 )(row_moment_given_x)

@@ -51,6 +51,7 @@ LEMMA3_SECOND_MOMENT.check(
     states=2,
     control=1,
     wrong="ridge of strength sigma",
+    kind="exact",
 )(row_moment_given_x)
 
 
@@ -59,7 +60,7 @@ LEMMA3_SECOND_MOMENT.check(
     states=lambda n, d: n,
     control=lambda n, d: d,
     wrong="d, as the proof prints for E X X^T",
-    kind="symbolic",
+    kind="exact",
 )
 def target_moment(t2: Callable[[Any, Any], Any]) -> bool:
     """E[(S_yx)_ij W*_ij] = t_2, and zero for other pairs of entries, by pairing, d = 1, 2, symbolic in n and sigma."""
@@ -78,6 +79,7 @@ def target_moment(t2: Callable[[Any, Any], Any]) -> bool:
     states=0,
     control=1,
     wrong="W0 = I",
+    kind="exact",
 )
 def lemma3_is_isotropic(w0: int) -> bool:
     """Both matrices of Lemma 3 are multiples of the d x d identity, the second of it by E tr S/d, as t_2 = n says;

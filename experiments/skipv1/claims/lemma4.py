@@ -40,12 +40,14 @@ CLASS_H = Claim(
     states=("SkipV1Former", "as stated"),
     control=("SkipV1Former", "exchanged"),
     wrong="M~'s blocks exchanged",
+    kind="exact",
 )
 @CLASS_H.check(
     "MHA; whole numbers, exact",
     states=("MHA", "as stated"),
     control=("MHA", "exchanged"),
     wrong="M~'s blocks exchanged",
+    kind="exact",
 )
 def is_special_case(version: tuple[str, str]) -> bool:
     """N_3 and N_3' as h(W~, M~), W~^h = (W_1 A, W_2 B) and M~^h = (A^T M_1 ; B^T M_2) in an ordinary head.
@@ -104,7 +106,7 @@ LEMMA4_GRADIENTS.check(
     states=0,
     control=1,
     wrong="W0 = I",
-    kind="symbolic",
+    kind="exact",
 )(cross_moments_are_proportional)
 
 
@@ -113,6 +115,7 @@ LEMMA4_GRADIENTS.check(
     states=0,
     control=1,
     wrong="W0 = I",
+    kind="exact",
 )
 def equations_12_to_14(w0: int) -> bool:
     """Eqns. (13) and (14), which make up (12), and the equation for the gradient in M~, around W0 = w0 I; exact."""
@@ -185,6 +188,7 @@ LEMMA4_CONSTANT.check(
     states=1,
     control=2,
     wrong="2 Lambda",
+    kind="exact",
 )(lemma4_splits)
 
 
@@ -193,6 +197,7 @@ LEMMA4_CONSTANT.check(
     states=1,
     control=2,
     wrong="2 rho d^2",
+    kind="exact",
 )
 def c3_noiseless(minimum: int) -> bool:
     """sigma = 0: C = d (d - n)_+ and C_3 = d min(d, n) - rho d^2 > 0, whose sum is SkipV1Former's minimum; exact."""
@@ -210,6 +215,7 @@ def c3_noiseless(minimum: int) -> bool:
     states=1,
     control=0,
     wrong="lambda = 1/(n + d + sigma^2)",
+    kind="float64",
 )
 def c3_with_noise(one: int) -> bool:
     """d = 1: E W_D^2 - E (lambda S_yx)^2 = E (W_D - lambda S_yx)^2 with lambda = 1/(n + 1 + one + sigma^2)."""

@@ -28,7 +28,7 @@ MISSING_SQUARES = Claim(
 )
 
 
-@MISSING_SQUARES.check("d = n = 1, sigma = 0, N_3 = 0", states=2, control=1, wrong="without squares", kind="symbolic")
+@MISSING_SQUARES.check("d = n = 1, sigma = 0, N_3 = 0", states=2, control=1, wrong="without squares", kind="exact")
 def norms_add_up_noiseless(power: int) -> bool:
     """d = n = 1, sigma = 0, N_3 = 0: E|W*|^p = C_3 + E|lambda W* x^2|^p with C_3 = 2/3, lambda = 1/3."""
     z = sympy.Symbol("z", real=True)
@@ -43,7 +43,11 @@ def norms_add_up_noiseless(power: int) -> bool:
 
 
 @MISSING_SQUARES.check(
-    "d = 1, n = 4, sigma = 0.7, N_3 = S_yx/5, by quadrature over S", states=2, control=1, wrong="without squares"
+    "d = 1, n = 4, sigma = 0.7, N_3 = S_yx/5, by quadrature over S",
+    states=2,
+    control=1,
+    wrong="without squares",
+    kind="float64",
 )
 def norms_add_up(power: int) -> bool:
     """d = 1, n = 4, sigma = 0.7, N_3 = S_yx / 5: the same with N_3 subtracted on both sides, by quadrature over S."""
@@ -96,10 +100,12 @@ RANK_ARGUMENT.check(
     states=("MHA", lambda a, d: a),
     control=("MHA", lambda a, d: a - 1),
     wrong="a - 1",
+    kind="exact",
 )(rank_is_at_most)
 RANK_ARGUMENT.check(
     "N_3': at most a as well, and attained; whole numbers, exact",
     states=("SkipV1Former", lambda a, d: a),
     control=("SkipV1Former", lambda a, d: d),
     wrong="d",
+    kind="exact",
 )(rank_is_at_most)

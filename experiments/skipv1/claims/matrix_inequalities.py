@@ -52,10 +52,13 @@ LAMBDA_FACTOR.check(
     states="least",
     control="greatest",
     wrong="the greatest |lambda_i|",
+    kind="float64",
 )(factor_bounds)
 
 
-@LAMBDA_FACTOR.check("it is attained: Lambda = diag(1, 2), M = I, a = 1", states=1, control=2, wrong="the factor 2")
+@LAMBDA_FACTOR.check(
+    "it is attained: Lambda = diag(1, 2), M = I, a = 1", states=1, control=2, wrong="the factor 2", kind="float64"
+)
 def factor_is_attained(factor: int) -> bool:
     """Lambda = diag(1, 2), M = I, a = 1: equality with the factor 1."""
     return _tail_norm(np.diag([1.0, 2.0]), 1) == factor * _tail_norm(np.eye(2), 1)
@@ -88,14 +91,18 @@ ECKART_YOUNG = Claim(
     states="sum of squares",
     control="square of sum",
     wrong="as printed",
-    kind="symbolic",
+    kind="exact",
 )
 def tail_of_identity(kind: str) -> bool:
     return tail_bound(kind, np.ones(2)) <= 2.0
 
 
 @ECKART_YOUNG.check(
-    "random matrices, d = 2..6, every rank", states="sum of squares", control="square of sum", wrong="as printed"
+    "random matrices, d = 2..6, every rank",
+    states="sum of squares",
+    control="square of sum",
+    wrong="as printed",
+    kind="float64",
 )
 def tail_of_random(kind: str) -> bool:
     rng = np.random.default_rng(6)
@@ -138,12 +145,16 @@ WEYL = Claim(
     "then too small: W* = (0 0 ; 2 0), X = (0 1 ; 2 0), epsilon = e_1 e_1^T give 2 > 1.",
     proof=weyl_holds,
 )
-WEYL.check("that example, and random 3 x 3 matrices", states="transposed", control="as it is", wrong="as printed")(
-    weyl_holds
-)
+WEYL.check(
+    "that example, and random 3 x 3 matrices",
+    states="transposed",
+    control="as it is",
+    wrong="as printed",
+    kind="float64",
+)(weyl_holds)
 
 
-@WEYL.check("the product conforms at n != d", states=True, control=False, wrong="as printed")
+@WEYL.check("the product conforms at n != d", states=True, control=False, wrong="as printed", kind="exact")
 def weyl_needs_square(transposed: bool) -> bool:
     """noise times X, both d x n, has a meaning at n != d only with X transposed; then it bounds there too."""
     rng = np.random.default_rng(63)
@@ -188,10 +199,13 @@ SINGULAR_PRODUCTS.check(
     states="least",
     control="greatest",
     wrong="sigma_1(B) for sigma_d(B)",
+    kind="float64",
 )(products_of_least)
 
 
-@SINGULAR_PRODUCTS.check("both sides vanish for n < d; whole numbers, exact, d = 2", states=1, control=2, wrong="n = d")
+@SINGULAR_PRODUCTS.check(
+    "both sides vanish for n < d; whole numbers, exact, d = 2", states=1, control=2, wrong="n = d", kind="exact"
+)
 def signal_vanishes(n: int) -> bool:
     """d = 2: W S is singular for whole-number W and X with n pairs, while noise X^T is not zero; exact."""
     rng = np.random.default_rng(69)

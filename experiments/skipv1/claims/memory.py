@@ -31,6 +31,7 @@ TABLE_2_CACHE = Claim(
     states=("+gqa", 49_152, 37_376),
     control=("+gqa", 98_304, 74_752),
     wrong="the printed pair",
+    kind="exact",
 )
 def table_2_bytes(version: tuple[str, int, int]) -> bool:
     """LLaMA-350M's cache at two bytes a number, as vanilla and as SkipV1Former, with a head kind (empty: ungrouped)."""
@@ -44,6 +45,7 @@ def table_2_bytes(version: tuple[str, int, int]) -> bool:
     states=(1024, 1024, 98_304, 74_752),
     control=(512, 512, 98_304, 74_752),
     wrong="with eight key/value heads",
+    kind="exact",
 )
 def table_2_by_hand(version: tuple[int, int, int, int]) -> bool:
     """24 layers at two bytes: keys everywhere, all values in layer 1, half of them in the 23 others."""
@@ -56,6 +58,7 @@ TABLE_2_CACHE.check(
     states=("+mla", 13_824, 7_936),
     control=("+mla", 13_824, 7_680),
     wrong="the printed 7,680",
+    kind="exact",
 )(table_2_bytes)
 
 TABLE_2_CACHE.check(
@@ -63,4 +66,5 @@ TABLE_2_CACHE.check(
     states=(32, 256, 13_824, 7_936),
     control=(32, 256, 13_824, 7_680),
     wrong="the printed 7,680",
+    kind="exact",
 )(table_2_by_hand)

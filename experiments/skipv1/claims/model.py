@@ -58,6 +58,7 @@ EQN2 = Claim(
     states=True,
     control=False,
     wrong="no mask",
+    kind="exact",
 )
 def output_is_linear_in_query(masked: bool) -> bool:
     """Doubling x_{n+1} doubles the prediction, for both models, with the mask P or without it."""
@@ -77,6 +78,7 @@ def output_is_linear_in_query(masked: bool) -> bool:
     states=lambda d: d,
     control=lambda d: d // 2,
     wrong="heads of width d/2",
+    kind="exact",
 )
 def products_are_regular(width: Callable[[int], int]) -> bool:
     """W_O W_V, d x width times width x d, can be regular; whole numbers with a heavy diagonal."""
@@ -93,6 +95,7 @@ EQN2.check(
     states=lambda r, d: r * d,
     control=lambda r, d: d * d,
     wrong="d^2, as if W_V^1 could be undone",
+    kind="exact",
 )(shared_value_rank)
 
 
@@ -111,7 +114,11 @@ EQN3_MISPRINTS = Claim(
 
 
 @EQN3_MISPRINTS.check(
-    "the transposed form is Eqn. (6)'s, from tokens, exact", states=True, control=False, wrong="as printed"
+    "the transposed form is Eqn. (6)'s, from tokens, exact",
+    states=True,
+    control=False,
+    wrong="as printed",
+    kind="exact",
 )
 def eqn3_conforms(transposed: bool) -> bool:
     """Eqn. (3) with TF_1(E)^T in the scores, or without as printed, is the reduced form of Eqn. (6)."""
@@ -134,6 +141,7 @@ def eqn3_conforms(transposed: bool) -> bool:
     states="query",
     control="query and key",
     wrong="one W_K as well",
+    kind="exact",
 )
 def shared_projections_suffice(which: str) -> bool:
     """Two heads with any K^1 and K^2 have a form with one W_Q, as Eqn. (3) prints it; one W_K as well is too few."""
@@ -174,6 +182,7 @@ def _reduces(heads: Heads, **reading: bool) -> bool:
     states=True,
     control=False,
     wrong="a sum that covers the first term only",
+    kind="exact",
 )
 def mha_reduces(whole_sum: bool) -> bool:
     return _reduces(MHA, once=not whole_sum)
@@ -184,6 +193,7 @@ def mha_reduces(whole_sum: bool) -> bool:
     states="y u^T",
     control="u y^T",
     wrong="values and keys exchanged",
+    kind="exact",
 )
 def skipv1_reduces(order: str) -> bool:
     return _reduces(SKIPV1, swapped=order == "u y^T")

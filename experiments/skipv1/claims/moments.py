@@ -68,7 +68,7 @@ MOMENTS = Claim(
     states=(0, 1),
     control=(1, 0),
     wrong="the covariances of W*'s rows and columns exchanged",
-    kind="symbolic",
+    kind="exact",
 )
 def pairings_give_the_moments(order: Sequence[int]) -> bool:
     """All entries of E[S M S] and E[W* Q S], d = 2, every covariance and W0 of symbols.
@@ -108,6 +108,7 @@ def pairings_give_the_moments(order: Sequence[int]) -> bool:
     states=excess,
     control=normal,
     wrong="the moments of normal inputs",
+    kind="exact",
 )
 def enumeration_gives_the_sandwich(kurtosis_of: Callable[[Law], Fraction]) -> bool:
     """E[S_xx M S_xx] over every prompt of n inputs, for a root of Sigma that is not diagonal; exact, n = 1, 2."""
@@ -129,7 +130,7 @@ def enumeration_gives_the_sandwich(kurtosis_of: Callable[[Law], Fraction]) -> bo
     states=0,
     control=1,
     wrong="one degree of freedom more",
-    kind="symbolic",
+    kind="exact",
 )
 def chi_square_inverses(shift: int) -> bool:
     """d = 1: E 1/W and E 1/W^2 by exact integrals of the density, against the closed forms at n + shift."""

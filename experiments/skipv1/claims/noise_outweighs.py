@@ -57,6 +57,7 @@ def _chi_mean(k: int) -> float:
     states=sqrt(11) * (2 - pi / 2) - pi / 2,
     control=sqrt(11) * (2 - pi / 2),
     wrong="without noise",
+    kind="float64",
 )
 def bound_is_negative(value: float) -> bool:
     """sqrt(w^2 + d) E l - sigma (E chi_d)^2 at d = n = 2, sigma = 1, w = 3, where w > 2 sqrt(d) sigma."""
@@ -70,6 +71,7 @@ def bound_is_negative(value: float) -> bool:
     states=2 - pi / 2,
     control=1.0,
     wrong="1, the bound by one row",
+    kind="exact",
 )
 def least_eigenvalue_mean(value: float) -> bool:
     """E l at d = n = 2, from the density.  X is a sum of a rotation and a reflection times independent Rayleigh
@@ -93,6 +95,7 @@ SIMULATED = ((2, 1.0, 3.0, 4000), (20, 0.5, 4.5, 500))
     states=1.0,
     control=0.5,
     wrong="half the bound on the signal",
+    kind="sampled",
 )
 def simulated_bounds(factor: float) -> bool:
     """factor sqrt(w^2 + d) E l >= E sigma_d(W* S), E||noise X^T||_2 >= sigma (E chi_d)^2, to five standard errors."""
@@ -106,7 +109,7 @@ def simulated_bounds(factor: float) -> bool:
 
 
 @NOISE_OUTWEIGHS.check(
-    "simulation at both sizes: negative by five standard errors", states=-1, control=1, wrong="positive"
+    "simulation at both sizes: negative by five standard errors", states=-1, control=1, wrong="positive", kind="sampled"
 )
 def simulated_difference(sign: int) -> bool:
     """The sign of E[sigma_d(W* S) - ||noise X^T||_2], by five standard errors."""
@@ -123,6 +126,7 @@ def simulated_difference(sign: int) -> bool:
     states=lambda d, n: min(d, n),
     control=lambda d, n: d,
     wrong="d for every n",
+    kind="exact",
 )
 def s_yx_rank(rank_of: Callable[[int, int], int]) -> bool:
     """The rank of W S + noise X^T, W around W0 = 0 and around a regular W0: min(d, n), exact, whole numbers."""

@@ -56,6 +56,7 @@ NON_GAUSSIAN = Claim(
     states=excess,
     control=normal,
     wrong="the step for normal inputs",
+    kind="exact",
 )
 def enumeration_gives_the_loss(kurtosis_of: Callable[[Law], Fraction]) -> bool:
     """The loss of the weights made for these kurtoses, from the tokens of every prompt; exact.
@@ -91,6 +92,7 @@ def _predicted(weights: Weights, x: Array, y: Array) -> Array:
     states=1.0,
     control=1.02,
     wrong="explained signal 2 % larger",
+    kind="descent",
 )
 def other_inputs_minimiser_finds(factor: float) -> bool:
     """Exact minimisation ends on both closed forms, and not below: signs, and unequal kurtoses; d = 2."""
@@ -112,6 +114,7 @@ def other_inputs_minimiser_finds(factor: float) -> bool:
     states=lambda d: d,
     control=lambda d: d + 2,
     wrong="normal inputs are explained best",
+    kind="float64",
 )
 def no_law_explains_more(beyond: Callable[[int], int]) -> bool:
     """tr(h + C)^{-1} <= d / (h + beyond(d)), C = E[|x|^2 x x^T], over random finite laws, with equality for signs."""
@@ -134,6 +137,7 @@ def no_law_explains_more(beyond: Callable[[int], int]) -> bool:
     states=-2,
     control=0,
     wrong="normal inputs",
+    kind="exact",
 )
 def signs_attain(kurtosis: int) -> bool:
     """The exact loss of d - 1 ordinary heads is MHA's infimum at rank d - 1, d = 3, 4, for inputs of this kurtosis."""
@@ -153,6 +157,7 @@ def signs_attain(kurtosis: int) -> bool:
     states=lambda a, d: a == d - 1 >= 2,
     control=lambda _a, _d: False,
     wrong="never, as for normal inputs",
+    kind="exact",
 )
 def signs_are_obstructed(attained: Callable[[int, int], bool]) -> bool:
     """Whether a linear map of G that vanishes on the even part of every sign prompt can be injective on its odd part.

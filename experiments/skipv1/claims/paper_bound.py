@@ -48,6 +48,7 @@ PAPER_BOUND.check(
     states="gap_to_optimum",
     control="gap",
     wrong="the gap at equal rank, which it exceeds for small a",
+    kind="sampled",
 )(bound_holds)
 
 
@@ -56,6 +57,7 @@ PAPER_BOUND.check(
     states=(0.378, 0.123, 0.0271, 0.00246),
     control=(1.0, 1.0, 1.0, 1.0),
     wrong="a tight bound",
+    kind="float64",
 )
 def bound_shares(shares: tuple[float, ...]) -> bool:
     """The bound over the gap it bounds at d = 5, n = 20, sigma = 0.5, a = 1 .. 4, to one part in twenty."""
@@ -71,7 +73,7 @@ def bound_shares(shares: tuple[float, ...]) -> bool:
     states=1,
     control=0,
     wrong="lambda = 1/(n + d + sigma^2)",
-    kind="symbolic",
+    kind="exact",
 )
 def bound_at_zero(one: int) -> bool:
     """`paper_bound` at a = 0 against lambda^2 E ||S_yx||^2, the power by pairing, lambda = 1/(n+d+one+sigma^2)."""
@@ -118,6 +120,7 @@ C_POSITIVE.check(
     states=lambda a: a + 1,
     control=lambda _a: 1,
     wrong="positive at every n",
+    kind="exact",
 )(c_is_positive_from)
 
 
@@ -126,6 +129,7 @@ C_POSITIVE.check(
     states=0,
     control=1,
     wrong="the bound at one rank lower",
+    kind="sampled",
 )
 def simulated_bound(shift: int) -> bool:
     """`paper_bound` at rank a against the mean over 4000 prompts from their tokens, at rank a - shift."""
@@ -177,6 +181,7 @@ FINAL_DISPLAY.check(
     states="L_1",
     control="L_2",
     wrong="as printed",
+    kind="float64",
 )(excess_is_at_least_c)
 
 
@@ -185,6 +190,7 @@ FINAL_DISPLAY.check(
     states=lambda d: d - 1,
     control=lambda d: 0,
     wrong="at a = 0",
+    kind="sampled",
 )
 def c_is_least_at(rank: Callable[[int], int]) -> bool:
     """Over a < d, by five standard errors at n >= d; and zero there for n < d."""

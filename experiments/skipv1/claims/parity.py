@@ -32,7 +32,7 @@ LEMMA2_PARITY = Claim(
     states=0,
     control=1,
     wrong="W0 = I",
-    kind="symbolic",
+    kind="exact",
 )
 def even_and_odd_uncorrelated(w0: int) -> bool:
     """E[even x odd] for every entry of S_xx, S_yy and every one of S_yx, W*, at W0 = w0 I, symbolic in n, sigma."""
@@ -52,6 +52,7 @@ def even_and_odd_uncorrelated(w0: int) -> bool:
     states=0.0,
     control=3.0,
     wrong="W0 = 3 I, which the printed hypothesis allows at sigma = 0.3",
+    kind="descent",
 )
 def even_part_only_hurts(scale: float) -> bool:
     """MHA at a = d has an even part and no odd one.  No weights of it explain anything around W0 = scale I."""
@@ -96,6 +97,7 @@ LEMMA2_H2 = Claim(
     states="proof",
     control="lemma",
     wrong="H_2 as the lemma prints it",
+    kind="exact",
 )
 def skip_odd_part(source: str) -> bool:
     rng = np.random.default_rng(3)
@@ -110,7 +112,11 @@ def skip_odd_part(source: str) -> bool:
 
 
 @LEMMA2_H2.check(
-    "random real prompts and weights, d = 1..4", states="proof", control="lemma", wrong="H_2 as the lemma prints it"
+    "random real prompts and weights, d = 1..4",
+    states="proof",
+    control="lemma",
+    wrong="H_2 as the lemma prints it",
+    kind="float64",
 )
 def skip_odd_part_real(source: str) -> bool:
     rng = np.random.default_rng(4)
@@ -156,6 +162,7 @@ EQ10_EVEN_PART = Claim(
     states=1,
     control=2,
     wrong="the term counted once for each head, as printed",
+    kind="exact",
 )
 def paper_weights_even_part(times: int) -> bool:
     """The even part, from tokens, against Eqn. (10) with its second term counted `times` times.  Halves are exact."""
@@ -176,6 +183,7 @@ def paper_weights_even_part(times: int) -> bool:
     states=-0.5,
     control=-1.0,
     wrong="W^1 = -Lambda, which would cancel the term counted twice",
+    kind="exact",
 )
 def paper_weights_loss(first: float) -> bool:
     d, n, sigma = 3, 7, 0.4

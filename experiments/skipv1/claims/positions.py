@@ -42,6 +42,7 @@ ASSUMPTION_1_MASK = Claim(
     states="printed",
     control="itself",
     wrong="a mask by which it attends to itself",
+    kind="exact",
 )
 def query_needs_a_context(mask: str) -> bool:
     """With all context tokens zero, the last token of layer 1 is zero: A x_{n+1} is not in it."""
@@ -54,6 +55,7 @@ def query_needs_a_context(mask: str) -> bool:
     states=2,
     control=0,
     wrong="by one, as Assumption 1 needs",
+    kind="exact",
 )
 def query_has_degree(degree: int) -> bool:
     """Doubling the context multiplies what is odd in x_{n+1} by 2^degree; whole numbers, the mask as printed."""
@@ -93,7 +95,7 @@ ROTATING_MHA = Claim(
     states="rotation",
     control="reflection",
     wrong="J^2 = I instead of -I",
-    kind="symbolic",
+    kind="exact",
 )
 def even_part_cancels(kind: str) -> bool:
     """G + J G J = 2 (N + J N J) for G = D + N + J (D - N) J^T, with symbols for symmetric D and N; d = 4."""
@@ -109,7 +111,7 @@ def even_part_cancels(kind: str) -> bool:
     states=2,
     control=1,
     wrong="1, what Assumption 1 allows",
-    kind="symbolic",
+    kind="exact",
 )
 def projection_explains(entries: int) -> bool:
     """lambda Pi S_yx, d = 2, Pi on the symmetric matrices of trace zero, explains rho `entries`: exact, by pairing."""
@@ -131,6 +133,7 @@ def projection_explains(entries: int) -> bool:
     states=lambda d: d**2 // 4 + d // 2,
     control=lambda d: d**2 // 4,
     wrong="what Assumption 1 allows",
+    kind="sampled",
 )
 def rotating_weights_explain(entries: Callable[[int], int]) -> bool:
     """The weights of `theory.toy.positions.rotating_weights`, tokens and all, within 4 standard errors; d = 2 and 4."""
@@ -185,6 +188,7 @@ POSITIONS_BOUND = Claim(
     states=lambda d, m: m * (m + 1) // 2,
     control=lambda d, m: d * m,
     wrong="d m numbers, as many as a skip head sees",
+    kind="float64",
 )
 def ordinary_head_sees(numbers: Callable[[int, int], int]) -> bool:
     """The rank of (y_s x_r^T)_sr -> the odd part of sum_t f_t f_t^T, for random f_t = sum_s A_ts x_s + B_ts y_s."""
@@ -203,6 +207,7 @@ def ordinary_head_sees(numbers: Callable[[int, int], int]) -> bool:
     states=lambda d, m: min(d**2, m * (m + 1) // 2),
     control=lambda d, m: min(d**2, m * d),
     wrong="d m numbers",
+    kind="descent",
 )
 def descents_end_on_bound(entries: Callable[[int, int], int]) -> bool:
     """A descent in f_t = sum_s A_ts x_s + B_ts y_s explains `entries` of W*, in units of rho."""
@@ -251,7 +256,7 @@ def _explained(of_x: Array, of_y: Array, sigma: float) -> float:
     states=lambda d, n, sigma: 1 / (n + d + 1 + sigma**2),
     control=lambda d, n, sigma: 1 / (n + d + 1),
     wrong="lambda without the noise",
-    kind="symbolic",
+    kind="exact",
 )
 def rest_is_uncorrelated(step: Callable[[int, int, Any], Any]) -> bool:
     """E[(W* - step S_yx)_ij (y_s)_k (x_r)_l] = 0 for s = r and s != r, exactly; d = n = 2, sigma = 1/2."""

@@ -28,6 +28,7 @@ PRIOR_VARIANCE = Claim(
     states=1,
     control=0.1,
     wrong="a spread of sigma",
+    kind="float64",
 )
 def fluctuation_exceeds_hypothesis(spread: float) -> bool:
     """d = 1, sigma = 1/10: P(spread |z| > 2 sigma), the chance that W* - W0 outweighs W0 at the threshold, is > 1/2."""
@@ -39,6 +40,7 @@ def fluctuation_exceeds_hypothesis(spread: float) -> bool:
     states=1,
     control=0.5,
     wrong="a spread of sigma",
+    kind="sampled",
 )
 def norm_exceeds_hypothesis(spread: float) -> bool:
     """d = 30, sigma = 1/2: ||W* - W0||_2 > 2 sqrt(d) sigma in more than half of 200 draws, by five standard errors."""

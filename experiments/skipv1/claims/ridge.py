@@ -32,7 +32,7 @@ LEMMA1_RIDGE = Claim(
     states=lambda sigma: sigma**2,
     control=lambda sigma: sigma,
     wrong="strength sigma, as the proof of Lemma 2 prints",
-    kind="symbolic",
+    kind="exact",
 )
 def posterior_mean(strength: Callable[[Any], Any]) -> bool:
     """d = 1, W* ~ N(w0, 1): the mode, and so the mean, of the posterior is w0 + (S_yx - w0 S_xx)/(S_xx + strength)."""
@@ -47,6 +47,7 @@ def posterior_mean(strength: Callable[[Any], Any]) -> bool:
     states=2,
     control=1,
     wrong="strength sigma",
+    kind="float64",
 )
 def ridge_orthogonality(power: int) -> bool:
     """E[W_D S_yx] = E[(S^2 + sigma^2 S)/(S + sigma^power)] against E[W* S_yx] = n, S chi-squared with n degrees."""
@@ -76,7 +77,7 @@ RIDGE_INEQUALITY = Claim(
     states=4,
     control=2,
     wrong="remainder sigma^2/(s + sigma^2)",
-    kind="symbolic",
+    kind="exact",
 )
 def ridge_remainder(power: int) -> bool:
     s, sigma = sympy.symbols("s sigma", positive=True)
@@ -84,7 +85,7 @@ def ridge_remainder(power: int) -> bool:
 
 
 @RIDGE_INEQUALITY.check(
-    "by pairing: E tr X X^T = n d", states="n", control="d", wrong="E X X^T = d I, as printed", kind="symbolic"
+    "by pairing: E tr X X^T = n d", states="n", control="d", wrong="E X X^T = d I, as printed", kind="exact"
 )
 def mean_of_s(symbol: str) -> bool:
     return bool(gaussian_trace("X X'") == sympy.Symbol("d") * sympy.Symbol(symbol))

@@ -43,6 +43,7 @@ THEOREM1_FORMAL = Claim(
     states=True,
     control=False,
     wrong="a weak inequality, which would admit W0 = 0 at sigma = 0",
+    kind="float64",
 )
 def hypothesis_excludes_zero(strict: bool) -> bool:
     """sigma_d(W0) > 2 sqrt(d) sigma, W0 = w I, d = k^2: excludes w = 0 and w = 2 k sigma, and nothing above."""
@@ -62,6 +63,7 @@ def hypothesis_excludes_zero(strict: bool) -> bool:
     states=1,
     control=0,
     wrong="no gap at W0 = 0",
+    kind="exact",
 )
 def gap_at_one_dimension(share: int) -> bool:
     """d = 1, W0 = 0: no MHA weights beat predicting zero, and SkipV1Former does so by share rho."""
@@ -94,6 +96,7 @@ SETTING_NOISE = Claim(
     states=1,
     control=2,
     wrong="one for each pair: they do not",
+    kind="exact",
 )
 def two_pairs_reveal_w(noises: int) -> bool:
     """d = 1: (y_1 - y_2)/(x_1 - x_2) = W* on whole numbers, with one noise for the sequence or two for its tokens."""
@@ -111,7 +114,7 @@ def two_pairs_reveal_w(noises: int) -> bool:
     states=2,
     control=1,
     wrong="one noise for the sequence",
-    kind="symbolic",
+    kind="exact",
 )
 def ridge_is_posterior_mean(noises: int) -> bool:
     """d = 1, n = 2: the conditional mean of W* given both pairs, from the covariance of (W*, y_1, y_2)."""
@@ -159,6 +162,7 @@ TRAINING_TOKENS = Claim(
     states=frozenset({"context", "x_{n+1}", "y_{n+1}"}),
     control=frozenset({"context"}),
     wrong="the context only",
+    kind="exact",
 )
 def loss_depends_on(names: frozenset[str]) -> bool:
     """What the loss of one prompt changes with: its context, the query x_{n+1}, the label y_{n+1}."""
@@ -186,5 +190,5 @@ TRAINING_TOKENS.check(
     states=lambda s2: (3 + s2) / (15 + 3 * s2),
     control=lambda s2: 1 / (3 + s2),
     wrong="lambda of Eqn. (4)",
-    kind="symbolic",
+    kind="exact",
 )(step_from_own_label)

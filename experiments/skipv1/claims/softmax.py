@@ -44,6 +44,7 @@ EXACT_TASKS = [(d, n, sigma) for d in range(1, 8) for n in (1, 2, 3, 5, 8, 40) f
     states=lambda d, a: a * (d - a),
     control=lambda d, a: a * d,
     wrong="as if raw labels were seen",
+    kind="sampled",
 )
 def posterior_mean_loses(entries: Callable[[int, int], int]) -> bool:
     for d, n, sigma in TASKS:
@@ -71,6 +72,7 @@ def best_share(d: int, n: int, sigma: float) -> float:
     states=False,
     control=True,
     wrong="features of raw labels, which do",
+    kind="float64",
 )
 def nothing_is_left(raw: bool) -> bool:
     """Least squares on cubic and on spectral features, fitted on one half of the prompts and judged on the other."""
@@ -85,6 +87,7 @@ def nothing_is_left(raw: bool) -> bool:
     states=any_model_floor,
     control=lambda d, n, sigma, rank: d * d + d * sigma**2 - rank * (d - rank),
     wrong="as if prompts were endless",
+    kind="exact",
 )
 def floor_holds(floor: Callable[[int, int, Any, int], Any]) -> bool:
     rng = np.random.default_rng(31)
@@ -105,6 +108,7 @@ def floor_holds(floor: Callable[[int, int, Any, int], Any]) -> bool:
     states=1,
     control=-1,
     wrong="A with its sign turned",
+    kind="float64",
 )
 def heads_are_sums(sign: int) -> bool:
     """Prompt by prompt, to rounding."""
@@ -129,6 +133,7 @@ def heads_are_sums(sign: int) -> bool:
     states=1,
     control=-1,
     wrong="A with its sign turned",
+    kind="float64",
 )
 def weights_lose(sign: int) -> bool:
     cases = ((1, 1, 0.5, 1, TWO), (2, 2, 0.3, 2, THREE), (2, 3, 1.0, 2, TWO), (3, 2, 0.5, 1, FOUR), (3, 1, 0.5, 2, TWO))
@@ -146,6 +151,7 @@ def weights_lose(sign: int) -> bool:
     states=certified,
     control=lambda d, n, sigma, rank, eps: Moments(rank * n, rank * n * (n + d + 1 + sigma**2), n / eps**2),
     wrong="the linear heads' moments",
+    kind="float64",
 )
 def bounds_hold(bound: Callable[[int, int, float, int, float], Moments]) -> bool:
     for d, n, sigma, rank in ((1, 2, 0.0, 1), (2, 2, 0.3, 2), (3, 3, 0.5, 2)):
@@ -166,6 +172,7 @@ def bounds_hold(bound: Callable[[int, int, float, int, float], Moments]) -> bool
     states=Fraction(1),
     control=Fraction(1, 2),
     wrong="half as much",
+    kind="float64",
 )
 def small_logits_gain(factor: Fraction) -> bool:
     for d, n, sigma, rank in ((1, 1, Fraction(0), 1), (2, 2, Fraction(1, 2), 1), (3, 2, Fraction(1), 3)):
@@ -187,6 +194,7 @@ def small_logits_gain(factor: Fraction) -> bool:
     states=Fraction(1, 4),
     control=Fraction(1, 2),
     wrong="as if half of W* could be seen",
+    kind="exact",
 )
 def gaps_are_positive(seen: Fraction) -> bool:
     """Exact; for every size of EXACT_TASKS."""
@@ -207,6 +215,7 @@ def gaps_are_positive(seen: Fraction) -> bool:
     states=lambda d, a: a * d,
     control=lambda d, a: a * (d - a) + 1,
     wrong="one entry of W* more than any compressed model",
+    kind="float64",
 )
 def two_heads_tend(limit: Callable[[int, int], int]) -> bool:
     for d, rank in ((2, 2), (4, 4), (4, 3)):
@@ -222,6 +231,7 @@ def two_heads_tend(limit: Callable[[int, int], int]) -> bool:
     states=True,
     control=False,
     wrong="without that token, where it is rho",
+    kind="float64",
 )
 def own_token_costs(own: bool) -> bool:
     for d, n, sigma in ((1, 1, 0.5), (1, 2, 0.0), (2, 1, 0.5)):

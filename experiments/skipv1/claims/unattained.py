@@ -32,6 +32,7 @@ MHA_UNATTAINED = Claim(
     states=True,
     control=False,
     wrong="the condition (i) dropped: then one is",
+    kind="exact",
 )
 def infimum_is_unattained(with_first: bool) -> bool:
     """Step (7), exactly: of all linear maps Phi with (i) and (ii), none is injective on the matrices (0 C^T ; C 0).
@@ -81,7 +82,7 @@ def _a_of_kind(kind: str, a: int, matrix: Any) -> Any:
     states=2,
     control=1,
     wrong="S_22 = -I",
-    kind="symbolic",
+    kind="exact",
 )
 def witness_identity(factor: int) -> bool:
     """A S A^T = 0 for S_11 = 0, S_12 = A_1^-1 A_2, S_22 = -factor I, with symbols for A."""
@@ -96,7 +97,11 @@ def witness_identity(factor: int) -> bool:
 
 
 @MHA_UNATTAINED.check(
-    "the witness of step (7) for every kind of A", states="theory", control="no corner", wrong="S_22 = 0"
+    "the witness of step (7) for every kind of A",
+    states="theory",
+    control="no corner",
+    wrong="S_22 = 0",
+    kind="float64",
 )
 def witness_exists(which: str) -> bool:
     """S_11 = 0, A S A^T = 0, S_12 != 0 for A_1 singular, A_2 = 0 and neither."""

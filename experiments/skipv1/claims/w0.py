@@ -51,6 +51,7 @@ W0 = Claim(
     states=Fraction(1),
     control=Fraction(1, 2),
     wrong="half the excess",
+    kind="exact",
 )
 def explicit_mha_loss(factor: Fraction) -> bool:
     """Exact loss of `mha_weights_around` in rational arithmetic: d^2 + d sigma^2 + factor c^2 l_mha."""
@@ -70,6 +71,7 @@ def explicit_mha_loss(factor: Fraction) -> bool:
     states="a multiple of I",
     control="any matrix",
     wrong="for a W0 that is no multiple of I, where it is four",
+    kind="exact",
 )
 def even_products(around: str) -> bool:
     """Exact, d = 4, a = d: the even part of SkipV1Former's P is three products W S K, as a map of S."""
@@ -89,6 +91,7 @@ def even_products(around: str) -> bool:
     states=3,
     control=4,
     wrong="in four products, in which they do find what MHA reaches",
+    kind="descent",
 )
 def three_products_fall_short(products: int) -> bool:
     """d = 3: the lowest end of descents in so many products, as SkipV1Former's even part has at a = d, towards I."""
@@ -102,6 +105,7 @@ def three_products_fall_short(products: int) -> bool:
     states=3,
     control=2,
     wrong="the floor of two products",
+    kind="descent",
 )
 def skipv1_above_mha(products: int) -> bool:
     """d = 4, n = 2, W0 = 10 I: SkipV1Former's exact minimum at a = d lies just above the floor of `products`, and above
@@ -128,6 +132,7 @@ def _skipv1_minima() -> list[float]:
     states=3,
     control=2,
     wrong="d = 2 too, where the theorem is true",
+    kind="exact",
 )
 def fails_from(first: int) -> bool:
     """Exact: two heads each; from d = `first` to 40 SkipV1Former loses at n just above (d - 1) kappa."""
@@ -144,6 +149,7 @@ def _loses(d: int) -> bool:
     states=1.0001,
     control=0.9999,
     wrong="just below it",
+    kind="float64",
 )
 def threshold_is_passed(factor: float) -> bool:
     """At `factor` times the threshold SkipV1Former's floor lies above MHA's loss."""
@@ -176,6 +182,7 @@ W0_HEADS = Claim(
     states=lambda d, r: Fraction(d + 1, r),
     control=lambda d, r: Fraction(d + 2 - r, r),
     wrong="Lemma 1's floor, which they do not meet",
+    kind="exact",
 )
 def shifts_are_spread(spread: Callable[[int, int], Fraction]) -> bool:
     """Exact: kappa_i of R cyclic shifts of R^d."""
@@ -188,6 +195,7 @@ def shifts_are_spread(spread: Callable[[int, int], Fraction]) -> bool:
     states=lambda heads: 6 * heads - 4,
     control=lambda heads: 6 * heads - 5,
     wrong="one width earlier, where both sides are equal",
+    kind="exact",
 )
 def heads_fail_from(first: Callable[[int], int]) -> bool:
     """Exact: H heads, half of them skip heads, H = 2..40; from d = first(H) on, as far as 20 more."""
@@ -206,6 +214,7 @@ def heads_fail_from(first: Callable[[int], int]) -> bool:
     states=2,
     control=0,
     wrong="the floor of four ordinary heads, which MHA cannot beat",
+    kind="exact",
 )
 def eight_shifts_lose(skips: int) -> bool:
     """Four heads at d = 20, W0 = I: the exact loss by eight shifts, against the floor with `skips` skip heads."""

@@ -42,6 +42,7 @@ HEADS_NEEDED = Claim(
     states=2,
     control=1,
     wrong="half of what tr(S) leaves of W0",
+    kind="exact",
 )
 def weights_attain(share: int) -> bool:
     """Exact: d sigma^2 + d^2 (1 - rho) + share/(nd + 2) ||W0||^2, with as many heads as stated."""
@@ -72,6 +73,7 @@ def _odd(d: int, n: int, sigma: Fraction) -> Fraction:
     states=1.0,
     control=1.6,
     wrong="1.6 times what is proved",
+    kind="descent",
 )
 def ahead_of_mha(times: float) -> bool:
     """Descents with enough ordinary heads end on what `lead` says, and that is what is proved, or more.
@@ -103,6 +105,7 @@ def ahead_of_mha(times: float) -> bool:
     states=1,
     control=2,
     wrong="at twice that c^2 only",
+    kind="exact",
 )
 def mha_wins_from(times: int) -> bool:
     """Exact: at c^2 = times rho d^2/delta the floor of SkipV1Former with too few heads is what MHA attains."""
@@ -125,6 +128,7 @@ def mha_wins_from(times: int) -> bool:
     states=3,
     control=2,
     wrong="two heads",
+    kind="descent",
 )
 def three_heads_are_ahead(heads: int) -> bool:
     """One ordinary head, the others skip heads: exact minimisation comes below MHA's explicit loss at a = d."""
@@ -141,6 +145,7 @@ def three_heads_are_ahead(heads: int) -> bool:
     states=1,
     control=0,
     wrong="2^k products too few as well",
+    kind="exact",
 )
 def too_few_are_counted(missing: int) -> bool:
     """Exact: 2 H - h <= 2^k - missing, 2^k found by doubling."""
@@ -160,6 +165,7 @@ def too_few_are_counted(missing: int) -> bool:
     states=1,
     control=-1,
     wrong="with the gain turned into a loss",
+    kind="exact",
 )
 def three_heads_gain(sign: int) -> bool:
     """d^2 + d sigma^2 + 2d/(nd + 2) c^2 less the gain of Theorem 9, which is of order 1; up to terms of order 1/c."""
@@ -178,6 +184,7 @@ def three_heads_gain(sign: int) -> bool:
     states=2,
     control=1,
     wrong="half the norm of the odd part",
+    kind="exact",
 )
 def three_heads_at_four(norm: int) -> bool:
     """Exact: 4 sigma^2 + 16 + 8 c^2 alpha - 16 n alpha t (2 - norm alpha/lambda), t = c^2/(c^2 + 1)."""

@@ -43,6 +43,7 @@ W0_ENOUGH_HEADS = Claim(
     states="both kinds",
     control="ordinary",
     wrong="with ordinary heads alone",
+    kind="exact",
 )
 def s_is_seen(kinds: str) -> bool:
     """Exact: how many numbers of S the G's give free of Z, random whole-number A and B: all d (d + 1)/2 of them."""
@@ -69,6 +70,7 @@ def s_is_seen(kinds: str) -> bool:
     states=0,
     control=1,
     wrong="one head fewer",
+    kind="float64",
 )
 def heads_are_any_map(fewer: int) -> bool:
     """A random linear map F of d x d to d x a matrices is a sum of d a - `fewer` products W G K."""
@@ -90,6 +92,7 @@ def heads_are_any_map(fewer: int) -> bool:
     states=1.0,
     control=1.001,
     wrong="a thousandth more",
+    kind="descent",
 )
 def gap_with_enough_heads(factor: float) -> bool:
     """MHA's exact minimum less SkipV1Former's is `factor` rho a^2 at least; and descents in MHA reach its infimum where
@@ -129,6 +132,7 @@ def skip_loss(d: int, n: int, sigma: float, singular: Sequence[float], rank: int
     states=1.0,
     control=1.001,
     wrong="a thousandth more",
+    kind="descent",
 )
 def gap_of_optima_with_enough_heads(factor: float) -> bool:
     """The best exact minima over all ranks differ by `factor` rho at least, around W0 = diag(9, 0), rho = 1/8."""
@@ -156,7 +160,7 @@ W0_FLOORS = Claim(
     states=4,
     control=2,
     wrong="n sigma^2 for n sigma^4",
-    kind="symbolic",
+    kind="exact",
 )
 def reads_of_the_constant(noise_power: int) -> bool:
     """Symbolic, by pairing: mean and variance of tr S, and the variance of tr(Q_B Y) - k tr S given k = 1, at n, d."""
@@ -175,6 +179,7 @@ def reads_of_the_constant(noise_power: int) -> bool:
     states=lambda d, a: d - a,
     control=lambda _d, _a: 0,
     wrong="tau_0: y y^T of no use",
+    kind="descent",
 )
 def floor_is_met(seen_rows: Callable[[int, int], int]) -> bool:
     """With enough heads SkipV1Former's exact minimum is Theorem 2's, at 2 a >= d, at W0 of rank one and at a = 0."""
@@ -199,6 +204,7 @@ def floor_is_met(seen_rows: Callable[[int, int], int]) -> bool:
     states=lambda d, a: a * (d - a),
     control=lambda d, a: a * (d - a) + 0.001,
     wrong="a floor lower by rho/1000",
+    kind="descent",
 )
 def mha_floor_is_approached(entries: Callable[[int, int], float]) -> bool:
     """MHA's floor with `entries` of W* explained: descents end on it, explicit compressions approach it; d = 2, 3."""
@@ -227,6 +233,7 @@ def mha_floor_is_approached(entries: Callable[[int, int], float]) -> bool:
     states=3,
     control=2,
     wrong="rank 2, where the floor is attained",
+    kind="descent",
 )
 def floor_is_not_attained(of_w0: int) -> bool:
     """d = 3, a = 1, sigma = 2: SkipV1Former's lowest end of six descents, against its floor and what it attains."""

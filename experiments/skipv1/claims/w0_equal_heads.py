@@ -34,6 +34,7 @@ EQUAL_HEADS = Claim(
     states=2,
     control=1,
     wrong="a quaternion family's kappa_i with d in place of d - 2",
+    kind="exact",
 )
 def weights_of_groups(less: int) -> bool:
     """d sigma^2 + d^2 + c^2 sum_i kappa_i/(n + kappa_i), kappa_i = (d_g - less)/4 in groups of d_g = 4 m."""
@@ -54,6 +55,7 @@ def weights_of_groups(less: int) -> bool:
     states=lambda heads: 3 * heads - 7,
     control=lambda heads: 3 * heads - 8,
     wrong="one width earlier, where both sides are equal",
+    kind="exact",
 )
 def lose_from(first: Callable[[int], int]) -> bool:
     """Exact: the mean of the kappa_i below theta.  From d = 53 on, where d >= 4 H, step (4) of the proof has it."""
@@ -78,6 +80,7 @@ def _mean_kappa(d: int, groups: int) -> Fraction:
     states=lambda heads: heads // 2,
     control=lambda _heads: 0,
     wrong="the floor of ordinary heads alone, which MHA cannot beat",
+    kind="exact",
 )
 def mha_is_ahead(skips_of: Callable[[int], int]) -> bool:
     """The floor at a = d, by 2 H - h products, is the lowest of all ranks there, and what `threshold` takes it for."""

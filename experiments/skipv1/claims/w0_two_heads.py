@@ -40,6 +40,7 @@ W0_SMALL = Claim(
     states=Fraction(1, 2),
     control=Fraction(1),
     wrong="W^1 = -mu I: S_xx counted once in the ordinary head",
+    kind="exact",
 )
 def small_w0_loss(fraction: Fraction) -> bool:
     """Exact loss of one ordinary and one skip head at A = I and the best mu, random whole-number W0."""
@@ -60,6 +61,7 @@ def small_w0_loss(fraction: Fraction) -> bool:
     states=Fraction(1),
     control=Fraction(101, 100),
     wrong="a norm whose square is larger by a hundredth",
+    kind="exact",
 )
 def largest_norm_is_where_floors_meet(factor: Fraction) -> bool:
     """(1 - rho)(d^2 + w^2) = d^2 - rho floor(d^2/4) at w^2 = `factor` times Theorem 3's, d = 1..5; and the best mu is
@@ -79,6 +81,7 @@ def largest_norm_is_where_floors_meet(factor: Fraction) -> bool:
     states=0.9,
     control=9.0,
     wrong="at nine times it",
+    kind="descent",
 )
 def small_w0_wins(share: float) -> bool:
     """Exact minimisation, d = 3, n = 8, W0 a multiple of a rotation with `share` of Theorem 3's largest norm."""
@@ -112,7 +115,11 @@ W0_D2 = Claim(
 
 
 @W0_D2.check(
-    "the exact loss of the weights; rational, random W0", states=2, control=1, wrong="half of what S A^-T adds"
+    "the exact loss of the weights; rational, random W0",
+    states=2,
+    control=1,
+    wrong="half of what S A^-T adds",
+    kind="exact",
 )
 def d2_weights_have_loss(cross: int) -> bool:
     """Exact loss of `d2_weights`, random W0: 2 sigma^2 + 4 + tau_0 w^2, less what Z and plus what S adds."""
@@ -133,7 +140,11 @@ def d2_weights_have_loss(cross: int) -> bool:
 
 
 @W0_D2.check(
-    "exact minima for three W0: below MHA's floor for any number of heads", states=1.0, control=4.0, wrong="by 4 rho"
+    "exact minima for three W0: below MHA's floor for any number of heads",
+    states=1.0,
+    control=4.0,
+    wrong="by 4 rho",
+    kind="descent",
 )
 def d2_gap(least: float) -> bool:
     """Exact minimisation at d = 2: SkipV1Former with two heads below MHA's floor for any number by `least` rho."""
@@ -156,6 +167,7 @@ def d2_gap(least: float) -> bool:
     states="a = 1",
     control="a = 2",
     wrong="Theorem 5's weights, which see nothing of y y^T",
+    kind="float64",
 )
 def d2_lopsided(rank: str) -> bool:
     """The exact loss, in rational arithmetic, of explicit weights of SkipV1Former, against MHA's floors."""

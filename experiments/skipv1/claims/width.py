@@ -35,6 +35,7 @@ WIDTH = Claim(
     states=lambda a, b, d: min(a, d) * min(b, d),
     control=lambda a, b, d: min(a, d) * max(d - a, 0),
     wrong="min(a, d) (d - a), as if B had d - a rows at every width",
+    kind="exact",
 )
 def odd_part_has_rank(rank: Callable[[int, int, int], int]) -> bool:
     """The linear map S -> B S A^T, for A (a x d) and B (b x d) of random whole numbers."""
@@ -55,6 +56,7 @@ def odd_part_has_rank(rank: Callable[[int, int, int], int]) -> bool:
     states=0,
     control=1,
     wrong="one entry of W* more",
+    kind="sampled",
 )
 def construction_explains(more: int) -> bool:
     """MHA's one head at several widths explains rho min(a, d) min(b, d), and not `more` entries of W* than that."""

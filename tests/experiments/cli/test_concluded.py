@@ -194,7 +194,7 @@ def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
     assert page.count("not verified here, or it did not stand") == page.count("not checked") == 2
     said(capsys, "verify made.half")
     page = report()
-    assert "numeric</span>: it is one half <small>" in page
+    assert "float64</span>: it is one half <small>" in page
     assert page.count("not checked") == 1
     page = report("report --verify")
     assert "not checked" not in page
