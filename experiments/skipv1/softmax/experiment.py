@@ -36,7 +36,7 @@ def _transformers(size: Setting, steps: int) -> Sweep:
     return Sweep(size=size, kinds=(TRANSFORMER,), steps=steps, learning_rate=0.01)
 
 
-_DETECTS = "a compressed model that leaves less than it must by a twentieth of the signal"
+_DETECTS = "a compressed model that leaves less than it must by 5 % of the signal"
 PROFILES = {
     "smoke": Profile(
         config=Config(

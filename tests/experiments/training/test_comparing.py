@@ -16,12 +16,12 @@ from experiments.training import campaign
 from experiments.training import text as text_data
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.comparing import comparing
+from experiments.training.comparing import Comparing, comparing
 from theory.plans.names import BadName
 from theory.plans.plan import Plan
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
-NAMES = catalogue.names("scale")
+NAMES = [name for name in catalogue.names("scale") if isinstance(catalogue.experiment(name), Comparing)]
 MINE = """
 from theory import plan, v
 
@@ -67,6 +67,12 @@ def trained(monkeypatch):
     read = text_data.Text(TextSource("anywhere", "digest"), "some text", 512)
     monkeypatch.setattr(text_data, "text", lambda *_: read)
     return arms
+
+
+def test_most_full_size_experiments_compare_variants():
+    assert set(NAMES) == {"scale-icl", "scale-loss", "scale-magnitude"}
+    with pytest.raises(UserError, match="train variants, and resformer-mapping does not"):
+        comparing(catalogue.experiment("resformer-mapping"), "smoke", ["resformer"])
 
 
 @pytest.mark.parametrize("name", NAMES)
