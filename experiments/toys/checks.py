@@ -10,6 +10,7 @@ from experiments.verdicts.intervals import Interval
 
 SIGNAL = "explained signal, squared units of y"
 SHARE = "share of the signal explained"
+LEFT = "share of the signal left"
 EXACT_SLACK = 0.005  # of the explained signal
 TRAINED_SLACK = 0.01
 ALTERED = 0.02  # the negative controls: the explained signal 2 % lower and 2 % higher
@@ -73,4 +74,23 @@ def trained_check(
         above=interval.half_width,
         slack=slack,
         quantity=closed_form.quantity,
+    )
+
+
+def at_most_check(
+    name: str, group: str, claim: str, statement: str, share: float, interval: Interval, wrong: float
+) -> Check:
+    """No more than `share` explained, in terms of what is left; anything may be left.  `wrong` is a bound too low."""
+    return Check(
+        id=name,
+        group=group,
+        claim=claim,
+        statement=statement,
+        predicted=1 - share,
+        measured=1 - interval.mean,
+        stderr=interval.stderr,
+        tolerance=interval.half_width,
+        controls=(1 - wrong,),
+        relation="at least",
+        quantity=LEFT,
     )

@@ -83,6 +83,15 @@ class TokenBatch:
     label: Tensor
     clean: Tensor
 
+    def losses(self, predicted: Tensor) -> Tensor:
+        """Mean squared error of predictions (S, M, B, d): (S, M)."""
+        return (predicted - self.label[:, None]).square().sum(-1).mean(-1)
+
+    def explained(self, predicted: Tensor) -> Tensor:
+        """Sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2, likewise."""
+        clean = self.clean[:, None]
+        return (clean.square() - (predicted - clean).square()).sum(-1).sum(-1)
+
 
 def token_batch(prompts: Sequence[Prompts]) -> TokenBatch:
     return TokenBatch(
@@ -166,12 +175,10 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
         return out
 
     def losses(self, batch: TokenBatch) -> Tensor:
-        return (self(batch.tokens) - batch.label[:, None]).square().sum(-1).mean(-1)
+        return batch.losses(self(batch.tokens))
 
     def explained(self, batch: TokenBatch) -> Tensor:
-        """Sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2."""
-        clean = batch.clean[:, None]
-        return (clean.square() - (self(batch.tokens) - clean).square()).sum(-1).sum(-1)
+        return batch.explained(self(batch.tokens))
 
     @torch.no_grad()
     def load(self, i: int, weights: Mapping[str, Tensor]) -> None:

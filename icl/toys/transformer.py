@@ -78,12 +78,10 @@ class TransformerToys(Stack[TransformerSpec, TokenBatch]):
         return out
 
     def losses(self, batch: TokenBatch) -> Tensor:
-        return (self(batch.tokens) - batch.label[:, None]).square().sum(-1).mean(-1)
+        return batch.losses(self(batch.tokens))
 
     def explained(self, batch: TokenBatch) -> Tensor:
-        """Sum over the batch of ||W* x_{n+1}||^2 - ||prediction - W* x_{n+1}||^2."""
-        clean = batch.clean[:, None]
-        return (clean.square() - (self(batch.tokens) - clean).square()).sum(-1).sum(-1)
+        return batch.explained(self(batch.tokens))
 
 
 def _split(rows: Tensor) -> Tensor:

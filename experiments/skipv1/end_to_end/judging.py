@@ -1,32 +1,15 @@
-"""The shapes of this experiment's verdicts: a bound on a share, and an expected difference with a control."""
+"""The shape of this experiment's expectations: a difference, with a control."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.verdicts.checks import Check, Expectation
+from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, t_interval
 
 WIDTH = "toy.width"
 NEGLIGIBLE = 0.03  # of the signal: a difference that is none, and the slack of one that has a predicted size
 DIFFERENCE = "share of the signal explained, difference"
-
-
-def at_most(name: str, group: str, statement: str, share: float, interval: Interval, wrong: float) -> Check:
-    """No more than `share` explained, in terms of what is left; anything may be left.  `wrong` is a bound too low."""
-    return Check(
-        id=name,
-        group=group,
-        claim=WIDTH,
-        statement=statement,
-        predicted=1 - share,
-        measured=1 - interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width,
-        controls=(1 - wrong,),
-        relation="at least",
-        quantity="share of the signal left",
-    )
 
 
 def expect(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from experiments.skipv1.end_to_end.judging import WIDTH, at_most, expect, twin
+from experiments.skipv1.end_to_end.judging import WIDTH, expect, twin
 from experiments.skipv1.end_to_end.points import (
     Variant,
     arm_key,
@@ -18,7 +18,7 @@ from experiments.skipv1.end_to_end.points import (
     widths,
 )
 from experiments.store.folders import Json
-from experiments.toys.checks import SHARE
+from experiments.toys.checks import SHARE, at_most_check
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import TOYS
@@ -102,9 +102,10 @@ def _bounds(size: str, numbers: Json, arms: Json) -> Iterator[Check]:
         key, width = arm_key(size, *variant, trained, m), str(m)
         bound = numbers["widths"][width]["bound"][toy]
         assumed = numbers["widths"][width]["assumed_copy"][toy]
-        yield at_most(
+        yield at_most_check(
             f"bound/{key}",
             f"positions alone, {trained}, {size}",
+            WIDTH,
             "if layer 1 sees positions alone, no less is left unexplained than theory.toy.positions says",
             bound,
             t_interval(arms[key], len(cells)),
@@ -118,9 +119,10 @@ def _bayes(size: str, numbers: Json, arms: Json) -> Check:
     best = max((t_interval(arms[key], len(keys)) for key in keys), key=lambda interval: interval.mean)
     stderr = math.hypot(best.stderr, numbers["ridge_stderr"])
     half_width = best.half_width + STANDARD_ERRORS * numbers["ridge_stderr"]
-    return at_most(
+    return at_most_check(
         f"bayes/{size}",
         f"the best of all arms, {size}",
+        WIDTH,
         "no toy leaves less unexplained than the Bayes posterior mean",
         numbers["ridge"],
         Interval(best.mean, stderr, half_width),

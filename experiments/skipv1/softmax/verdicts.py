@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from experiments.skipv1.softmax.points import BUILT, KINDS, arm_key
 from experiments.store.folders import Json
-from experiments.toys.checks import SHARE
+from experiments.toys.checks import SHARE, at_most_check
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
 
 CLAIM = "skipv1.any-architecture"
 ALTERED = 0.1  # the negative controls of theory's weights
+LOWERED = 4  # likewise, of a bound
 STANDARD_ERRORS = 4
-LEFT = "share of the signal left"
 
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
@@ -65,19 +65,23 @@ def _built(size: str, numbers: Json, measured: Json) -> Iterator[Check]:
 def _trained(size: str, numbers: Json, kind: str, arms: Json, compressed: int) -> Iterator[Judgement]:
     mha, skip = (arms[arm_key(size, kind, toy)] for toy in ("mha", "skipv1"))
     bound = numbers["compressed"]
-    yield _at_most(
+    yield at_most_check(
         f"floor/{size}/{kind}",
         f"compressed models, {kind}",
+        CLAIM,
         "a trained compressed model leaves no less than any such model must",
         bound,
         _with(t_interval(mha, compressed), numbers["compressed_stderr"]),
+        bound / LOWERED,
     )
-    yield _at_most(
+    yield at_most_check(
         f"bayes/{size}/{kind}",
         f"models with raw values, {kind}",
+        CLAIM,
         "a trained model with raw values leaves no less than the posterior mean",
         numbers["bayes"],
         _with(t_interval(skip, compressed), numbers["bayes_stderr"]),
+        numbers["bayes"] / LOWERED,
     )
     known = numbers["constructions"].get(kind, {}).get("explained", numbers["bayes"])
     if known > bound:  # elsewhere theory does not say that there are better weights
@@ -100,20 +104,3 @@ def _trained(size: str, numbers: Json, kind: str, arms: Json, compressed: int) -
 def _with(interval: Interval, stderr: float) -> Interval:
     """Widened by the standard error of what it is held against."""
     return Interval(interval.mean, math.hypot(interval.stderr, stderr), interval.half_width + STANDARD_ERRORS * stderr)
-
-
-def _at_most(name: str, group: str, statement: str, share: float, interval: Interval) -> Check:
-    """No more than `share` explained, in terms of what is left.  The control: a bound of a quarter of it."""
-    return Check(
-        id=name,
-        group=group,
-        claim=CLAIM,
-        statement=statement,
-        predicted=1 - share,
-        measured=1 - interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width,
-        controls=(1 - share / 4,),
-        relation="at least",
-        quantity=LEFT,
-    )
