@@ -75,6 +75,8 @@ ITEMS = (
             "skipv1.gap",
             "skipv1.fixed-compression",
             "skipv1.w0-heads",
+            "skipv1.w0-equal-heads",
+            "skipv1.w0-heads-needed",
             "skipv1.w0-enough-heads",
             "skipv1.mha-unattained",
             "skipv1.theorem1-formal",
@@ -315,7 +317,7 @@ ITEMS = (
     Item(
         "A.2, deeper models",
         "With one gradient step a layer the same proof extends to deeper models.",
-        ("skipv1.a2-deeper",),
+        ("skipv1.a2-deeper", "skipv1.any-architecture"),
     ),
     Item(
         "A.2, the probes of appendix C.1",
