@@ -28,7 +28,7 @@ def add_to(commands: Commands) -> None:
         "--mutate",
         action="store_true",
         help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, + 1, "
-        "constant, those of a function beside it), and show what they do not notice; all entries: 15 processor minutes",
+        "constant, those of a function beside it), and show what they do not notice; all entries: about half an hour",
     )
 
     command = commands.add(

@@ -31,6 +31,7 @@ EQN_11_SUM = Claim(
     correction="(1/l) sum_i A_ij, over queries: the printed sum runs along a row and is 1/l for every token and any A, "
     "so that the entropy would be log l always.",
     proof=measures.token_importance,
+    uses=("resformer.eqn11-sign",),
 )
 
 

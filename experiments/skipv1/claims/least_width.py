@@ -135,6 +135,10 @@ GENERIC_WIDTH = Claim(
     verdict="verified",
     proof=generic_tokens,
     uses=("toy.positions-bound",),
+    unjudged={
+        generic_tokens.whole_tokens: "tokens to try: any others are as good",
+        generic_tokens.small_y: "the size of eta, of which only that it is small matters",
+    },
 )
 
 
