@@ -8,7 +8,7 @@ E, as a head says.  Logits are x_t^T m_h for x_t's token and u_t^T m_h for y_t's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from torch import Tensor
 from icl.prompts import Prompts
 from icl.toys.end_to_end import TokenBatch, token_batch
 from icl.toys.stacked import AssumedCopyToys, ToySpec
-from theory.errors import BadInput, InvalidSize
+from theory.errors import BadInput
 
 
 class SoftmaxToys(AssumedCopyToys[TokenBatch]):
@@ -50,16 +50,6 @@ class SoftmaxToys(AssumedCopyToys[TokenBatch]):
 
     def explained(self, batch: TokenBatch) -> Tensor:
         return batch.explained(self(batch.tokens))
-
-    @torch.no_grad()
-    def load(self, i: int, weights: Mapping[str, Tensor]) -> None:
-        """Give specs[i] the weights a, b, w and k, in the shapes of `parameters_of(i)`.  Raises InvalidSize."""
-        own, rank = self.parameters_of(i), self.specs[i].rank
-        if any(weights[name].shape != numbers.shape for name, numbers in own.items()):
-            raise InvalidSize(f"weights must be {', '.join(f'{k} {tuple(v.shape)}' for k, v in own.items())}")
-        u, w, k = (self.get_parameter(name)[self.place(name, i)] for name in ("u", "w", "k"))
-        u[:rank, : self.d_max], u[rank:, self.d_max :] = weights["a"], weights["b"]
-        w[:], k[..., :rank] = weights["w"], weights["k"]
 
 
 def _rows(vectors: Tensor) -> Tensor:

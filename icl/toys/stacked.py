@@ -13,8 +13,9 @@ have the same scale at every n; `weights(i)` undoes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +63,17 @@ class Given:
     b: Rows
     w: tuple[Rows, ...]
     k: tuple[Rows, ...]
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Any]) -> Given:
+        """From arrays or tensors a, b, w and k."""
+        a, b = (_rows(weights[name]) for name in "ab")
+        w, k = (tuple(map(_rows, weights[name])) for name in "wk")
+        return cls(a, b, w, k)
+
+
+def _rows(matrix: Any) -> Rows:
+    return tuple(map(tuple, matrix.tolist()))
 
 
 Init = Orthogonal | Gaussian | Given

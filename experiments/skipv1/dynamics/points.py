@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from theory.plans.heads import ORDINARY, SKIP, Heads
 from theory.plans.setting import Setting
@@ -80,7 +80,7 @@ class Staircase:
         w, k = (idle, parts["v"]), (other, parts["k"])
         if self.kind == "ordinary":
             w, k = w[::-1], k[::-1]
-        return Given(_rows(parts["a"]), _rows(parts["b"]), tuple(map(_rows, w)), tuple(map(_rows, k)))
+        return Given.of({"a": parts["a"], "b": parts["b"], "w": w, "k": k})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,3 @@ def heads(toy: str, count: int) -> Heads:
 def rows(toy: str, d: int, rank: int) -> int:
     """How many entries of W* a direction of A is worth: d, or, for MHA, what B keeps of y."""
     return d if toy == "skipv1" else d - rank
-
-
-def _rows(x: Any) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, x.tolist()))

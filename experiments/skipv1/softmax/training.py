@@ -101,16 +101,14 @@ def _measured(built: _Built, desk: Desk) -> Json:
     from icl.prompts import RegressionTask
     from icl.toys.softmax import SoftmaxToys
     from icl.toys.stack import EVAL_BATCH, explained_signal
-    from icl.toys.stacked import ToySpec
+    from icl.toys.stacked import Given, ToySpec
     from theory.skipv1.softmax import softmax_weights
 
     size, heads = built.size, KINDS[built.kind]["skipv1"]
     task, d = RegressionTask(*size.floats), size.d
-    toys = SoftmaxToys([ToySpec(task, heads, d, seed) for seed in range(STREAMS)], dtype=torch.float64)
     best = construction(size, built.kind)
-    weights = softmax_weights(d, size.n, d, heads, best.logit_scale, best.step)
-    for i in range(STREAMS):
-        toys.load(i, {name: torch.as_tensor(x) for name, x in vars(weights).items()})
+    start = Given.of(vars(softmax_weights(d, size.n, d, heads, best.logit_scale, best.step)))
+    toys = SoftmaxToys([ToySpec(task, heads, d, seed, start) for seed in range(STREAMS)], dtype=torch.float64)
     values = []
     for batch in range(built.batches):
         values.append(explained_signal(toys, EVAL_BATCH, start=batch).flatten() / d**2)

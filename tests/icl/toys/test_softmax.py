@@ -1,5 +1,7 @@
 """Toys with softmax attention: equal to plain loops over tokens, and blind to what their tokens do not hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from icl.testing import check_identity
 from icl.toys.literal import assumed_copy
 from icl.toys.softmax import SoftmaxToys
 from icl.toys.stack import explained_signal
-from icl.toys.stacked import Gaussian, Opposed, ToySpec
+from icl.toys.stacked import Gaussian, Given, Opposed, ToySpec
 from icl.toys.training import toy_recipe, train
 from icl.toys.transformer import ATTENTION_HEADS, LAYERS, TransformerSpec, TransformerToys
 from theory.errors import BadInput, InvalidSize
@@ -151,13 +153,13 @@ def test_the_last_head_starts_opposed():
     assert torch.allclose(2 * keys[0], keys[1])
 
 
-def test_loaded_weights_are_there(softmax):
+def test_given_weights_are_there(softmax):
     weights = softmax.parameters_of(4)
-    fresh = SoftmaxToys(SOFTMAX, dtype=torch.float64)
-    fresh.load(4, weights)
+    start = Given.of(weights)
+    fresh = SoftmaxToys([*SOFTMAX[:4], replace(SOFTMAX[4], init=start)], dtype=torch.float64)
     assert all(np.array_equal(fresh.parameters_of(4)[name], x) for name, x in weights.items())
-    with pytest.raises(InvalidSize, match="weights must be"):
-        fresh.load(1, weights)
+    with pytest.raises(BadInput, match="shapes given"):
+        SoftmaxToys([replace(SOFTMAX[1], init=start)])
 
 
 @pytest.mark.parametrize(

@@ -305,14 +305,10 @@ def test_impossible_stacks_are_refused():
         explained_signal(StackedToys([ToySpec(task, MHA, 1, 0)]), 100)
 
 
-def rows(tensor):
-    return tuple(map(rows, tensor)) if tensor.dim() else float(tensor)
-
-
 def test_given_weights_are_where_a_toy_starts():
     for spec in mixed_specs():
         own = randomised([spec]).parameters_of(0)
-        init = Given(*(rows(own[name]) for name in ("a", "b", "w", "k")))
+        init = Given.of(own)
         toys = StackedToys([replace(spec, init=init), mixed_specs()[-1]], dtype=torch.float64)
         assert all(torch.equal(x, own[name]) for name, x in toys.parameters_of(0).items())
 
