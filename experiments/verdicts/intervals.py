@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,10 @@ class Interval:
     mean: float
     stderr: float
     half_width: float
+
+    def widened(self, stderr: float, times: float) -> Interval:
+        """Against a number that is itself sampled: by `times` its standard error."""
+        return Interval(self.mean, math.hypot(self.stderr, stderr), self.half_width + times * stderr)
 
 
 def t_interval(values: Sequence[float], family: int = 1) -> Interval:

@@ -41,6 +41,11 @@ class Term:
     weight: float | Learned
     source: Source
 
+    @property
+    def start(self) -> float:
+        """The weight, or the first value of a learned one."""
+        return self.weight.start if isinstance(self.weight, Learned) else self.weight
+
     def __str__(self) -> str:
         weight = str(self.weight) if isinstance(self.weight, Learned) else f"{self.weight:.4g}"
         return str(self.source) if weight == "1" else f"{weight} {self.source}"

@@ -215,7 +215,7 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
         yield f"{where}: {source} is of a head that is not there; there are {shape.heads}"
     if isinstance(weight, Learned) and not weight.name.isidentifier():
         yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
-    if not math.isfinite(weight.start if isinstance(weight, Learned) else weight):
+    if not math.isfinite(term.start):
         yield f"{where}: the weight of {source} is not finite"
 
 

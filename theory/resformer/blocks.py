@@ -51,15 +51,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, expm1, sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from theory.errors import BadInput
-
-Array = NDArray[Any]
+from theory.prompts.moments import Array
 
 
 def attention(scores: Array, values: Array) -> Array:

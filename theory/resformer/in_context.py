@@ -38,14 +38,15 @@ Z W0^T + W0 Z^T, from which it can read more; how much is open.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from theory.errors import InvalidSize, check_sizes
 from theory.prompts.moments import Array
-from theory.prompts.setting import Number, identity, signal_share
-from theory.resformer.weights import cancelling_share
+from theory.prompts.setting import Number
+from theory.resformer.weights import one_head_weights
 from theory.toy.population import Weights
 
 
@@ -78,9 +79,9 @@ def biased_one_head_weights(d: int, n: int, sigma: Number, rank: int, w0: Array)
     check_sizes(d, n, sigma, rank)
     if w0.shape != (d, d):
         raise InvalidSize(f"W0 must be {d} x {d}, got {' x '.join(map(str, w0.shape))}")
-    step, eye = signal_share(d, n, sigma) / n, identity(d, sigma)
-    taken_off = (eye + w0) * np.array([cancelling_share(i < rank) for i in range(d)], eye.dtype)
-    return Weights(a=eye[:rank], b=0 * eye[rank:], w=np.stack([-step * taken_off, step * eye]), k=eye[None, :, :rank])
+    centred = one_head_weights(d, n, sigma, rank)
+    own, raw = centred.w
+    return replace(centred, w=np.stack([own + w0 @ own, raw]))
 
 
 def _norm(matrix: Array) -> Any:

@@ -19,14 +19,10 @@ costs l d and not l^2 d.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from theory.errors import BadInput, at_least
-
-Array = NDArray[Any]
+from theory.prompts.moments import Array
 
 
 def token_importance(attention: Array) -> Array:

@@ -45,13 +45,11 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from numpy.typing import NDArray
 
 from theory.errors import BadInput
-from theory.plans.mix import Learned, Mix
+from theory.plans.mix import Mix
 from theory.plans.plan import Plan
-
-Array = NDArray[Any]
+from theory.prompts.moments import Array
 
 
 def depth_filters(plan: Plan) -> list[Polynomial]:
@@ -74,8 +72,7 @@ def depth_filters(plan: Plan) -> list[Polynomial]:
 def _weights(segments: Sequence[Mix], layer: int) -> tuple[tuple[int, float], ...]:
     if len(segments) != 1:
         raise BadInput(f"layer {layer} attends over {len(segments)} segments with one softmax, which is no filter")
-    terms = segments[0].terms
-    return tuple((t.source.layer, t.weight.start if isinstance(t.weight, Learned) else t.weight) for t in terms)
+    return tuple((term.source.layer, term.start) for term in segments[0].terms)
 
 
 def _mixed(weights: tuple[tuple[int, float], ...], states: list[Polynomial]) -> Polynomial:

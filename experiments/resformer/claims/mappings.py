@@ -7,7 +7,6 @@ from collections.abc import Callable
 import sympy
 
 from experiments.ledger.claim import Claim
-from theory.plans.mix import Learned, Term
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.resformer.paper import PAPER
@@ -16,12 +15,8 @@ from theory.resformer.paper import PAPER
 def weight_on_tokens(plan: Plan, layer: int) -> tuple[float, float]:
     """What a head's output weighs in all: values that are attended to, and values of the token itself."""
     head = plan.head(layer, 1)
-    attended, beside = (sum(_fixed(t) for t in mix.terms) for mix in (head.values[0], head.beside))
+    attended, beside = (sum(t.start for t in mix.terms) for mix in (head.values[0], head.beside))
     return attended, beside
-
-
-def _fixed(term: Term) -> float:
-    return term.weight.start if isinstance(term.weight, Learned) else term.weight
 
 
 EQN_6 = Claim(

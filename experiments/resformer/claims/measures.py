@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from experiments.ledger.claim import Claim
+from theory.prompts.moments import Array
 from theory.resformer import measures
 from theory.resformer.paper import PAPER
-
-Array = NDArray[np.float64]
 
 
 def attention_to(shares: Array, tokens: int) -> Array:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.ledger.claim import Claim
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
+from theory.prompts.moments import Array
 from theory.resformer import smoothing
 from theory.resformer.paper import PAPER
 
-Array = NDArray[np.float64]
 LAYERS = 60
 
 

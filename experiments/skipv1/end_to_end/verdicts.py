@@ -20,7 +20,7 @@ from experiments.skipv1.end_to_end.points import (
 from experiments.store.folders import Json
 from experiments.toys.checks import SHARE, at_most_check
 from experiments.verdicts.checks import Check, Expectation, Judgement
-from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.intervals import t_interval
 from theory.plans.heads import TOYS
 
 ASSUMPTION, LEAST_WIDTH = "skipv1.assumption1", "toy.least-width"
@@ -117,15 +117,13 @@ def _bayes(size: str, numbers: Json, arms: Json) -> Check:
     """The best of all arms, with all of them as its family."""
     keys = arm_keys(numbers, arms, size)
     best = max((t_interval(arms[key], len(keys)) for key in keys), key=lambda interval: interval.mean)
-    stderr = math.hypot(best.stderr, numbers["ridge_stderr"])
-    half_width = best.half_width + STANDARD_ERRORS * numbers["ridge_stderr"]
     return at_most_check(
         f"bayes/{size}",
         f"the best of all arms, {size}",
         WIDTH,
         "no toy leaves less unexplained than the Bayes posterior mean",
         numbers["ridge"],
-        Interval(best.mean, stderr, half_width),
+        best.widened(numbers["ridge_stderr"], STANDARD_ERRORS),
         numbers["ridge"] / 2,
     )
 

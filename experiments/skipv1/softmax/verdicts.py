@@ -9,7 +9,7 @@ from experiments.skipv1.softmax.points import BUILT, KINDS, arm_key
 from experiments.store.folders import Json
 from experiments.toys.checks import SHARE, at_most_check
 from experiments.verdicts.checks import Check, Expectation, Judgement
-from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.intervals import t_interval
 
 CLAIM = "skipv1.any-architecture"
 ALTERED = 0.1  # the negative controls of theory's weights
@@ -71,7 +71,7 @@ def _trained(size: str, numbers: Json, kind: str, arms: Json, compressed: int) -
         CLAIM,
         "a trained compressed model leaves no less than any such model must",
         bound,
-        _with(t_interval(mha, compressed), numbers["compressed_stderr"]),
+        t_interval(mha, compressed).widened(numbers["compressed_stderr"], STANDARD_ERRORS),
         bound / LOWERED,
     )
     yield at_most_check(
@@ -80,7 +80,7 @@ def _trained(size: str, numbers: Json, kind: str, arms: Json, compressed: int) -
         CLAIM,
         "a trained model with raw values leaves no less than the posterior mean",
         numbers["bayes"],
-        _with(t_interval(skip, compressed), numbers["bayes_stderr"]),
+        t_interval(skip, compressed).widened(numbers["bayes_stderr"], STANDARD_ERRORS),
         numbers["bayes"] / LOWERED,
     )
     known = numbers["constructions"].get(kind, {}).get("explained", numbers["bayes"])
@@ -99,8 +99,3 @@ def _trained(size: str, numbers: Json, kind: str, arms: Json, compressed: int) -
             controls=((below.mean, below.half_width),),
             quantity="share of the signal explained, difference",
         )
-
-
-def _with(interval: Interval, stderr: float) -> Interval:
-    """Widened by the standard error of what it is held against."""
-    return Interval(interval.mean, math.hypot(interval.stderr, stderr), interval.half_width + STANDARD_ERRORS * stderr)
