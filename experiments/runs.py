@@ -59,8 +59,10 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
 
 
-def mutate(*ids: str) -> list[Mutation]:
+def mutate(*ids: str, afresh: bool = False) -> list[Mutation]:
     """Alter, one at a time, what these ledger entries' checks call in `theory`, by default of all.
+
+    afresh: what is remembered, too.
 
     Raises UserError for an id that is not there, or an entry that does not stand as it is.
     """
@@ -68,4 +70,4 @@ def mutate(*ids: str) -> list[Mutation]:
     from experiments.toys.unjudged import UNJUDGED
 
     ledger = catalogue.claims()
-    return mutations([catalogue.claim(name) for name in ids or ledger], ledger, UNJUDGED)
+    return mutations([catalogue.claim(name) for name in ids or ledger], ledger, UNJUDGED, afresh=afresh)

@@ -22,13 +22,13 @@ def add_to(commands: Commands) -> None:
         "verify", verify, "run the claims ledger", "crosslayer verify skipv1.gap skipv1.lemma3-isotropy"
     )
     command.add_argument("ids", nargs="*", metavar="ID", help="ledger entries (default: all)")
-    how = command.add_mutually_exclusive_group()
-    how.add_argument("--afresh", action="store_true", help="run what is remembered to hold, too")
-    how.add_argument(
+    command.add_argument("--afresh", action="store_true", help="run what is remembered, too")
+    command.add_argument(
         "--mutate",
         action="store_true",
         help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, + 1, "
-        "constant, those of a function beside it), and show what they do not notice; all entries: about half an hour",
+        "constant, those of a function beside it), and show what they do not notice; all entries: about half an hour, "
+        "and what was killed goes on where it was",
     )
 
     command = commands.add(
@@ -66,7 +66,7 @@ def verify(options: argparse.Namespace) -> int:
 def _mutate(options: argparse.Namespace) -> int:
     from experiments import runs
 
-    done = runs.mutate(*dict.fromkeys(options.ids))
+    done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
         print(json.dumps([_mutation_json(m) for m in done], indent=1))
         return int(any(m.unexcused for m in done))

@@ -8,6 +8,9 @@ Else the alteration is a survivor: nobody would notice if the function were wron
 An entry falls with its premises, so what a premise notices is no survivor.  A function whose values an entry rightly
 does not judge (a start of a descent, a bound that may be weaker) is named beside it, with the reason, which is printed:
 `Claim.unjudged`; what no entry judges, such as the source of random inputs, in one place for all.
+
+It takes long.  What is found of an entry is kept below the user's cache folder until something that its evidence
+imports changes, so what was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,14 +22,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias
 
 from experiments.ledger.alterations import alterations, full_name, functions, replaced, underlying
 from experiments.ledger.claim import Claim, Evidence, outcome
-from experiments.ledger.verify import entry_of, premises
+from experiments.ledger.verify import entry_of, evidence_digest, premises
+from experiments.store.cache import cache
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.sources import ROOTS, closure
@@ -64,21 +66,43 @@ class Mutation:
 
 
 def mutations(
-    claims: Collection[Claim], ledger: Mapping[str, Claim], unjudged: Mapping[Callable[..., Any], str]
+    claims: Collection[Claim],
+    ledger: Mapping[str, Claim],
+    unjudged: Mapping[Callable[..., Any], str],
+    *,
+    afresh: bool = False,
 ) -> list[Mutation]:
-    """One of each, in order; premises are altered too.  unjudged: functions that no entry need judge, with the reason.
+    """One of each, in order; premises are altered too.
+
+    unjudged  functions that no entry need judge, with the reason
+    afresh    nothing is remembered
 
     Raises UserError for an entry whose checks do not stand as they are.
     """
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
-    with TemporaryDirectory() as folder:
-        items = {i: (ledger[i].module, i) for i in ids}
-        lines = results("claim", items, mutate, RunFolder(Path(folder)), label="altering what entries judge")
-    if broken := [i for i, line in lines.items() if line["fates"] is None]:
+    keys = {f"{i} {evidence_digest(ledger[i], alterations.__module__)}": i for i in ids}
+    folder = RunFolder(cache() / "mutation")
+    with folder.locked():
+        _forget_lines(folder, ids if afresh else (), keys)
+        items = {key: (ledger[i].module, i) for key, i in keys.items()}
+        lines = results("claim", items, mutate, folder, label="altering what entries judge")
+    fates = {keys[key]: line["fates"] for key, line in lines.items()}
+    if broken := [i for i, found in fates.items() if found is None]:
         raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
-    fates = {i: line["fates"] for i, line in lines.items()}
     return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], {**unjudged, **c.unjudged}) for c in claims]
+
+
+def _forget_lines(folder: RunFolder, ids: Collection[str], keys: Mapping[str, str]) -> None:
+    """Of these entries, of others as they were before a change, and of those that did not stand."""
+    wanted = set(keys.values())
+    kept = []
+    for line in folder.lines("claim", key=str):
+        name = line["key"].partition(" ")[0]
+        current = name not in wanted or line["key"] in keys
+        if current and name not in ids and line["fates"] is not None:
+            kept.append(line)
+    folder.keep_metrics(kept)
 
 
 def _mutation(

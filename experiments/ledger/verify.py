@@ -102,7 +102,7 @@ def recollections(claims: Collection[Claim], ledger: Mapping[str, Claim]) -> lis
 
 def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
     memory = _Memory.read()
-    digests = {claim.id: _digest(claim) for claim in claims}
+    digests = {claim.id: evidence_digest(claim) for claim in claims}
     remembered = {} if afresh else {c.id: v for c in claims if (v := memory.recalled(c, digests[c.id]))}
     missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in remembered}
     longest_first = dict(sorted(missing.items(), key=lambda item: -memory.seconds(item[0])))
@@ -131,8 +131,9 @@ def _verification(claim: Claim, line: Json, *, remembered: bool = False) -> Veri
     return Verification(claim, tuple(Outcome(**o) for o in line["outcomes"]), line["seconds"], (), remembered)
 
 
-def _digest(claim: Claim) -> str:
-    modules = sorted({claim.module, *(evidence.holds.__module__ for evidence in claim.evidence)})
+def evidence_digest(claim: Claim, *judges: str) -> str:
+    """Of the source that an entry's evidence imports, and of the modules that judge it, and of library versions."""
+    modules = sorted({claim.module, *(evidence.holds.__module__ for evidence in claim.evidence), *judges})
     return hashlib.sha256(f"{source_digest(*modules)} {versions()}".encode()).hexdigest()[:12]
 
 
@@ -165,7 +166,7 @@ class _Memory:
 
     def recollection(self, claim: Claim) -> Verification:
         """What is remembered, or why it is not."""
-        known = self.recalled(claim, _digest(claim))
+        known = self.recalled(claim, evidence_digest(claim))
         why = "changed since it was verified" if claim.id in self.entries else "not verified here, or it did not stand"
         return known or Verification(claim, (), 0.0, unknown=why)
 
