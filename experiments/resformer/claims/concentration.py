@@ -45,8 +45,8 @@ CONCENTRATION = Claim(
 
 
 @CONCENTRATION.check(
-    "entropy of the importance of layer 1's tokens to layer 40's output, 6 causal tokens, five attentions: zero, or "
-    "above a tenth of the largest",
+    "entropy of the importance of layer 1's tokens to layer 40's output, 6 causal tokens, five attentions: below "
+    "0.01 nats, or above 1",
     states={"vanilla": False, "resformer": True, "svformer": True},
     control={"vanilla": True, "resformer": True, "svformer": True},
     wrong="dispersed in vanilla too",
@@ -61,7 +61,7 @@ def stacked_attention_concentrates(dispersed: Mapping[str, bool]) -> bool:
             for coefficient in smoothing.depth_filters(resolve(name, Shape(LAYERS, 1)))[-1].coef:
                 reach, power = reach + coefficient * power, power @ attention
             found = concentration(np.asarray(reach))
-            if (found > 0.1 * np.log(6)) != expected or (not expected and found > 1e-3):
+            if (found > 1) != expected or (found < 0.01) == expected:
                 return False
     return True
 
