@@ -23,7 +23,8 @@ GUESSING = Claim(
     "more than it scores at 64,000; OpenBookQA and ARC-c are below guessing in all four rows.",
     assumes="four answers a question, two in WinoGrande and PIQA",
     verdict="verified",
-    correction="So the table tells models of 82M apart by what they have above chance, 2.2 points, in three tasks of six.",
+    correction="So the table tells models of 82M apart by what they have above chance, 2.2 points, in three tasks of "
+    "six.",
     proof=None,
 )
 
@@ -62,8 +63,8 @@ SPREAD = Claim(
     "resformer.table-1-spread",
     PAPER.ours,
     place="experiments/resformer/claims/accuracies.py, on section 4.4, Table 1",
-    statement="Of the six differences at each length only ARC-e's is beyond what the number of questions lets chance do, "
-    "at 3 standard errors; it makes 62 % of the mean gain at either length.",
+    statement="Of the six differences at each length only ARC-e's is beyond what the number of questions lets chance "
+    "do, at 3 standard errors; it makes 62 % of the mean gain at either length.",
     assumes="questions of the public splits, answered by either model independently; one training each, so that the "
     "spread over trainings comes on top",
     verdict="verified",

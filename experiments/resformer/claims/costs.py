@@ -159,8 +159,8 @@ EQUAL_CACHES = Claim(
     "SVFormer with GQA beside CLA with GQA and GQA alone.",
     assumes="the 82M model of Table 4, 8 layers of 8 heads; CLA over two layers; groups of 2, and of 4 and 8",
     verdict="corrected",
-    correction="CLA's and GQA's are exactly 1/2 and 1/8; SVFormer's are 9/16 and 9/64, an eighth more.  The share is (1 "
-    "+ 1/L) times the others' at L layers.",
+    correction="CLA's and GQA's are exactly 1/2 and 1/8; SVFormer's are 9/16 and 9/64, an eighth more.  The share is "
+    "(1 + 1/L) times the others' at L layers.",
     proof=cache,
     uses=("resformer.svformer-cache",),
 )

@@ -70,9 +70,10 @@ ABSORBED = Claim(
     PAPER.ours,
     place="experiments/resformer/claims/mixing.py; bears on section 4.2 (Fig. 6) and on the end of section 2.1",
     statement="Whatever weights own_n and first_n, first_n not zero, values V_n and V_1 are mixed with, fixed or "
-    "learned, the functions that a decoder can compute are the same: W_V^n and W_O^n absorb them.  SVFormer's are among "
-    "them, vanilla's a limit.",
-    assumes="every layer has value and output projections of its own; weights of any size; weight decay tells them apart",
+    "learned, the functions that a decoder can compute are the same: W_V^n and W_O^n absorb them.  SVFormer's are "
+    "among them, vanilla's a limit.",
+    assumes="every layer has value and output projections of its own; weights of any size; weight decay tells them "
+    "apart",
     verdict="verified",
     proof=absorbed,
 )

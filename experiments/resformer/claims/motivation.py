@@ -1,4 +1,4 @@
-"""Claims that lead to ResFormer: what cross-layer attention does with poor layers, and what an attention matrix maps."""
+"""Claims that lead to ResFormer: what cross-layer attention does with poor layers, and what attention maps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ LOW_QUALITY = Claim(
     "harm that it does.",
     assumes="poorly: its scores lie below the own layer's",
     verdict="corrected",
-    correction="True of Eqn. (2): scores that are lower by Delta leave it 1 / (1 + e^Delta).  Lost in Eqns. (3) to (7), "
-    "which the paper derives from it: with one's own keys an earlier layer has half of the weight, whatever its quality.",
+    correction="True of Eqn. (2): scores that are lower by Delta leave it 1 / (1 + e^Delta).  Lost in Eqns. (3) to "
+    "(7), which the paper derives from it: with one's own keys an earlier layer has half of the weight, whatever its "
+    "quality.",
     proof=blocks.gates,
     uses=("resformer.gate", "resformer.eqns-3-5"),
 )
@@ -99,7 +100,8 @@ def row_space_stays(rank: int) -> bool:
 
 
 @EMBEDDING_SPACE.check(
-    "outputs within the least and the largest entry of the values, times what their weights in Eqns. (5) and (6) sum to",
+    "outputs within the least and the largest entry of the values, times what their weights in Eqns. (5) and (6) sum "
+    "to",
     states={"resformer-all": 1.0, "identity-mapping": 2.0},
     control={"resformer-all": 1.0, "identity-mapping": 1.0},
     wrong="Eqn. (6) too",

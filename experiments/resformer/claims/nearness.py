@@ -20,8 +20,8 @@ FIG_3 = Claim(
     assumes="a trained vanilla decoder, each layer with the one before it",
     verdict="open",
     correction="Only the weights of trained models decide it (resformer-mapping: so in small decoders, but attention "
-    "spread evenly is as near).  It is no identity: keys that agree make Eqn. (3) exact, but keys of layer m with which "
-    "each token finds itself make Eqn. (6) the nearer one.",
+    "spread evenly is as near).  It is no identity: keys that agree make Eqn. (3) exact, but keys of layer m with "
+    "which each token finds itself make Eqn. (6) the nearer one.",
     proof=blocks.block_attention,
     uses=("resformer.eqns-3-5", "resformer.gate"),
 )
@@ -76,9 +76,9 @@ FIGS_3_AND_8 = Claim(
     statement="The losses of Fig. 8 align with the similarities of Fig. 3.",
     assumes="the words on the two figures; cross-layer attention has similarity 1 to itself",
     verdict="corrected",
-    correction="For the identity mapping only.  By Fig. 3 cross-layer attention itself is the best of all, by Fig. 8 the "
-    "current attention is better: of three pairs of mappings one is in the other order.  So nearness to Eqn. (2) is not "
-    "what lowers the loss.",
+    correction="For the identity mapping only.  By Fig. 3 cross-layer attention itself is the best of all, by Fig. 8 "
+    "the current attention is better: of three pairs of mappings one is in the other order.  So nearness to Eqn. (2) "
+    "is not what lowers the loss.",
     proof=None,
 )
 

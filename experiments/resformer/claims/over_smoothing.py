@@ -26,14 +26,14 @@ SIMILARITY = Claim(
     "resformer.concentration-and-similarity",
     PAPER.name,
     place="appendix A.1, on Fig. 18",
-    statement="Attention concentration makes tokens alike; that similarity is an M where entropy is a W shows that it is "
-    "concentration that leads to over-smoothing.",
+    statement="Attention concentration makes tokens alike; that similarity is an M where entropy is a W shows that it "
+    "is concentration that leads to over-smoothing.",
     assumes="one layer of attention and nothing else; concentration by Eqn. (11) as corrected",
     verdict="corrected",
-    correction="Concentration is enough, as two rows of attention differ by at most 2 (1 - a_max) in the mean, but it is "
-    "not needed: with the largest entropy there is, log l, attention to oneself leaves tokens as they are and attention "
-    "spread evenly makes them all one.  What counts is how far rows differ (resformer.smoothing-any-layers); two curves "
-    "that mirror each other show no cause.",
+    correction="Concentration is enough, as two rows of attention differ by at most 2 (1 - a_max) in the mean, but it "
+    "is not needed: with the largest entropy there is, log l, attention to oneself leaves tokens as they are and "
+    "attention spread evenly makes them all one.  What counts is how far rows differ "
+    "(resformer.smoothing-any-layers); two curves that mirror each other show no cause.",
     proof=mean_variation,
     uses=("resformer.eqn11-sum", "resformer.eqn13"),
 )
@@ -82,9 +82,9 @@ LENGTH = Claim(
     statement="ResFormer mitigates attention concentration the more, the shorter the sequences are.",
     assumes="trained decoders; entropies in nats",
     verdict="open",
-    correction="Trained models decide it (resformer-concentration).  Entropies at two lengths have two ceilings: if the "
-    "first token takes a share p whatever the length and the rest is spread evenly, entropy grows by (1 - p) log 2 a "
-    "doubling, so that a difference of two models' grows with the length while neither's concentration changes.  "
+    correction="Trained models decide it (resformer-concentration).  Entropies at two lengths have two ceilings: if "
+    "the first token takes a share p whatever the length and the rest is spread evenly, entropy grows by (1 - p) log "
+    "2 a doubling, so that a difference of two models' grows with the length while neither's concentration changes.  "
     "Compared must be shares, or entropies below that of attention spread evenly.",
     proof=None,
     uses=("resformer.entropy-of-uniform",),

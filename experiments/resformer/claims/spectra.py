@@ -18,10 +18,11 @@ FIG_12 = Claim(
     "to represent.",
     assumes="trained decoders; eigenvalues of Eqn. (12), their largest and their mean",
     verdict="open",
-    correction="Trained models decide which are larger (resformer-spectrum).  That larger means stronger does not follow: "
-    "c W_V with W_O / c is the same model with eigenvalues c^2 times as large, and the mean eigenvalue is the mean square "
-    "of a value's entries.  Compared must be what no scale enters, such as the eigenvalues' shares, and it must be said "
-    "whether ResFormer's values are a layer's own or the mixed ones, whose mean square Eqn. (7) halves.",
+    correction="Trained models decide which are larger (resformer-spectrum).  That larger means stronger does not "
+    "follow: c W_V with W_O / c is the same model with eigenvalues c^2 times as large, and the mean eigenvalue is the "
+    "mean square of a value's entries.  Compared must be what no scale enters, such as the eigenvalues' shares, and "
+    "it must be said whether ResFormer's values are a layer's own or the mixed ones, whose mean square Eqn. (7) "
+    "halves.",
     proof=measures.value_spectrum,
     uses=("resformer.eqn12-index",),
 )

@@ -17,12 +17,12 @@ VALUE_MATRIX = Claim(
     "resformer.value-matrix-grows",
     PAPER.name,
     place="section 4.6, on Fig. 14 (right)",
-    statement="The critical point moves with the length because a deep model has to optimise a first-layer value matrix "
-    "that grows with the length of the training sequences.",
+    statement="The critical point moves with the length because a deep model has to optimise a first-layer value "
+    "matrix that grows with the length of the training sequences.",
     assumes="the models of Table 4: rotary positions, no learned ones",
     verdict="refuted",
-    correction="What is optimised is W_V of layer 1, d^2 numbers at any length.  What grows is V_1, its output, one row "
-    "a token, as every layer's keys and queries do.",
+    correction="What is optimised is W_V of layer 1, d^2 numbers at any length.  What grows is V_1, its output, one "
+    "row a token, as every layer's keys and queries do.",
     proof=parameters,
 )
 
@@ -66,8 +66,8 @@ SUMMED_RATE = Claim(
     statement="The learning rates summed over training have only a weak connection with the warm-up steps.",
     assumes="linear warm-up, cosine decay to a tenth, 10,000 steps: section 4.1.1",
     verdict="verified",
-    correction="With w of T steps for warm-up the sum is 0.55 T - 0.05 w peaks, to a peak: from 120 to 1,200 steps, the "
-    "two numbers that the paper gives, it falls by 1.0 %.",
+    correction="With w of T steps for warm-up the sum is 0.55 T - 0.05 w peaks, to a peak: from 120 to 1,200 steps, "
+    "the two numbers that the paper gives, it falls by 1.0 %.",
     proof=Recipe.share,
 )
 
@@ -106,8 +106,8 @@ FIG_15 = Claim(
     "resformer.fig-15",
     PAPER.name,
     place="section 4.7, Fig. 15",
-    statement="SVFormer gains from a smaller learning rate, hardly from warm-up, as the summed rate matters; from 82M to "
-    "468M and with GPT-2's architecture critical points and final losses are alike.",
+    statement="SVFormer gains from a smaller learning rate, hardly from warm-up, as the summed rate matters; from 82M "
+    "to 468M and with GPT-2's architecture critical points and final losses are alike.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
     correction="Training decides it (svformer-length).  What holds without: warm-up hardly moves the sum of the rates "
@@ -155,10 +155,11 @@ LENGTHS = Claim(
     "later the longer the sequences are, exponentially so.",
     assumes="the training of section 4.1.1; tokens a batch the same at every length (resformer.table-3)",
     verdict="open",
-    correction="Training decides it (svformer-length).  As it is printed it does not agree with itself: better than GQA "
-    "and CLA (abstract) is at 64,000 tokens only, worse than GQA at 2,048 (section 4.6); `always' passed, but at 64,000 "
-    "the crossing is extrapolated, so that an exponential trend rests on four lengths.  A lower cost is not the reason "
-    "for the speed, which is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and less than 1 % at 64,000.",
+    correction="Training decides it (svformer-length).  As it is printed it does not agree with itself: better than "
+    "GQA and CLA (abstract) is at 64,000 tokens only, worse than GQA at 2,048 (section 4.6); `always' passed, but at "
+    "64,000 the crossing is extrapolated, so that an exponential trend rests on four lengths.  A lower cost is not "
+    "the reason for the speed, which is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and "
+    "less than 1 % at 64,000.",
     proof=flops,
     uses=("resformer.equal-caches", "resformer.table-3"),
 )

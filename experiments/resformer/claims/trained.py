@@ -27,10 +27,10 @@ LOSS = Claim(
     "with NeuTRENO it is lower still.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (scale-loss, resformer-ablations): in small decoders ResFormer ends below vanilla.  "
-    "The models compared have the same parameters, cache and FLOPs, but for DenseFormer's 44 weights and its sums.  "
-    "With ResFormer the paper says lambda = 0.2; the code's term is 0.1 (V_1 - V_n), the mixed values standing where "
-    "Eqn. (8) has V_n.",
+    correction="Training decides it (scale-loss, resformer-ablations): in small decoders ResFormer ends below "
+    "vanilla.  The models compared have the same parameters, cache and FLOPs, but for DenseFormer's 44 weights and "
+    "its sums.  With ResFormer the paper says lambda = 0.2; the code's term is 0.1 (V_1 - V_n), the mixed values "
+    "standing where Eqn. (8) has V_n.",
     proof=None,
 )
 
@@ -69,8 +69,8 @@ FIG_4 = Claim(
     "resformer.values-or-keys",
     PAPER.name,
     place="section 3.5, Fig. 4, and section 4.8, Fig. 16",
-    statement="Sharing values, over every two layers or over all, costs less loss than sharing keys; sharing queries or "
-    "keys over all layers costs much.",
+    statement="Sharing values, over every two layers or over all, costs less loss than sharing keys; sharing queries "
+    "or keys over all layers costs much.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
     correction="Training decides it (resformer-ablations).  The models compared cost the same in parameters, cache and "
@@ -116,8 +116,9 @@ FIG_7 = Claim(
     "the attention a lot.",
     assumes="the training of section 4.1.1, one run each; half of each layer's own, half of layer 1's",
     verdict="open",
-    correction="Training decides it (resformer-ablations).  What the residual does: half of each key makes attention the "
-    "geometric mean of the attentions to either key, normalised, where half of each value makes an arithmetic mean.",
+    correction="Training decides it (resformer-ablations).  What the residual does: half of each key makes attention "
+    "the geometric mean of the attentions to either key, normalised, where half of each value makes an arithmetic "
+    "mean.",
     proof=None,
 )
 
