@@ -33,7 +33,7 @@ ITEMS = (
     Item(
         "abstract, SVFormer",
         "SVFormer trains much faster than vanilla and does better than GQA and CLA; length and summed rate matter.",
-        ("resformer.svformer-length", "resformer.equal-caches", "resformer.summed-rate"),
+        ("resformer.fig-14", "resformer.equal-caches", "resformer.summed-rate"),
     ),
     # 1: introduction
     Item("section 1, deep vision models", "32 layers may do worse than 24 in a vision Transformer.", ()),
@@ -62,7 +62,7 @@ ITEMS = (
     Item(
         "section 1, SVFormer",
         "It saves nearly half of the cache, also together with GQA, and gains with longer sequences.",
-        ("resformer.svformer-cache", "resformer.equal-caches", "resformer.svformer-length"),
+        ("resformer.svformer-cache", "resformer.equal-caches", "resformer.fig-14"),
     ),
     Item("section 1, all settings", "ResFormer wins in all settings.", ("resformer.loss", "resformer.table-5")),
     # 2: related work
@@ -105,7 +105,11 @@ ITEMS = (
         ("resformer.block-form-sharp", "resformer.block-form-mean", "resformer.gate", "resformer.linear-distance"),
     ),
     Item("section 3.2, Eqn. (4)", "Then the output is A_n (V_n + V_m) / 2.", ("resformer.eqns-3-5",)),
-    Item("section 3.2, after Eqn. (4)", "The increase in computation is minimal.", ("resformer.eqn4-cost",)),
+    Item(
+        "section 3.2, after Eqn. (4)",
+        "The increase in computation is minimal.",
+        ("resformer.eqn4-cost", "resformer.costs"),
+    ),
     Item("section 3.2, Eqn. (5)", "For all layers, A_n times the mean of the values.", ("resformer.eqns-3-5",)),
     Item(
         "section 3.2, after Eqn. (5)",
@@ -263,18 +267,18 @@ ITEMS = (
     Item(
         "section 4.6, Fig. 13 (left)",
         "At half of the cache and 64,000 tokens SVFormer ends below CLA and GQA; at 2,048 above GQA.",
-        ("resformer.svformer-length", "resformer.equal-caches"),
+        ("resformer.fig-14", "resformer.equal-caches"),
     ),
     Item("section 4.6, Fig. 13 (right)", "The same at an eighth, with GQA.", ("resformer.equal-caches",)),
     Item(
         "section 4.6, Fig. 14 (left)",
         "Vanilla always passes SVFormer in the end, the later the longer the sequences.",
-        ("resformer.svformer-length",),
+        ("resformer.fig-14",),
     ),
     Item(
         "section 4.6, Fig. 14 (right)",
         "The crossing moves exponentially with the length.",
-        ("resformer.svformer-length",),
+        ("resformer.fig-14",),
     ),
     Item(
         "section 4.6, the reason",

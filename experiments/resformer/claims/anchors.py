@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from numpy.polynomial import Polynomial
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.accounting import cache
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
-from theory.resformer import smoothing
+from theory.resformer import smoothing, variants
 from theory.resformer.paper import PAPER
 
 EFFECTIVE_DEPTH = Claim(
@@ -23,6 +24,11 @@ EFFECTIVE_DEPTH = Claim(
     assumes="nothing but attention; of models with feed-forwards and residuals the losses must tell (resformer.fig-17)",
     verdict="verified",
     proof=smoothing.depth_filters,
+    unjudged={
+        **OF_VALUES,
+        variants.shared_queries: "filters are of values: any plan that leaves values alone has vanilla's",
+        variants.shared_keys: "filters are of values: any plan that leaves values alone has vanilla's",
+    },
 )
 
 
@@ -67,7 +73,7 @@ FIG_17 = Claim(
     correction="Training decides it (svformer-length, resformer-ablations).  What holds without: each anchor gives "
     "back 1/(2 L) of the cache, and with all of them SVFormer is vanilla, so that the curve ends at vanilla's loss.",
     proof=cache,
-    uses=("resformer.effective-depth",),
+    uses=("resformer.effective-depth", "resformer.costs"),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.parity import all_costs
+from experiments.resformer.claims.parity import all_costs
 from theory.plans.accounting import cache, flops
 from theory.plans.names import model
 from theory.resformer.paper import PAPER
@@ -121,6 +121,7 @@ EQN_4_COST = Claim(
     correction="No product with a weight matrix, no parameter and nothing cached is added: two multiplications and a "
     "sum for each number of a value, 1e-4 of the smallest model's FLOPs and less of the others'.",
     proof=flops,
+    uses=("resformer.costs",),
 )
 
 
@@ -162,7 +163,7 @@ EQUAL_CACHES = Claim(
     correction="CLA's and GQA's are exactly 1/2 and 1/8; SVFormer's are 9/16 and 9/64, an eighth more.  The share is "
     "(1 + 1/L) times the others' at L layers.",
     proof=cache,
-    uses=("resformer.svformer-cache",),
+    uses=("resformer.svformer-cache", "resformer.costs"),
 )
 NEARLY_HALF = {"svformer": Fraction(9, 16), "cla": Fraction(1, 2), "gqa:group=2": Fraction(1, 2)}
 NEARLY_AN_EIGHTH = {

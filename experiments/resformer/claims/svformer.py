@@ -24,6 +24,7 @@ VALUE_MATRIX = Claim(
     correction="What is optimised is W_V of layer 1, d^2 numbers at any length.  What grows is V_1, its output, one "
     "row a token, as every layer's keys and queries do.",
     proof=parameters,
+    uses=("resformer.costs",),
 )
 
 
@@ -115,7 +116,7 @@ FIG_15 = Claim(
     "smaller rates does not agree with the next sentence, that it is not sensitive to size, nor with Table 4, which "
     "gives all sizes one rate.",
     proof=Recipe.share,
-    uses=("resformer.summed-rate",),
+    uses=("resformer.summed-rate", "resformer.costs"),
 )
 
 
@@ -148,7 +149,7 @@ def sizes_are_not_alike(shares: tuple[float, ...]) -> bool:
 
 
 LENGTHS = Claim(
-    "resformer.svformer-length",
+    "resformer.fig-14",
     PAPER.name,
     place="abstract and section 4.6, Figs. 13 and 14",
     statement="SVFormer trains faster than vanilla and ends better than GQA and CLA; vanilla passes it in the end, the "
@@ -161,7 +162,7 @@ LENGTHS = Claim(
     "the reason for the speed, which is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and "
     "less than 1 % at 64,000.",
     proof=flops,
-    uses=("resformer.equal-caches", "resformer.table-3"),
+    uses=("resformer.equal-caches", "resformer.table-3", "resformer.costs"),
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.parity import all_costs, cost_the_same
+from experiments.resformer.claims.parity import all_costs, cost_the_same
 from experiments.training.campaign import BASELINE
 from theory.plans.accounting import total_parameters
 from theory.plans.names import model, resolve
@@ -32,6 +32,7 @@ LOSS = Claim(
     "its sums.  With ResFormer the paper says lambda = 0.2; the code's term is 0.1 (V_1 - V_n), the mixed values "
     "standing where Eqn. (8) has V_n.",
     proof=None,
+    uses=("resformer.costs",),
 )
 
 
@@ -76,6 +77,7 @@ FIG_4 = Claim(
     correction="Training decides it (resformer-ablations).  The models compared cost the same in parameters, cache and "
     "FLOPs, so that the loss alone tells; sharing queries saves as much but for the cache.",
     proof=all_costs,
+    uses=("resformer.costs",),
 )
 
 
@@ -120,6 +122,7 @@ FIG_7 = Claim(
     "the geometric mean of the attentions to either key, normalised, where half of each value makes an arithmetic "
     "mean.",
     proof=None,
+    uses=("resformer.costs",),
 )
 
 
@@ -168,6 +171,7 @@ FIG_9 = Claim(
     "1/2, from the layer before 0 beyond layer 2, from all 1/n: so Eqn. (5), of which ResFormer is a part, dilutes it, "
     "and its own values too.",
     proof=None,
+    uses=("resformer.costs",),
 )
 
 
