@@ -10,6 +10,7 @@ import numpy as np
 from experiments.ledger.claim import Claim
 from experiments.resformer.claims.parity import cost_the_same
 from experiments.toys.unjudged import OF_VALUES
+from theory.plans.mix import Mix
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape, plan, v
 from theory.prompts.moments import Array
@@ -34,6 +35,16 @@ class Matrices:
 def drawn(layers: int, width: int) -> Matrices:
     rng = np.random.default_rng(layers)
     return Matrices(*(rng.standard_normal((layers, width, width)) / width**0.5 for _ in range(5)))
+
+
+def mixed_by(weights: Mapping[int, tuple[float, float]]) -> Plan:
+    """own_n V_n + first_n V_1 from layer 2 on."""
+
+    def values(n: int, h: int) -> Mix:
+        own, first = weights.get(n, (1.0, 0.0))
+        return own * v(n, h) + first * v(1, h)
+
+    return plan(SHAPE, values=values)
 
 
 def decoded(plan: Plan, weights: Matrices, tokens: Array) -> Array:
