@@ -77,6 +77,10 @@ def absorbed(plan: Plan, weights: Matrices) -> Matrices:
     return replace(weights, v=v, o=o)
 
 
+def outputs_kept(plan: Plan, weights: Matrices) -> Matrices:
+    return replace(absorbed(plan, weights), o=weights.o)
+
+
 ABSORBED = Claim(
     "resformer.weights-absorbed",
     PAPER.ours,
@@ -96,7 +100,7 @@ ABSORBED = Claim(
     "decoders of 4 layers with softmax, norms, residuals and a feed-forward, three mixtures and one that differs by "
     "layer: the same stream from Eqn. (7) with other matrices",
     states=absorbed,
-    control=lambda plan, weights: replace(absorbed(plan, weights), o=weights.o),
+    control=outputs_kept,
     wrong="the output projections as they were",
     kind="float64",
 )
