@@ -109,9 +109,7 @@ def one_set_of_functions(matrices: Callable[[Plan, Matrices], Matrices]) -> bool
     by_layer = {2: (0.2, 1.5), 3: (1.0, -0.4), 4: (-2.0, 0.3)}
     mixtures = [dict.fromkeys((2, 3, 4), pair) for pair in ((1.0, 2.0), (1.0, 0.2), (0.0, 1.0))]
     for mixture in (*mixtures, by_layer):
-        mixing = plan(
-            SHAPE, values=lambda n, h, m=mixture: v(1, h) if n == 1 else m[n][0] * v(n, h) + m[n][1] * v(1, h)
-        )
+        mixing = mixed_by(mixture)
         left = decoded(mixing, weights, tokens)
         right = decoded(resolve("resformer", SHAPE), matrices(mixing, weights), tokens)
         if np.abs(left - right).max() > ROUNDING * np.abs(left).max():
