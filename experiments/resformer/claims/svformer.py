@@ -75,8 +75,9 @@ SUMMED_RATE = Claim(
 
 def summed(warmup: int, steps: int = 10_000, peak: float = 1.0) -> float:
     """Learning rates over a training, by the schedule that models are trained with."""
-    recipe = Recipe(steps=steps, batch=1, **{**SCHEDULES["resformer"].settings, "warmup": warmup / steps})
-    return sum(replace(recipe, learning_rate=peak).rate(step) for step in range(steps))
+    settings = {**SCHEDULES["resformer"].settings, "warmup": warmup / steps, "learning_rate": peak}
+    recipe = Recipe(steps=steps, batch=1, **settings)
+    return sum(map(recipe.rate, range(steps)))
 
 
 @SUMMED_RATE.check(
