@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from numpy.polynomial import Polynomial
 
 from experiments.ledger.claim import Claim
+from experiments.resformer.claims.parity import ONLY_HOW_MANY
 from experiments.toys.unjudged import OF_VALUES
 from theory.plans.accounting import cache
 from theory.plans.names import model, resolve
@@ -74,6 +75,7 @@ FIG_17 = Claim(
     "back 1/(2 L) of the cache, and with all of them SVFormer is vanilla, so that the curve ends at vanilla's loss.",
     proof=cache,
     uses=("resformer.effective-depth", "resformer.costs"),
+    unjudged=ONLY_HOW_MANY,
 )
 
 

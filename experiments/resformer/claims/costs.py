@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.parity import all_costs
+from experiments.resformer.claims.parity import ONLY_HOW_MANY, all_costs
 from theory.plans.accounting import cache, flops
 from theory.plans.names import model
 from theory.resformer.paper import PAPER
@@ -122,6 +122,7 @@ EQN_4_COST = Claim(
     "sum for each number of a value, 1e-4 of the smallest model's FLOPs and less of the others'.",
     proof=flops,
     uses=("resformer.costs",),
+    unjudged=ONLY_HOW_MANY,
 )
 
 
@@ -164,6 +165,7 @@ EQUAL_CACHES = Claim(
     "(1 + 1/L) times the others' at L layers.",
     proof=cache,
     uses=("resformer.svformer-cache", "resformer.costs"),
+    unjudged=ONLY_HOW_MANY,
 )
 NEARLY_HALF = {"svformer": Fraction(9, 16), "cla": Fraction(1, 2), "gqa:group=2": Fraction(1, 2)}
 NEARLY_AN_EIGHTH = {
