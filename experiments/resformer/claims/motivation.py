@@ -11,8 +11,9 @@ from experiments.toys.unjudged import OF_VALUES
 from theory.plans import mix
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
+from theory.plans.variants import VARIANTS
 from theory.prompts.moments import Array
-from theory.resformer import blocks, variants
+from theory.resformer import blocks
 from theory.resformer.paper import PAPER
 
 ROUNDING = 1e3 * np.finfo(float).eps
@@ -82,7 +83,7 @@ EMBEDDING_SPACE = Claim(
     "same coordinates, so in V_m's row space and within its range entry by entry.  What layer n makes of those "
     "coordinates is its output projection, which has to read V_n and V_m alike.",
     proof=blocks.attention,
-    unjudged={**OF_VALUES, mix.v: ANY_MEAN, mix.total: ANY_MEAN, variants.resformer_all: ANY_MEAN},
+    unjudged={**OF_VALUES, mix.v: ANY_MEAN, mix.total: ANY_MEAN, VARIANTS["resformer-all"].make: ANY_MEAN},
 )
 
 

@@ -8,7 +8,7 @@ from experiments.ledger.claim import Claim
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.names import model
 from theory.plans.plan import built
-from theory.resformer import variants
+from theory.plans.variants import VARIANTS
 from theory.resformer.paper import PAPER
 
 Costs = tuple[int, int, int]
@@ -39,7 +39,6 @@ def cost_the_same(pairs: Iterable[tuple[str, str]], presets: Iterable[str] = ("l
 
 
 ONLY_HOW_MANY = {built: "of the heads that are built, only how many counts"}
-ALIKE = "one of several variants that cost the same, of which any may stand for it"
 
 COSTS = Claim(
     "resformer.costs",
@@ -53,13 +52,10 @@ COSTS = Claim(
     "out",
     verdict="verified",
     proof=parameters,
-    unjudged={
-        **ONLY_HOW_MANY,
-        variants.resformer_previous: ALIKE,
-        variants.resformer_all: ALIKE,
-        variants.identity_mapping: ALIKE,
-        variants.residual_queries: ALIKE,
-        variants.residual_keys: ALIKE,
+    unjudged=ONLY_HOW_MANY
+    | {
+        VARIANTS[name].make: "one of several variants that cost the same, of which any may stand for it"
+        for name in ("resformer-previous", "resformer-all", "identity-mapping", "residual-queries", "residual-keys")
     },
 )
 
