@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.ledger.claim import Claim
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from experiments.toys.unjudged import OF_VALUE_MAPS
 from theory.plans.heads import Head, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -30,6 +31,7 @@ FIG_8 = Claim(
     verdict="verified",
     proof=in_context,
     uses=("toy.value-maps", "skipv1.mha-infimum"),
+    unjudged=OF_VALUE_MAPS,
 )
 
 
@@ -81,6 +83,10 @@ DISTANCE = Claim(
     assumes="W0 = 0, normal inputs, one linear attention head a pair of values and keys",
     verdict="verified",
     proof=in_context.block_distance,
+    unjudged={
+        PromptMoments.target_left: "what is odd in the readout is not in the half sum of both signs",
+        PopulationLoss.value: "a difference of losses: what all have more is not in it",
+    },
 )
 
 
