@@ -5,11 +5,12 @@ Setting of `theory.skipv1.bias`: W* ~ N(W0, I), prompts of n pairs y = W* x + no
 linear attention whose query is A x_{n+1}, so that P = sum_h W^h G^h K^h A, W^h and K^h free, where
     ordinary head      G = S_xx + sum u u^T         a copied value and a copied key,
     raw head           G = S_xx + S_yy              layer 1's value with layer 1's key.
-ResFormer, Eqn. (2), cross-layer attention without a softmax: one ordinary and one raw head for each of its heads.
-Eqn. (3), the block form, has sum y u^T in the place of S_yy.  As in `theory.skipv1.bias`: D = W* - W0, Z = sum eta x^T,
-Y = sum eta eta^T, S = S_xx, lambda = rho/n, v = n/lambda; Pi projects on the row space alpha of A; norms
-are Frobenius', s_1 >= s_2 >= ... the singular values of W0.  Moreover
-    g^2 = kappa / (2 v),   kappa = n d (n + d + 1) + 2 n d sigma^2 + n sigma^4,   (so g^2 >= d/2)
+ResFormer's Eqn. (2), cross-layer attention, has one of both for each of its heads, their sums added, as there is no
+softmax.  Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in the place of S_yy, as have
+SkipV1Former's skip heads: what is said of the block form's one head is true of SkipV1Former's two.
+    As in `theory.skipv1.bias`: D = W* - W0, Z = sum eta x^T, Y = sum eta eta^T, S = S_xx, lambda = rho/n, v = n/lambda;
+Pi projects on the row space alpha of A; norms are Frobenius', s_1 >= s_2 >= ... the singular values of W0.  Let
+    g^2 = kappa / (2 v),   kappa = n d (n + d + 1) + 2 n d sigma^2 + n sigma^4     (so that g^2 >= d/2),
     q = s_1^2 / (s_1^2 + g^2),          N(a) = k (k - 1)/2, k = max(2 a - d, 0).
 
 Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
@@ -67,7 +68,16 @@ Proof.
         b_i ^ x_j, i <= m < j <= a: (1 + cos_i^2)/2;     b ^ x_j for b orthogonal to alpha: 1/2.
     So it is at most 3 m (m - 1)/4 + m/2 + m (a - m) + (d - a - m) a/2, and approached as sin_i -> 0: what is left of
     a d is R.  As n grows, S/n tends to I and nothing of it is left in the span: tr(U P_g) is approached, with
-    g^2 -> d/2, and tr(U V) as c grows.                                                                             QED
+    g^2 -> d/2, and tr(U V) as c grows.
+(vi) Without C, a = d, W0 = c I, tau = 2/(n d + 2).  Losses are convex in the linear map of what the heads read, and
+    the law of the prompt is that of (O x, O y), O orthogonal; so some best map commutes with these turns.  The block
+    form, where B is empty, reads S and Z: lambda Z + p tr(S) I leaves d^2 + d sigma^2 - rho d^2 + d tau c^2.
+    Cross-layer attention reads S and M = c (Z + Z^T) + Y' + n sigma^2 I: mu M + nu tr(M) I + p tr(S) I.  With omega =
+    mu + d nu, J = d (d + 1)/2 - 1, w = 4 c^2 v + 2 kappa and the best p its loss is
+        d^2 + d sigma^2 + J (w mu^2 - 4 c n mu) + w omega^2 - 4 c n omega + d tau (c - n sigma^2 omega)^2.
+    At the best mu and omega it is ahead by rho [(1 + d sigma^2/(n d + 2))^2 - 1 - d (d - 1)/2] in the limit of large c.
+    At a < d the block form has (d - a) c^2 or more in the place of d tau c^2 (`theory.skipv1.w0`, Theorem 2), which is
+    worse for large c if d tau < 1.                                                                                 QED
 
 Open.  The infimum at finite n for 0 < a < d, unless W0 = 0, or a = 1 and W0 = c I.  Around c I the lower bound in (4)
 is not it: at d = 3, a = 2, n = 4, sigma = 1/2 and c = 30 descents end at 5.437 rho, between 4.995 rho and 5.494 rho.
@@ -77,8 +87,8 @@ What the hypotheses are for.
 - The term C x.  Without it, and with sigma = 0, (1) stays true if the block form has enough heads too: E[Y' | x] = 0,
   so that Y' is of no use to build W0, and both losses have E_0(a) of `theory.skipv1.w0` more, cross-layer attention's
   at least that.  With sigma > 0 it fails: the mean of Y helps to build W0, and the block form sees Y through B alone.
-  At d = 1 one head of cross-layer attention is better than any number of the block form for large c
-  (`unbiased_minima`).
+  Around c I, as c grows, cross-layer attention is ahead at a = d if (1 + d sigma^2/(n d + 2))^2 > 1 + d (d - 1)/2, at
+  d = 1 for all sigma > 0 (`unbiased_minima`); and between the optima, too, if d = 1 or n > 1.
 - A first layer that has to choose between x and y.  Where A and B have d rows each, an ordinary head reads all of S_yx,
   and there is no gap at W0 = 0 (`theory.toy.width`).
 - Linear attention.  The papers' softmax divides both pairs by one sum; nothing is proved of that.
@@ -111,9 +121,9 @@ def noise_of_products(d: int, n: int, sigma: Number) -> Any:
 
 
 def read_share(d: int, n: int, sigma: Number, power: Number) -> Any:
-    """q: the most that can be read of an entry that only S_yy shows.  power: s_1^2, W0's largest singular value squared.
+    """q: the most that can be read of an entry that only S_yy shows.  Exact for exact numbers.
 
-    Exact for exact numbers.  Raises InvalidSize.
+    power: s_1^2, the square of W0's largest singular value.  Raises InvalidSize.
     """
     if not power >= 0:
         raise InvalidSize(f"the square of a singular value must be a number from 0, got {power}")
@@ -156,22 +166,19 @@ def least_gap_of_optima(d: int) -> int:
     return -(-(3 * d + 1) * (d - 1) // 8)
 
 
-def unbiased_minima(n: int, sigma: Number, c: Number) -> tuple[Any, Any]:
-    """Without C, at d = a = 1 around W0 = c: the least losses of cross-layer attention and of ResFormer.
+def unbiased_minima(d: int, n: int, sigma: Number, c: Number) -> tuple[Any, Any]:
+    """The least losses of cross-layer attention and of its block form without C, at a = d around W0 = c I.
 
-    Cross-layer attention's one head reads S and 2 c Z + Y, so P = p S + mu (2 c Z + Y).  With tau = 2/(n + 2), the best
-    p leaves   1 + sigma^2 + (4 c^2 v + 2 kappa) mu^2 - 4 c n mu + tau (c - mu n sigma^2)^2,   a quadratic in mu.
-    ResFormer's heads, however many, read S and Z: 1 + sigma^2 - rho + tau c^2.  At a = 0 both are at 1 + sigma^2 + c^2.
-    For sigma > 0 and large c the former is less: it tends to 1 + sigma^2 - rho (1 + sigma^2/(n + 2))^2 + tau c^2.
+    With enough heads; step (vi) of the proof.  Exact for Fractions.  Raises InvalidSize.
     """
-    check_sizes(1, n, sigma)
-    share, noise = signal_share(1, n, sigma), sigma**2
-    tau = 4 * _half(sigma) / (n + 2)
-    v = n**2 / share
-    kappa = 2 * v * noise_of_products(1, n, sigma)
-    square = 4 * c**2 * v + 2 * kappa + tau * n**2 * noise**2
-    zero = 1 + noise + tau * c**2
-    return zero - (c * n * (2 + tau * noise)) ** 2 / square, zero - share
+    check_sizes(d, n, sigma)
+    share, noise = signal_share(d, n, sigma), sigma**2
+    missed = d * 4 * _half(sigma) / (n * d + 2)  # d tau
+    power = 4 * c**2 * n**2 / share + 4 * n**2 / share * noise_of_products(d, n, sigma)  # 4 c^2 v + 2 kappa
+    traceless = (d * (d + 1) // 2 - 1) * (2 * c * n) ** 2 / power
+    trace = (c * n * (2 + missed * noise)) ** 2 / (power + missed * (n * noise) ** 2)
+    zero = d**2 + d * noise + missed * c**2
+    return zero - traceless - trace, zero - share * d**2
 
 
 def _explained(d: int, n: int, sigma: Number, rank: int, of_products: Any) -> Any:

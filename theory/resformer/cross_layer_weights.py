@@ -43,11 +43,13 @@ def cross_layer_weights(d: int, n: int, sigma: Number, rank: int, t: Number) -> 
     low, high, outside = eye[:m].T @ eye[:m], eye[m:rank].T @ eye[m:rank], eye[rank:].T @ eye[rank:]
     shift = eye[:m].T @ eye[rank : rank + m]  # row a + i to row i
     of_s = 2 * low + (1 + t * t) * high + 4 * shift.T
-    zero = 0 * eye
+    unit, zero = step / t, 0 * eye
     return Weights(
         a=eye[:rank],
         b=np.concatenate([t * eye[:m], zero[m : d - rank]]),
-        w=np.stack([step / t * shift - step * t / 2 * low, step / t / 2 * high, step / t / 4 * high, step / t * outside]),
+        w=np.stack(
+            [step / t * shift - step * t / 2 * low, step / t / 2 * high, step / t / 4 * high, step / t * outside]
+        ),
         k=np.stack([eye, eye + low, -of_s, eye])[:, :, :rank],
     )
 
