@@ -47,9 +47,7 @@ def cross_layer_weights(d: int, n: int, sigma: Number, rank: int, t: Number) -> 
     return Weights(
         a=eye[:rank],
         b=np.concatenate([t * eye[:m], zero[m : d - rank]]),
-        w=np.stack(
-            [step / t * shift - step * t / 2 * low, step / t / 2 * high, step / t / 4 * high, step / t * outside]
-        ),
+        w=np.stack([unit * shift - step * t / 2 * low, unit / 2 * high, unit / 4 * high, unit * outside]),
         k=np.stack([eye, eye + low, -of_s, eye])[:, :, :rank],
     )
 
