@@ -6,7 +6,9 @@ linear attention whose query is A x_{n+1}, so that P = sum_h W^h G^h K^h A, W^h 
     ordinary head      G = S_xx + sum u u^T         a copied value and a copied key,
     raw head           G = S_xx + S_yy              layer 1's value with layer 1's key.
 ResFormer's Eqn. (2), cross-layer attention, has one of both for each of its heads, their sums added, as there is no
-softmax.  Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in the place of S_yy, as have
+softmax.  So with enough heads, d a of them, P is F A, with F any linear map of the entries of S_xx + S_yy and of
+    S_11 + A S_xx A^T,   S_21 + B S_yx A^T,   S_22 + B S_yy B^T,        S_11: a x a, ... the blocks of S_xx.
+Eqn. (3), the block form, has sum y u^T, layer 1's value with layer 2's key, in the place of S_yy, as have
 SkipV1Former's skip heads: what is said of the block form's one head is true of SkipV1Former's two.
     As in `theory.skipv1.bias`: D = W* - W0, Z = sum eta x^T, Y = sum eta eta^T, S = S_xx, lambda = rho/n, v = n/lambda;
 Pi projects on the row space alpha of A; norms are Frobenius', s_1 >= s_2 >= ... the singular values of W0.  Let
@@ -79,9 +81,11 @@ Proof.
     At a < d the block form has (d - a) c^2 or more in the place of d tau c^2 (`theory.skipv1.w0`, Theorem 2), which is
     worse for large c if d tau < 1.                                                                                 QED
 
+For any W0 what is explained comes to sup tr(U P_g) over A and B, g^2 = d/2, as n grows, as in the last step of (v).
+
 Open.  The infimum at finite n for 0 < a < d, unless W0 = 0, or a = 1 and W0 = c I.  Around c I the lower bound in (4)
 is not it: at d = 3, a = 2, n = 4, sigma = 1/2 and c = 30 descents end at 5.437 rho, between 4.995 rho and 5.494 rho.
-And whether (1) is sharp for other W0.
+And for other W0 a closed form of that supremum, and so whether (1) is sharp there.
 
 What the hypotheses are for.
 - The term C x.  Without it, and with sigma = 0, (1) stays true if the block form has enough heads too: E[Y' | x] = 0,
@@ -92,7 +96,8 @@ What the hypotheses are for.
 - A first layer that has to choose between x and y.  Where A and B have d rows each, an ordinary head reads all of S_yx,
   and there is no gap at W0 = 0 (`theory.toy.width`).
 - Linear attention.  The papers' softmax divides both pairs by one sum; nothing is proved of that.
-- Normal x, W* and noise of covariance I: they enter through v and kappa.
+- Normal x: (1) to (4) hold for independent entries of mean 0, variance 1 and one excess kurtosis, which is added to
+  n + d + 1 in rho and kappa.  W* and the noise are normal, of covariance I.
 The number of heads is none of them: any on the side of cross-layer attention, one on the other.
 """
 
@@ -102,8 +107,28 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from theory.errors import InvalidSize, at_least, check_sizes
+from theory.prompts.moments import Array
 from theory.prompts.setting import Number, signal_share
+
+CUT = 1e-10  # of the largest singular value: what is below is rounding
+
+
+def read_at(a: Array, b: Array, w0: Array, noise: float) -> float:
+    """tr(U P_g), step (i): the entries of W* that can be read at A and B, were S known.  In float64; noise: g^2.
+
+    a: (rank, d), b: any number of rows, w0: (d, d).  At noise = 0 it is tr(U V): as if Y were known, too.
+    """
+    d = w0.shape[0]
+    units = np.eye(d * d).reshape(-1, d, d)
+    symmetric = units + units.swapaxes(1, 2)
+    of_b = np.einsum("ip,jq->ijpq", b, a).reshape(-1, d, d)
+    pairs = np.concatenate([np.stack([of_b, 0 * of_b], 1), np.stack([symmetric @ w0, noise**0.5 * symmetric], 1)])
+    _, sizes, basis = np.linalg.svd(pairs.reshape(len(pairs), -1), full_matrices=False)
+    read = basis[sizes > CUT * sizes[0]].reshape(-1, 2, d, d)[:, 0]
+    return float(((read @ np.linalg.pinv(a) @ a) * read).sum())
 
 
 def never_read(d: int, rank: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.ledger.claim import Claim
 from experiments.resformer.claims.enough_heads import DESCENT, FREE_TERM, PLACE, explained, kinds
 from theory.plans.heads import SKIPV1
-from theory.prompts.moments import Array, PromptMoments
+from theory.prompts.moments import PromptMoments
 from theory.resformer import cross_layer
 from theory.resformer.paper import PAPER
 from theory.resformer.weights import ONE_HEAD
@@ -68,22 +68,12 @@ def subspaces_reach_the_limit(formula: str) -> bool:
         for rank in range(1, d + 1):
             limit, eye, m = limits[formula](d, rank), np.eye(d), min(rank, d - rank)
             lean = np.concatenate([eye[:m] + 1e-3 * eye[rank : rank + m], eye[rank + m :]])
-            if abs(_readable(eye[:rank], lean) - limit) > 1e-3:
+            if abs(cross_layer.read_at(eye[:rank], lean, eye, 0.0) - limit) > 1e-3:
                 return False
-            if _readable(rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))) > limit + 1e-9:
+            a, b = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))
+            if cross_layer.read_at(a, b, eye, 0.0) > limit + 1e-9:
                 return False
     return True
-
-
-def _readable(a: Array, b: Array) -> float:
-    """The trace of X -> X Pi on the span of all B^T L A and all symmetric matrices."""
-    d = a.shape[1]
-    units = np.eye(d * d).reshape(-1, d, d)
-    spanning = [*(np.outer(row, column) for row in b for column in a), *(unit + unit.T for unit in units)]
-    _, sizes, basis = np.linalg.svd(np.array(spanning).reshape(-1, d * d), full_matrices=False)
-    basis = basis[sizes > 1e-9].reshape(-1, d, d)
-    onto = np.linalg.pinv(a) @ a
-    return float(((basis @ onto) * basis).sum())
 
 
 @IDENTITY.check(
