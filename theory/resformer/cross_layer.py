@@ -17,7 +17,8 @@ Pi projects on the row space alpha of A; norms are Frobenius', s_1 >= s_2 >= ...
 
 Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
 (1) One head of the block form explains rho a d (`theory.resformer.in_context`).  Cross-layer attention with any number
-    of heads explains at most rho [a (d - a) + q (a^2 - N(a))].  So the block form is better, at equal rank, by at least
+    of heads explains at most rho [a (d - a) + q (a^2 - N(a))], of which MHA has rho a (d - a) at most.  So the block
+    form is better than cross-layer attention, at equal rank, by at least
         rho [(1 - q) a^2 + q N(a)] > 0.
     At W0 = 0 it is better by just that, rho a^2.
 (2) At a = d cross-layer attention with enough heads, d^2 of them, explains at its minimum
@@ -26,9 +27,9 @@ Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
 (3) No constant is better: around W0 = t diag(I_a, 0) two heads come to rho [a d - N(a)] as t grows, whatever d, n and
     sigma (`theory.resformer.cross_layer_weights`).  So if 2 a <= d + 1 the gap, though positive for every W0, is as
     small as one likes for some.  Between the optima over a it is more than rho ceil((3 d + 1)(d - 1)/8) around every
-    W0, and no larger constant is true of all W0: almost three eighths of W* remain unread.
-(4) Around W0 = c I cross-layer attention with enough heads explains, but for as little as one likes,
-    rho [a (d - a) + q a (a + 1)/2] or more, and with any number at most rho [a (d - a) + q (R - a (d - a))],
+    W0, and no larger constant is true of all W0: for large d three eighths of W* remain unread.
+(4) Around W0 = c I cross-layer attention with enough heads comes to rho [a (d - a) + q a (a + 1)/2] or more, and with
+    any number of heads it explains at most rho [a (d - a) + q (R - a (d - a))],
         R = a d - a (a - 1)/2 + m (2 a - m - 1)/4,          m = min(a, d - a).
     For a = 1 and a = d these are one number.  As first n and then c grows, it comes to rho R.
 Proof.
@@ -95,6 +96,7 @@ What the hypotheses are for.
   d = 1 for all sigma > 0 (`unbiased_minima`); and between the optima, too, if d = 1 or n > 1.
 - A first layer that has to choose between x and y.  Where A and B have d rows each, an ordinary head reads all of S_yx,
   and there is no gap at W0 = 0 (`theory.toy.width`).
+- A query of layer 1's making, A x: U in the proof.  With the raw x in its place nothing of this is worked out.
 - Linear attention.  The papers' softmax divides both pairs by one sum; nothing is proved of that.
 - Normal x: (1) to (4) hold for independent entries of mean 0, variance 1 and one excess kurtosis, which is added to
   n + d + 1 in rho and kappa.  W* and the noise are normal, of covariance I.
