@@ -20,7 +20,7 @@ Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
     of heads explains at most rho [a (d - a) + q (a^2 - N(a))], of which MHA has rho a (d - a) at most.  So the block
     form is better than cross-layer attention, at equal rank, by at least
         rho [(1 - q) a^2 + q N(a)] > 0.
-    At W0 = 0 it is better by just that, rho a^2.
+    At W0 = 0 it is better by just that, rho a^2, and for a = 1 around every W0 by no more than that as n grows.
 (2) At a = d cross-layer attention with enough heads, d^2 of them, explains at its minimum
         rho sum_{i <= j} (s_i^2 + s_j^2) / (s_i^2 + s_j^2 + 2 g^2),
     so that the gap is more than rho d (d - 1)/2, and just that of (1) where all s_i are equal.
@@ -52,7 +52,8 @@ Proof.
     B X = 0.  (Else W0 is a limit of such, and in a limit a space of solutions does not lose dimensions.)  A of rank a
     and B of rank d - a come as near to any loss as one likes, so let dim U = a d and dim H = a (d - a).  That leaves
     a^2 dimensions of U, on N(a) of which P_g is 0, and at most q on the others: (1).  At W0 = 0 the bound is approached
-    (`theory.skipv1.gap`, (6)).
+    (`theory.skipv1.gap`, (6)).  For a = 1 let A be the first right singular vector z of W0, and let the rows of B be
+    orthogonal to the left one, b: then U is H and the multiples of b z^T = M W0/s_1, M = b b^T, on which P_g is q.
 (iii) a = d: H = 0 and U is everything.  At A = I an ordinary head has 2 S, so that all of S is in the span.  With
     J: M -> M W0, P_g = J (J* J + g^2)^{-1} J*, and J* J M = (M W0 W0^T + W0 W0^T M)/2 has the eigenvalues
     (s_i^2 + s_j^2)/2, i <= j: (2).
@@ -86,7 +87,7 @@ For any W0 what is explained comes to sup tr(U P_g) over A and B, g^2 = d/2, as 
 
 Open.  The infimum at finite n for 0 < a < d, unless W0 = 0, or a = 1 and W0 = c I.  Around c I the lower bound in (4)
 is not it: at d = 3, a = 2, n = 4, sigma = 1/2 and c = 30 descents end at 5.437 rho, between 4.995 rho and 5.494 rho.
-And for other W0 a closed form of that supremum, and so whether (1) is sharp there.
+And for 1 < a < d and other W0 a closed form of that supremum, and so whether (1) is sharp there.
 
 What the hypotheses are for.
 - The term C x.  Without it, and with sigma = 0, (1) stays true if the block form has enough heads too: E[Y' | x] = 0,

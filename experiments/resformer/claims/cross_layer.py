@@ -26,7 +26,7 @@ AHEAD = Claim(
     PAPER.ours,
     place=f"{PLACE}, (1)",
     statement="With any number of heads cross-layer attention explains at most rho [a (d - a) + q (a^2 - N(a))], where "
-    "one head of its block form explains rho a d.",
+    "one head of its block form explains rho a d.  For a = 1 and long prompts it comes to that.",
     assumes=FREE_TERM,
     verdict="verified",
     proof=cross_layer,
@@ -36,7 +36,7 @@ AHEAD = Claim(
 
 @AHEAD.check(
     "descents with enough heads do not pass the bound, and end on it at W0 = 0 and, for a = 1 and a = d, around "
-    "c I; d = 1, 2, 3, ten W0 and ranks",
+    "c I; d = 1, 2, 3, eight W0 and ranks",
     states=1.0,
     control=0.5,
     wrong="half the squared singular value",
@@ -45,8 +45,8 @@ AHEAD = Claim(
 def descents_stay_below(times: float) -> bool:
     rng = np.random.default_rng(21)
     cases = [(np.zeros((2, 2)), 1), (np.zeros((3, 3)), 2), (np.eye(1), 1), (2 * np.eye(2), 2), (5 * np.eye(3), 1)]
-    cases += [(2 * rng.standard_normal((d, d)), a) for d, a in ((2, 1), (3, 1), (3, 2), (3, 3))]
-    for w0, rank in [*cases, (9 * np.diag([1.0, 1.0, 0.0]), 2)]:
+    cases += [(2 * rng.standard_normal((d, d)), a) for d, a in ((2, 1), (3, 1), (3, 2))]
+    for w0, rank in cases:
         d, n, sigma = len(w0), 3, 0.5
         s = np.linalg.svd(w0, compute_uv=False)
         found = explained(PromptMoments(d, n, sigma, w0, centred=True), rank)
@@ -103,6 +103,26 @@ def what_is_read_at_a_and_b(times: float) -> bool:
             read = cross_layer.read_at(a, b, w0, times * cross_layer.noise_of_products(d, n, 0.5))
             if found > read + 1e-7 or (slack is not None and found < read - slack):
                 return False
+    return True
+
+
+@AHEAD.check(
+    "for a = 1, A along the first right singular vector and B across the left one meet the bound, n = 10^7; d = 2 to 4",
+    states=0,
+    control=-1,
+    wrong="the last singular vectors",
+    kind="float64",
+)
+def one_row_meets_it(which: int) -> bool:
+    rng, n = np.random.default_rng(27), 10**7
+    for d in (2, 3, 4):
+        w0 = 2 * rng.standard_normal((d, d))
+        left, s, right = np.linalg.svd(w0)
+        enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), kinds())
+        b = np.delete(left.T, which, axis=0)
+        found = enough.zero_loss - enough.value(30 * right[which : which + 1 or None], b)
+        if abs(found - cross_layer.cross_layer_most(d, n, 0.5, 1, s[0] ** 2)) > 1e-4:
+            return False
     return True
 
 

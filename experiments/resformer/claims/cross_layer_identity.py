@@ -88,7 +88,7 @@ def descents_end_between(formula: str) -> bool:
     for n, c, near in ((4, 30.0, 0.1), (10**6, 100.0, 0.03)):
         least, most = cross_layer.explained_around_identity(3, n, 0.5, 2, c**2)
         most = most if formula == "R" else least
-        found = explained(PromptMoments(3, n, 0.5, c * np.eye(3), centred=True), 2, starts=8)
+        found = explained(PromptMoments(3, n, 0.5, c * np.eye(3), centred=True), 2)
         if not (least + 0.1 < found <= most and most - found < near):
             return False
     return True

@@ -18,7 +18,7 @@ def kinds() -> Heads:
     return toy_heads(resolve("cross-layer", Shape(2, 1)))
 
 
-def explained(moments: PromptMoments, rank: int, of: Heads | None = None, starts: int = 6) -> float:
+def explained(moments: PromptMoments, rank: int, of: Heads | None = None, starts: int = 4) -> float:
     """What the best of the descents with enough heads explains; of cross-layer attention, or of other kinds."""
     enough = EnoughHeads(moments, kinds() if of is None else of)
     return enough.zero_loss - enough.minimise(rank, starts=starts)[0]

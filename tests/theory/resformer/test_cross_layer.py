@@ -17,6 +17,7 @@ from theory.prompts.setting import signal_share
 from theory.resformer import cross_layer
 from theory.resformer.cross_layer_weights import RAW_PAIR, TWO_HEADS, cross_layer_excess, cross_layer_weights
 from theory.toy.enough_heads import EnoughHeads
+from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss
 from theory.toy.value_maps import explained_entries
 
@@ -50,12 +51,15 @@ def test_no_values_pass_the_bounds(data, seed):
     sigma = data.draw(st.sampled_from([0.0, 0.3, 2.0]))
     a, b = rng.standard_normal((rank, d)), 10 ** rng.uniform(-1, 1) * rng.standard_normal((d - rank, d))
     w0 = 3 * rng.standard_normal((d, d))
+    left, _, right = np.linalg.svd(w0)
     power = np.linalg.norm(w0, 2) ** 2
     about = EnoughHeads(PromptMoments(d, n, sigma, w0, centred=True), KINDS)
     most = cross_layer.cross_layer_most(d, n, sigma, rank, power)
     read = signal_share(d, n, sigma) * cross_layer.read_at(a, b, w0, cross_layer.noise_of_products(d, n, sigma))
     assert about.zero_loss - about.value(a, b) <= read + 1e-6
     assert read <= most + 1e-6
+    best = cross_layer.read_at(right[:1], left.T[1:], w0, cross_layer.noise_of_products(d, n, sigma))
+    assert signal_share(d, n, sigma) * best == pytest.approx(cross_layer.cross_layer_most(d, n, sigma, 1, power))
     at_c = EnoughHeads(PromptMoments(d, n, sigma, power**0.5 * np.eye(d), centred=True), KINDS)
     lower = cross_layer.explained_around_identity(d, n, sigma, rank, power)[1]
     assert at_c.zero_loss - at_c.value(a, b) <= lower + 1e-9
@@ -72,6 +76,15 @@ def test_full_rank_is_the_closed_form_around_every_w0(data):
     moments = PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T, centred=True)
     a = data.draw(st.sampled_from([exact(np.eye(d, dtype=int)), 2 * data.draw(orthogonal(d))]))
     assert explained(moments, a, a[:0]) == cross_layer.full_rank_explained(n, sigma, list(s**2))
+
+
+@pytest.mark.parametrize("w0", [2 * np.eye(2), np.array([[1.0, 2.0], [0.0, -1.0]])])
+def test_descents_with_actual_heads(w0):
+    """d a = 2 heads are enough at d = 2, a = 1, and descents end on the bound around any W0, not around c I alone."""
+    loss = PopulationLoss(PromptMoments(2, 4, 0.5, w0, centred=True), TWO_HEADS)
+    most = cross_layer.cross_layer_most(2, 4, 0.5, 1, np.linalg.norm(w0, 2) ** 2)
+    found = loss.zero_loss - minimise(loss, 1, starts=6).value
+    assert -1e-4 <= found - most <= 1e-9
 
 
 def test_full_rank_at_three_and_equal_singular_values():
