@@ -8,7 +8,7 @@ import numpy as np
 from sympy import Matrix
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.enough_heads import DESCENT, FREE_TERM, PLACE, explained, kinds
+from experiments.resformer.claims.enough_heads import DESCENT, FREE_TERM, KINDS, PLACE, explained
 from experiments.toys.checks import ROUNDING
 from theory.plans.heads import toy_heads
 from theory.plans.names import resolve
@@ -98,7 +98,7 @@ def what_is_read_at_a_and_b(times: float) -> bool:
     for d, rank in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3)):
         a, b, w0 = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d)), rng.standard_normal((d, d))
         for n, slack in ((3, None), (10**7, 1e-4)):
-            enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), kinds())
+            enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), KINDS)
             found = (enough.zero_loss - enough.value(a, b)) * (n + d + 1.25) / n
             read = cross_layer.read_at(a, b, w0, times * cross_layer.noise_of_products(d, n, 0.5))
             if found > read + 1e-7 or (slack is not None and found < read - slack):
@@ -118,7 +118,7 @@ def one_row_meets_it(which: int) -> bool:
     for d in (2, 3, 4):
         w0 = 2 * rng.standard_normal((d, d))
         left, s, right = np.linalg.svd(w0)
-        enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), kinds())
+        enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), KINDS)
         b = np.delete(left.T, which, axis=0)
         found = enough.zero_loss - enough.value(30 * right[which : which + 1 or None], b)
         if abs(found - cross_layer.cross_layer_most(d, n, 0.5, 1, s[0] ** 2)) > 1e-4:

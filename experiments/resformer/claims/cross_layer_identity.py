@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.enough_heads import DESCENT, FREE_TERM, PLACE, explained, kinds
+from experiments.resformer.claims.enough_heads import DESCENT, FREE_TERM, KINDS, PLACE, explained
 from theory.plans.heads import SKIPV1
 from theory.prompts.moments import PromptMoments
 from theory.resformer import cross_layer
@@ -43,7 +43,7 @@ def lower_bound_isexplained(sign: int) -> bool:
             for c in (0.5, 1.0, 6.0):
                 n, sigma, r, eye = 3, 0.5, 2.5, np.eye(d)
                 moments = PromptMoments(d, n, sigma, c * eye, centred=True)
-                enough = EnoughHeads(moments, kinds())
+                enough = EnoughHeads(moments, KINDS)
                 found = enough.zero_loss - enough.value(r * eye[:rank], -sign / (r * c) * eye[rank:])
                 least, _ = cross_layer.explained_around_identity(d, n, sigma, rank, c**2)
                 if abs(found - least) > 1e-7 * d**2:
@@ -117,7 +117,7 @@ UNBIASED = Claim(
 def cross_layer_wins_at_one(centred: bool) -> bool:
     for n, sigma, c in ((1, Fraction(1), Fraction(2)), (3, Fraction(1, 2), Fraction(7)), (2, Fraction(0), Fraction(5))):
         moments = PromptMoments(1, n, sigma, np.array([[c]]), centred=centred)
-        found = [_least(PopulationLoss(moments, heads)) for heads in (kinds(), ONE_HEAD)]
+        found = [_least(PopulationLoss(moments, heads)) for heads in (KINDS, ONE_HEAD)]
         if found != list(cross_layer.unbiased_minima(1, n, sigma, c)) or (found[0] < found[1]) != (sigma > 0):
             return False
     return True
@@ -150,7 +150,7 @@ def both_minima_without_the_term(times: float) -> bool:
     for d, n, sigma, ahead in ((1, 2, 0.5, True), (2, 3, 3.0, True), (2, 3, 0.5, False), (3, 2, 3.0, True)):
         c = 20.0
         moments = PromptMoments(d, n, sigma, c * np.eye(d))
-        found = [moments.zero_loss - explained(moments, d, of) for of in (kinds(), SKIPV1)]
+        found = [moments.zero_loss - explained(moments, d, of) for of in (KINDS, SKIPV1)]
         expected = cross_layer.unbiased_minima(d, n, times * sigma, c)
         if any(abs(f - e) > DESCENT * moments.zero_loss for f, e in zip(found, expected, strict=True)):
             return False
