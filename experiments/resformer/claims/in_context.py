@@ -27,7 +27,8 @@ FIG_8 = Claim(
     place="section 4.3, Fig. 8: the current attention's final loss is below the gold attention's",
     statement="Mapping layer 1's values by the current attention does better than true cross-layer attention, which it "
     "approximates.",
-    assumes="the assumed-copy toy of SkipV1Former's appendix, linear attention, W0 = 0; decoders are another matter",
+    assumes="the assumed-copy toy of SkipV1Former's appendix, linear attention, W0 = 0 (around others: "
+    "resformer.cross-layer-any-w0); decoders are another matter",
     verdict="verified",
     proof=in_context,
     uses=("toy.value-maps", "skipv1.mha-infimum"),
