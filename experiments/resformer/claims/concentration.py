@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array
@@ -41,6 +42,7 @@ CONCENTRATION = Claim(
     "layer 1's values comes from the first token alone as depth grows, and from several with ResFormer.",
     proof=smoothing,
     uses=("resformer.eqn11-sum", "resformer.eqn11-sign", "resformer.smoothing"),
+    unjudged={**OF_VALUES},
 )
 
 

@@ -133,6 +133,7 @@ EQN_4_COST = Claim(
     "sum for each number of a value, 1e-4 of the smallest model's FLOPs and less of the others'.",
     proof=flops,
     uses=("resformer.costs",),
+    unjudged=OF_COUNTS,
 )
 
 
@@ -175,6 +176,7 @@ EQUAL_CACHES = Claim(
     "(1 + 1/L) times the others' at L layers.",
     proof=cache,
     uses=("resformer.svformer-cache", "resformer.costs"),
+    unjudged=OF_COUNTS,
 )
 NEARLY_HALF = {"svformer": Fraction(9, 16), "cla": Fraction(1, 2), "gqa:group=2": Fraction(1, 2)}
 NEARLY_AN_EIGHTH = {

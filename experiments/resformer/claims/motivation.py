@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
+from theory.plans import mix
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array
-from theory.resformer import blocks
+from theory.resformer import blocks, variants
 from theory.resformer.paper import PAPER
 
 ROUNDING = 1e3 * np.finfo(float).eps
+ANY_MEAN = "which values are mixed makes no difference, if their weights sum to one"
 
 LOW_QUALITY = Claim(
     "resformer.low-quality",
@@ -24,8 +27,8 @@ LOW_QUALITY = Claim(
     assumes="poorly: its scores lie below the own layer's",
     verdict="corrected",
     correction="True of Eqn. (2): scores that are lower by Delta leave it 1 / (1 + e^Delta).  Lost in Eqns. (3) to "
-    "(7), which the paper derives from it: with one's own keys an earlier layer has half of the weight, whatever its "
-    "quality.",
+    "(7), which the paper derives from it: with one's own keys an earlier layer has the same weight as one's own, "
+    "whatever its quality.",
     proof=blocks.gates,
     uses=("resformer.gate", "resformer.eqns-3-5"),
 )
@@ -79,6 +82,7 @@ EMBEDDING_SPACE = Claim(
     "same coordinates, so in V_m's row space and within its range entry by entry.  What layer n makes of those "
     "coordinates is its output projection, which has to read V_n and V_m alike.",
     proof=blocks.attention,
+    unjudged={**OF_VALUES, mix.v: ANY_MEAN, mix.total: ANY_MEAN, variants.resformer_all: ANY_MEAN},
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.resformer import smoothing
@@ -88,6 +89,7 @@ FIG_21 = Claim(
     "and takes A_n's diagonal below zero where a token's attention to itself is below lambda.",
     proof=smoothing.neutreno_limit,
     uses=("resformer.neutreno-eqn8", "resformer.neutreno-depth"),
+    unjudged={**OF_VALUES},
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_COUNTS
 from icl.recipe import SCHEDULES, Recipe
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.names import model
@@ -25,6 +26,7 @@ VALUE_MATRIX = Claim(
     "row a token, as every layer's keys and queries do.",
     proof=parameters,
     uses=("resformer.costs",),
+    unjudged=OF_COUNTS,
 )
 
 
@@ -75,8 +77,9 @@ SUMMED_RATE = Claim(
 
 def summed(warmup: int, steps: int = 10_000, peak: float = 1.0) -> float:
     """Learning rates over a training, by the schedule that models are trained with."""
-    recipe = Recipe(steps=steps, batch=1, **{**SCHEDULES["resformer"].settings, "warmup": warmup / steps})
-    return sum(replace(recipe, learning_rate=peak).rate(step) for step in range(steps))
+    settings = {**SCHEDULES["resformer"].settings, "warmup": warmup / steps, "learning_rate": peak}
+    recipe = Recipe(steps=steps, batch=1, **settings)
+    return sum(map(recipe.rate, range(steps)))
 
 
 @SUMMED_RATE.check(
@@ -117,6 +120,7 @@ FIG_15 = Claim(
     "gives all sizes one rate.",
     proof=Recipe.share,
     uses=("resformer.summed-rate", "resformer.costs"),
+    unjudged=OF_COUNTS,
 )
 
 
@@ -163,6 +167,7 @@ LENGTHS = Claim(
     "less than 1 % at 64,000.",
     proof=flops,
     uses=("resformer.equal-caches", "resformer.table-3", "resformer.costs"),
+    unjudged=OF_COUNTS,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.resformer import measures
@@ -25,6 +26,7 @@ FIG_12 = Claim(
     "the mean of both.",
     proof=measures.value_spectrum,
     uses=("resformer.eqn12-index",),
+    unjudged={**OF_VALUES},
 )
 
 
