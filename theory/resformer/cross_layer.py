@@ -27,7 +27,7 @@ Theorem.  Let C be free, W0, n, sigma >= 0 and the rank a >= 1 be any.
 (3) No constant is better: around W0 = t diag(I_a, 0) two heads come to rho [a d - N(a)] as t grows, whatever d, n and
     sigma (`theory.resformer.cross_layer_weights`).  So if 2 a <= d + 1 the gap, though positive for every W0, is as
     small as one likes for some.  Between the optima over a it is more than rho ceil((3 d + 1)(d - 1)/8) around every
-    W0, and no larger constant is true of all W0: for large d three eighths of W* remain unread.
+    W0, and no larger constant is true of all W0: for large d, three eighths of W*.
 (4) Around W0 = c I cross-layer attention with enough heads comes to rho [a (d - a) + q a (a + 1)/2] or more, and with
     any number of heads it explains at most rho [a (d - a) + q (R - a (d - a))],
         R = a d - a (a - 1)/2 + m (2 a - m - 1)/4,          m = min(a, d - a).

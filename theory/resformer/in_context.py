@@ -33,7 +33,7 @@ d^2 + d sigma^2 - rho a d, with W_1 = -lambda (I + W0) (I + Pi)^{-1} in the plac
 (`biased_one_head_weights`): W_2 S_yx Pi = lambda (Z + W0 S_xx) Pi, Z odd in W* - W0, and W_1 takes off the multiples of
 S_xx Pi.  No rank-a read of Z explains more (`theory.skipv1.bias`, (i) and (ii)).  That cross-layer attention does no
 better than MHA is a matter of W0 = 0: around other W0, S_yy holds Z W0^T + W0 Z^T, and it reads more, though never as
-much as the block form, and leaves at least three eighths of W* unread, nearly: `theory.resformer.cross_layer`.
+much as the block form, and of the d^2 numbers more than (3 d + 1)(d - 1)/8 stay unread: `theory.resformer.cross_layer`.
 """
 
 from __future__ import annotations
