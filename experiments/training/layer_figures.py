@@ -128,7 +128,7 @@ def looks(runs: Sequence[Json]) -> list[Json]:
     names = [about["name"] for about in runs]
     if len(set(names)) == len(names):
         return [{"label": name, **style.look(name)} for name in names]
-    labels = [f"{about['name']}, seed {about['seed']}" for about in runs]
+    labels = [about["name"] if about["seed"] is None else f"{about['name']}, seed {about['seed']}" for about in runs]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({number})" for number, label in enumerate(labels, 1)]
     kinds = list(style.VARIANTS)

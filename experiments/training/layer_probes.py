@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from icl.models.decoder import Decoder
     from icl.probes.recording import Attended
-    from icl.training.objectives import Batch, Task
+    from icl.training.objectives import Batch, HeldOut
 
 
-def entropy(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def entropy(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Of token importance, of all heads together and by head; `uniform`, if every query attends uniformly to its past.
 
     ResFormer, Eqn. (11) mended, Figs. 1 and 20.
@@ -43,7 +43,7 @@ def entropy(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     return {**averaged(model, batches, attention=of), "uniform": uniform and measures.entropy(np.array(uniform))}
 
 
-def importance(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def importance(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Of the first token, of the most important one, and by position; all heads together.  ResFormer, Figs. 10, 11, 19.
 
     uniform: by position, if every query attends uniformly to its past.
@@ -64,7 +64,7 @@ def _uniform(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
     return uniform_causal_importance(tokens).tolist() if model.config.mask == "causal" else None
 
 
-def spectrum(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def spectrum(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12).
 
     own: the largest of what the layer itself projects.  Heads that attend over the mean of two layers' values attend
@@ -82,14 +82,14 @@ def spectrum(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     return averaged(model, batches, attention=of)
 
 
-def similarity(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def similarity(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Mean cosine of two tokens' states.  ResFormer, Eqn. (13), Fig. 18."""
     from icl.probes import states
 
     return averaged(model, batches, state=lambda state, _: {"similarity": states.token_similarity(state)})
 
 
-def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def norms(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Of values that heads attend over, and of states: the first token's over the others' mean, and that mean.
 
     A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.  And `own_`
@@ -115,7 +115,7 @@ def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     )
 
 
-def heads(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def heads(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Cosines of a layer's heads' attention matrices: of every two, and their mean.  Raises UserError for one head."""
     from icl.probes import attention
 
@@ -129,7 +129,7 @@ def heads(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     return averaged(model, batches, attention=of)
 
 
-def gradients(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
+def gradients(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Norm of the loss's gradient with respect to all parameters of a layer; its mean over batches, not sequences."""
     import torch
 
@@ -143,11 +143,11 @@ def gradients(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
     return {"layers": layers, "gradient": found.to_json(), "batches": found.count}
 
 
-def _mean_loss(task: Task, batch: Batch, answer: Tensor) -> Tensor:
+def _mean_loss(task: HeldOut, batch: Batch, answer: Tensor) -> Tensor:
     return task.losses(answer, batch.targets).mean()
 
 
-def lens(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
+def lens(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     """The loss if the model ended at a state (logit lens); and how much of the token before a linear map finds in it.
 
     previous: held-out R^2 of a linear probe from the state of a token to what was embedded for the one before it,
@@ -194,7 +194,7 @@ def _counting(step: Callable[[int, Tensor, Tensor], None], before: Tensor) -> Ca
     return lambda state: step(next(places), state[:, 1:], before)
 
 
-def induction(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Share of attention, by head, to the token before, and to what followed a token's first occurrence.
 
     On random tokens, all different and then the same again, as long and as many as the sample.  `best_` of the head
@@ -251,7 +251,7 @@ class Family:
     obstacles      for an architecture, why it cannot be asked; empty if it can
     """
 
-    measure: Callable[[Decoder, Task, Sequence[Batch]], Json]
+    measure: Callable[[Decoder, HeldOut, Sequence[Batch]], Json]
     obstacles: tuple[Callable[[Architecture], str], ...] = ()
 
     def obstacle(self, config: Architecture) -> str:
