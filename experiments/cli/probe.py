@@ -27,7 +27,7 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished training, or of published weights"
     )
-    command.add_argument("--what", help=f"some of {','.join(FAMILIES)} (default: all that the runs can be asked)")
+    command.add_argument("--what", help=f"some of {', '.join(FAMILIES)} (default: all that the runs can be asked)")
     command.add_argument("--tokens", type=whole_from(1), help="tokens looked at, in whole sequences (default: 16,384)")
     command.add_argument("--batch", type=whole_from(1), help="sequences at a time (default: about 4,096 tokens)")
     command.add_argument(
@@ -74,12 +74,13 @@ def _report(found: Probed, as_json: bool) -> int:
     labels = [look["label"] for look in looks(runs)]
     width = max(map(len, labels))
     for label, run in zip(labels, runs, strict=True):
-        print(f"{label}: {run['sequences']:,} sequences, {run['tokens']:,} tokens, {run['data']}, of {run['folder']}")
+        print(f"{label}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}; {run['folder']}")
     for family, results in found.record["families"].items():
         for panel in panels_of(family, found.record):
             if not panel.by_layer:
                 continue
-            print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {panel.y}, by {panel.x}")
+            unit = panel.y.replace("$", "")  # which stand around mathematics in a figure
+            print(f"{family}: {panel.title[0].lower()}{panel.title[1:]}, {unit}, by {panel.x}")
             shown = [series(panel, result) for result in results]
             places = sorted({x for one in shown if one for x in one.x})
             for label, one in zip(labels, shown, strict=True):

@@ -107,7 +107,7 @@ class Trained:
 
     @property
     def data(self) -> str:
-        return "regression" if isinstance(self.source, PromptSource) else f"held-out text of {self.source.folder}"
+        return "regression prompts" if isinstance(self.source, PromptSource) else f"text in {self.source.folder}"
 
     def model(self, device: str) -> Decoder:
         from icl.models.saved import load
@@ -218,7 +218,7 @@ def _published(folder: Path, asked: Asked) -> Published:
     count, vocab = asked.sample.tokens // context, architecture.stem.vocab
     source = asked.text or (STDLIB if (folder / TOKENIZER).is_file() else RANDOM)
     if source == RANDOM:
-        drawn, data = random_sequences(context + 1, count, vocab), "random tokens"
+        drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:
         drawn, data = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab), f"the text of {source}"
     weights = _digest(_digest_of(path) for path in published.weight_files(folder))

@@ -108,3 +108,37 @@ def write(folder, config, weights, shards=1):
         save_file({name: weights[name] for name in names if places[name] == place}, folder / place)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
     return folder
+
+
+def published_from(model, folder):
+    """A decoder of ours as transformers would have saved it."""
+    config, layer = model.config, "model.layers.{}"
+    names = {"stem.embedding": "model.embed_tokens", "stem.head": "lm_head", "norm": "model.norm"}
+    for n in range(config.n_layers):
+        ours = {
+            "attention.norm": "input_layernorm",
+            "attention.projections.query": "self_attn.q_proj",
+            "attention.projections.key": "self_attn.k_proj",
+            "attention.projections.value": "self_attn.v_proj",
+            "attention.output": "self_attn.o_proj",
+            "feed_forward.norm": "post_attention_layernorm",
+            "feed_forward.gate": "mlp.gate_proj",
+            "feed_forward.up": "mlp.up_proj",
+            "feed_forward.down": "mlp.down_proj",
+        }
+        names |= {f"layers.{n}.{own}": f"{layer.format(n)}.{theirs}" for own, theirs in ours.items()}
+    about = {
+        "model_type": "llama",
+        "hidden_size": config.d_model,
+        "intermediate_size": config.d_ff,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "num_key_value_heads": config.kv_heads,
+        "vocab_size": config.stem.vocab,
+        "max_position_embeddings": config.context,
+        "rms_norm_eps": config.norm_eps,
+        "rope_theta": config.rope_theta,
+        "tie_word_embeddings": config.stem.tied,
+    }
+    weights = {f"{names[name.removesuffix('.weight')]}.weight": p.detach() for name, p in model.named_parameters()}
+    return write(folder, about, weights)

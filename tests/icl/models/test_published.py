@@ -1,4 +1,4 @@
-"""Published weights: the decoder answers as LLaMA does, in plain tensor code and, where it is there, in transformers."""
+"""Published weights: the decoder answers as LLaMA does in plain tensor code and, where it is there, in transformers."""
 
 import json
 import shutil
@@ -138,9 +138,10 @@ def test_what_is_loaded_is_float32_or_as_asked_and_can_be_asked_for_gradients(tm
     agree(load(tmp_path, dtype=torch.float64)(tokens(CONFIG, 8)), logits(CONFIG, exact, tokens(CONFIG, 8)), CONFIG)
 
 
+@pytest.mark.parametrize("kind", ["Llama", "Mistral"])
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_against_transformers(tied, kv_heads, tmp_path):
+def test_against_transformers(kind, tied, kv_heads, tmp_path):
     """Where it is installed.  In float32, in which it turns positions whatever the weights are."""
     transformers = pytest.importorskip("transformers")
     named = {name: value for name, value in CONFIG.items() if name not in ("architectures", "model_type", "rope_theta")}
@@ -148,7 +149,8 @@ def test_against_transformers(tied, kv_heads, tmp_path):
     if int(transformers.__version__.partition(".")[0]) < 5:
         rope = {"rope_theta": 50.0}
     sizes = named | rope | {"tie_word_embeddings": tied, "num_key_value_heads": kv_heads, "initializer_range": 0.3}
-    theirs = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).eval()
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    theirs = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
     theirs.save_pretrained(tmp_path)
     inputs = tokens(CONFIG, 20)
     with torch.no_grad():
