@@ -157,10 +157,12 @@ class Published:
 def subjects(folders: Iterable[Path], asked: Asked) -> list[Subject]:
     """The models in some folders.  Raises UserError or BadInput, also for what was asked of none of them."""
     found = [subject(folder, asked) for folder in folders]
-    if found and not any(isinstance(one, Published) for one in found):
-        for option, value in (("text", asked.text), ("variant", asked.variant)):
-            if value is not None:
-                raise UserError(f"--{option} is for published weights, and {found[0].folder} is of a training")
+    kinds = {type(one) for one in found}
+    if kinds == {Trained} and (asked.text, asked.variant) != (None, None):
+        option = "variant" if asked.text is None else "text"
+        raise UserError(f"--{option} is for published weights, and {found[0].folder} is of a training")
+    if kinds == {Published} and asked.data is not None:
+        raise UserError(f"--data is for the text of trainings; for {found[0].folder}, which is of none, say --text")
     return found
 
 
@@ -216,7 +218,7 @@ def _published(folder: Path, asked: Asked) -> Published:
     context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))
     assert isinstance(architecture.stem, Tokens)
     count, vocab = asked.sample.tokens // context, architecture.stem.vocab
-    source = asked.text or (STDLIB if (folder / TOKENIZER).is_file() else RANDOM)
+    source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if asked.text is None else asked.text
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:

@@ -12,7 +12,7 @@ from icl.data.sources import documents, package
 from theory.errors import BadInput, check_memory
 
 TOKENIZER = "tokenizer.json"
-AT_A_TIME = 32  # documents that are tokenised at once
+AT_A_TIME = 8  # documents that are tokenised at once
 
 
 class PublishedTokenizer:
