@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, UserError
 from experiments.training.by_layer import Average, Measured, averaged
 from theory.plans.architecture import Architecture, Tokens
+from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -116,14 +117,14 @@ def norms(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
 
 
 def heads(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """Cosines of a layer's heads' attention matrices: of every two, and their mean.  Raises UserError for one head."""
+    """Cosines of a layer's heads' attention matrices: of every two, and their mean.  None for a layer of one head."""
     from icl.probes import attention
 
     def of(at: Attended, _: Batch) -> Measured:
         each = attention.head_similarity(at)
         count = each.shape[-1]
         if count < 2:
-            raise UserError(f"heads are compared with each other, and layer {at.layer} has one")
+            return {}
         return {"cosine": (each.sum((1, 2)) - count) / (count * (count - 1)), "matrix": each}
 
     return averaged(model, batches, attention=of)
@@ -138,7 +139,8 @@ def gradients(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     found = Average()
     for batch in batches:
         loss = functools.partial(_mean_loss, task, batch)
-        found.add(torch.tensor([magnitudes(model, batch.inputs, loss).layer_gradient]))
+        norms = magnitudes(model, batch.inputs, loss).layer_gradient
+        found.add(torch.tensor([norms], dtype=torch.float64))
     layers = list(range(1, model.config.n_layers + 1))
     return {"layers": layers, "gradient": found.to_json(), "batches": found.count}
 
@@ -200,7 +202,6 @@ def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     On random tokens, all different and then the same again, as long and as many as the sample.  `best_` of the head
     with the largest mean; `uniform_` of uniform attention to the past.
     """
-    import torch
 
     from icl.probes import attention
     from icl.training.objectives import Batch
@@ -222,10 +223,9 @@ def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
 
     found = averaged(model, drawn, attention=of)
     for name, first in (("previous", 2), ("induction", length + 1)):
-        means, errors = (torch.tensor(found[name][part]) for part in ("mean", "stderr"))
-        best = means.argmax(dim=-1, keepdim=True)
+        best = [max(range(len(heads)), key=heads.__getitem__) for heads in found[name]["mean"]]  # of each layer
         found[f"best_{name}"] = {
-            part: by_head.gather(1, best)[:, 0].tolist() for part, by_head in (("mean", means), ("stderr", errors))
+            part: [heads[h] for heads, h in zip(found[name][part], best, strict=True)] for part in ("mean", "stderr")
         }
         seen = range(first, 2 * length + 1)  # tokens that a query with a target sees
         uniform = sum(1 / count for count in seen) / len(seen) if model.config.mask == "causal" else None
@@ -233,29 +233,30 @@ def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     return found
 
 
-def _without_tokens(config: Architecture) -> str:
+def _without_tokens(config: Architecture, _: Plan) -> str:
     return "" if isinstance(config.stem, Tokens) else "needs a model that reads tokens"
 
 
-def _without_shares(config: Architecture) -> str:
+def _without_shares(config: Architecture, _: Plan) -> str:
     return "needs softmax attention" if config.score != "softmax" else ""
 
 
-def _without_pairs(config: Architecture) -> str:
-    return "compares heads, of which there is one" if config.n_heads < 2 else ""
+def _without_pairs(config: Architecture, plan: Plan) -> str:
+    most = max(len(plan.live(n)) for n in range(1, config.n_layers + 1)) * config.group
+    return "compares heads, of which there is one" if most < 2 else ""
 
 
 @dataclass(frozen=True)
 class Family:
     """measure     of a model, its task and batches
-    obstacles      for an architecture, why it cannot be asked; empty if it can
+    obstacles      for an architecture under a plan, why it cannot be asked; empty if it can
     """
 
     measure: Callable[[Decoder, HeldOut, Sequence[Batch]], Json]
-    obstacles: tuple[Callable[[Architecture], str], ...] = ()
+    obstacles: tuple[Callable[[Architecture, Plan], str], ...] = ()
 
-    def obstacle(self, config: Architecture) -> str:
-        return next((why for obstacle in self.obstacles if (why := obstacle(config))), "")
+    def obstacle(self, config: Architecture, plan: Plan) -> str:
+        return next((why for obstacle in self.obstacles if (why := obstacle(config, plan))), "")
 
 
 FAMILIES = {

@@ -80,7 +80,7 @@ def families(subjects: Sequence[Subject], what: Sequence[str] | None) -> list[st
     _check_known(what or ())
     chosen = []
     for name in dict.fromkeys(FAMILIES if what is None else what):
-        obstacles = {one.folder: FAMILIES[name].obstacle(one.architecture) for one in subjects}
+        obstacles = {one.folder: FAMILIES[name].obstacle(one.architecture, one.plan) for one in subjects}
         folder, why = next(((folder, why) for folder, why in obstacles.items() if why), (None, ""))
         if why and what is not None:
             raise UserError(f"{name} {why}: not {folder}")

@@ -68,6 +68,9 @@ class Subject(Protocol):
     def architecture(self) -> Architecture: ...
 
     @property
+    def plan(self) -> Plan: ...
+
+    @property
     def weights(self) -> str: ...
 
     @property
@@ -86,14 +89,14 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training, and its held-out data.  plan: where the variant is a user's file's; else None."""
+    """A finished training, and its held-out data."""
 
     folder: Path
     name: str
     seed: int
     architecture: Architecture
     source: TextSource | PromptSource
-    plan: Plan | None
+    plan: Plan
     context: int
     weights: str
 
@@ -205,7 +208,11 @@ def _trained(folder: Path, asked: Asked) -> Trained:
                 raise UserError(f"--{option} is for text, and {folder} was trained on regression")
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} holds no {WEIGHTS}: its weights are missing")
-    plan = user_files.fitting(variant, architecture) if "plan" in arm and user_files.names_a_file(variant) else None
+    if "plan" in arm and not user_files.names_a_file(variant):
+        raise UserError(
+            f"{folder} was trained under a plan that no name stands for, so that nothing can build its model"
+        )
+    plan = user_files.fitting(variant, architecture)
     return Trained(folder, name, seed, architecture, found, plan, context, _digest_of(folder / WEIGHTS))
 
 
