@@ -87,7 +87,7 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
     (folder,) = (tmp_path / "probe").iterdir()
     assert record["folder"] == str(folder)
     assert list(record["families"]) == list(FAMILIES) == list(PANELS)
-    assert {path.stem for path in folder.glob("*.svg")} == set(FAMILIES)
+    assert {path.stem for path in folder.glob("*.svg")} == {*FAMILIES, "norms-2"}
     assert (folder / "lens.png").stat().st_size
     assert [run["name"] for run in record["runs"]] == ["vanilla", "resformer"]
     kept = json.loads((folder / "summary.json").read_text())
