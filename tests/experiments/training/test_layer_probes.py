@@ -136,16 +136,16 @@ def test_every_family_of_every_kind_of_plan(variant, group):
             assert found["attending"] == [n for n, count in enumerate(heads, 1) if count > 1]
 
 
-def a_sink(first, peak):
-    """Induction's two layers, but that layer 1 looks at the first token, a 0; that one's value is `first` as long as
-    the others', which are 1, and its place `peak` as long in the state.
+def a_sink(first=1.0, peak=1.0, at=0):
+    """Induction's two layers, but that all of layer 1 who can look at token `at`; others at the first token, a 0, whose
+    value is `first` as long as the others', which are 1, and its place `peak` as long in the state.
     """
     vocab, length = 7, 6
     model = induction_model(vocab, length, 0.0)
     place = range(vocab, vocab + length)
     with torch.no_grad():
         projections = model.layers[0].attention.projections
-        projections.query.weight[0, list(place)] = 1e4  # every place asks for the first one's key
+        projections.query.weight[at, list(place)] = 1e4  # every place asks for that one's key
         projections.value.weight[0, place[0]] = (first - 1) / peak
         model.positions[0, place[0]] = peak
         model.stem.head.weight.zero_()
@@ -176,6 +176,8 @@ def test_a_sink_set_by_hand(first, peak):
     squares[:, 0] *= first**2
     frequencies = squares.mean(1).sort(descending=True).values  # values are orthogonal, and not centred
     assert np.allclose(np.array(found["spectrum"]["eigenvalues"]["mean"][0])[:7], frequencies.mean(0), atol=EXACT)
+    shares = frequencies[:, 0] / frequencies.sum(-1)
+    assert found["spectrum"]["share"]["mean"][0] == pytest.approx(float(shares.mean()), rel=EXACT)
     assert found["spectrum"]["largest"]["mean"][0] == pytest.approx(float(frequencies[:, 0].mean()), rel=EXACT)
     lengths = torch.tensor([(1 + peak**2) ** 0.5, *[2**0.5] * 5], dtype=torch.float64)
     equal = (tokens[:, :, None] == tokens[:, None, :]).double() / (lengths[:, None] * lengths)
@@ -184,6 +186,28 @@ def test_a_sink_set_by_hand(first, peak):
     targets = torch.cat([batch.targets for batch in batches])
     lens = math.log(math.exp(SHARP) + 6) - SHARP * float((tokens == targets).double().mean())
     assert found["lens"]["loss"]["mean"] == pytest.approx([lens] * 3, rel=EXACT)
+
+
+def test_the_most_important_token_is_not_always_the_first():
+    """The first query sees itself alone; all others look at the second token."""
+    found = measured("importance", *a_sink(at=1))
+    assert found["first"]["mean"][0] == pytest.approx(1 / 6, rel=EXACT)
+    assert found["most"]["mean"][0] == pytest.approx(5 / 6, rel=EXACT)
+    assert found["by_position"]["mean"][0] == pytest.approx([1 / 6, 5 / 6, 0, 0, 0, 0], abs=EXACT)
+
+
+def test_own_values_are_told_from_those_attended_over():
+    """ResFormer's: half of the layer's own and half of layer 1's."""
+    model, batches = model_of(config_of(layers=3), "resformer"), batches_of(1)
+    norms, spectrum = (measured(name, model, batches) for name in ("norms", "spectrum"))
+    own = observed(model, batches[0].inputs, attention=lambda at: at.own_values).attention
+    for n in (1, 2, 3):
+        sizes = own[n].square().sum((1, 3)).sqrt().numpy()
+        assert norms["own_others"]["mean"][n - 1] == pytest.approx(sizes[:, 1:].mean(), rel=EXACT)
+        rows = own[n].transpose(1, 2).flatten(2).numpy()
+        largest = [np.linalg.norm(each, 2) ** 2 / len(each) for each in rows]
+        assert spectrum["own"]["mean"][n - 1] == pytest.approx(np.mean(largest), rel=EXACT)
+        assert (norms["own_others"]["mean"][n - 1] == norms["value_others"]["mean"][n - 1]) == (n == 1)
 
 
 class Along:

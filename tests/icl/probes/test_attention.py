@@ -57,7 +57,7 @@ def test_uniform_causal_attention(variant, length):
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
 def test_uniform_attention_under_every_variant(variant):
-    """Whatever the heads attend over, and however many lists of it there are; with grouped queries where there can be."""
+    """Whatever the heads attend over, and however many lists of it there are; with grouped queries."""
     expected = measures.uniform_causal_importance(CONTEXT)
     found = observed(uniform(variant, layers=3, heads=2, group=2), tokens(), attention=lambda at: at).attention
     for at in found.values():
