@@ -260,13 +260,15 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
         (["weightless"], [], "its weights are missing"),
         (["damaged"], ["--what", "entropy"], "is damaged"),
         (["foreign"], [], "is damaged; train it again"),
+        (["unnamed"], [], "was trained under a plan that no name stands for"),
         (["planless"], ["--what", "entropy"], "no such file"),
         (["other"], ["--what", "entropy"], "is another plan than the one that was trained"),
     ],
 )
 def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     folder, found = work
-    copies = {name: tmp_path / name for name in ("unfinished", "weightless", "damaged", "foreign", "planless", "other")}
+    names = ("unfinished", "weightless", "damaged", "foreign", "unnamed", "planless", "other")
+    copies = {name: tmp_path / name for name in names}
     (tmp_path / "empty").mkdir()
     for name, copy in copies.items():
         shutil.copytree(found["mine" if name in ("planless", "other") else "vanilla"], copy)
@@ -275,6 +277,10 @@ def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     (copies["damaged"] / "model.safetensors").write_bytes(b"nothing")
     (copies["foreign"] / "config.json").unlink()  # as of before there were digests
     (copies["foreign"] / "summary.json").write_text('{"arm": {}}')
+    (copies["unnamed"] / "config.json").unlink()
+    record = json.loads((copies["unnamed"] / "summary.json").read_text())
+    unnamed = {**record, "arm": {**record["arm"], "variant": "plan-012345", "plan": "Plan(...)"}}
+    (copies["unnamed"] / "summary.json").write_text(json.dumps({k: v for k, v in unnamed.items() if k != "sha256"}))
     if "planless" in runs or "other" in runs:
         before = (folder / "plan.py").read_text()
         (folder / "plan.py").unlink()
