@@ -58,8 +58,11 @@ def rotate_half(x):
     return torch.cat([-x[..., half:], x[..., :half]], dim=-1)
 
 
-def logits(config, weights, tokens, mixed=lambda own, first: own):
-    """(batch, T) -> (batch, T, vocab).  mixed: what a layer attends over, of its own values and of layer 1's."""
+def logits(config, weights, tokens, mixed=lambda own, first: own, beside=lambda own, first: 0 * own):
+    """(batch, T) -> (batch, T, vocab).
+
+    mixed, beside: what a layer attends over, and what is added to that, of its own values and of layer 1's
+    """
     width, group = head_dim(config), config["num_attention_heads"] // config["num_key_value_heads"]
     batch, length = tokens.shape
     rates = config["rope_theta"] ** -(torch.arange(0, width, 2).double() / width)
@@ -83,10 +86,11 @@ def logits(config, weights, tokens, mixed=lambda own, first: own):
             for kind in "qkv"
         )
         first = value if n == 0 else first
+        added = 0 if value is None else beside(value, first).repeat_interleave(group, dim=1)
         value = mixed(value, first).repeat_interleave(group, dim=1)
         scores = turned(query) @ turned(key).repeat_interleave(group, dim=1).mT / width**0.5
         scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), float("-inf"))
-        out = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+        out = (scores.softmax(-1) @ value + added).transpose(1, 2).flatten(2)
         hidden = hidden + out @ weights[f"{layer}.self_attn.o_proj.weight"].T
         x = norm(hidden, f"{layer}.post_attention_layernorm")
         gate, up, down = (weights[f"{layer}.mlp.{name}_proj.weight"].T for name in ("gate", "up", "down"))

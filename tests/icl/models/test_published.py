@@ -73,26 +73,27 @@ def test_another_config_gives_other_logits(wrong, tmp_path):
 
 
 MIXED = {
-    "resformer": ((), lambda own, first: own if own is first else (own + first) / 2),
-    "svformer": ((1, 2), lambda own, first: first),
+    "resformer": ((), {"mixed": lambda own, first: own if own is first else (own + first) / 2}),
+    "svformer": ((1, 2), {"mixed": lambda own, first: first}),
+    "neutreno": ((), {"beside": lambda own, first: 0.4 * (first - own)}),
 }
 
 
 @pytest.mark.parametrize("variant", MIXED)
 def test_variants_whose_weights_are_named_as_llama_s(variant, tmp_path):
-    """ResFormer's public code has all of LLaMA's tensors; SVFormer's no value projection after layer 1."""
-    valueless, mixed = MIXED[variant]
+    """ResFormer's and NeuTRENO's public code has all of LLaMA's tensors; SVFormer's no values after layer 1."""
+    valueless, mixes = MIXED[variant]
     weights, inputs = state_dict(CONFIG, valueless=valueless), tokens(CONFIG, 8)
     folder = write(tmp_path, CONFIG, weights)
     for name in (variant, resolve(variant, Shape(3, 2))):
         model = load(folder, variant=name, dtype=torch.float64)
-        agree(model(inputs), logits(CONFIG, weights, inputs, mixed), CONFIG)
+        agree(model(inputs), logits(CONFIG, weights, inputs, **mixes), CONFIG)
     if valueless:
         with pytest.raises(BadInput, match=r"holds no tensor model\.layers\.1\.self_attn\.v_proj\.weight"):
             load(folder)
     else:
         with pytest.raises(AssertionError):
-            agree(load(folder, dtype=torch.float64)(inputs), logits(CONFIG, weights, inputs, mixed), CONFIG)
+            agree(load(folder, dtype=torch.float64)(inputs), logits(CONFIG, weights, inputs, **mixes), CONFIG)
 
 
 def test_mistral_is_llama_up_to_its_window(tmp_path):
