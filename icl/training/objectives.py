@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,24 +39,28 @@ class Batch:
         return [Batch(inputs, targets) for inputs, targets in pairs]
 
 
-class Task(Protocol):
-    """identity: names the task and its data.  tokens: in a sequence."""
-
-    @property
-    def identity(self) -> str: ...
+class HeldOut(Protocol):
+    """What a model can be asked.  tokens: in a sequence."""
 
     @property
     def tokens(self) -> int: ...
 
-    def batch(self, seed: int, step: int, size: int) -> Batch: ...
-
     def held_out(self) -> Iterator[Batch]:
-        """The same for all seeds."""
+        """The same every time."""
         ...
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
         """(batch, positions), from what the model answers."""
         ...
+
+
+class Task(HeldOut, Protocol):
+    """What a model can be trained on too.  identity: names the task and its data."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def batch(self, seed: int, step: int, size: int) -> Batch: ...
 
 
 class TextTask:
@@ -94,14 +99,32 @@ class TextTask:
             yield _next_token(windows[start : start + self._held_out_batch])
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(answer.flatten(0, 1).float(), targets.flatten(), reduction="none").view_as(
-            targets
-        )
+        return _next_token_losses(answer, targets)
+
+
+class GivenTokens:
+    """The next token, in nats, of sequences that are given: indices (count, T + 1).  There is nothing to train on."""
+
+    def __init__(self, sequences: np.ndarray, held_out_batch: int = 8) -> None:
+        self.tokens, self._sequences, self._held_out_batch = sequences.shape[1] - 1, sequences, held_out_batch
+
+    def held_out(self) -> Iterator[Batch]:
+        for start in range(0, len(self._sequences), self._held_out_batch):
+            yield _next_token(self._sequences[start : start + self._held_out_batch])
+
+    def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        return _next_token_losses(answer, targets)
 
 
 def _next_token(windows: object) -> Batch:
     tokens = torch.as_tensor(windows)
     return Batch(tokens[:, :-1], tokens[:, 1:])
+
+
+def _next_token_losses(answer: Tensor, targets: Tensor) -> Tensor:
+    """In float32, at every position."""
+    flat = nn.functional.cross_entropy(answer.flatten(0, 1).float(), targets.flatten(), reduction="none")
+    return flat.view_as(targets)
 
 
 class PromptTask:
