@@ -83,7 +83,7 @@ def normed_square(width: int, std: float, eps: float) -> float:
     def integrand(z: float) -> float:
         return float(unit * z / (unit * z + eps) * chi2.pdf(z, width))
 
-    spread = 20 * (2 * width) ** 0.5
+    spread = 20.0 * float(np.sqrt(2 * width))
     share, _ = quad(integrand, 0, width + spread, points=[width], limit=200)
     return float(width * share)
 
@@ -97,9 +97,9 @@ def largest(tokens: int, width: int, values: int) -> float:
     """The spectrum's end, in units of the mean over `width` eigenvalues; Theorem 2."""
     product = _turning(width / tokens, width / values)
     psi = Polynomial([0.0, 1.0])
-    turns = (psi * product.deriv() - product).roots()
-    (at,) = [float(root.real) for root in turns if abs(root.imag) < 1e-9 and root.real > 0]
-    return float(product(at) / at)
+    turns = np.asarray((psi * product.deriv() - product).roots(), complex)
+    (at,) = turns.real[(np.abs(turns.imag) < 1e-9) & (turns.real > 0)]
+    return float(product(float(at)) / float(at))
 
 
 def density(x: Array, tokens: int, width: int, values: int) -> Array:
