@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.concentration.points import (
     DRAINS,
+    IMPORTANCE,
     RESFORMER,
     SIGN,
     SIMILAR,
@@ -95,7 +96,7 @@ class ResFormerConcentration:
     name = "resformer-concentration"
     title = "Attention concentration, sinks, drains and peaks by layer (ResFormer, Figs. 1, 10, 11, 18 to 20)"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = (UNIFORM, SIGN, DRAINS, SIMILAR)
+    claims: tuple[str, ...] = (UNIFORM, SIGN, IMPORTANCE, DRAINS, SIMILAR)
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:

@@ -13,9 +13,10 @@ from experiments.training.campaign import BASELINE
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
-UNIFORM, SIGN, DRAINS, SIMILAR = (
+UNIFORM, SIGN, IMPORTANCE, DRAINS, SIMILAR = (
     "resformer.entropy-of-uniform",
     "resformer.eqn11-sign",
+    "resformer.eqn11-sum",
     "resformer.value-drains",
     "resformer.eqn13",
 )
@@ -107,7 +108,7 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
             "nats, mean over layers from 2 on",
             "the entropy on the shortest sequences less that on the longest, each less uniform attention's",
         ),
-        "sink": Statistic(_sink, SIGN, LOG, "the first token's importance over uniform attention's"),
+        "sink": Statistic(_sink, IMPORTANCE, LOG, "the first token's importance over uniform attention's"),
         "drain": Statistic(
             lambda told, _: _logs(told["value_first"]),
             DRAINS,
