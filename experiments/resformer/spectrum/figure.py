@@ -14,7 +14,7 @@ from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import t_interval
 
-LINE: dict[str, Any] = {"color": "#d98a2b", "linestyle": ":"}
+LINE: dict[str, Any] = {"color": "#b3261e", "linestyle": ":", "linewidth": 2.2, "zorder": 4}
 SHIFTS = dict(zip((*ARMS, TWIN), (-0.06, 0.0, 0.06), strict=True))
 
 
