@@ -43,6 +43,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     axes[3].set_xlabel("layers passed (0: what enters the first)")
     for axis in axes[2:]:
         axis.set_ylabel("norm / mean of the others'")
+        axis.set_ylim(bottom=0)
     style.finish(axes)
     return fig
 
