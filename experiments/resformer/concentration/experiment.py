@@ -60,8 +60,8 @@ PROFILES = {
         config=Config(architecture=_SMALL, data="stdlib", vocab=512, recipe=_CPU, arms=(BASELINE, RESFORMER)),
         seeds=3,
         seconds=300,
-        detects="about 0.05 nats of entropy and factors of 1.6 of the first token's importance, 1.3 of its value and 1.8 "
-        "of its state, in small and briefly trained models",
+        detects="about 0.05 nats of entropy and factors of 1.6 of the first token's importance, 1.3 of its value and "
+        "1.8 of its state, in small and briefly trained models",
     ),
     "gpu": Profile(
         config=Config(
