@@ -1,4 +1,4 @@
-"""Claims on value spectra: what they are before training, and what the largest eigenvalue does not say."""
+"""Claims on value spectra before training."""
 
 from __future__ import annotations
 
@@ -138,52 +138,3 @@ def the_end_and_the_density_are_known(end: float) -> bool:
         and np.allclose(spectra.density(x, 7, 7, 7), fuss_catalan(x), rtol=1e-9)
         and spectra.density(np.array([1.01 * end]), 7, 7, 7)[0] < 1e-6
     )
-
-
-CAPACITY = Claim(
-    "resformer.eigenvalue-capacity",
-    PAPER.name,
-    place="section 4.5, on Fig. 12",
-    statement="Larger eigenvalues of Eqn. (12) mean values of stronger representational capacity.",
-    assumes="the largest eigenvalue, as Fig. 12 (right) compares it between models",
-    verdict="refuted",
-    correction="Values c times as large and an output projection 1/c as large are the same layer, with c^2 times the "
-    "eigenvalues; and a vector that all values share raises the largest while fewer directions are filled.",
-    proof=spectra,
-    uses=("resformer.eqn12-index",),
-)
-
-
-def _filled(values: Array) -> float:
-    """(sum)^2 over the sum of squares."""
-    eigenvalues = measures.value_spectrum(values)
-    return float(eigenvalues.sum() ** 2 / (eigenvalues**2).sum())
-
-
-@CAPACITY.check(
-    "values c times as large, the output projection 1/c as large: the same output, by what the largest is multiplied",
-    states=9.0,
-    control=1.0,
-    wrong="the largest eigenvalue does not change where the layer does not",
-    kind="float64",
-)
-def units_are_free(factor: float) -> bool:
-    rng = np.random.default_rng(3)
-    attention, values, output = rng.dirichlet(np.ones(6), 6), rng.standard_normal((6, 4)), rng.standard_normal((4, 4))
-    same = np.allclose(attention @ (3 * values) @ (output / 3), attention @ values @ output, atol=1e-12)
-    before, after = (measures.value_spectrum(scale * values)[0] for scale in (1, 3))
-    return bool(same and abs(after / before - factor) < 1e-9 and abs(_filled(3 * values) - _filled(values)) < 1e-9)
-
-
-@CAPACITY.check(
-    "a vector that all values share, of 20 random ones: the largest rises, and the directions that are filled",
-    states=-1,
-    control=1,
-    wrong="become more",
-    kind="float64",
-)
-def a_common_vector_is_no_capacity(sign: int) -> bool:
-    rng = np.random.default_rng(4)
-    values, common = rng.standard_normal((20, 6)), np.full(6, 2.0)
-    rises = measures.value_spectrum(values + common)[0] > measures.value_spectrum(values)[0]
-    return bool(rises and sign * (_filled(values + common) - _filled(values)) > 0)

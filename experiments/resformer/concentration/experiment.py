@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.concentration.points import (
+    CONCENTRATION,
     DRAINS,
-    IMPORTANCE,
     RESFORMER,
-    SIGN,
+    SHORT,
     SIMILAR,
+    SINKS,
     UNIFORM,
     Config,
     lengths,
@@ -97,7 +98,7 @@ class ResFormerConcentration:
     name = "resformer-concentration"
     title = "Attention concentration, sinks, drains and peaks by layer (ResFormer, Figs. 1, 10, 11, 18 to 20)"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = (UNIFORM, SIGN, IMPORTANCE, DRAINS, SIMILAR)
+    claims: tuple[str, ...] = (UNIFORM, CONCENTRATION, SHORT, SINKS, DRAINS, SIMILAR)
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:

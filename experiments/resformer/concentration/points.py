@@ -13,12 +13,13 @@ from experiments.training.campaign import BASELINE
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
-UNIFORM, SIGN, IMPORTANCE, DRAINS, SIMILAR = (
+UNIFORM, CONCENTRATION, SHORT, SINKS, DRAINS, SIMILAR = (
     "resformer.entropy-of-uniform",
-    "resformer.eqn11-sign",
-    "resformer.eqn11-sum",
+    "resformer.concentration",
+    "resformer.concentration-length",
+    "resformer.sinks",
     "resformer.value-drains",
-    "resformer.eqn13",
+    "resformer.concentration-and-similarity",
 )
 RESFORMER, NEUTRENO = "resformer", "neutreno"
 ARMS = (BASELINE, RESFORMER, NEUTRENO)  # of Figs. 10 and 19; the first two are also of Figs. 1 and 20
@@ -97,21 +98,21 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
     {
         "entropy": Statistic(
             entropy,
-            SIGN,
+            CONCENTRATION,
             "nats, mean over layers from 2 on",
             "the entropy of token importance, less uniform attention's",
         ),
-        "depth": Statistic(_declines, SIGN, "nats", "the entropy of the last layer less the first's"),
+        "depth": Statistic(_declines, CONCENTRATION, "nats", "the entropy of the last layer less the first's"),
         "lengths": Statistic(
             _short_less_long,
-            SIGN,
+            SHORT,
             "nats, mean over layers from 2 on",
             "the entropy on the shortest sequences less that on the longest, each less uniform attention's",
         ),
-        "sink": Statistic(_sink, IMPORTANCE, LOG, "the first token's importance over uniform attention's"),
+        "sink": Statistic(_sink, SINKS, LOG, "the first token's importance over uniform attention's"),
         "drain": Statistic(
             lambda told, _: _logs(told["value_first"]),
-            DRAINS,
+            SINKS,
             LOG,
             "the first token's value over the others', of what heads attend over",
         ),
@@ -122,7 +123,7 @@ STATISTICS: Mapping[str, Statistic] = MappingProxyType(
             "the first token's value over the others', of what a layer projects",
         ),
         "peak": Statistic(
-            lambda told, _: _logs(told["state_first"]), DRAINS, LOG, "the first token's state over the others'"
+            lambda told, _: _logs(told["state_first"]), SINKS, LOG, "the first token's state over the others'"
         ),
         "similarity": Statistic(
             lambda told, _: fmean(_later(told["similarity"])),

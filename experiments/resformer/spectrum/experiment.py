@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.resformer.spectrum.points import ARMS, AT_START, CAPACITY, LIMIT, SAID, SMOOTHING, Config
+from experiments.resformer.spectrum.points import ARMS, AT_START, EIGENVALUES, LIMIT, SAID, SMOOTHING, Config
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
@@ -87,7 +87,7 @@ class ResFormerSpectrum:
     name = "resformer-spectrum"
     title = "Spectra of values by layer, with and without the value residual (ResFormer, Fig. 12)"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = (AT_START, LIMIT, CAPACITY, SMOOTHING)
+    claims: tuple[str, ...] = (AT_START, LIMIT, EIGENVALUES, SMOOTHING)
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:

@@ -13,10 +13,10 @@ from experiments.training.campaign import BASELINE
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
-AT_START, LIMIT, CAPACITY, SMOOTHING = (
+AT_START, LIMIT, EIGENVALUES, SMOOTHING = (
     "resformer.values-at-start",
     "resformer.values-at-start-limit",
-    "resformer.eigenvalue-capacity",
+    "resformer.fig-12",
     "resformer.smoothing",
 )
 RESFORMER = "resformer"
@@ -52,16 +52,19 @@ LOG = "mean log over layers from 2 on"
 STATISTICS: Mapping[str, Statistic] = MappingProxyType(
     {
         "layer 1": Statistic(
-            lambda told: math.log(told["largest"][0]), CAPACITY, "log", "the largest eigenvalue of layer 1's values"
+            lambda told: math.log(told["largest"][0]), EIGENVALUES, "log", "the largest eigenvalue of layer 1's values"
         ),
         "largest": Statistic(
             lambda told: _logs(told, "largest"),
-            CAPACITY,
+            EIGENVALUES,
             LOG,
             "the largest eigenvalue of the values that heads attend over",
         ),
         "own": Statistic(
-            lambda told: _logs(told, "own"), CAPACITY, LOG, "the largest eigenvalue of the values that layers project"
+            lambda told: _logs(told, "own"),
+            EIGENVALUES,
+            LOG,
+            "the largest eigenvalue of the values that layers project",
         ),
         "filled": Statistic(
             lambda told: _logs(told, "participation"),
