@@ -329,7 +329,7 @@ ITEMS = (
     Item(
         "appendix A.2, Fig. 19",
         "ResFormer's first token has less than 10 times others' importance, values of 0.7 times, a peak of 3 times.",
-        ("resformer.sink-of-uniform", "resformer.sinks"),
+        ("resformer.sink-of-uniform", "resformer.sinks", "resformer.value-drains"),
     ),
     Item(
         "appendix A.2, Fig. 20",

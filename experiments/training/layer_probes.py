@@ -68,16 +68,21 @@ def _uniform(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
 def spectrum(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12).
 
-    own: the largest of what the layer itself projects.  Heads that attend over the mean of two layers' values attend
-    over smaller ones, whatever the layers have learned.
+    sum, square_sum     of the eigenvalues
+    participation       (sum)^2 / square_sum: how many directions the values fill, 1 to their width, in whatever units
+    own                 the largest of what the layer itself projects, and `own_participation`.  Heads that attend over
+                        the mean of two layers' values attend over smaller ones, whatever the layers have learned
     """
     from icl.probes import attention
 
     def of(at: Attended, _: Batch) -> Measured:
         each = attention.value_spectrum(at.values)
-        found = {"largest": each[:, 0], "share": each[:, 0] / each.sum(-1), "eigenvalues": each}
+        total, squares = each.sum(-1), each.square().sum(-1)
+        found = {"largest": each[:, 0], "share": each[:, 0] / total, "eigenvalues": each}
+        found |= {"sum": total, "square_sum": squares, "participation": total.square() / squares}
         if at.own_values is not None:
-            found["own"] = attention.value_spectrum((at.own_values,))[:, 0]
+            own = attention.value_spectrum((at.own_values,))
+            found |= {"own": own[:, 0], "own_participation": own.sum(-1).square() / own.square().sum(-1)}
         return found
 
     return averaged(model, batches, attention=of)

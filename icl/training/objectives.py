@@ -64,9 +64,19 @@ class Task(HeldOut, Protocol):
 
 
 class TextTask:
-    """The next token, in nats: windows of `context` tokens in another random order every epoch."""
+    """The next token, in nats: windows of `context` tokens in another random order every epoch.
 
-    def __init__(self, data: TokenData, context: int, held_out_windows: int = 64, held_out_batch: int = 8) -> None:
+    opened: every window's first token is the tokenizer's end of text, so that all sequences begin alike.
+    """
+
+    def __init__(
+        self,
+        data: TokenData,
+        context: int,
+        held_out_windows: int = 64,
+        held_out_batch: int = 8,
+        opened: bool = False,
+    ) -> None:
         at_least("context", context, 1)
         at_least("held_out_windows", held_out_windows, 1)
         self.data, self.context, self._held_out_batch = data, context, held_out_batch
@@ -75,10 +85,12 @@ class TextTask:
         self.held_out_windows = min(held_out_windows, held_out.count)
         self._held_out = held_out
         self._windows: Windows | None = None
+        self._opening = data.manifest.tokenizer.end if opened else None
 
     @property
     def identity(self) -> str:
-        return f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}"
+        opened = "" if self._opening is None else " opened"
+        return f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}{opened}"
 
     @property
     def tokens(self) -> int:
@@ -91,12 +103,12 @@ class TextTask:
         return self._windows
 
     def batch(self, seed: int, step: int, size: int) -> Batch:
-        return _next_token(self.windows(seed).batch(step, size))
+        return _next_token(self.windows(seed).batch(step, size), self._opening)
 
     def held_out(self) -> Iterator[Batch]:
         windows = self._held_out.in_order(self.held_out_windows)
         for start in range(0, len(windows), self._held_out_batch):
-            yield _next_token(windows[start : start + self._held_out_batch])
+            yield _next_token(windows[start : start + self._held_out_batch], self._opening)
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
         return _next_token_losses(answer, targets)
@@ -116,9 +128,13 @@ class GivenTokens:
         return _next_token_losses(answer, targets)
 
 
-def _next_token(windows: object) -> Batch:
+def _next_token(windows: object, opening: int | None) -> Batch:
     tokens = torch.as_tensor(windows)
-    return Batch(tokens[:, :-1], tokens[:, 1:])
+    inputs = tokens[:, :-1]
+    if opening is not None:
+        inputs = inputs.clone()
+        inputs[:, 0] = opening
+    return Batch(inputs, tokens[:, 1:])
 
 
 def _next_token_losses(answer: Tensor, targets: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from experiments.training.layer_probes import FAMILIES
+from experiments.training.layers_probe import asked
 from icl.probes.recording import observed
 from icl.training.objectives import Batch
 from tests.icl.probes.models import config_of, induction_model, model_of, tokens, uniform
@@ -89,6 +90,31 @@ def test_means_of_pairs_and_ratios_to_the_others():
         assert norms["state_others"]["mean"][place] == pytest.approx(sizes[:, 1:].mean(), rel=EXACT)
         assert np.allclose(norms["state_by_position"]["mean"][place], sizes.mean(0), rtol=EXACT)
     assert norms["own_first"] == norms["value_first"]  # vanilla's
+
+
+def test_how_many_directions_values_fill():
+    """One token alone fills one; of equal eigenvalues all are filled; ResFormer's own are others than it attends to."""
+    model, batches = model_of(config_of(layers=2), "resformer"), batches_of(2)
+    found = measured("spectrum", model, batches)
+    single = measured("spectrum", model, batches_of(2, length=1))
+    assert single["participation"]["mean"] == pytest.approx([1, 1])
+    eigenvalues = np.array(found["eigenvalues"]["mean"])
+    assert found["sum"]["mean"] == pytest.approx(eigenvalues.sum(1))
+    filled = np.array(found["participation"]["mean"])
+    assert np.all((filled >= 1) & (filled <= 6))  # tokens
+    assert found["own_participation"]["mean"][0] == found["participation"]["mean"][0]
+    assert found["own_participation"]["mean"][1] != found["participation"]["mean"][1]
+
+
+def test_a_training_is_asked_for_means_alone_and_goes_on_as_it_was():
+    model, batches = model_of(config_of(layers=2)).train(), batches_of(2)
+    found = asked(model, NextToken(), batches, ("entropy", "similarity"))
+    assert model.training
+    model.eval()
+    whole = measured("entropy", model, batches)
+    assert found["entropy"]["entropy"] == whole["entropy"]["mean"]
+    assert found["entropy"]["uniform"] == whole["uniform"]
+    assert set(found) == {"entropy", "similarity"}
 
 
 def test_gradients_are_averaged_over_batches():
