@@ -1,4 +1,4 @@
-"""Explicit weights: one head of ResFormer's toy attains what `theory.toy.value_maps` bounds, and what lambda is worth."""
+"""Explicit weights: one head of ResFormer's toy attains its bound, and each lambda's weights make another's."""
 
 from __future__ import annotations
 

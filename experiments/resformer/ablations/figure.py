@@ -41,21 +41,21 @@ PANELS = {
         NOISE,
     ),
     "From which layer (Figs. 9, 17)": (
-        (PREVIOUS, RESFORMER, "the layer before's, not layer 1's"),
-        (ALL, RESFORMER, "all layers', not layer 1's"),
-        (ANCHORS, SVFORMER, "SVFormer: 2 anchors, not 1"),
-        (PREVIOUS, BASELINE, "the layer before's, not none"),
-        (ALL, BASELINE, "all layers', not none"),
-        (ANCHORS, BASELINE, "SVFormer, 2 anchors, not vanilla"),
+        (PREVIOUS, RESFORMER, "the layer before's less layer 1's"),
+        (ALL, RESFORMER, "all layers' less layer 1's"),
+        (ANCHORS, SVFORMER, "SVFormer: 2 anchors less 1"),
+        (PREVIOUS, BASELINE, "the layer before's"),
+        (ALL, BASELINE, "all layers'"),
+        (ANCHORS, BASELINE, "SVFormer with 2 anchors"),
         NOISE,
     ),
     "With which weight (Fig. 6)": (
         (ONE, BASELINE, r"$V_n + V_1$"),
         (TWO, BASELINE, r"$V_n + 2 V_1$"),
-        (TWO, ONE, r"$V_n + 2 V_1$, not $V_n + V_1$"),
+        (TWO, ONE, r"$V_n + 2 V_1$ less $V_n + V_1$"),
         (RESFORMER, BASELINE, r"$(V_n + V_1) / 2$"),
         (LEARNED, BASELINE, "learned, each layer its own"),
-        (LEARNED, RESFORMER, "learned, not 1/2"),
+        (LEARNED, RESFORMER, "learned less 1/2"),
         (SPARSE, BASELINE, "1/2, in the last layers alone"),
         NOISE,
     ),
@@ -117,7 +117,7 @@ def _losses(
         untuned = mark(arm, measurement) or mark(against, measurement)
         labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(heard)))))
     axis.set_yticks(places, labels)
-    axis.set_xlabel("difference of held-out losses (nats a token)")
+    axis.set_xlabel("loss less vanilla's, unless it says otherwise (nats a token)")
 
 
 def _shares(axis: Axes, values: Json) -> None:

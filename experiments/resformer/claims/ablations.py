@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import gamma
 
 import numpy as np
@@ -148,10 +149,8 @@ LAMBDA = Claim(
     "decoders of three layers and two grouped heads under other weights of own and layer 1's values, their weights "
     "multiplied: the same logits, in float64",
     states=value_factors,
-    control=lambda mix, other: ValueFactors(
-        value_factors(mix, other).first_values, 1, value_factors(mix, other).first_values
-    ),
-    wrong="layer 1's output projection, and the later layers' values, not adapted",
+    control=lambda mix, other: replace(value_factors(mix, other), first_output=1),
+    wrong="layer 1's output projection left as it was",
     kind="float64",
 )
 def same_logits(factors: Callable[..., ValueFactors]) -> bool:
@@ -170,9 +169,11 @@ def same_logits(factors: Callable[..., ValueFactors]) -> bool:
         with torch.no_grad():
             for n, layer in enumerate(found.layers, 1):
                 attention = layer.get_submodule("attention")
-                attention.get_parameter("projections.value.weight").mul_(by.first_values if n == 1 else by.later_values)
+                attention.get_parameter("projections.value.weight").mul_(
+                    float(by.first_values if n == 1 else by.later_values)
+                )
                 if n == 1:
-                    attention.get_parameter("output.weight").mul_(by.first_output)
+                    attention.get_parameter("output.weight").mul_(float(by.first_output))
             if not torch.allclose(found(text), given(text), rtol=0, atol=1e-10):
                 return False
     return True
