@@ -42,7 +42,7 @@ PROBE = "experiments.resformer.ablations.probe:probe"
 
 _TINY = llama(d_model=8, n_heads=2, n_layers=3, d_ff=16, vocab=512, context=16)
 _SMALL = llama(d_model=64, n_heads=4, n_layers=5, d_ff=176, vocab=512, context=64)
-_CPU = Recipe(steps=160, batch=8, learning_rate=4e-3, log_every=20)
+_CPU = Recipe(steps=240, batch=8, learning_rate=4e-3, log_every=20)
 _GPU = Recipe(steps=1000, batch=64, learning_rate=2e-3, precision="bf16", compile=True, log_every=20)
 PROFILES = {
     "smoke": Profile(
@@ -68,7 +68,7 @@ PROFILES = {
         ),
         seeds=4,
         seconds=360,
-        detects="about 0.06 nats a token, in small and briefly trained models",
+        detects="about 0.04 nats a token, in small and briefly trained models",
     ),
     "gpu": Profile(
         config=Config(
@@ -121,6 +121,7 @@ class ResFormerAblations:
             f"vanilla to a twin with other initial weights does not; toys within {TIE:.0%} of the signal are a tie, of "
             "which nothing is expected.  Learned and sparse weights are in no figure of the paper: no prediction",
             "tuning": config.tuning.described(),
+            "std": config.std,
             "compared": [asdict(pair) for pair in (*by_the_paper(layers), *by_the_toy(shares))],
             "toy": shares,
         }
@@ -139,6 +140,7 @@ class ResFormerAblations:
                 source=read.source,
                 recipe=replace(config.recipe, learning_rate=rate),
                 seed=seed,
+                std=config.std,
                 twin=name == TWIN,
                 probes=(PROBE,) if probed and name in PROBED else (),
             )
