@@ -66,7 +66,7 @@ SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """std: of initial matrices, 0.02 at the width of 512 that the paper's 82M models have, and as the root of the width.
+    """std: of initial matrices, 0.02 at the width of 512 that the paper's 82M model has, and falling as its root.
 
     Narrow models that start at 0.02 stay on a plateau and leave it at a step that hangs on the seed, so that losses
     differ by more than variants do.
