@@ -12,7 +12,7 @@ from experiments.store.folders import UserError
 
 @dataclass(frozen=True)
 class Item:
-    """One line of the paper.  says: in our words; entries: ids of the ledger entries that judge it."""
+    """One line of the paper.  says: in our words; entries: ids of the ledger entries that judge it, if any."""
 
     place: str
     says: str
@@ -36,4 +36,6 @@ class Index:
             raise UserError(f"the index of {self.title} names {unknown[0]!r}, which is no ledger entry")
         verdicts = Counter(ledger[entry].verdict for entry in entries)
         counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-        return f"{self.title}: {len(self.items)} items, judged by {len(entries)} entries: {counts}"
+        bare = sum(not item.entries for item in self.items)
+        left = f"{bare} of them not judged, the others by" if bare else "judged by"
+        return f"{self.title}: {len(self.items)} items, {left} {len(entries)} entries: {counts}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 
 from experiments.ledger.claim import Claim
+from experiments.resformer.claims.parity import all_costs
 from theory.plans.accounting import cache, flops
 from theory.plans.names import model
 from theory.resformer.paper import PAPER
@@ -106,4 +108,94 @@ def short_contexts_cost_little(most: float) -> bool:
         growth = (cross[1] - cross[0]) / (vanilla[1] - vanilla[0])
         if abs(growth - (2 - 1 / config.n_layers)) > 1e-12 or not most - 0.02 < cross[0] / vanilla[0] <= most:
             return False
+    return True
+
+
+EQN_4_COST = Claim(
+    "resformer.eqn4-cost",
+    PAPER.name,
+    place="section 3.2, after Eqn. (4), and Eqn. (7)",
+    statement="The block form brings only a minimal increase in computation over vanilla attention.",
+    assumes="its own models, of Table 4, at a length of 2,048; forward FLOPs of the last token",
+    verdict="verified",
+    correction="No product with a weight matrix, no parameter and nothing cached is added: two multiplications and a "
+    "sum for each number of a value, 1e-4 of the smallest model's FLOPs and less of the others'.",
+    proof=flops,
+    uses=("resformer.costs",),
+)
+
+
+@EQN_4_COST.check(
+    "the accounting of the plans, four models: parameters, cache and products with matrices and over time as vanilla's",
+    states="resformer",
+    control="cross-layer",
+    wrong="those of Eqn. (2)",
+    kind="exact",
+)
+def block_form_adds_no_product(name: str) -> bool:
+    return all(all_costs(preset, name) == all_costs(preset, "vanilla") for preset in MODELS)
+
+
+@EQN_4_COST.check(
+    "the mixing counted by hand, 3 operations a number in every layer but one, as a share of vanilla's FLOPs",
+    states=(3, 1e-4),
+    control=(4 * 2048, 1e-4),
+    wrong="a score and a weighted value for every earlier token",
+    kind="float64",
+)
+def mixing_is_little(version: tuple[int, float]) -> bool:
+    operations, share = version
+    for preset in MODELS:
+        config, plan = model(preset, "vanilla")
+        if not operations * config.d_model * (config.n_layers - 1) / flops(config, plan, 2048) <= share:
+            return False
+    return True
+
+
+EQUAL_CACHES = Claim(
+    "resformer.equal-caches",
+    PAPER.name,
+    place="section 4.6, Fig. 13",
+    statement="SVFormer is compared with models of nearly the same cache, 1/2 and 1/8 of vanilla's: CLA and GQA, and "
+    "SVFormer with GQA beside CLA with GQA and GQA alone.",
+    assumes="the 82M model of Table 4, 8 layers of 8 heads; CLA over two layers; groups of 2, and of 4 and 8",
+    verdict="corrected",
+    correction="CLA's and GQA's are exactly 1/2 and 1/8; SVFormer's are 9/16 and 9/64, an eighth more.  The share is "
+    "(1 + 1/L) times the others' at L layers.",
+    proof=cache,
+    uses=("resformer.svformer-cache", "resformer.costs"),
+)
+NEARLY_HALF = {"svformer": Fraction(9, 16), "cla": Fraction(1, 2), "gqa:group=2": Fraction(1, 2)}
+NEARLY_AN_EIGHTH = {
+    "svformer+gqa:group=4": Fraction(9, 64),
+    "cla+gqa:group=4": Fraction(1, 8),
+    "gqa:group=8": Fraction(1, 8),
+}
+
+
+@EQUAL_CACHES.check(
+    "what the six models keep of a token, as a share of vanilla's, by the accounting",
+    states=NEARLY_HALF | NEARLY_AN_EIGHTH,
+    control=dict.fromkeys(NEARLY_HALF, Fraction(1, 2)) | dict.fromkeys(NEARLY_AN_EIGHTH, Fraction(1, 8)),
+    wrong="the same for all three of a panel",
+    kind="exact",
+)
+def caches_of_fig_13(shares: Mapping[str, Fraction]) -> bool:
+    whole = cache(*model("llama-82m", "vanilla")).total
+    return all(Fraction(cache(*model("llama-82m", name)).total, whole) == share for name, share in shares.items())
+
+
+@EQUAL_CACHES.check(
+    "SVFormer's cache over CLA's, with groups of 1, 2 and 4, at 8, 12 and 24 layers",
+    states=lambda layers: Fraction(layers + 1, layers),
+    control=lambda layers: Fraction(1),
+    wrong="one",
+    kind="exact",
+)
+def more_than_shared_layers(ratio: Callable[[int], Fraction]) -> bool:
+    for preset in MODELS[1:]:
+        for group in (1, 2, 4):
+            kept = [cache(*model(preset, f"{name}+gqa:group={group}")).total for name in ("svformer", "cla")]
+            if Fraction(*kept) != ratio(model(preset, "vanilla")[0].n_layers):
+                return False
     return True

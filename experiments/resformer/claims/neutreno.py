@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.resformer import smoothing
 from theory.resformer.paper import PAPER
 
 
@@ -69,3 +73,49 @@ def neutreno_is_causal(j: Callable[[int], sympy.Matrix]) -> bool:
         if any(out[i].has(own[k], first[k]) for i in range(tokens) for k in range(i + 1, tokens)):
             return False
     return True
+
+
+FIG_21 = Claim(
+    "resformer.neutreno-lambda",
+    PAPER.name,
+    place="section 3.4, after Eqn. (8), and appendix A.3, Fig. 21",
+    statement="NeuTRENO is sensitive to lambda, its loss lowest at 0.4; the term in V_n may harm the learning of the "
+    "attention.",
+    assumes="the training of section 4.1.1, one run each",
+    verdict="open",
+    correction="Training decides it (resformer-ablations).  What holds without, for attention alone: lambda = 0 is "
+    "vanilla; any other keeps lambda / (1 + lambda) of what attention tells nothing of, 0.29 at 0.4 and 0.375 at 0.6, "
+    "and takes A_n's diagonal below zero where a token's attention to itself is below lambda.",
+    proof=smoothing.neutreno_limit,
+    uses=("resformer.neutreno-eqn8", "resformer.neutreno-depth"),
+)
+
+
+@FIG_21.check(
+    "what 60 layers leave of eigenvalue 0 at lambda = 0.2, 0.4 and 0.6, by the plans' filters and in closed form",
+    states=lambda weight: weight / (1 + weight),
+    control=lambda weight: weight,
+    wrong="lambda itself",
+    kind="float64",
+)
+def what_is_kept_of_nothing(share: Callable[[float], float]) -> bool:
+    for weight in (0.2, 0.4, 0.6):
+        deep = smoothing.depth_filters(resolve(f"neutreno:weight={weight}", Shape(60, 1)))[-1](0.0)
+        if max(abs(found - share(weight)) for found in (deep, smoothing.neutreno_limit(0.0, weight))) > 1e-9:
+            return False
+    return True
+
+
+@FIG_21.check(
+    "the weight of V_1, and the least that a token's own value has in Eqn. (8), where it attends to itself with 0.1; "
+    "by the plan",
+    states=(0.4, 0.1 - 0.4),
+    control=(0.4, 0.1),
+    wrong="none below zero",
+    kind="float64",
+)
+def diagonal_below_zero(weights: tuple[float, float]) -> bool:
+    head = resolve("neutreno", Shape(3, 1)).head(3, 1)
+    beside = {t.source.layer: t.start for t in head.beside.terms}
+    own = 0.1 * sum(t.start for t in head.values[0].terms) + beside[3]
+    return bool(np.allclose((beside[1], own), weights, rtol=0, atol=1e-15))

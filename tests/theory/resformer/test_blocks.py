@@ -73,20 +73,41 @@ def moved(seed, tokens, layers, eps, extreme):
 
 
 def no_counterexample(seed, tokens, layers, eps, extreme):
+    """Of weights, in the whole and in the mean; of outputs; and of moves that are all one number."""
     scores, true, moves = moved(seed, tokens, layers, eps, extreme)
     block = np.tile(softmax(scores[0], axis=-1), layers) / layers
-    variation = np.abs(true - block).sum() / 2
-    assert variation <= blocks.block_form_share(eps, 1 / layers) * (1 + 1e-9) + 1e2 * EPS
+    variation, largest = np.abs(true - block).sum() / 2, blocks.block_form_share(eps, 1 / layers)
+    assert variation <= largest * (1 + 1e-9) + 1e2 * EPS
     assert variation <= blocks.mean_bound(block, moves[None])[0] * (1 + 1e-9) + 1e-7
-    if tokens == 1 and layers == 2:
-        assert variation <= blocks.together_share(eps) * (1 + 1e-9) + 1e2 * EPS
+    values = list(np.random.default_rng(seed).standard_normal((layers, tokens, 2)))
+    apart = np.linalg.norm(blocks.block_error(scores, values))
+    assert apart <= largest * blocks.diameter(np.concatenate(values)) * (1 + 1e-9) + 1e3 * EPS
+    alike = [scores[0], *(scores[0] + moves[tokens] for _ in range(layers - 1))]
+    together = np.abs(softmax(np.concatenate(alike, axis=-1), axis=-1) - block).sum() / 2
+    assert together <= blocks.together_share(eps, 1 / layers) * (1 + 1e-9) + 1e2 * EPS
 
 
 CASES = given(SEEDS, st.integers(1, 9), st.integers(2, 5), MOVES, st.booleans())
-test_no_scores_pass_the_bound = CASES(no_counterexample)
-test_no_scores_pass_the_bound_in_ten_thousand_draws = pytest.mark.slow(
+test_no_scores_pass_the_bounds = CASES(no_counterexample)
+test_no_scores_pass_the_bounds_in_ten_thousand_draws = pytest.mark.slow(
     settings(max_examples=10_000, deadline=None)(CASES(no_counterexample))
 )
+
+
+@given(MOVES, st.integers(2, 5))
+def test_the_bound_for_moves_that_are_alike_is_attained_and_a_tighter_one_is_broken(eps, layers):
+    """One token, whose score falls in all layers but the first."""
+    scores = [np.zeros((1, 1)), *(np.full((1, 1), -eps) for _ in range(layers - 1))]
+    variation = np.abs(blocks.gates(scores)[:, 0] - 1 / layers).sum() / 2
+    assert variation == pytest.approx(blocks.together_share(eps, 1 / layers), rel=1e-9, abs=1e2 * EPS)
+    assert variation > 0.99 * blocks.together_share(eps, 1 / layers)
+
+
+def test_the_mean_bound_made_tighter_is_broken():
+    """Two equal weights that move apart by 0.1 each."""
+    true = softmax([0.1, -0.1])
+    bound = blocks.mean_bound(np.array([[0.5, 0.5]]), np.array([[0.1, -0.1]]))[0]
+    assert 0.99 * bound < np.abs(true - 0.5).sum() / 2 <= bound
 
 
 def extreme_case(eps, unmoved, q):

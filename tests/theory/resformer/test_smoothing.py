@@ -119,21 +119,39 @@ def test_the_printed_ones_of_neutreno_blow_up_from_six_tokens_on(tokens, grows):
     assert (np.abs(state).max() > 1e6) == grows
 
 
-@given(SEEDS, st.integers(1, 6), st.integers(1, 8), st.booleans())
-def test_diameters_of_changing_layers(seed, tokens, layers, causal):
+def diameters(seed, tokens, layers, causal, own, first):
+    """Both statements of Theorem 2, layer by layer."""
     rng = np.random.default_rng(seed)
-    matrices = [attention(rng, tokens, causal, 0.5) for _ in range(layers)]
+    matrices = [attention(rng, tokens, causal, rng.choice([0.1, 0.5, 3.0])) for _ in range(layers)]
     values = rng.standard_normal((tokens, 3))
     tau, whole = max(map(smoothing.dobrushin, matrices)), diameter(values)
-    for kind, own, first in (("vanilla", 1.0, 0.0), ("resformer", 0.5, 0.5)):
-        bounds = smoothing.largest_diameters(tau, layers, own, first)
-        before = 0.0
-        for a, state, bound in zip(matrices, layer_by_layer(kind, matrices, values), bounds, strict=True):
-            found = diameter(state)
+    for mine, theirs in ((1.0, 0.0), (0.5, 0.5), (own, first)):
+        state, before = np.zeros_like(values), 0.0
+        bounds = smoothing.largest_diameters(tau, layers, mine, theirs)
+        for n, (a, bound) in enumerate(zip(matrices, bounds, strict=True)):
+            state = a @ (values if n == 0 else mine * state + theirs * values)
+            found, left = diameter(state), (1.0 if n == 0 else theirs) * diameter(a @ values)
             assert found <= bound * whole * (1 + 1e-9) + 1e-12
-            if before:
-                assert abs(found - first * diameter(a @ values)) <= own * tau * before * (1 + 1e-9) + 1e-12
+            assert abs(found - left) <= (mine * tau * before) * (1 + 1e-9) + 1e-12 * max(1, found)
             before = bound * whole
+
+
+STACKS = given(SEEDS, st.integers(1, 6), st.integers(1, 8), st.booleans(), st.floats(0, 1.5), st.floats(0, 2))
+test_diameters_of_changing_layers = STACKS(diameters)
+test_diameters_of_changing_layers_in_ten_thousand_draws = pytest.mark.slow(
+    settings(max_examples=10_000, deadline=None)(STACKS(diameters))
+)
+
+
+@given(st.floats(0.01, 1), st.floats(0, 1.5), st.floats(0.01, 2), st.integers(1, 9))
+def test_the_largest_diameters_are_attained_and_smaller_ones_are_broken(tau, own, first, layers):
+    """Two tokens that every layer brings nearer by tau; the bound 1 % smaller is passed."""
+    a = np.array([[1 + tau, 1 - tau], [1 - tau, 1 + tau]]) / 2
+    state, values = np.zeros((2, 1)), np.array([[0.0], [1.0]])
+    for n, bound in enumerate(smoothing.largest_diameters(smoothing.dobrushin(a), layers, own, first)):
+        state = a @ (values if n == 0 else own * state + first * values)
+        assert diameter(state) == pytest.approx(bound, rel=1e-9)
+        assert diameter(state) > 0.99 * bound
 
 
 @pytest.mark.parametrize(
