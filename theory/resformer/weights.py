@@ -1,14 +1,13 @@
-"""Explicit weights: one head of ResFormer's toy attains its bound, and each lambda's weights make another's."""
+"""Explicit weights of ResFormer's toy: one head attains what `theory.toy.value_maps` bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from theory.errors import BadInput, check_sizes
+from theory.errors import check_sizes
 from theory.plans.heads import Head, Heads
 from theory.prompts.setting import Number, identity, signal_share
 from theory.toy.population import Weights
@@ -47,33 +46,3 @@ def one_head_weights(
         w=np.stack([-step * eye * shares, step * eye]),
         k=eye[None, :, :rank],
     )
-
-
-@dataclass(frozen=True)
-class ValueFactors:
-    """What multiplies W_V of layer 1, W_O of layer 1, and W_V of the layers from 2 on."""
-
-    first_values: Number
-    first_output: Number
-    later_values: Number
-
-
-def value_factors(mix: tuple[Number, Number], other: tuple[Number, Number]) -> ValueFactors:
-    """Factors that turn weights for one mix (own, first), values own V_n + first V_1, into weights for another.
-
-    Theorem.  A Transformer whose layers n >= 2 attend over own V_n + first V_1, and layer 1 over V_1, computes the same
-    function for (own, first) as for (own', first'), none of them zero, with
-        W_V1' = (first / first') W_V1,    W_O1' = (first' / first) W_O1,    W_Vn' = (own / own') W_Vn.
-    So Fig. 6's lambdas, own = 1 and first = lambda > 0, and Eqn. (7)'s halves are one set of functions: what they
-    differ in is where training starts and how far a step leads, not what there is to be found.  Weights of each layer's
-    own, first_n, are more: L - 2 of their ratios remain.
-    Proof.  Values are linear in W_V (and its bias) and meet no norm or gate on their way: own' V_n' + first' V_1' is
-    own V_n + first V_1.  Layer 1's heads put out (first / first') times what they did, which W_O1' undoes, so that
-    the stream after layer 1, hence all queries and keys, are as they were; and so on by induction.              QED
-
-    Raises BadInput for a weight that is zero.
-    """
-    if 0 in (*mix, *other):
-        raise BadInput("a weight of zero leaves a layer's values out: no factor makes up for that")
-    own, first = mix[0] / other[0], mix[1] / other[1]
-    return ValueFactors(first, 1 / first, own)

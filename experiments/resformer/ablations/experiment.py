@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.ablations.points import (
+    CLAIMS,
     PROBED,
-    SOURCE,
     TIE,
     TOY,
-    WEIGHT,
-    WHAT,
     Config,
     arms,
     by_the_paper,
@@ -106,7 +104,7 @@ class ResFormerAblations:
     name = "resformer-ablations"
     title = "What a residual carries, from which layer, with which weight (ResFormer, Figs. 6, 7, 9, 16, 17)"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = (WHAT, SOURCE, WEIGHT, TOY)
+    claims: tuple[str, ...] = (*CLAIMS, TOY)
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:

@@ -16,12 +16,9 @@ from theory.plans.heads import toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 
-WHAT, SOURCE, WEIGHT, TOY = (
-    "resformer.what-is-carried",
-    "resformer.source-layer",
-    "resformer.lambda",
-    "toy.value-maps",
-)
+LOSS, WEIGHT, WHAT, SOURCE = "resformer.loss", "resformer.fig-6", "resformer.fig-7", "resformer.fig-9"
+SHARED, ENDS, RENEWED = "resformer.values-or-keys", "resformer.fig-14", "resformer.fig-17"
+TOY = "resformer.what-is-carried"
 
 RESFORMER, SVFORMER, ANCHORS = "resformer", "svformer", "svformer-2-anchors"
 QUERIES, KEYS, ALL_QUERIES, ALL_KEYS = "residual-queries", "residual-keys", "shared-queries", "shared-keys"
@@ -54,9 +51,13 @@ IN_THE_TOY = (
     (ALL_KEYS, BASELINE),
 )
 CLAIMS = {
-    WHAT: {(QUERIES, BASELINE), (KEYS, BASELINE), (ALL_QUERIES, BASELINE), (ALL_KEYS, BASELINE), (SVFORMER, BASELINE)},
-    SOURCE: {(PREVIOUS, RESFORMER), (ALL, RESFORMER), (ANCHORS, SVFORMER)},
-    WEIGHT: {(RESFORMER, BASELINE), (ONE, BASELINE), (TWO, BASELINE), (TWO, ONE)},
+    LOSS: {(RESFORMER, BASELINE)},
+    WEIGHT: {(ONE, BASELINE), (TWO, BASELINE), (TWO, ONE)},
+    WHAT: {(QUERIES, BASELINE), (KEYS, BASELINE)},
+    SOURCE: {(PREVIOUS, RESFORMER), (ALL, RESFORMER)},
+    SHARED: {(ALL_QUERIES, BASELINE), (ALL_KEYS, BASELINE)},
+    ENDS: {(SVFORMER, BASELINE)},
+    RENEWED: {(ANCHORS, SVFORMER)},
 }
 SHOWN = (
     (LEARNED, RESFORMER),

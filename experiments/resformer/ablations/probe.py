@@ -2,8 +2,8 @@
 
 For each layer from 2 on whose values are own V_n + first V_1: both weights, learned ones as they stand, and
     share = |first| rms(V_1) / (|first| rms(V_1) + |own| rms(V_n)),
-over the tokens and heads of the first held-out batch.  The weights alone say little: a factor in them and its inverse
-in the value projections leave the model as it is (`resformer.lambda`), and the share too.
+over the tokens and heads of the first held-out batch.  The weights alone say little: projections absorb them
+(`resformer.weights-absorbed`), which leaves the model as it is, and the share too.
 """
 
 from __future__ import annotations

@@ -41,7 +41,6 @@ from tests.experiments.cli.answers import outcome
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.plans.presets import llama
-from theory.resformer.weights import value_factors
 
 EXPERIMENT = catalogue.experiment("resformer-ablations")
 SMALL = llama(d_model=8, n_heads=4, n_layers=4, d_ff=12, vocab=32, context=8, n_kv_heads=2)
@@ -169,20 +168,23 @@ def test_the_probe_tells_weights_and_shares():
 
 
 def test_shares_do_not_depend_on_how_weights_are_written():
-    """One function, once with halves and once with lambda = 2."""
-    by = value_factors((0.5, 0.5), (1.0, 2.0))
+    """One function, once with halves and once with lambda = 2: W_V is doubled and W_O a quarter from layer 2 on."""
     given = Decoder(SMALL, resolve(RESFORMER, SMALL.shape), seed=3, std=0.5).double().state_dict()
+    text = next(Held().held_out()).inputs
+    logits = []
 
-    def rewrite(model):
+    def rewrite(model, values=2.0, outputs=0.25):
         weights = {name: tensor.clone() for name, tensor in given.items()}
-        weights["layers.0.attention.output.weight"] *= by.first_output
-        for n in range(4):
-            factor = by.first_values if n == 0 else by.later_values
-            weights[f"layers.{n}.attention.projections.value.weight"] *= factor
+        for n in range(1, 4):
+            weights[f"layers.{n}.attention.projections.value.weight"] *= values
+            weights[f"layers.{n}.attention.output.weight"] *= outputs
         model.load_state_dict(weights)
+        logits.append(model(text).detach())
 
-    assert told(arms(4)[TWO], rewrite)["share"] == pytest.approx(told(RESFORMER)["share"], rel=1e-10)
-    assert told(arms(4)[TWO])["share"] != pytest.approx(told(RESFORMER)["share"], rel=1e-2)
+    halves = told(RESFORMER, lambda model: rewrite(model, 1.0, 1.0))["share"]
+    assert told(arms(4)[TWO], rewrite)["share"] == pytest.approx(halves, rel=1e-10)
+    assert torch.allclose(*logits, rtol=0, atol=1e-10)
+    assert told(arms(4)[TWO])["share"] != pytest.approx(halves, rel=1e-2)
 
 
 def made(run, **shifts):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theory.errors import BadInput, InvalidSize
+from theory.errors import InvalidSize
 from theory.prompts.moments import PromptMoments
-from theory.resformer.weights import ONE_HEAD, one_head_weights, value_factors
+from theory.resformer.weights import ONE_HEAD, one_head_weights
 from theory.skipv1.gap import loss_gap
 from theory.toy.population import PopulationLoss
 from theory.toy.value_maps import explained_entries
@@ -38,20 +38,3 @@ def test_they_are_exact_for_a_fraction():
 def test_impossible_ranks_are_refused(rank):
     with pytest.raises(InvalidSize):
         one_head_weights(3, 4, 0.5, rank)
-
-
-@given(st.tuples(*[st.fractions(min_value=Fraction(1, 8), max_value=8)] * 4), st.booleans())
-def test_factors_lead_there_and_back(weights, negative):
-    """own V_n + first V_1 and what layer 1's heads write stay as they are; and the way back undoes the way there."""
-    mix, other = weights[:2], (weights[2], -weights[3] if negative else weights[3])
-    by, back = value_factors(mix, other), value_factors(other, mix)
-    assert (other[0] * by.later_values, other[1] * by.first_values) == mix
-    assert by.first_values * by.first_output == 1
-    assert by.later_values * back.later_values == by.first_values * back.first_values == 1
-
-
-@pytest.mark.parametrize("mix", [(0, 1), (1, 0)])
-def test_a_layer_left_out_is_not_made_up_for(mix):
-    for pair in ((mix, (1, 1)), ((1, 1), mix)):
-        with pytest.raises(BadInput, match="zero"):
-            value_factors(*pair)
