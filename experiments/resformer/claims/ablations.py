@@ -36,6 +36,7 @@ WHAT = Claim(
     "entries of W* that the plans' toys explain, d = 4, a = 2, one to three heads",
     states={
         "resformer": lambda heads: 8,
+        "svformer": lambda heads: 8,
         "residual-queries": lambda heads: 4,
         "residual-keys": lambda heads: 4 + heads,
         "shared-queries": lambda heads: 4,
@@ -71,9 +72,9 @@ SOURCE = Claim(
     "resformer.source-layer",
     PAPER.ours,
     place="theory/resformer/smoothing.py, Theorem 1 (g) and (h); bears on section 4.3 (Fig. 9)",
-    statement="Of what a layer may add to its values, only layer 1's keep tokens apart at any depth, as a share "
-    "mu / (2 - mu); with the mean of all layers' it falls as n^(mu - 1), with the layer before's as r^n, r = (mu + "
-    "sqrt(mu^2 + 8 mu)) / 4, and with none as mu^n.",
+    statement="Of half layer 1's values, half the layer before's, and the mean of all so far, only the first keep tokens "
+    "apart at any depth, as a share mu / (2 - mu); with the mean it falls as n^(mu - 1), with the layer before's as "
+    "r^n, r = (mu + sqrt(mu^2 + 8 mu)) / 4, in a vanilla stack as mu^n.",
     assumes="nothing but attention, one matrix A in all layers, eigenvalues mu in (0, 1); of losses it says nothing",
     verdict="verified",
     proof=smoothing,
