@@ -40,7 +40,7 @@ PROBE = "experiments.resformer.ablations.probe:probe"
 
 _TINY = llama(d_model=8, n_heads=2, n_layers=3, d_ff=16, vocab=512, context=16)
 _SMALL = llama(d_model=64, n_heads=4, n_layers=5, d_ff=176, vocab=512, context=64)
-_CPU = Recipe(steps=200, batch=8, learning_rate=4e-3, log_every=20)
+_CPU = Recipe(steps=160, batch=8, learning_rate=4e-3, log_every=20)
 _GPU = Recipe(steps=1000, batch=64, learning_rate=2e-3, precision="bf16", compile=True, log_every=20)
 PROFILES = {
     "smoke": Profile(

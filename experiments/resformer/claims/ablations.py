@@ -72,7 +72,7 @@ SOURCE = Claim(
     "resformer.source-layer",
     PAPER.ours,
     place="theory/resformer/smoothing.py, Theorem 1 (g) and (h); bears on section 4.3 (Fig. 9)",
-    statement="Of half layer 1's values, half the layer before's, and the mean of all so far, only the first keep tokens "
+    statement="Of half layer 1's values, half the layer before's, and the mean of all, only the first keep tokens "
     "apart at any depth, as a share mu / (2 - mu); with the mean it falls as n^(mu - 1), with the layer before's as "
     "r^n, r = (mu + sqrt(mu^2 + 8 mu)) / 4, in a vanilla stack as mu^n.",
     assumes="nothing but attention, one matrix A in all layers, eigenvalues mu in (0, 1); of losses it says nothing",
