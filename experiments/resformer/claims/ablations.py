@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import gamma
 
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.in_context import block_form_explains_more
 from experiments.resformer.claims.smoothing import causal_attention
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.heads import toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -29,6 +30,7 @@ WHAT = Claim(
     verdict="verified",
     proof=value_maps,
     uses=("toy.value-maps", "toy.raw-keys"),
+    unjudged={toy_heads: "whether a value or a key is there counts, and not its weight"},
 )
 
 
@@ -54,18 +56,31 @@ def entries_are(entries: Mapping[str, Callable[[int], int]]) -> bool:
     )
 
 
-WHAT.check(
-    "descents on the exact losses of the plans' toys with one head; d = 2, a = 1 and d = 3, a = 2",
+@WHAT.check(
+    "the layers that layer 3 reads and their weights, in the one map in which each plan differs from vanilla",
     states={
-        "resformer": lambda a, d: a * d,
-        "residual-queries": lambda a, d: a * (d - a),
-        "shared-queries": lambda a, d: a * (d - a),
-        "shared-keys": lambda a, d: 1,
+        "resformer": ("values", {3: 0.5, 1: 0.5}),
+        "svformer": ("values", {1: 1.0}),
+        "residual-queries": ("query", {3: 0.5, 1: 0.5}),
+        "residual-keys": ("keys", {3: 0.5, 1: 0.5}),
+        "shared-queries": ("query", {1: 1.0}),
+        "shared-keys": ("keys", {1: 1.0}),
     },
-    control={"residual-queries": lambda a, d: a * d},
-    wrong="a residual of queries explains what one of values does",
-    kind="descent",
-)(block_form_explains_more)
+    control={"residual-queries": ("values", {3: 0.5, 1: 0.5})},
+    wrong="residual queries are ResFormer's values",
+    kind="exact",
+)
+def one_map_changes(maps: Mapping[str, tuple[str, Mapping[int, float]]]) -> bool:
+    for name, (part, read) in maps.items():
+        for heads in (1, 2):
+            head, ordinary = (resolve(x, Shape(3, heads)).head(3, heads) for x in (name, "vanilla"))
+            changed = getattr(head, part)
+            (mix,) = changed if isinstance(changed, tuple) else (changed,)
+            found = {term.source.layer: term.weight for term in mix.terms}
+            others = replace(head, **{part: getattr(ordinary, part)}) == ordinary
+            if found != read or not others or {term.source.head for term in mix.terms} != {heads}:
+                return False
+    return True
 
 
 SOURCE = Claim(
@@ -79,6 +94,7 @@ SOURCE = Claim(
     verdict="verified",
     proof=smoothing,
     uses=("resformer.smoothing",),
+    unjudged=OF_VALUES,
 )
 Earlier = Callable[[list[Array]], Array]
 
