@@ -215,7 +215,11 @@ ITEMS = (
         ("resformer.fig-6", "resformer.weights-absorbed"),
     ),
     # 4.3: ablations
-    Item("section 4.3, Fig. 7", "Residuals help on values only, not on queries or keys.", ("resformer.fig-7",)),
+    Item(
+        "section 4.3, Fig. 7",
+        "Residuals help on values only, not on queries or keys.",
+        ("resformer.fig-7", "resformer.what-is-carried"),
+    ),
     Item(
         "section 4.3, the two mappings",
         "Eqn. (2) maps by the gold attention, Eqn. (6) by a matrix of ones.",
@@ -234,7 +238,7 @@ ITEMS = (
     Item(
         "section 4.3, Fig. 9",
         "The residual has to come from layer 1; other layers may dilute it.",
-        ("resformer.fig-9",),
+        ("resformer.fig-9", "resformer.source-layer"),
     ),
     # 4.4 and 4.5: tasks, representations
     Item(
@@ -298,7 +302,7 @@ ITEMS = (
     Item(
         "section 4.8, Fig. 16",
         "Sharing layer 1's queries or keys costs much.",
-        ("resformer.values-or-keys",),
+        ("resformer.values-or-keys", "resformer.what-is-carried"),
     ),
     Item(
         "section 4.8, effective depth",
