@@ -2,6 +2,7 @@
 
     icl.build("llama-2m", "skipv1+attnres-block", seed=0)       a decoder under a variant of the papers, or your own
     icl.load("runs/train/...")                                  a trained one, from the folder of `crosslayer train`
+    icl.load_published("Llama-3-8B")                            LLaMA's or Mistral's weights, as transformers saves them
     icl.train(model, icl.PromptTask(task), recipe, seed)        trains it in place
     icl.RegressionTask(d=3, n=8, sigma=0.3)                     in-context regression: `sample` draws prompts
     icl.StackedToys, icl.EndToEndToys                           many toys as one model; `train_toys`, `explained_signal`
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from icl.models.build import build
     from icl.models.decoder import Decoder
+    from icl.models.published import load as load_published
     from icl.models.saved import load
     from icl.prompts import Generator, RegressionTask
     from icl.recipe import Recipe
@@ -42,6 +44,7 @@ __all__ = [
     "build",
     "explained_signal",
     "load",
+    "load_published",
     "toy_recipe",
     "train",
     "train_toys",
@@ -61,6 +64,7 @@ _HOMES = {
     "build": "icl.models.build",
     "explained_signal": "icl.toys.stack",
     "load": "icl.models.saved",
+    "load_published": "icl.models.published:load",
     "toy_recipe": "icl.toys.training",
     "train": "icl.training.loop",
     "train_toys": "icl.toys.training:train",

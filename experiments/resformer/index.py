@@ -195,7 +195,11 @@ ITEMS = (
     ),
     Item("section 4.1.3, after Eqn. (11)", "The higher it is, the more clustered.", ("resformer.eqn11-sign",)),
     Item("section 4.1.4, transfer", "Eigenvectors of large eigenvalues transfer better.", ()),
-    Item("section 4.1.4, Eqn. (12)", "The spectrum of the mean of v v^T.", ("resformer.eqn12-index",)),
+    Item(
+        "section 4.1.4, Eqn. (12)",
+        "The spectrum of the mean of v v^T.",
+        ("resformer.eqn12-index", "resformer.values-at-start", "resformer.values-at-start-limit"),
+    ),
     # 4.2: against vanilla
     Item("section 4.2, Fig. 5 (left)", "ResFormer wins at every length, at 82M.", ("resformer.loss",)),
     Item(
@@ -215,7 +219,11 @@ ITEMS = (
         ("resformer.fig-6", "resformer.weights-absorbed"),
     ),
     # 4.3: ablations
-    Item("section 4.3, Fig. 7", "Residuals help on values only, not on queries or keys.", ("resformer.fig-7",)),
+    Item(
+        "section 4.3, Fig. 7",
+        "Residuals help on values only, not on queries or keys.",
+        ("resformer.fig-7", "resformer.what-is-carried"),
+    ),
     Item(
         "section 4.3, the two mappings",
         "Eqn. (2) maps by the gold attention, Eqn. (6) by a matrix of ones.",
@@ -229,12 +237,21 @@ ITEMS = (
     Item(
         "section 4.3, current and gold attention",
         "The current attention ends below the gold one.",
-        ("resformer.block-form-better", "resformer.figs-3-and-8", "resformer.linear-distance"),
+        (
+            "resformer.block-form-better",
+            "resformer.figs-3-and-8",
+            "resformer.linear-distance",
+            "resformer.cross-layer-any-w0",
+            "resformer.cross-layer-full-rank",
+            "resformer.cross-layer-best-constant",
+            "resformer.cross-layer-around-identity",
+            "resformer.cross-layer-needs-the-term",
+        ),
     ),
     Item(
         "section 4.3, Fig. 9",
         "The residual has to come from layer 1; other layers may dilute it.",
-        ("resformer.fig-9",),
+        ("resformer.fig-9", "resformer.source-layer"),
     ),
     # 4.4 and 4.5: tasks, representations
     Item(
@@ -245,7 +262,7 @@ ITEMS = (
     Item(
         "section 4.5, Fig. 12",
         "Most layers' values have larger eigenvalues, and so represent more.",
-        ("resformer.fig-12",),
+        ("resformer.fig-12", "resformer.values-at-start"),
     ),
     Item(
         "section 4.5, on Fig. 1 (middle)",
@@ -298,7 +315,7 @@ ITEMS = (
     Item(
         "section 4.8, Fig. 16",
         "Sharing layer 1's queries or keys costs much.",
-        ("resformer.values-or-keys",),
+        ("resformer.values-or-keys", "resformer.what-is-carried"),
     ),
     Item(
         "section 4.8, effective depth",
@@ -329,7 +346,7 @@ ITEMS = (
     Item(
         "appendix A.2, Fig. 19",
         "ResFormer's first token has less than 10 times others' importance, values of 0.7 times, a peak of 3 times.",
-        ("resformer.sink-of-uniform", "resformer.sinks"),
+        ("resformer.sink-of-uniform", "resformer.sinks", "resformer.value-drains"),
     ),
     Item(
         "appendix A.2, Fig. 20",

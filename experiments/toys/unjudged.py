@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from theory import machine
-from theory.plans import mix, papers
+from theory.plans import heads, mix, papers, plan
 from theory.prompts import moments, spectral
 from theory.toy import exact, population, stack, tokens
 
@@ -34,8 +34,18 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     spectral.orthogonal: "a polynomial whose roots count, and not its size",
 }
 
+ONE_OF_SEVERAL = "a family of products beside others, of which the best is taken"
+OVER_RANKS = "its least value over ranks is what enough heads approach, at that rank"
 RANK = "a map whose rank counts, and not its size"
 OF_VALUES: Mapping[Callable[..., Any], str] = {
     mix.q: "a claim on values: whose queries meet them makes no difference",
     mix.k: "a claim on values: whose keys meet them makes no difference",
 }
+OF_VALUE_MAPS: Mapping[Callable[..., Any], str] = {
+    **OF_VALUES,
+    heads.toy_heads: "whether a value is there counts, and not its weight",
+    heads.is_bound: "whether bound weights attain an optimum, of which nothing is claimed",
+}
+NUMBER = "of the heads that are built, only how many counts"
+OF_CACHES: Mapping[Callable[..., Any], str] = {mix.q: "queries are not cached", plan.Plan.live: NUMBER}
+OF_COUNTS: Mapping[Callable[..., Any], str] = {plan.built: NUMBER, plan.Plan.live: NUMBER}

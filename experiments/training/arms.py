@@ -31,11 +31,16 @@ TWINS = 1_000_000  # beyond every seed that a user may ask for
 
 @dataclass(frozen=True)
 class TextSource:
-    """Prepared text.  digest: of its manifest, so that an arm is tied to the data and not to where they lie."""
+    """Prepared text.
+
+    digest   of its manifest, so that an arm is tied to the data and not to where they lie
+    opened   every sequence begins with the tokenizer's end of text, in its first token's place
+    """
 
     folder: str
     digest: str
     held_out_windows: int = 64
+    opened: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def task_of(source: TextSource | PromptSource, context: int) -> Task:
     data = open_data(Path(source.folder))
     if data.manifest.digest != source.digest:
         raise UserError(f"{source.folder} holds other text than it did; name it again")
-    return TextTask(data, context, source.held_out_windows)
+    return TextTask(data, context, source.held_out_windows, opened=source.opened)
 
 
 def _digest(content: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from icl.models.decoder import Decoder
     from icl.probes.recording import Attended
-    from icl.training.objectives import Batch, Task
+    from icl.training.objectives import Batch, HeldOut
 
 TOKENS = 16_384  # of a sample, by default
 AT_A_TIME = 4096  # tokens a forward pass, by default
@@ -27,7 +27,7 @@ class Sample:
     tokens: int = TOKENS
     batch: int = 0
 
-    def batches(self, task: Task, device: str) -> list[Batch]:
+    def batches(self, task: HeldOut, device: str) -> list[Batch]:
         """Raises UserError for fewer than two sequences, which have no spread, or tokens."""
         import torch
 

@@ -14,7 +14,10 @@ from experiments.store.folders import Json, RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+MOST_PANELS = 4  # of a figure
+NOTHING = 1e-7  # of the largest value on an axis: what is smaller is rounding, in float32
 LAYER, STATE = "layer", "layers passed (0: what enters the first)"
 UNIFORM: dict[str, Any] = {"color": "#8a8a8a", "linestyle": ":", "linewidth": 1.3}
 Reference = Callable[[Json], "float | Sequence[float] | None"]
@@ -76,6 +79,8 @@ PANELS: dict[str, tuple[Panel, ...]] = {
         Panel("States: first token", "norm / mean of the others", "state_first", STATE),
         Panel("Values: other tokens", "mean norm (units of $v$)", "value_others", log=True),
         Panel("States: other tokens", "mean norm (units of $h$)", "state_others", STATE, log=True),
+        Panel("Values by position, last layer", "norm (units of $v$)", "value_by_position", POSITION, -1, True),
+        Panel("States by position, into the last", "norm (units of $h$)", "state_by_position", POSITION, -2, True),
     ),
     "heads": (Panel("Similarity of heads' attention", "mean cosine of two heads", "cosine"),),
     "gradients": (Panel("Gradient of a layer's parameters", "norm (units of loss / weight)", "gradient", log=True),),
@@ -96,31 +101,39 @@ def panels_of(family: str, record: Json) -> list[Panel]:
 
 
 def draw(family: str, record: Json, run: RunFolder) -> None:
-    """FAMILY.svg and .png, of the record that `experiments.training.probing` keeps."""
-    results, panels = record["families"][family], panels_of(family, record)
-    unit = "squared units of $y$" if record["regression"] else "nats a token"
+    """FAMILY.svg and .png, of the record that `experiments.training.probing` keeps; FAMILY-2 for a fifth panel on."""
+    panels = panels_of(family, record)
     with style.drawing():
-        fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
-        for axis in axes[len(panels) :]:
-            axis.set_axis_off()
-        for panel, axis in zip(panels, axes, strict=False):
-            for about, result, look in zip(record["runs"], results, looks(record["runs"]), strict=True):
-                _draw(axis, panel, result, about["sequences"], look)
-            for number, uniform in enumerate(_distinct([panel.uniform(result) for result in results])):
-                label = None if number else "uniform attention to the past"
-                if isinstance(uniform, list):
-                    axis.plot(range(1, len(uniform) + 1), uniform, label=label, **UNIFORM)
-                else:
-                    axis.axhline(uniform, label=label, **UNIFORM)
-            axis.set_title(panel.title)
-            axis.set_xlabel(panel.x)
-            axis.set_ylabel(f"{panel.y} ({unit})" if panel.y == "loss" else panel.y)
-            if panel.log:
-                axis.set_yscale("log")
-            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        style.finish(axes[: len(panels)])
-        for suffix in ("svg", "png"):
-            style.save_as(fig, run / f"{family}.{suffix}")
+        for number, start in enumerate(range(0, len(panels), MOST_PANELS), 1):
+            fig = _figure(panels[start : start + MOST_PANELS], record, record["families"][family])
+            for suffix in ("svg", "png"):
+                style.save_as(fig, run / f"{family}{'' if number == 1 else f'-{number}'}.{suffix}")
+
+
+def _figure(panels: Sequence[Panel], record: Json, results: Sequence[Json]) -> Figure:
+    unit = "squared units of $y$" if record["regression"] else "nats a token"
+    fig, axes = style.figure(min(len(panels), 2), math.ceil(len(panels) / 2), width=4.0)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    for panel, axis in zip(panels, axes, strict=False):
+        for about, result, look in zip(record["runs"], results, looks(record["runs"]), strict=True):
+            _draw(axis, panel, result, about["sequences"], look)
+        for number, uniform in enumerate(_distinct([panel.uniform(result) for result in results])):
+            label = None if number else "uniform attention to the past"
+            if isinstance(uniform, list):
+                axis.plot(range(1, len(uniform) + 1), uniform, label=label, **UNIFORM)
+            else:
+                axis.axhline(uniform, label=label, **UNIFORM)
+        axis.set_title(panel.title)
+        axis.set_xlabel(panel.x)
+        axis.set_ylabel(f"{panel.y} ({unit})" if panel.y == "loss" else panel.y)
+        if panel.log:
+            axis.set_yscale("log")
+            largest = max((max(one.values) for result in results if (one := series(panel, result))), default=1.0)
+            axis.set_ylim(bottom=max(axis.get_ylim()[0], NOTHING * largest))
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    style.finish(axes[: len(panels)])
+    return fig
 
 
 def looks(runs: Sequence[Json]) -> list[Json]:
@@ -128,7 +141,7 @@ def looks(runs: Sequence[Json]) -> list[Json]:
     names = [about["name"] for about in runs]
     if len(set(names)) == len(names):
         return [{"label": name, **style.look(name)} for name in names]
-    labels = [f"{about['name']}, seed {about['seed']}" for about in runs]
+    labels = [about["name"] if about["seed"] is None else f"{about['name']}, seed {about['seed']}" for about in runs]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({number})" for number, label in enumerate(labels, 1)]
     kinds = list(style.VARIANTS)

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, UserError
 from experiments.training.by_layer import Average, Measured, averaged
 from theory.plans.architecture import Architecture, Tokens
+from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from icl.models.decoder import Decoder
     from icl.probes.recording import Attended
-    from icl.training.objectives import Batch, Task
+    from icl.training.objectives import Batch, HeldOut
 
 
-def entropy(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def entropy(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Of token importance, of all heads together and by head; `uniform`, if every query attends uniformly to its past.
 
     ResFormer, Eqn. (11) mended, Figs. 1 and 20.
@@ -43,7 +44,7 @@ def entropy(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     return {**averaged(model, batches, attention=of), "uniform": uniform and measures.entropy(np.array(uniform))}
 
 
-def importance(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def importance(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Of the first token, of the most important one, and by position; all heads together.  ResFormer, Figs. 10, 11, 19.
 
     uniform: by position, if every query attends uniformly to its past.
@@ -64,32 +65,37 @@ def _uniform(model: Decoder, batches: Sequence[Batch]) -> list[float] | None:
     return uniform_causal_importance(tokens).tolist() if model.config.mask == "causal" else None
 
 
-def spectrum(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def spectrum(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Eigenvalues of the values that heads attend over, the largest of them, and its share.  ResFormer, Eqn. (12).
 
-    own: the largest of what the layer itself projects.  Heads that attend over the mean of two layers' values attend
-    over smaller ones, whatever the layers have learned.
+    sum, square_sum     of the eigenvalues
+    participation       (sum)^2 / square_sum: how many directions the values fill, 1 to their width, in whatever units
+    own                 the largest of what the layer itself projects, and `own_participation`.  Heads that attend over
+                        the mean of two layers' values attend over smaller ones, whatever the layers have learned
     """
     from icl.probes import attention
 
     def of(at: Attended, _: Batch) -> Measured:
         each = attention.value_spectrum(at.values)
-        found = {"largest": each[:, 0], "share": each[:, 0] / each.sum(-1), "eigenvalues": each}
+        total, squares = each.sum(-1), each.square().sum(-1)
+        found = {"largest": each[:, 0], "share": each[:, 0] / total, "eigenvalues": each}
+        found |= {"sum": total, "square_sum": squares, "participation": total.square() / squares}
         if at.own_values is not None:
-            found["own"] = attention.value_spectrum((at.own_values,))[:, 0]
+            own = attention.value_spectrum((at.own_values,))
+            found |= {"own": own[:, 0], "own_participation": own.sum(-1).square() / own.square().sum(-1)}
         return found
 
     return averaged(model, batches, attention=of)
 
 
-def similarity(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def similarity(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Mean cosine of two tokens' states.  ResFormer, Eqn. (13), Fig. 18."""
     from icl.probes import states
 
     return averaged(model, batches, state=lambda state, _: {"similarity": states.token_similarity(state)})
 
 
-def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def norms(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Of values that heads attend over, and of states: the first token's over the others' mean, and that mean.
 
     A ratio below 1 is a value-state drain, one above 1 a residual-state peak.  ResFormer, Figs. 10 and 19.  And `own_`
@@ -115,21 +121,21 @@ def norms(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     )
 
 
-def heads(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
-    """Cosines of a layer's heads' attention matrices: of every two, and their mean.  Raises UserError for one head."""
+def heads(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
+    """Cosines of a layer's heads' attention matrices: of every two, and their mean.  None for a layer of one head."""
     from icl.probes import attention
 
     def of(at: Attended, _: Batch) -> Measured:
         each = attention.head_similarity(at)
         count = each.shape[-1]
         if count < 2:
-            raise UserError(f"heads are compared with each other, and layer {at.layer} has one")
+            return {}
         return {"cosine": (each.sum((1, 2)) - count) / (count * (count - 1)), "matrix": each}
 
     return averaged(model, batches, attention=of)
 
 
-def gradients(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
+def gradients(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Norm of the loss's gradient with respect to all parameters of a layer; its mean over batches, not sequences."""
     import torch
 
@@ -138,16 +144,17 @@ def gradients(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
     found = Average()
     for batch in batches:
         loss = functools.partial(_mean_loss, task, batch)
-        found.add(torch.tensor([magnitudes(model, batch.inputs, loss).layer_gradient]))
+        norms = magnitudes(model, batch.inputs, loss).layer_gradient
+        found.add(torch.tensor([norms], dtype=torch.float64))
     layers = list(range(1, model.config.n_layers + 1))
     return {"layers": layers, "gradient": found.to_json(), "batches": found.count}
 
 
-def _mean_loss(task: Task, batch: Batch, answer: Tensor) -> Tensor:
+def _mean_loss(task: HeldOut, batch: Batch, answer: Tensor) -> Tensor:
     return task.losses(answer, batch.targets).mean()
 
 
-def lens(model: Decoder, task: Task, batches: Sequence[Batch]) -> Json:
+def lens(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     """The loss if the model ended at a state (logit lens); and how much of the token before a linear map finds in it.
 
     previous: held-out R^2 of a linear probe from the state of a token to what was embedded for the one before it,
@@ -194,13 +201,12 @@ def _counting(step: Callable[[int, Tensor, Tensor], None], before: Tensor) -> Ca
     return lambda state: step(next(places), state[:, 1:], before)
 
 
-def induction(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
+def induction(model: Decoder, _task: HeldOut, batches: Sequence[Batch]) -> Json:
     """Share of attention, by head, to the token before, and to what followed a token's first occurrence.
 
     On random tokens, all different and then the same again, as long and as many as the sample.  `best_` of the head
     with the largest mean; `uniform_` of uniform attention to the past.
     """
-    import torch
 
     from icl.probes import attention
     from icl.training.objectives import Batch
@@ -222,10 +228,9 @@ def induction(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
 
     found = averaged(model, drawn, attention=of)
     for name, first in (("previous", 2), ("induction", length + 1)):
-        means, errors = (torch.tensor(found[name][part]) for part in ("mean", "stderr"))
-        best = means.argmax(dim=-1, keepdim=True)
+        best = [max(range(len(heads)), key=heads.__getitem__) for heads in found[name]["mean"]]  # of each layer
         found[f"best_{name}"] = {
-            part: by_head.gather(1, best)[:, 0].tolist() for part, by_head in (("mean", means), ("stderr", errors))
+            part: [heads[h] for heads, h in zip(found[name][part], best, strict=True)] for part in ("mean", "stderr")
         }
         seen = range(first, 2 * length + 1)  # tokens that a query with a target sees
         uniform = sum(1 / count for count in seen) / len(seen) if model.config.mask == "causal" else None
@@ -233,29 +238,30 @@ def induction(model: Decoder, _task: Task, batches: Sequence[Batch]) -> Json:
     return found
 
 
-def _without_tokens(config: Architecture) -> str:
+def _without_tokens(config: Architecture, _: Plan) -> str:
     return "" if isinstance(config.stem, Tokens) else "needs a model that reads tokens"
 
 
-def _without_shares(config: Architecture) -> str:
+def _without_shares(config: Architecture, _: Plan) -> str:
     return "needs softmax attention" if config.score != "softmax" else ""
 
 
-def _without_pairs(config: Architecture) -> str:
-    return "compares heads, of which there is one" if config.n_heads < 2 else ""
+def _without_pairs(config: Architecture, plan: Plan) -> str:
+    most = max(len(plan.live(n)) for n in range(1, config.n_layers + 1)) * config.group
+    return "compares heads, of which there is one" if most < 2 else ""
 
 
 @dataclass(frozen=True)
 class Family:
     """measure     of a model, its task and batches
-    obstacles      for an architecture, why it cannot be asked; empty if it can
+    obstacles      for an architecture under a plan, why it cannot be asked; empty if it can
     """
 
-    measure: Callable[[Decoder, Task, Sequence[Batch]], Json]
-    obstacles: tuple[Callable[[Architecture], str], ...] = ()
+    measure: Callable[[Decoder, HeldOut, Sequence[Batch]], Json]
+    obstacles: tuple[Callable[[Architecture, Plan], str], ...] = ()
 
-    def obstacle(self, config: Architecture) -> str:
-        return next((why for obstacle in self.obstacles if (why := obstacle(config))), "")
+    def obstacle(self, config: Architecture, plan: Plan) -> str:
+        return next((why for obstacle in self.obstacles if (why := obstacle(config, plan))), "")
 
 
 FAMILIES = {

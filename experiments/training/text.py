@@ -50,13 +50,13 @@ class Text:
     vocab: int
 
 
-def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64) -> Text:
-    """The text that `prepared` finds.  Raises BadInput if it is damaged."""
+def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: bool = False) -> Text:
+    """The text that `prepared` finds; opened as `TextSource` says.  Raises BadInput if it is damaged."""
     from icl.data.shards import open_data
 
     folder = prepared(name, vocab)
     manifest = open_data(folder).manifest
-    source = TextSource(str(folder), manifest.digest, held_out_windows)
+    source = TextSource(str(folder), manifest.digest, held_out_windows, opened)
     return Text(source, manifest.name, -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE)
 
 

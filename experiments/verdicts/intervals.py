@@ -47,21 +47,40 @@ def share_interval(successes: int, trials: int) -> tuple[float, float]:
 def against_baseline(baseline: Sequence[float], arms: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
     """Each arm's mean paired difference to the baseline, with intervals that hold for all arms at once at 95 %.
 
-    baseline, and each of the arms: one value per seed, the same seeds in the same order.  The model is a block design,
-    value = arm + seed + error, with errors of equal variance in all arms, estimated from all of them together:
-    (arms)(seeds - 1) degrees of freedom where a single difference has seeds - 1, which at three seeds and ten arms is
-    the difference between 3 and 14 standard errors.  Bonferroni over the arms.  Raises ValueError for fewer than two
-    seeds.
+    baseline, and each of the arms: one value per seed, the same seeds in the same order.  The errors are
+    `paired_differences`', of which these are as many as there are arms.  Raises ValueError for fewer than two seeds.
     """
+    differences = _block_design([*arms.values(), baseline], [(i, len(arms)) for i in range(len(arms))])
+    return dict(zip(arms, differences, strict=True))
+
+
+def paired_differences(
+    arms: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Interval]:
+    """The mean paired difference of each (arm, other), with intervals that hold for all pairs at once at 95 %.
+
+    arms    one value per seed, the same seeds in the same order
+
+    The model is a block design, value = arm + seed + error, with errors of equal variance in all arms, estimated from
+    all of them together: (arms - 1)(seeds - 1) degrees of freedom where a single difference has seeds - 1, which at
+    three seeds and ten arms beside a baseline is the difference between 3 and 14 standard errors.  Bonferroni over the
+    pairs.  Raises ValueError for fewer than two seeds.
+    """
+    place = {name: i for i, name in enumerate(arms)}
+    found = _block_design(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
+    return dict(zip(pairs, found, strict=True))
+
+
+def _block_design(arms: Sequence[Sequence[float]], pairs: Sequence[tuple[int, int]]) -> list[Interval]:
     from scipy.stats import t
 
-    values = np.array([baseline, *arms.values()], dtype=float)
+    values = np.array(arms, dtype=float)
     count, seeds = values.shape
     if seeds < 2:
         raise ValueError("an interval needs at least two seeds")
     residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     freedom = (count - 1) * (seeds - 1)
     stderr = float(np.sqrt(2 / seeds * (residuals**2).sum() / freedom))
-    half_width = float(t.ppf(1 - 0.025 / len(arms), freedom)) * stderr
-    means = values.mean(1) - values[0].mean()
-    return {name: Interval(float(mean), stderr, half_width) for name, mean in zip(arms, means[1:], strict=True)}
+    half_width = float(t.ppf(1 - 0.025 / len(pairs), freedom)) * stderr
+    means = values.mean(1)
+    return [Interval(float(means[a] - means[b]), stderr, half_width) for a, b in pairs]

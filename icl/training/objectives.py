@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,19 +39,14 @@ class Batch:
         return [Batch(inputs, targets) for inputs, targets in pairs]
 
 
-class Task(Protocol):
-    """identity: names the task and its data.  tokens: in a sequence."""
-
-    @property
-    def identity(self) -> str: ...
+class HeldOut(Protocol):
+    """What a model can be asked.  tokens: in a sequence."""
 
     @property
     def tokens(self) -> int: ...
 
-    def batch(self, seed: int, step: int, size: int) -> Batch: ...
-
     def held_out(self) -> Iterator[Batch]:
-        """The same for all seeds."""
+        """The same every time."""
         ...
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
@@ -58,10 +54,29 @@ class Task(Protocol):
         ...
 
 
-class TextTask:
-    """The next token, in nats: windows of `context` tokens in another random order every epoch."""
+class Task(HeldOut, Protocol):
+    """What a model can be trained on too.  identity: names the task and its data."""
 
-    def __init__(self, data: TokenData, context: int, held_out_windows: int = 64, held_out_batch: int = 8) -> None:
+    @property
+    def identity(self) -> str: ...
+
+    def batch(self, seed: int, step: int, size: int) -> Batch: ...
+
+
+class TextTask:
+    """The next token, in nats: windows of `context` tokens in another random order every epoch.
+
+    opened: every window's first token is the tokenizer's end of text, so that all sequences begin alike.
+    """
+
+    def __init__(
+        self,
+        data: TokenData,
+        context: int,
+        held_out_windows: int = 64,
+        held_out_batch: int = 8,
+        opened: bool = False,
+    ) -> None:
         at_least("context", context, 1)
         at_least("held_out_windows", held_out_windows, 1)
         self.data, self.context, self._held_out_batch = data, context, held_out_batch
@@ -70,10 +85,12 @@ class TextTask:
         self.held_out_windows = min(held_out_windows, held_out.count)
         self._held_out = held_out
         self._windows: Windows | None = None
+        self._opening = data.manifest.tokenizer.end if opened else None
 
     @property
     def identity(self) -> str:
-        return f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}"
+        opened = "" if self._opening is None else " opened"
+        return f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}{opened}"
 
     @property
     def tokens(self) -> int:
@@ -86,22 +103,44 @@ class TextTask:
         return self._windows
 
     def batch(self, seed: int, step: int, size: int) -> Batch:
-        return _next_token(self.windows(seed).batch(step, size))
+        return _next_token(self.windows(seed).batch(step, size), self._opening)
 
     def held_out(self) -> Iterator[Batch]:
         windows = self._held_out.in_order(self.held_out_windows)
         for start in range(0, len(windows), self._held_out_batch):
-            yield _next_token(windows[start : start + self._held_out_batch])
+            yield _next_token(windows[start : start + self._held_out_batch], self._opening)
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(answer.flatten(0, 1).float(), targets.flatten(), reduction="none").view_as(
-            targets
-        )
+        return _next_token_losses(answer, targets)
 
 
-def _next_token(windows: object) -> Batch:
+class GivenTokens:
+    """The next token, in nats, of sequences that are given: indices (count, T + 1).  There is nothing to train on."""
+
+    def __init__(self, sequences: np.ndarray, held_out_batch: int = 8) -> None:
+        self.tokens, self._sequences, self._held_out_batch = sequences.shape[1] - 1, sequences, held_out_batch
+
+    def held_out(self) -> Iterator[Batch]:
+        for start in range(0, len(self._sequences), self._held_out_batch):
+            yield _next_token(self._sequences[start : start + self._held_out_batch])
+
+    def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        return _next_token_losses(answer, targets)
+
+
+def _next_token(windows: object, opening: int | None) -> Batch:
     tokens = torch.as_tensor(windows)
-    return Batch(tokens[:, :-1], tokens[:, 1:])
+    inputs = tokens[:, :-1]
+    if opening is not None:
+        inputs = inputs.clone()
+        inputs[:, 0] = opening
+    return Batch(inputs, tokens[:, 1:])
+
+
+def _next_token_losses(answer: Tensor, targets: Tensor) -> Tensor:
+    """In float32, at every position."""
+    flat = nn.functional.cross_entropy(answer.flatten(0, 1).float(), targets.flatten(), reduction="none")
+    return flat.view_as(targets)
 
 
 class PromptTask:

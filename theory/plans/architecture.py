@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Literal
 
 from theory.errors import field_problems
@@ -94,7 +95,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         parts = [self, self.stem, *([self.latent] if self.latent else [])]
-        for problem in (*(p for part in parts for p in field_problems(part)), *self._problems()):
+        for problem in chain(*map(field_problems, parts), self._problems()):  # types first: the others compare numbers
             raise ValueError(problem)
 
     @property

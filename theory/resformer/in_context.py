@@ -31,9 +31,9 @@ which is the sign of the paper's Fig. 8: the current attention's final loss is b
 Around any W0, with a term C x, C free, beside the prediction (`theory.skipv1.bias`), the one head still attains
 d^2 + d sigma^2 - rho a d, with W_1 = -lambda (I + W0) (I + Pi)^{-1} in the place of -lambda (I + Pi)^{-1}
 (`biased_one_head_weights`): W_2 S_yx Pi = lambda (Z + W0 S_xx) Pi, Z odd in W* - W0, and W_1 takes off the multiples of
-S_xx Pi.  No rank-a read of Z explains more (`theory.skipv1.bias`, (i) and (ii)), so the block form is never worse than
-cross-layer attention.  That the latter does no better than MHA is a matter of W0 = 0: around other W0, S_yy holds
-Z W0^T + W0 Z^T, from which it can read more; how much is open.
+S_xx Pi.  No rank-a read of Z explains more (`theory.skipv1.bias`, (i) and (ii)).  That cross-layer attention does no
+better than MHA is a matter of W0 = 0: around other W0, S_yy holds Z W0^T + W0 Z^T, and it reads more, though never as
+much as the block form, and of the d^2 numbers more than (3 d + 1)(d - 1)/8 stay unread: `theory.resformer.cross_layer`.
 """
 
 from __future__ import annotations

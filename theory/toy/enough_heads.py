@@ -35,14 +35,15 @@ class EnoughHeads:
     """The exact loss of the toy with enough heads of each of `kinds`, as a function of A and B alone."""
 
     def __init__(self, moments: PromptMoments, kinds: Collection[Head]) -> None:
-        if any(kind.key_raw or kind.key_copied != 1 for kind in kinds) or not kinds:
-            raise ValueError("heads whose keys are the first layer's output, one or more kinds")
+        if not kinds:
+            raise ValueError("one or more kinds of heads")
         if not np.array_equal(moments.covariance, np.eye(moments.d)):
             raise BadInput("enough heads are worked out for inputs of identity covariance only")
         check_memory(f"enough heads at d = {moments.d}", 5 * (2 * moments.d) ** 4)
         self.moments, self.kinds = moments, tuple(kinds)
         d, both = moments.d, 2 * moments.d
         self._i_x, self._i_y = np.eye(d, both), np.eye(d, both, d)
+        self._of_x = np.einsum("ip,jq->ijpq", self._i_x, self._i_x)
         entries = np.eye(both * both).reshape(-1, both, both)
         power = moments.sandwich(entries).reshape(both, both, both, both)  # [p, q, i, j] = E S_ip S_qj
         self._power = power.transpose(2, 0, 1, 3).reshape(both**2, both**2)
@@ -104,20 +105,26 @@ class EnoughHeads:
         return np.concatenate(
             [
                 (
-                    (kind.copied + kind.raw) * np.einsum("ip,jq->ijpq", self._i_x, self._i_x)
-                    + np.einsum("ip,jq->ijpq", kind.copied * compress + kind.raw * self._i_y, compress)
+                    (kind.copied + kind.raw) * (kind.key_copied + kind.key_raw) * self._of_x
+                    + np.einsum("ip,jq->ijpq", *self._sides(kind, compress))
                 ).reshape(self.moments.d**2, -1)
                 for kind in self.kinds
             ]
         )
+
+    def _sides(self, kind: Head, compress: Array) -> tuple[Array, Array]:
+        """What a kind's values and keys make of (x ; y), on the tokens of y: (d, 2d) each."""
+        values = kind.copied * compress + kind.raw * self._i_y
+        return values, kind.key_copied * compress + kind.key_raw * self._i_y
 
     def _to_compress(self, by_reads: Array, compress: Array) -> Array:
         """The derivative in U = diag(A, B), given that in R."""
         d = self.moments.d
         total = np.zeros_like(compress)
         for kind, part in zip(self.kinds, by_reads.reshape(len(self.kinds), d, d, 2 * d, 2 * d), strict=True):
-            left = kind.copied * compress + kind.raw * self._i_y
-            total += kind.copied * np.einsum("ijpq,jq->ip", part, compress) + np.einsum("ijpq,ip->jq", part, left)
+            values, keys = self._sides(kind, compress)
+            total += kind.copied * np.einsum("ijpq,jq->ip", part, keys)
+            total += kind.key_copied * np.einsum("ijpq,ip->jq", part, values)
         return total
 
 

@@ -11,20 +11,27 @@ import numpy as np
 
 from experiments.across.claims.value_maps import svformer_attains_nowhere
 from experiments.across.orderings.experiment import EXPERIMENT
+from experiments.across.orderings.points import PAPERS_WIDTH
 from experiments.across.orderings.verdicts import difference, levels_of, made_for, pairs_of
 from experiments.across.printed import reported
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.infimum import map_rank_is
 from experiments.store.folders import Json
+from experiments.toys.unjudged import OF_VALUE_MAPS
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.orders import agreement
 from theory.plans.heads import ORDINARY, SKIP
+from theory.plans.mix import total
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.plans.variants import VARIANTS
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.population import Weights
+from theory.toy.value_maps import needs_free_weights
 
 PERMUTATIONS = 20_000
 
@@ -84,6 +91,36 @@ def _prediction_and_figures() -> tuple[Json, Json]:
     return prediction, {"papers": [asdict(r) for r in reported()]}
 
 
+def _quarter(d: int, _heads: int) -> int:
+    return d**2 // 4
+
+
+def _all(d: int, _heads: int) -> int:
+    return d**2
+
+
+def _one_a_head(_d: int, heads: int) -> int:
+    return heads
+
+
+def _nothing(_d: int, _heads: int) -> int:
+    return 0
+
+
+ENTRIES: Mapping[str, Callable[[int, int], int]] = {
+    **dict.fromkeys(("vanilla", "identity-mapping", "neutreno", "residual-queries", "shared-queries"), _quarter),
+    **dict.fromkeys(("cross-layer", "skipv2", "skipv0", "skipkv1"), _quarter),
+    **dict.fromkeys(("resformer", "resformer-constant", "resformer-learned", "resformer-sparse"), _all),
+    **dict.fromkeys(("resformer-previous", "resformer-all", "resformer-neutreno", "svformer", "cla-v", "yoco-v"), _all),
+    **dict.fromkeys(("skipv1", "skipv1-pooling", "skipv1-dynamic", "skipv1-odd-even", "skipv1-resformer"), _all),
+    **dict.fromkeys(("cla-k", "shared-keys", "yoco-k"), _one_a_head),
+    "residual-keys": lambda d, heads: d**2 // 4 + heads,
+    "skipv1-yoco": lambda _d, heads: heads // 2,
+    **dict.fromkeys(("cla", "yoco"), _nothing),
+}
+SAME_TOY = "another plan of a toy that explains as much"
+NO_TOY = "a plan that the toy does not cover"
+
 ORDERINGS = Claim(
     "toy.orderings",
     PAPER.ours,
@@ -98,7 +135,29 @@ ORDERINGS = Claim(
     "signal on count; of the papers: what they print, and the sign of what their texts say of plots",
     verdict="verified",
     uses=("toy.value-maps", "toy.raw-keys", "toy.head-ratio", "toy.width"),
+    unjudged={
+        **OF_VALUE_MAPS,
+        **{variant.make: SAME_TOY if name in ENTRIES else NO_TOY for name, variant in VARIANTS.items()},
+        total: SAME_TOY,
+        needs_free_weights: "which entry a point of the experiment belongs to",
+    },
 )
+
+
+@ORDERINGS.check(
+    "what the toy explains of each variant that it covers, at the papers' width and number of heads, in entries of W*",
+    states=12,
+    control=6,
+    wrong="half as many keys of layer 1 that read",
+    kind="exact",
+)
+def explained_at_size(heads: int) -> bool:
+    """`ENTRIES`, and of no others; and every variant's plan, covered or not, has the shape that is asked of it."""
+    width, shares = PAPERS_WIDTH, _prediction_and_figures()[0]["order"]["shares"]
+    known = {name: Fraction(entries(width, heads), width**2) for name, entries in ENTRIES.items()}
+    if {name: shares[name] for name in VARIANTS if name in shares} != {n: float(share) for n, share in known.items()}:
+        return False
+    return all(resolve(name, shape).shape == shape for name in VARIANTS for shape in (Shape(2, 2), Shape(2, 12)))
 
 
 @ORDERINGS.check(

@@ -15,15 +15,16 @@ from experiments.skipv1.claims.assumptions import W0_ZERO
 from experiments.skipv1.claims.infimum import map_rank_is
 from experiments.toys.checks import ROUNDING
 from experiments.toys.one_head import one_resformer_head_attains
-from experiments.toys.unjudged import OF_VALUES
-from theory.plans.heads import ORDINARY, SKIP, Head, Heads, is_bound, shares, toy_heads
+from experiments.toys.unjudged import NUMBER, OF_VALUE_MAPS
+from theory.plans.heads import ORDINARY, SKIP, Head, Heads, shares, toy_heads
 from theory.plans.names import resolve
-from theory.plans.plan import Shape
+from theory.plans.plan import Plan, Shape
 from theory.prompts.moments import Array, PromptMoments
 from theory.resformer import weights as resformer_weights
 from theory.resformer.weights import cancelling_share
 from theory.skipv1.gap_weights import mha_weights
 from theory.skipv1.paper import PAPER
+from theory.skipv1.variants import skipkv1, skipv0
 from theory.toy import value_maps
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.minimise import minimise
@@ -51,11 +52,7 @@ VALUE_MAPS = Claim(
     verdict="verified",
     proof=value_maps,
     uses=("skipv1.mha-infimum", "toy.svformer-infimum"),
-    unjudged={
-        **OF_VALUES,
-        toy_heads: "whether a value is there counts, and not its weight",
-        is_bound: "whether bound weights attain an optimum, of which nothing is claimed",
-    },
+    unjudged={**OF_VALUE_MAPS, Plan.live: NUMBER, **dict.fromkeys((skipv0, skipkv1), "MHA's toy, as the others'")},
 )
 
 VALUE_MAPS.check(

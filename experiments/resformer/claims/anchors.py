@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from numpy.polynomial import Polynomial
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.parity import ONLY_HOW_MANY
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import OF_COUNTS, OF_VALUES
 from theory.plans.accounting import cache
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
@@ -78,7 +77,7 @@ FIG_17 = Claim(
     "back 1/(2 L) of the cache, and with all of them SVFormer is vanilla, so that the curve ends at vanilla's loss.",
     proof=cache,
     uses=("resformer.effective-depth", "resformer.costs"),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array
@@ -44,6 +45,7 @@ EQNS_3_TO_5 = Claim(
     assumes="a softmax, and one mask for all layers; linear attention without a normaliser has the sum, not the mean",
     verdict="verified",
     proof=blocks.block_attention,
+    unjudged=OF_VALUES,
 )
 
 

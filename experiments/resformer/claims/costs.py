@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.parity import ONLY_HOW_MANY, all_costs
+from experiments.resformer.claims.parity import all_costs
+from experiments.toys.unjudged import OF_CACHES, OF_COUNTS
 from theory.plans.accounting import cache, flops
 from theory.plans.names import model
 from theory.resformer.paper import PAPER
@@ -24,6 +25,7 @@ EQN_2_COST = Claim(
     correction="It doubles the products of attention over time, except in layer 1, and nothing else, as K_m and V_m "
     "are there already: 18 % to 20 % more for the four models.",
     proof=flops,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -35,13 +37,21 @@ EQN_2_COST = Claim(
     kind="exact",
 )
 def cross_layer_costs(version: tuple[Callable[[int, int], int], Sequence[float]]) -> bool:
-    """A score and a weighted value, each a product and a sum of d numbers, for each token of an earlier layer."""
+    """A score and a weighted value, each a product and a sum of d numbers, for each token of an earlier layer.
+
+    Vanilla's by hand: four projections and three of feed-forward a layer, the head, attention, and the adding up of the
+    residual stream, which is read twice a layer and at the end.
+    """
     added, shares = version
     for preset, share in zip(MODELS, shares, strict=True):
         config, plan = model(preset, "cross-layer")
         vanilla = flops(*model(preset, "vanilla"), 2048)
+        d, layers = config.d_model, config.n_layers
+        products = layers * (4 * d * d + 3 * d * config.d_ff) + 50_277 * d
+        if vanilla != 2 * products + layers * 4 * d * 2048 + (2 * layers + 1) * 2 * d:
+            return False
         extra = flops(config, plan, 2048) - vanilla
-        if extra != added(config.d_model, config.n_layers) or abs(1 + extra / vanilla - share) > 0.01:
+        if extra != added(d, layers) or abs(1 + extra / vanilla - share) > 0.01:
             return False
     return True
 
@@ -55,6 +65,7 @@ SVFORMER_CACHE = Claim(
     verdict="verified",
     correction="(L - 1) / (2 L): 37.5 % at the 4 layers of the smallest model, 47.9 % at the 24 of the largest.",
     proof=cache,
+    unjudged=OF_CACHES,
 )
 
 
@@ -122,7 +133,7 @@ EQN_4_COST = Claim(
     "sum for each number of a value, 1e-4 of the smallest model's FLOPs and less of the others'.",
     proof=flops,
     uses=("resformer.costs",),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -165,7 +176,7 @@ EQUAL_CACHES = Claim(
     "(1 + 1/L) times the others' at L layers.",
     proof=cache,
     uses=("resformer.svformer-cache", "resformer.costs"),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 NEARLY_HALF = {"svformer": Fraction(9, 16), "cla": Fraction(1, 2), "gqa:group=2": Fraction(1, 2)}
 NEARLY_AN_EIGHTH = {

@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.ledger.claim import Claim
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
+from experiments.toys.unjudged import OF_VALUE_MAPS
 from theory.plans.heads import Head, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -26,10 +27,12 @@ FIG_8 = Claim(
     place="section 4.3, Fig. 8: the current attention's final loss is below the gold attention's",
     statement="Mapping layer 1's values by the current attention does better than true cross-layer attention, which it "
     "approximates.",
-    assumes="the assumed-copy toy of SkipV1Former's appendix, linear attention, W0 = 0; decoders are another matter",
+    assumes="the assumed-copy toy of SkipV1Former's appendix, linear attention, W0 = 0 (around others: "
+    "resformer.cross-layer-any-w0); decoders are another matter",
     verdict="verified",
     proof=in_context,
     uses=("toy.value-maps", "skipv1.mha-infimum"),
+    unjudged=OF_VALUE_MAPS,
 )
 
 
@@ -81,6 +84,10 @@ DISTANCE = Claim(
     assumes="W0 = 0, normal inputs, one linear attention head a pair of values and keys",
     verdict="verified",
     proof=in_context.block_distance,
+    unjudged={
+        PromptMoments.target_left: "what is odd in the readout is not in the half sum of both signs",
+        PopulationLoss.value: "a difference of losses: what all have more is not in it",
+    },
 )
 
 

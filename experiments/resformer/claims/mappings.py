@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import sympy
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.resformer.paper import PAPER
 
+Weights = dict[int, Fraction]  # by layer of the values
 
-def weight_on_tokens(plan: Plan, layer: int) -> tuple[float, float]:
-    """What a head's output weighs in all: values that are attended to, and values of the token itself."""
+
+def weights_on_tokens(plan: Plan, layer: int) -> tuple[Weights, Weights]:
+    """What a head's output weighs of each layer: values that are attended to, and values of the token itself."""
     head = plan.head(layer, 1)
-    attended, beside = (sum(t.start for t in mix.terms) for mix in (head.values[0], head.beside))
+    attended, beside = (
+        {t.source.layer: Fraction(t.start).limit_denominator(100) for t in mix.terms}
+        for mix in (head.values[0], head.beside)
+    )
     return attended, beside
+
+
+def shared(number: int, layers: int) -> Weights:
+    """The same of each of the first layers, `number` in all."""
+    return {n: Fraction(number, layers) for n in range(1, layers + 1)}
 
 
 EQN_6 = Claim(
@@ -29,21 +41,28 @@ EQN_6 = Claim(
     correction="By the identity, as section 3.2 says: a token gets its own earlier values.  The weights of Eqn. (6) "
     "sum to two in each row, those of Eqns. (2) to (5) to one, so that the comparison of Fig. 8 changes the scale of "
     "what is added as well as its mapping.",
-    proof=weight_on_tokens,
+    proof=weights_on_tokens,
+    unjudged=OF_VALUES,
 )
 
 
 @EQN_6.check(
     "the weights in a row: of what is attended to, and beside it, in the plans of Eqns. (6) and (5), layers 2 to 4",
-    states={"identity-mapping": (1.0, 1.0), "resformer-all": (1.0, 0.0)},
-    control={"identity-mapping": (0.5, 0.5), "resformer-all": (1.0, 0.0)},
+    states=Fraction(1),
+    control=Fraction(1, 2),
     wrong="weights that sum to one in both",
-    kind="float64",
+    kind="exact",
 )
-def rows_sum(sums: dict[str, tuple[float, float]]) -> bool:
-    for name, expected in sums.items():
-        plan = resolve(name, Shape(4, 1))
-        if any(abs(a - b) > 1e-12 for n in (2, 3, 4) for a, b in zip(weight_on_tokens(plan, n), expected, strict=True)):
+def rows_sum(each: Fraction) -> bool:
+    """Eqn. (6): `each` of layer n attended to and as much of the token's own earlier values; Eqn. (5): 1/n of all."""
+    for n in (2, 3, 4):
+        naive, mean = (
+            weights_on_tokens(resolve(name, Shape(4, 1)), n) for name in ("identity-mapping", "resformer-all")
+        )
+        if naive != ({n: each}, {m: each * share for m, share in shared(1, n - 1).items()}) or mean != (
+            shared(1, n),
+            {},
+        ):
             return False
     return True
 

@@ -76,6 +76,7 @@ EQN_11_SIGN = Claim(
     verdict="corrected",
     correction="The lower, as the caption of Fig. 1 says.",
     proof=measures.entropy,
+    unjudged={measures.token_importance: "an entropy is of shares: what they add up to makes no difference"},
 )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.parity import ONLY_HOW_MANY, cost_the_same
-from experiments.toys.unjudged import OF_VALUES
+from experiments.resformer.claims.parity import cost_the_same
+from experiments.toys.unjudged import OF_COUNTS, OF_VALUES
 from theory.plans.mix import Mix
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape, plan, v
@@ -150,7 +150,7 @@ FIG_6 = Claim(
     "depends on it, it is a hyper-parameter, of which Eqn. (7) takes the value 1 and not the best.",
     proof=absorbed,
     uses=("resformer.weights-absorbed", "resformer.costs"),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_COUNTS
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.names import model
-from theory.plans.plan import built
 from theory.plans.variants import VARIANTS
 from theory.resformer.paper import PAPER
 
@@ -38,7 +38,7 @@ def cost_the_same(pairs: Iterable[tuple[str, str]], presets: Iterable[str] = ("l
     return all(all_costs(preset, one) == all_costs(preset, other) for one, other in pairs for preset in presets)
 
 
-ONLY_HOW_MANY = {built: "of the heads that are built, only how many counts"}
+ALIKE = "one of several variants that cost the same, of which any may stand for it"
 
 COSTS = Claim(
     "resformer.costs",
@@ -52,10 +52,13 @@ COSTS = Claim(
     "out",
     verdict="verified",
     proof=parameters,
-    unjudged=ONLY_HOW_MANY
-    | {
-        VARIANTS[name].make: "one of several variants that cost the same, of which any may stand for it"
-        for name in ("resformer-previous", "resformer-all", "identity-mapping", "residual-queries", "residual-keys")
+    unjudged={
+        **OF_COUNTS,
+        VARIANTS["resformer-previous"].make: ALIKE,
+        VARIANTS["resformer-all"].make: ALIKE,
+        VARIANTS["identity-mapping"].make: ALIKE,
+        VARIANTS["residual-queries"].make: ALIKE,
+        VARIANTS["residual-keys"].make: ALIKE,
     },
 )
 

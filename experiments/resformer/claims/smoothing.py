@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array
@@ -52,6 +53,7 @@ SMOOTHING = Claim(
     "what is common, as 1/depth)",
     verdict="verified",
     proof=smoothing,
+    unjudged=OF_VALUES,
 )
 
 
@@ -164,6 +166,7 @@ NEUTRENO_DEPTH = Claim(
     assumes="nothing but attention, one matrix A in all layers, |mu - lambda| < 1",
     verdict="verified",
     proof=smoothing,
+    unjudged=OF_VALUES,
 )
 
 
@@ -183,6 +186,9 @@ def neutreno_at_depth(version: tuple[int, int]) -> bool:
     eigenvalues = np.linalg.eigvals(causal_attention(4)).real
     filtered = smoothing.depth_filters(resolve("neutreno", Shape(30, 1)))[-1](eigenvalues)
     if not np.allclose(filtered, smoothing.neutreno_limit(eigenvalues), rtol=0, atol=1e-5):
+        return False
+    few = [float(kept(0.5)) for kept in smoothing.depth_filters(resolve("neutreno", Shape(3, 1)))]
+    if len(few) != 3 or not np.allclose(few, [0.5, 0.5 * 0.5 + 0.4 * 0.5, 0.5 * 0.45 + 0.4 * 0.55], rtol=1e-14):
         return False
     grows = [
         size

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.parity import ONLY_HOW_MANY
+from experiments.toys.unjudged import OF_COUNTS
 from icl.recipe import SCHEDULES, Recipe
 from theory.plans.accounting import cache, flops, parameters, total_parameters
 from theory.plans.names import model
@@ -26,7 +26,7 @@ VALUE_MATRIX = Claim(
     "row a token, as every layer's keys and queries do.",
     proof=parameters,
     uses=("resformer.costs",),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -120,7 +120,7 @@ FIG_15 = Claim(
     "gives all sizes one rate.",
     proof=Recipe.share,
     uses=("resformer.summed-rate", "resformer.costs"),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -167,7 +167,7 @@ LENGTHS = Claim(
     "less than 1 % at 64,000.",
     proof=flops,
     uses=("resformer.equal-caches", "resformer.table-3", "resformer.costs"),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 

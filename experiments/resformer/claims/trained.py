@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.resformer.claims.parity import ONLY_HOW_MANY, all_costs, cost_the_same
+from experiments.resformer.claims.parity import all_costs, cost_the_same
+from experiments.toys.unjudged import OF_COUNTS
 from experiments.training.campaign import BASELINE
 from theory.plans.accounting import total_parameters
 from theory.plans.names import model, resolve
@@ -33,7 +34,7 @@ LOSS = Claim(
     "standing where Eqn. (8) has V_n.",
     proof=None,
     uses=("resformer.costs",),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -79,7 +80,7 @@ FIG_4 = Claim(
     "FLOPs, so that the loss alone tells; sharing queries saves as much but for the cache.",
     proof=all_costs,
     uses=("resformer.costs",),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -125,7 +126,7 @@ FIG_7 = Claim(
     "mean.",
     proof=None,
     uses=("resformer.costs",),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 
@@ -175,7 +176,7 @@ FIG_9 = Claim(
     "and its own values too.",
     proof=None,
     uses=("resformer.costs",),
-    unjudged=ONLY_HOW_MANY,
+    unjudged=OF_COUNTS,
 )
 
 

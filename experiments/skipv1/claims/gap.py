@@ -170,6 +170,7 @@ FIXED_COMPRESSION = Claim(
     "must the statement.",
     proof=gap_at_zero_a,
     uses=("skipv1.eqns-5-6",),
+    unjudged=dict.fromkeys((PromptMoments.sandwich, PromptMoments.target_left), "a part of what vanishes"),
 )
 FIXED_COMPRESSION.check(
     "at A = 0 both losses are d^2 + ||W0||^2 + d sigma^2 whatever B, W and K: exact, random weights",

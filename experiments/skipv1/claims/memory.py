@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_CACHES
 from theory.plans.accounting import cache
-from theory.plans.mix import q
 from theory.plans.names import model
-from theory.plans.plan import Plan
 from theory.skipv1.paper import PAPER
 
 TABLE_2_CACHE = Claim(
@@ -22,7 +21,7 @@ TABLE_2_CACHE = Claim(
     "four bytes a number; the shares agree).  With a latent, 7,680 leaves out the second half of layer 1's, which "
     "every later layer reads: 7,936 bytes, -42.6 %.",
     proof=cache,
-    unjudged={q: "queries are not cached", Plan.live: "of the heads that are built, only how many counts"},
+    unjudged=OF_CACHES,
 )
 
 

@@ -139,8 +139,11 @@ def weights_lose(sign: int) -> bool:
     cases = ((1, 1, 0.5, 1, TWO), (2, 2, 0.3, 2, THREE), (2, 3, 1.0, 2, TWO), (3, 2, 0.5, 1, FOUR), (3, 1, 0.5, 2, TWO))
     for d, n, sigma, rank, heads in cases:
         moments = quadrature(d, n, sigma, rank, 0.6, nodes=24)
-        weights = any_architecture.softmax_weights(d, n, rank, heads, 0.6, moments.step(heads))
-        said = d * d + d * sigma**2 - moments.explained(d, heads)
+        step, explained = moments.step(heads), moments.explained(d, heads)
+        weights = any_architecture.softmax_weights(d, n, rank, heads, 0.6, step)
+        said = d * d + d * sigma**2 - explained
+        if abs(d * step * (2 * moments.signal - step * moments.power(heads)) - explained) > 1e-12 * explained:
+            return False
         if not losses(weights, heads, d, n, sigma, sign=sign).agrees(said):
             return False
     return True

@@ -14,7 +14,7 @@ from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.skipv1.claims.few_products import products_minimum, scaled_loss
 from experiments.skipv1.claims.rational_matrices import identity, whole_matrix
 from experiments.toys.checks import ROUNDING
-from experiments.toys.unjudged import RANK
+from experiments.toys.unjudged import ONE_OF_SEVERAL, RANK
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
@@ -42,7 +42,7 @@ W0 = Claim(
     "4.  What is missing is a path from the query to the output: with a term C x_{n+1} it is true (skipv1.bias).",
     proof=skipv1_w0_heads,
     uses=("skipv1.few-products", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2"),
-    unjudged={cyclic: "a family of products beside others, of which the best is taken", prompt_map: RANK},
+    unjudged={cyclic: ONE_OF_SEVERAL, prompt_map: RANK},
 )
 
 

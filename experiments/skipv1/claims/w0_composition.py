@@ -11,10 +11,12 @@ from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.skipv1.claims.bias import DESCENT
 from experiments.skipv1.claims.composition import least_with_zero
 from experiments.skipv1.claims.rational_matrices import identity, whole_matrix
+from experiments.toys.unjudged import OVER_RANKS
 from theory.plans.heads import ORDINARY, SKIP
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import w0_composition
 from theory.skipv1.paper import PAPER
+from theory.skipv1.w0 import mha_floor
 from theory.toy.enough_heads import EnoughHeads
 from theory.toy.exact import exact_loss
 from theory.toy.minimise import minimise
@@ -34,6 +36,7 @@ HEADS_NEEDED = Claim(
     verdict="verified",
     proof=w0_composition,
     uses=("skipv1.hurwitz", "skipv1.w0-floors"),
+    unjudged={mha_floor: OVER_RANKS},
 )
 
 

@@ -10,10 +10,12 @@ import numpy as np
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.toys.checks import ROUNDING
+from experiments.toys.unjudged import ONE_OF_SEVERAL
 from theory.plans.heads import ORDINARY
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import w0_heads
 from theory.skipv1.paper import PAPER
+from theory.toy.few_terms import cyclic
 from theory.toy.population import PopulationLoss
 
 EQUAL_HEADS = Claim(
@@ -26,6 +28,7 @@ EQUAL_HEADS = Claim(
     verdict="verified",
     proof=w0_heads,
     uses=("skipv1.few-products", "skipv1.w0-floors"),
+    unjudged={cyclic: ONE_OF_SEVERAL},
 )
 
 

@@ -10,6 +10,7 @@ from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import ANY_W0
 from experiments.skipv1.claims.rational_matrices import exactly, identity, whole_matrix
 from experiments.toys.checks import ROUNDING
+from experiments.toys.unjudged import OVER_RANKS
 from theory.errors import BadInput
 from theory.plans.heads import SKIPV1
 from theory.prompts import setting
@@ -32,6 +33,7 @@ W0_SMALL = Claim(
     verdict="verified",
     proof=skipv1_w0,
     uses=("skipv1.w0-floors",),
+    unjudged={skipv1_w0.mha_floor: OVER_RANKS},
 )
 
 

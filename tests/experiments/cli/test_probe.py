@@ -8,12 +8,15 @@ from unittest import mock
 import numpy as np
 import pytest
 
+import icl
 from experiments.cli import main
 from experiments.drawing import style
-from experiments.training import probing
+from experiments.training import probing, subjects
+from experiments.training.by_layer import Sample
 from experiments.training.layer_figures import PANELS
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, write_corpus
+from tests.icl.models.llama import published_from
 from theory.resformer import measures
 
 TOKENS = 16  # a sequence of text
@@ -60,9 +63,10 @@ def undrawn(monkeypatch):
 def probed(work, tmp_path, capsys):
     """The JSON that the command prints for runs by name."""
 
-    def run(*names, options=(), out=tmp_path):
+    def run(*names, folders=(), options=(), out=tmp_path):
         capsys.readouterr()
-        command = ["probe", *(str(work[1][name]) for name in names), "--device", "cpu", "--out", str(out)]
+        places = [*(str(work[1][name]) for name in names), *map(str, folders)]
+        command = ["probe", *places, "--device", "cpu", "--out", str(out)]
         assert main([*command, "--json", *options]) == 0
         return json.loads(capsys.readouterr().out)
 
@@ -83,7 +87,7 @@ def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
     (folder,) = (tmp_path / "probe").iterdir()
     assert record["folder"] == str(folder)
     assert list(record["families"]) == list(FAMILIES) == list(PANELS)
-    assert {path.stem for path in folder.glob("*.svg")} == set(FAMILIES)
+    assert {path.stem for path in folder.glob("*.svg")} == {*FAMILIES, "norms-2"}
     assert (folder / "lens.png").stat().st_size
     assert [run["name"] for run in record["runs"]] == ["vanilla", "resformer"]
     kept = json.loads((folder / "summary.json").read_text())
@@ -150,10 +154,44 @@ def test_of_prompts(probed, capsys, work, tmp_path):
 
 
 def test_by_default_all_that_can_be_asked_is(work):
-    subjects = {name: probing.subject(folder) for name, folder in work[1].items()}
-    assert probing.families([subjects["vanilla"], subjects["mine"]], None) == list(FAMILIES)
-    assert probing.families([subjects["regression"]], None) == [name for name in FAMILIES if name != "induction"]
-    assert probing.families([subjects["vanilla"], subjects["one head"]], None) == [n for n in FAMILIES if n != "heads"]
+    each = {name: subjects.subject(folder) for name, folder in work[1].items()}
+    assert probing.families([each["vanilla"], each["mine"]], None) == list(FAMILIES)
+    assert probing.families([each["regression"]], None) == [name for name in FAMILIES if name != "induction"]
+    assert probing.families([each["vanilla"], each["one head"]], None) == [n for n in FAMILIES if n != "heads"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_published_weights_are_measured_as_a_run_s(work, probed, tmp_path):
+    """A run's weights, saved as LLaMA's are, give the same numbers on the run's text; and the run's on theirs."""
+    folder, run, corpus = tmp_path / "llama", work[1]["resformer"], str(work[0] / "corpus")
+    published_from(icl.load(run), folder)
+    shutil.copy(work[0] / "text" / "tokenizer.json", folder)
+    sample, few = Sample(10 * TOKENS, 5), ["--tokens", str(10 * TOKENS), "--batch", "5"]
+    theirs = subjects.subject(folder, subjects.Asked(sample, variant="resformer", text=corpus))
+    of_run = probed("resformer", options=few)
+    of_folder = probed(folders=[folder], options=[*few, "--variant", "resformer", "--text", corpus])
+    for record, model, one in (
+        (of_run, icl.load_published(folder, variant="resformer"), subjects.subject(run)),
+        (of_folder, icl.load(run), theirs),
+    ):
+        task = one.task()
+        batches = sample.batches(task, "cpu")
+        assert record["runs"][0]["sequences"] == sum(len(batch.inputs) for batch in batches) == 10
+        assert list(record["families"]) == list(FAMILIES)
+        for name, (result,) in record["families"].items():
+            assert FAMILIES[name].measure(model, task, batches) == result
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_shorter_sequences_of_the_same_text(probed):
+    """The same tokens, twice as many sequences; of eight tokens, attention is spread over eight at most."""
+    whole, halves = (probed("vanilla", options=["--what", "entropy", *more]) for more in ([], ["--context", "8"]))
+    assert halves["runs"][0]["sequences"] == 2 * whole["runs"][0]["sequences"]
+    assert halves["runs"][0]["tokens"] == whole["runs"][0]["tokens"]
+    of = {name: record["families"]["entropy"][0] for name, record in (("whole", whole), ("halves", halves))}
+    assert of["halves"]["uniform"] < of["whole"]["uniform"]
+    assert max(of["halves"]["entropy"]["mean"]) < math.log(8)
+    assert max(of["whole"]["entropy"]["mean"]) > math.log(8)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -209,6 +247,11 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
         (["vanilla"], ["--device", "tpu"], "--device must be"),
         (["regression"], ["--what", "entropy,induction"], "induction needs a model that reads tokens"),
         (["regression"], ["--data", "nowhere"], "was trained on regression"),
+        (["regression"], ["--context", "4"], "--context is for text"),
+        (["vanilla"], ["--context", "17"], "--context 17 is more than the 16 tokens of"),
+        (["vanilla"], ["--context", "1"], "--context must be at least 2"),
+        (["vanilla"], ["--text", "stdlib"], "--text is for published weights"),
+        (["vanilla"], ["--variant", "resformer"], "--variant is for published weights"),
         (["vanilla", "regression"], [], "they share no axes"),
         (["one head"], ["--what", "heads"], "compares heads, of which there is one"),
         (["nowhere"], [], "no such folder"),
@@ -217,13 +260,15 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
         (["weightless"], [], "its weights are missing"),
         (["damaged"], ["--what", "entropy"], "is damaged"),
         (["foreign"], [], "is damaged; train it again"),
+        (["unnamed"], [], "was trained under a plan that no name stands for"),
         (["planless"], ["--what", "entropy"], "no such file"),
         (["other"], ["--what", "entropy"], "is another plan than the one that was trained"),
     ],
 )
 def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     folder, found = work
-    copies = {name: tmp_path / name for name in ("unfinished", "weightless", "damaged", "foreign", "planless", "other")}
+    names = ("unfinished", "weightless", "damaged", "foreign", "unnamed", "planless", "other")
+    copies = {name: tmp_path / name for name in names}
     (tmp_path / "empty").mkdir()
     for name, copy in copies.items():
         shutil.copytree(found["mine" if name in ("planless", "other") else "vanilla"], copy)
@@ -232,6 +277,10 @@ def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     (copies["damaged"] / "model.safetensors").write_bytes(b"nothing")
     (copies["foreign"] / "config.json").unlink()  # as of before there were digests
     (copies["foreign"] / "summary.json").write_text('{"arm": {}}')
+    (copies["unnamed"] / "config.json").unlink()
+    record = json.loads((copies["unnamed"] / "summary.json").read_text())
+    unnamed = {**record, "arm": {**record["arm"], "variant": "plan-012345", "plan": "Plan(...)"}}
+    (copies["unnamed"] / "summary.json").write_text(json.dumps({k: v for k, v in unnamed.items() if k != "sha256"}))
     if "planless" in runs or "other" in runs:
         before = (folder / "plan.py").read_text()
         (folder / "plan.py").unlink()

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.verdicts import words
 from experiments.verdicts.checks import Check, Expectation, by_group, by_quantity, judgement, undecided, worst
-from experiments.verdicts.intervals import against_baseline, t_interval
+from experiments.verdicts.intervals import against_baseline, paired_differences, t_interval
 
 
 def check(measured, *, tolerance=0.1, controls=(0.8, 1.2)):
@@ -232,3 +232,22 @@ def test_one_arm_is_the_plain_paired_interval():
     assert found.half_width == pytest.approx(plain.half_width)
     with pytest.raises(ValueError, match="two seeds"):
         against_baseline([1.0], {"arm": [1.0]})
+
+
+def test_pairs_share_one_error_and_are_widened_for_their_number():
+    """Against one baseline they are `against_baseline`; further pairs change the width alone, by Student's quantile."""
+    from scipy.stats import t
+
+    rng = np.random.default_rng(5)
+    arms = {name: list(rng.standard_normal(4)) for name in "abc"}
+    baseline = arms["a"]
+    found = against_baseline(baseline, {name: arms[name] for name in "bc"})
+    pairs = paired_differences(arms, [("b", "a"), ("c", "a")])
+    for (arm, _), interval in pairs.items():
+        assert (interval.mean, interval.half_width) == pytest.approx((found[arm].mean, found[arm].half_width))
+    more = paired_differences(arms, [("b", "a"), ("c", "a"), ("c", "b"), ("a", "c")])
+    assert more["c", "b"].mean == pytest.approx(np.mean(arms["c"]) - np.mean(arms["b"]))
+    assert more["a", "c"].mean == pytest.approx(-more["c", "a"].mean)
+    assert [interval.stderr for interval in more.values()] == pytest.approx([found["b"].stderr] * 4)
+    widened = t.ppf(1 - 0.025 / 4, 6) / t.ppf(1 - 0.025 / 2, 6)
+    assert more["b", "a"].half_width == pytest.approx(widened * found["b"].half_width)

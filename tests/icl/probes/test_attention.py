@@ -24,6 +24,7 @@ from tests.icl.probes.models import CONTEXT, config_of, induction_model, model_o
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture
 from theory.plans.names import model as named
+from theory.plans.variants import VARIANTS
 from theory.resformer import measures
 
 EXACT = 1e-13  # of float64, over a few dozen numbers of size 1
@@ -52,6 +53,30 @@ def test_uniform_causal_attention(variant, length):
         if length > 1:
             share = attention_to(at, previous_token(length))
             assert float((share - sum(1 / i for i in range(2, length + 1)) / (length - 1)).abs().max()) < EXACT
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS))
+def test_uniform_attention_under_every_variant(variant):
+    """Whatever the heads attend over, and however many lists of it there are; with grouped queries."""
+    expected = measures.uniform_causal_importance(CONTEXT)
+    found = observed(uniform(variant, layers=3, heads=2, group=2), tokens(), attention=lambda at: at).attention
+    for at in found.values():
+        assert np.abs(importance(at).numpy() - expected).max() < EXACT
+        assert float((head_similarity(at) - 1).abs().max()) < EXACT
+        share = attention_to(at, previous_token(CONTEXT))
+        assert float((share - sum(1 / i for i in range(2, CONTEXT + 1)) / (CONTEXT - 1)).abs().max()) < EXACT
+    assert found
+
+
+def test_a_previous_token_head_in_closed_form():
+    """The first token gets its own query and the second's, the last none: log l - (2 / l) log 2."""
+    at = observed(induction_model(7, CONTEXT, 2000.0), tokens(), attention=lambda at: at).attention[1]
+    each = importance(at)[:, 0]
+    assert float((CONTEXT * each - torch.tensor([2.0, 1, 1, 1, 1, 0]).double()).abs().max()) < EXACT
+    assert float((entropy(each) - math.log(CONTEXT) + 2 / CONTEXT * math.log(2)).abs().max()) < EXACT
+    printed = at.weights().mean(-1)[:, 0]  # the same for every matrix there is
+    assert float((entropy(printed) - math.log(CONTEXT)).abs().max()) < EXACT
+    assert float((entropy(printed) - entropy(each)).abs().min()) > 0.2
 
 
 def test_uniform_attention_without_a_mask_has_the_largest_entropy():

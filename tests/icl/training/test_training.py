@@ -741,6 +741,25 @@ def test_a_sentence_is_learnt(tmp_path):
     assert np.mean(last.held_out.loss) < 0.25 * math.log(config.stem.vocab)
 
 
+def test_sequences_may_begin_alike(tmp_path):
+    """With the end of text in the first token's place; what is to be predicted stays, and the identity differs."""
+    (tmp_path / "text").mkdir()
+    for i in range(30):
+        (tmp_path / "text" / f"{i}.txt").write_text((i + 1) * "The rain in Spain stays mainly in the plain. ")
+    prepare(str(tmp_path / "text"), tmp_path / "data", vocab=280, held_out=0.3)
+    data = open_data(tmp_path / "data")
+    plain, opened = TextTask(data, 16, 4), TextTask(data, 16, 4, opened=True)
+    assert opened.identity != plain.identity
+    for before, after in (
+        (plain.batch(1, 2, 8), opened.batch(1, 2, 8)),
+        (next(plain.held_out()), next(opened.held_out())),
+    ):
+        assert (after.inputs[:, 0] == data.manifest.tokenizer.end).all()
+        assert (before.inputs[:, 0] != data.manifest.tokenizer.end).any()
+        assert torch.equal(before.inputs[:, 1:], after.inputs[:, 1:])
+        assert torch.equal(before.targets, after.targets)
+
+
 # Golden losses.
 
 

@@ -166,3 +166,27 @@ def test_the_largest_diameters_are_attained_and_smaller_ones_are_broken(tau, own
 def test_bad_input(call):
     with pytest.raises(BadInput):
         call()
+
+
+@given(st.floats(0.05, 0.95), st.integers(1, 30))
+def test_other_sources_are_forgotten_and_layer_1_is_not(mu, layers):
+    """Theorem 1 (g) and (h), by their recursions; at great depth what is left is in the order of Fig. 9."""
+    kept, previous = [1.0], [1.0]
+    for n in range(1, layers + 1):
+        kept.append(mu * sum(kept) / n)
+        previous.append(mu * (previous[-1] + (previous[-2] if n > 1 else 1.0)) / 2)
+    assert smoothing.mean_filter(mu, layers) == pytest.approx(kept[-1], rel=1e-12)
+    rate = smoothing.previous_rate(mu)
+    assert mu < rate < 1
+    assert rate**2 == pytest.approx(mu * (rate + 1) / 2)
+    assert previous[-1] <= rate ** (layers - 1) * (1 + 1e-12)  # f_1 = mu <= 1, f_2 <= rate
+
+
+def test_the_order_of_what_stays_apart():
+    names = ("vanilla", "resformer-previous", "resformer-all", "resformer")
+    filters = [smoothing.depth_filters(resolve(name, Shape(80, 1)))[-1] for name in names]
+    for mu in (0.1, 0.5, 0.9):
+        left = [f(mu) for f in filters]
+        assert left == sorted(left)
+        assert left[-1] == pytest.approx(smoothing.resformer_limit(mu))
+        assert left[1] < 0.01 * left[-1]

@@ -61,17 +61,20 @@ def loss_of_map(moments, p_map):
 
 
 def grams(a, b, kinds):
-    """All entries of the G's as linear maps of vec M: (kinds * d^2, 4 d^2).  Of "ordinary" and "skip" heads."""
+    """All entries of the G's as linear maps of vec M: (kinds * d^2, 4 d^2).
+
+    Of "ordinary" and "skip" heads, and of "raw" ones, whose values and keys are raw.
+    """
     rank, d = a.shape
     zero = 0 * exact(np.eye(d, dtype=int))
     i_x, i_y = (exact(np.eye(d, 2 * d, shift, dtype=int)) for shift in (0, d))
     u = np.concatenate([np.concatenate([a, zero[:rank]], axis=1), np.concatenate([zero[rank:], b], axis=1)])
     rows = []
     for kind in kinds:
-        value = u if kind == "ordinary" else i_y
+        value, key = u if kind == "ordinary" else i_y, i_y if kind == "raw" else u
         for i in range(d):
             for j in range(d):
-                rows.append((np.outer(i_x[i], i_x[j]) + np.outer(value[i], u[j])).ravel())
+                rows.append((np.outer(i_x[i], i_x[j]) + np.outer(value[i], key[j])).ravel())
     return np.array(rows)
 
 
@@ -95,7 +98,7 @@ def best_loss(moments, a, b, kinds):
         basis.append((rest, image, size))
         seen = cross @ rest  # E W* g: (d, d)
         explained += ((seen @ a.T) * (seen @ inverse.T)).sum() / size
-    return moments.prior_power + moments.d * moments.sigma**2 - explained
+    return moments.zero_loss - explained
 
 
 def solve(matrix, right):

@@ -16,6 +16,7 @@ from theory.skipv1.w0 import mha_enough_heads_loss, mha_floor, skipv1_floor
 from theory.toy.enough_heads import CUT, EnoughHeads
 from theory.toy.population import PopulationLoss, Weights
 
+CROSS = (ORDINARY, Head(copied=0, raw=1, key_copied=0, key_raw=1))
 ROUNDING = np.finfo(float).eps / CUT  # relative error of the smallest direction that is kept
 
 
@@ -33,7 +34,9 @@ def test_value_against_fractions(data, size, n, names):
     assert abs(value - best) <= ROUNDING * moments.prior_power
 
 
-@pytest.mark.parametrize("kinds", [(ORDINARY,), (SKIP,), SKIPV1, (Head(0.5, -2.0),)])
+@pytest.mark.parametrize(
+    "kinds", [(ORDINARY,), (SKIP,), SKIPV1, (Head(0.5, -2.0),), CROSS, (Head(0.5, -2.0, 2.0, 0.3),)]
+)
 @pytest.mark.parametrize(("d", "rank"), [(1, 1), (2, 1), (2, 2), (3, 2)])
 def test_d_a_heads_of_each_kind_are_enough(kinds, d, rank):
     """Their keys a basis of the d x a matrices, their readouts at their best."""
@@ -49,6 +52,18 @@ def test_d_a_heads_of_each_kind_are_enough(kinds, d, rank):
     few = PopulationLoss(moments, kinds)
     drawn = Weights(a, b, np.zeros((len(kinds), d, d)), rng.standard_normal((len(kinds), d, rank)))
     assert few.value(few.best_readout(drawn)) >= value - ROUNDING * loss.zero_loss
+
+
+@pytest.mark.parametrize("kinds", [(ORDINARY,), CROSS, (Head(0.5, -2.0, 2.0, 0.3),)])
+def test_gradient_against_differences(kinds):
+    rng, step = np.random.default_rng(3), 1e-5
+    enough = EnoughHeads(PromptMoments(3, 4, 0.5, rng.standard_normal((3, 3)), centred=True), kinds)
+    a, b, along_a, along_b = rng.standard_normal((4, 3, 3))
+    a, along_a, b, along_b = a[:2], along_a[:2], b[:1], along_b[:1]
+    _, by_a, by_b = enough.value_and_gradient(a, b)
+    ahead, behind = (enough.value(a + s * along_a, b + s * along_b) for s in (step, -step))
+    slope = (by_a * along_a).sum() + (by_b * along_b).sum()
+    assert (ahead - behind) / (2 * step) == pytest.approx(slope, rel=1e-5)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2])
@@ -86,9 +101,8 @@ def test_values_never_undercut_the_floors(d, data, seed):
 
 def test_bad_input():
     moments = PromptMoments(2, 3, 0.1)
-    for kinds in ([], [Head(1, 0, key_raw=1)], [ORDINARY, Head(1, 0, key_copied=0)]):
-        with pytest.raises(ValueError, match="whose keys are the first layer's output"):
-            EnoughHeads(moments, kinds)
+    with pytest.raises(ValueError, match="one or more kinds of heads"):
+        EnoughHeads(moments, [])
     enough = EnoughHeads(moments, [ORDINARY])
     with pytest.raises(InvalidSize, match="rank must be a whole number from 0 to d = 2, got 3"):
         enough.minimise(3)

@@ -1,0 +1,1 @@
+"""Spectra of values by layer, with and without the value residual."""

@@ -1,0 +1,81 @@
+"""Text as published models read it: by the tokenizer.json beside their weights, or tokens drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from icl.data.sources import documents, package
+from theory.errors import BadInput, check_memory
+
+TOKENIZER = "tokenizer.json"
+AT_A_TIME = 8  # documents that are tokenised at once
+
+
+class PublishedTokenizer:
+    """A tokenizer of the `tokenizers` library.  start: the tokens that it puts in front of every text."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises BadInput unless the folder holds one that can be read."""
+        self.path = folder / TOKENIZER
+        if not self.path.is_file():
+            raise BadInput(f"{folder} holds no {TOKENIZER}, by which text becomes the model's tokens")
+        try:
+            self._model = package("tokenizers").Tokenizer.from_str(self.path.read_text(encoding="utf-8"))
+            self._model.no_truncation()
+            self._model.no_padding()
+            self._model.encode_special_tokens = True  # a text's "<s>" is text
+            with_specials, without = (self._model.encode("a", add_special_tokens=s).ids for s in (True, False))
+        except BadInput:
+            raise
+        except Exception as error:  # the library raises nothing narrower
+            raise BadInput(f"{self.path} is no tokenizer ({error})") from error
+        starts = range(len(with_specials) - len(without) + 1)
+        place = next((i for i in starts if with_specials[i : i + len(without)] == without), 0)
+        self.start = tuple(with_specials[:place])
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, with nothing in front of it or after it."""
+        return [encoding.ids for encoding in self._model.encode_batch(texts, add_special_tokens=False)]
+
+
+def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int) -> np.ndarray:
+    """The first `count` sequences of `length` tokens of a source's text, or as many as it has; int64 (count, length).
+
+    source  as `icl.data.sources.documents` takes it; its documents follow one another
+    vocab   of the model
+
+    Each begins as the tokenizer begins a text, and goes on with the text where the one before it ended: its first token
+    of text is the last of the one before, which was predicted there and not read.  No more of the source is read than
+    is needed.  Raises BadInput for tokens that the model does not know, and for a length that holds no text.
+    """
+    start = np.array(tokenizer.start, np.int64)
+    step = length - len(start) - 1
+    if step < 1:
+        raise BadInput(f"{length - 1} tokens hold no text behind the {len(start)} with which every text begins")
+    parts: list[np.ndarray] = []
+    for ids in _ids(tokenizer, source):
+        if (largest := max(start.max(initial=0), ids.max(initial=0))) >= vocab:
+            raise BadInput(f"{tokenizer.path} makes a token {largest}, and the model knows {vocab}")
+        parts.append(ids)
+        if sum(map(len, parts)) > count * step:
+            break
+    text = np.concatenate([*parts, start[:0]])
+    there = min(count, max(0, len(text) - 1) // step)
+    rows = [np.concatenate([start, text[i * step : (i + 1) * step + 1]]) for i in range(there)]
+    return np.stack(rows) if rows else np.empty((0, length), np.int64)
+
+
+def random_sequences(length: int, count: int, vocab: int, seed: int = 0) -> np.ndarray:
+    """Independent tokens, all equally likely: int64 (count, length).  Raises BadInput for more than memory holds."""
+    check_memory(f"{count:,} sequences of {length:,} tokens", count * length)
+    return np.random.default_rng(seed).integers(vocab, size=(count, length))
+
+
+def _ids(tokenizer: PublishedTokenizer, source: str) -> Iterator[np.ndarray]:
+    stream = documents(source)
+    while texts := [document.text for document in islice(stream, AT_A_TIME)]:
+        yield np.array([i for ids in tokenizer.encode(texts) for i in ids], np.int64)

@@ -1,0 +1,206 @@
+"""Cross-layer attention around any W0: the best linear use of what it sees, in fractions, against bounds and minima."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.theory.skipv1.w0_tools import best_loss, decomposed, exact, orthogonal, whole_numbers
+from theory.errors import InvalidSize
+from theory.plans.heads import ORDINARY, SKIPV1
+from theory.prompts.moments import PromptMoments
+from theory.prompts.setting import signal_share
+from theory.resformer import cross_layer
+from theory.resformer.cross_layer_weights import RAW_PAIR, TWO_HEADS, cross_layer_excess, cross_layer_weights
+from theory.toy.enough_heads import EnoughHeads
+from theory.toy.minimise import minimise
+from theory.toy.population import PopulationLoss
+from theory.toy.value_maps import explained_entries
+
+SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3)])
+CROSS = ("ordinary", "raw")
+KINDS = (ORDINARY, RAW_PAIR)
+
+
+def explained(moments, a, b, kinds=CROSS):
+    return moments.zero_loss - best_loss(moments, a, b, kinds)
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_best_maps_stay_below_the_bound(data):
+    d = data.draw(st.integers(1, 2))
+    n, sigma, rank = data.draw(st.integers(1, 6)), data.draw(SIGMAS), data.draw(st.integers(1, d))
+    u, s, v = data.draw(decomposed(d))
+    a = exact(np.eye(d, dtype=int))[:rank] + whole_numbers(data.draw, rank, d) / 7  # of full rank
+    moments = PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T, centred=True)
+    found = explained(moments, a, whole_numbers(data.draw, d - rank, d))
+    assert found <= cross_layer.cross_layer_most(d, n, sigma, rank, s[0] ** 2) <= signal_share(d, n, sigma) * rank * d
+
+
+@settings(max_examples=30)
+@given(st.data(), st.integers(0, 999))
+def test_no_values_pass_the_bounds(data, seed):
+    """In float64, up to d = 4; W0 at random, and c I, whose bound is lower."""
+    d, rng = data.draw(st.integers(1, 4)), np.random.default_rng(seed)
+    rank, n = data.draw(st.integers(1, d)), data.draw(st.sampled_from([1, 4, 500]))
+    sigma = data.draw(st.sampled_from([0.0, 0.3, 2.0]))
+    a, b = rng.standard_normal((rank, d)), 10 ** rng.uniform(-1, 1) * rng.standard_normal((d - rank, d))
+    w0 = 3 * rng.standard_normal((d, d))
+    left, _, right = np.linalg.svd(w0)
+    power = np.linalg.norm(w0, 2) ** 2
+    about = EnoughHeads(PromptMoments(d, n, sigma, w0, centred=True), KINDS)
+    most = cross_layer.cross_layer_most(d, n, sigma, rank, power)
+    read = signal_share(d, n, sigma) * cross_layer.read_at(a, b, w0, cross_layer.noise_of_products(d, n, sigma))
+    assert about.zero_loss - about.value(a, b) <= read + 1e-6
+    assert read <= most + 1e-6
+    best = cross_layer.read_at(right[:1], left.T[1:], w0, cross_layer.noise_of_products(d, n, sigma))
+    assert signal_share(d, n, sigma) * best == pytest.approx(cross_layer.cross_layer_most(d, n, sigma, 1, power))
+    at_c = EnoughHeads(PromptMoments(d, n, sigma, power**0.5 * np.eye(d), centred=True), KINDS)
+    lower = cross_layer.explained_around_identity(d, n, sigma, rank, power)[1]
+    assert at_c.zero_loss - at_c.value(a, b) <= lower + 1e-9
+    assert lower <= most + 1e-9
+
+
+@settings(max_examples=10)
+@given(st.data())
+def test_full_rank_is_the_closed_form_around_every_w0(data):
+    """At A = I and, as only its rank counts, at twice a rotation of it."""
+    d = data.draw(st.integers(1, 2))
+    n, sigma = data.draw(st.integers(1, 6)), data.draw(SIGMAS)
+    u, s, v = data.draw(decomposed(d))
+    moments = PromptMoments(d, n, sigma, u @ np.diag(s) @ v.T, centred=True)
+    a = data.draw(st.sampled_from([exact(np.eye(d, dtype=int)), 2 * data.draw(orthogonal(d))]))
+    assert explained(moments, a, a[:0]) == cross_layer.full_rank_explained(n, sigma, list(s**2))
+
+
+@pytest.mark.parametrize("w0", [2 * np.eye(2), np.array([[1.0, 2.0], [0.0, -1.0]])])
+def test_descents_with_actual_heads(w0):
+    """d a = 2 heads are enough at d = 2, a = 1, and descents end on the bound around any W0, not around c I alone."""
+    loss = PopulationLoss(PromptMoments(2, 4, 0.5, w0, centred=True), TWO_HEADS)
+    most = cross_layer.cross_layer_most(2, 4, 0.5, 1, np.linalg.norm(w0, 2) ** 2)
+    found = loss.zero_loss - minimise(loss, 1, starts=6).value
+    assert -1e-4 <= found - most <= 1e-9
+
+
+def test_full_rank_at_three_and_equal_singular_values():
+    n, sigma, s = 2, Fraction(1, 2), (3, 1, 0)
+    moments = PromptMoments(3, n, sigma, exact(np.diag(s)), centred=True)
+    eye, powers = exact(np.eye(3, dtype=int)), [Fraction(x * x) for x in s]
+    assert explained(moments, eye, eye[:0]) == cross_layer.full_rank_explained(n, sigma, powers)
+    assert cross_layer.full_rank_explained(n, sigma, powers) < cross_layer.cross_layer_most(3, n, sigma, 3, powers[0])
+    for d in (1, 2, 3, 5):
+        power = Fraction(7, 2)
+        equal = cross_layer.full_rank_explained(n, sigma, [power] * d)
+        assert equal == cross_layer.cross_layer_most(d, n, sigma, d, power)
+        assert {equal} == set(cross_layer.explained_around_identity(d, n, sigma, d, power))
+
+
+@settings(max_examples=15)
+@given(st.data())
+def test_two_heads_come_near_the_best_constant(data):
+    d = data.draw(st.integers(1, 3))
+    n, sigma, rank = data.draw(st.integers(1, 6)), data.draw(SIGMAS), data.draw(st.integers(0, d))
+    t = data.draw(st.sampled_from([Fraction(1, 3), Fraction(2), Fraction(50)]))
+    w0 = exact(np.diag([1] * rank + [0] * (d - rank))) * t
+    loss = PopulationLoss(PromptMoments(d, n, sigma, w0, centred=True), TWO_HEADS)
+    limit = signal_share(d, n, sigma) * (rank * d - cross_layer.never_read(d, rank))
+    excess = cross_layer_excess(d, n, sigma, rank, t)
+    assert loss.zero_loss - loss.value(cross_layer_weights(d, n, sigma, rank, t)) == limit - excess
+    assert excess == cross_layer_excess(d, n, sigma, rank, Fraction(1)) / t**2
+    assert limit - excess <= cross_layer.cross_layer_most(d, n, sigma, rank, t**2) <= limit
+
+
+def test_two_heads_at_four_and_in_float64():
+    weights = cross_layer_weights(4, 3, 0.5, 3, 40.0)
+    w0 = 40 * np.diag([1.0, 1.0, 1.0, 0.0])
+    loss = PopulationLoss(PromptMoments(4, 3, 0.5, w0, centred=True), TWO_HEADS)
+    limit = signal_share(4, 3, 0.5) * 11 - cross_layer_excess(4, 3, 0.5, 3, 40.0)
+    assert loss.zero_loss - loss.value(weights) == pytest.approx(limit, rel=1e-9)
+
+
+@pytest.mark.parametrize(("d", "rank"), [(1, 1), (2, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize("c", [Fraction(1, 2), Fraction(-3)])
+def test_lower_bound_around_identity_is_what_its_a_and_b_explain(d, rank, c):
+    n, sigma, r, eye = 3, Fraction(1, 2), Fraction(3), exact(np.eye(d, dtype=int))
+    found = explained(PromptMoments(d, n, sigma, c * eye, centred=True), r * eye[:rank], -eye[rank:] / (r * c))
+    assert found == cross_layer.explained_around_identity(d, n, sigma, rank, c**2)[0]
+
+
+def test_bounds_around_identity():
+    for d in range(1, 9):
+        for rank in range(1, d + 1):
+            limit = cross_layer.most_around_identity(d, rank)
+            found = rank * d - Fraction(rank * (rank - 1), 2)
+            assert found <= limit <= rank * d - cross_layer.never_read(d, rank)
+            assert (found == limit) == (rank in (1, d))
+            least, most = cross_layer.explained_around_identity(d, 5, Fraction(1), rank, Fraction(10**12))
+            share = signal_share(d, 5, Fraction(1))
+            assert 0 < share * found - least < Fraction(1, 10**9) > share * limit - most > 0
+
+
+def test_optima_are_apart_by_three_eighths():
+    for d in range(1, 40):
+        left = [d * (d - a) + cross_layer.never_read(d, a) for a in range(d + 1)]
+        assert min(left) == cross_layer.least_gap_of_optima(d)
+        assert 0 <= cross_layer.least_gap_of_optima(d) - Fraction((3 * d + 1) * (d - 1), 8) < 1
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("sigma", [Fraction(0), Fraction(1, 2), Fraction(3)])
+def test_without_the_term(d, sigma):
+    """Both minima at a = d in fractions; at d = 1 the order turns for every sigma > 0, at d = 2 for large ones."""
+    n, c, eye = 3, Fraction(50), exact(np.eye(d, dtype=int))
+    moments = PromptMoments(d, n, sigma, c * eye)
+    cross, block = (best_loss(moments, eye, eye[:0], kinds) for kinds in (CROSS, ("ordinary", "skip")))
+    assert (cross, block) == cross_layer.unbiased_minima(d, n, sigma, c)
+    limit = (1 + d * sigma**2 / (n * d + 2)) ** 2 - 1 - Fraction(d * (d - 1), 2)
+    assert (cross < block) == (limit > 0)
+    assert abs(block - cross - signal_share(d, n, sigma) * limit) < Fraction(1, 20)
+
+
+def test_without_the_term_between_the_optima():
+    """d = 2, n = 3, sigma = 3, W0 = 50 I: descents with enough heads at both ranks."""
+    moments = PromptMoments(2, 3, 3.0, 50 * np.eye(2))
+    cross, block = (min(EnoughHeads(moments, kinds).minimise(rank)[0] for rank in (1, 2)) for kinds in (KINDS, SKIPV1))
+    assert cross < block - 1
+
+
+def test_inputs_that_are_not_normal():
+    """An excess kurtosis k adds k to n + d + 1; d = 2, A = I."""
+    n, sigma, k, s = 3, Fraction(1, 2), Fraction(3, 2), (2, 1)
+    eye = exact(np.eye(2, dtype=int))
+    moments = PromptMoments(2, n, sigma, exact(np.diag(s)), centred=True, kurtosis=np.array([k, k]))
+    size, noise = n + 3 + k, sigma**2
+    least = (2 * size + 4 * noise + noise**2) / (size + noise)  # 2 g^2
+    pairs = [Fraction(s[i] ** 2 + s[j] ** 2) for i, j in ((0, 0), (0, 1), (1, 1))]
+    assert explained(moments, eye, eye[:0]) == n / (size + noise) * sum(pair / (pair + least) for pair in pairs)
+
+
+def test_tokens_that_need_not_choose_leave_no_gap():
+    for d, rank in ((1, 1), (2, 1), (3, 2)):
+        assert explained_entries(KINDS, d, rank, rows=d) == explained_entries(SKIPV1, d, rank, rows=d) == rank * d
+        assert explained_entries(KINDS, d, rank) == rank * (d - rank)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cross_layer.never_read(2, 3),
+        lambda: cross_layer.noise_of_products(2, 0, 0.1),
+        lambda: cross_layer.read_share(2, 3, 0.1, -1),
+        lambda: cross_layer.cross_layer_most(2, 3, 0.1, 3, 1.0),
+        lambda: cross_layer.full_rank_explained(3, 0.1, []),
+        lambda: cross_layer.least_gap_of_optima(0),
+        lambda: cross_layer.unbiased_minima(1, 3, -1.0, 1.0),
+        lambda: cross_layer_weights(2, 3, 0.1, 1, 0.0),
+        lambda: cross_layer_excess(2, 3, 0.1, 3, 1.0),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(InvalidSize):
+        call()

@@ -1,0 +1,70 @@
+"""Spectra before training: the smallest sizes by hand, bounds that all sizes keep, and the law's own moments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theory.errors import BadInput
+from theory.resformer import spectra
+
+SIZES = st.integers(1, 9)
+
+
+@given(SIZES, st.floats(0.1, 3), st.floats(0.1, 3))
+def test_one_token_has_the_moments_of_chi_squared(values, length, std):
+    """C has one eigenvalue, s^2 |x|^2 times a chi-squared number of p degrees."""
+    gram, scale = np.array([[length**2]]), (std * length) ** 2
+    assert spectra.expected_sum(gram, values, std) == pytest.approx(scale * values)
+    assert spectra.expected_square_sum(gram, values, std) == pytest.approx(scale**2 * values * (values + 2))
+
+
+@given(SIZES, SIZES, SIZES)
+def test_squares_are_at_least_what_equal_eigenvalues_have(tokens, width, values):
+    gram = spectra.expected_gram(tokens, width, 2.5)
+    total, squares = spectra.expected_sum(gram, values, 0.3), spectra.expected_square_sum(gram, values, 0.3)
+    rank = min(tokens, width, values)
+    assert squares >= total**2 / rank * (1 - 1e-12)
+    assert squares <= total**2 * (1 + 2 / values) * (1 + 1e-12)  # of one direction alone
+
+
+@given(SIZES, SIZES)
+def test_a_gram_matrix_of_different_tokens(tokens, width):
+    gram = spectra.expected_gram(tokens, width, 3.0)
+    assert np.trace(gram) == pytest.approx(3 * tokens)
+    assert (gram**2).sum() == pytest.approx(9 * (tokens + tokens * (tokens - 1) / width))
+
+
+@settings(max_examples=8)
+@given(st.integers(1, 80), st.floats(0.01, 2), st.floats(0, 0.1))
+def test_a_norm_keeps_at_most_the_width(width, std, eps):
+    found = spectra.normed_square(width, std, eps)
+    assert 0 <= found <= width * (1 + 1e-6)
+    assert spectra.normed_square(width, std, 0.0) == pytest.approx(width, rel=1e-6)
+
+
+@pytest.mark.parametrize(("tokens", "width", "values"), [(60, 60, 60), (90, 61, 30), (31, 60, 45)])
+def test_quantiles_have_the_law_s_mean_and_square_and_its_zeros(tokens, width, values):
+    """Of the free product m_1 = 1 and m_2 = 1 + a + b."""
+    found = spectra.quantiles(tokens, width, values)
+    a, b = width / tokens, width / values
+    assert len(found) == width
+    assert np.all(np.diff(found) <= 0)
+    assert found[0] < spectra.largest(tokens, width, values)
+    assert found.mean() == pytest.approx(1, rel=0.01)
+    assert (found**2).mean() == pytest.approx(1 + a + b, rel=0.03)
+    assert (found == 0).sum() == pytest.approx(max(0, width - tokens, width - values), abs=1)
+
+
+@given(SIZES, SIZES, SIZES)
+def test_the_end_does_not_depend_on_which_matrix_is_which(tokens, width, values):
+    assert spectra.largest(tokens, width, values) == pytest.approx(spectra.largest(values, width, tokens))
+    assert spectra.largest(tokens, width, values) > max(1, (1 + (width / tokens) ** 0.5) ** 2)
+
+
+def test_sizes_that_are_none():
+    for wrong in (lambda: spectra.expected_gram(0, 3), lambda: spectra.normed_square(0, 1.0, 0.0)):
+        with pytest.raises(BadInput):
+            wrong()
