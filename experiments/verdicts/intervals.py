@@ -53,15 +53,30 @@ def against_baseline(baseline: Sequence[float], arms: Mapping[str, Sequence[floa
     the difference between 3 and 14 standard errors.  Bonferroni over the arms.  Raises ValueError for fewer than two
     seeds.
     """
+    values = [baseline, *arms.values()]
+    places = range(len(values))
+    return {name: contrast(values, [(i == j) - (j == 0) for j in places], len(arms)) for i, name in enumerate(arms, 1)}
+
+
+def contrast(cases: Sequence[Sequence[float]], weights: Sequence[float], family: int = 1) -> Interval:
+    """sum_c weights_c mean_c, where the weights sum to zero, such as the slope of a straight line.
+
+    cases: of each, one value per seed, the same seeds in the same order.  Model and Bonferroni as in
+    `against_baseline`; of two cases it is the t interval of their paired difference.  Raises ValueError for fewer than
+    two cases or seeds, and for weights that do not sum to zero.
+    """
     from scipy.stats import t
 
-    values = np.array([baseline, *arms.values()], dtype=float)
+    values, w = np.array(cases, dtype=float), np.array(weights, dtype=float)
+    if values.ndim != 2 or w.shape != values.shape[:1]:
+        raise ValueError("a contrast needs a weight for each case, and as many seeds in each")
+    if min(values.shape) < 2:
+        raise ValueError("an interval needs at least two seeds, and a contrast two cases")
+    if abs(w.sum()) > 1e-9 * abs(w).sum():
+        raise ValueError("a contrast's weights must sum to zero")
     count, seeds = values.shape
-    if seeds < 2:
-        raise ValueError("an interval needs at least two seeds")
     residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     freedom = (count - 1) * (seeds - 1)
-    stderr = float(np.sqrt(2 / seeds * (residuals**2).sum() / freedom))
-    half_width = float(t.ppf(1 - 0.025 / len(arms), freedom)) * stderr
-    means = values.mean(1) - values[0].mean()
-    return {name: Interval(float(mean), stderr, half_width) for name, mean in zip(arms, means[1:], strict=True)}
+    stderr = float(np.sqrt((w**2).sum() / seeds * (residuals**2).sum() / freedom))
+    mean = float(w[w != 0] @ values.mean(1)[w != 0])  # a case that is no number makes none of others' means
+    return Interval(mean, stderr, float(t.ppf(1 - 0.025 / family, freedom)) * stderr)

@@ -99,8 +99,8 @@ def _points(axis: Axes, prediction: Json, measurement: Json) -> None:
     ticks = [round(last * i / 5) for i in range(6)]
     axis.set_yticks([before, *ticks, after], ["never\nahead", *map(str, ticks), "not by\nthe end"])
     axis.set_ylim(before - 0.06 * last, after + 0.06 * last)
-    for y in (0, last):
-        axis.axhline(y, color="#555555", linewidth=0.8)
+    for edge in (0, last):
+        axis.axhline(edge, color="#555555", linewidth=0.8)
     axis.set_xlabel("doublings of the length, or of the peak rate")
     axis.set_ylabel("critical point (steps)")
     axis.set_title("The paper's directions: up with length, down with rate")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 
@@ -28,7 +28,7 @@ from experiments.store.folders import Json
 from experiments.training.campaign import TWIN, expected
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Trend, trend
-from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.intervals import Interval, contrast, t_interval
 from icl.recipe import Recipe
 
 LEVEL = 0.05
@@ -49,23 +49,26 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Expectation]:
 
 def of_case(measurement: Json, key: str, arm: str, of: Measure, family: int = 1) -> Interval:
     """Over seeds."""
-    return t_interval([of(measurement["cases"][key], seed, arm) for seed in range(measurement["seeds"])], family)
+    return t_interval(_by_case(measurement, [key], arm, of)[0], family)
 
 
 def slope(prediction: Json, measurement: Json, axis: str, arm: str, of: Measure, family: int = 1) -> Interval:
-    """Over seeds: what a doubling of the axis's value adds, by least squares over its cases."""
-    return t_interval(_slopes(prediction, measurement, axis, arm, of), family)
+    """What a doubling of the axis's value adds, by least squares over its cases."""
+    weights = _weights(prediction, axis)
+    return contrast(_by_case(measurement, list(weights), arm, of), list(weights.values()), family)
 
 
-def _slopes(prediction: Json, measurement: Json, axis: str, arm: str, of: Measure) -> list[float]:
+def _weights(prediction: Json, axis: str) -> dict[str, float]:
+    """Of each case in that slope."""
     points = prediction["axes"][axis]
     x = [math.log2(value) for value in points["values"]]
-    weights = [(a - fmean(x)) / sum((b - fmean(x)) ** 2 for b in x) for a in x]
-    cases = [measurement["cases"][key] for key in points["cases"]]
-    return [
-        sum(w * of(case, seed, arm) for w, case in zip(weights, cases, strict=True))
-        for seed in range(measurement["seeds"])
-    ]
+    spread = sum((b - fmean(x)) ** 2 for b in x)
+    return {key: (a - fmean(x)) / spread for key, a in zip(points["cases"], x, strict=True)}
+
+
+def _by_case(measurement: Json, keys: Sequence[str], arm: str, of: Measure) -> list[list[float]]:
+    seeds = range(measurement["seeds"])
+    return [[of(measurement["cases"][key], seed, arm) for seed in seeds] for key in keys]
 
 
 def trend_of(prediction: Json, measurement: Json, axis: str, arm: str) -> Trend:
@@ -154,9 +157,11 @@ def _small_warmup(prediction: Json, measurement: Json, family: int, quantity: st
     """The rate's effect less that of warm-up, whichever sign the latter is given: the smaller of the two."""
 
     def least(arm: str) -> Interval:
-        rates, warmups = (_slopes(prediction, measurement, axis, arm, late) for axis in (LEARNING_RATE, WARMUP))
-        both = [t_interval([r + s * w for r, w in zip(rates, warmups, strict=True)], family) for s in (-1, 1)]
-        return min(both, key=lambda i: i.mean)
+        rates, warmups = (_weights(prediction, axis) for axis in (LEARNING_RATE, WARMUP))
+        keys = list(rates | warmups)
+        values = _by_case(measurement, keys, arm, late)
+        both = ([rates.get(key, 0) + s * warmups.get(key, 0) for key in keys] for s in (-1, 1))
+        return min((contrast(values, weights, family) for weights in both), key=lambda i: i.mean)
 
     words = "a doubling of the learning rate raises SVFormer's final difference by more than one of warm-up moves it"
     ours, twin = least(SVFORMER), least(TWIN)
