@@ -145,19 +145,33 @@ SVFORMER_RATE = Claim(
     kind="float64",
 )
 def sums_differ(percent: tuple[float, ...]) -> bool:
-    """By `Recipe`, and over all steps by the sums of a straight line and of half a cosine period above the floor."""
-    steps, ends = 10_000, (2000, 5000, 10_000)
-    sums = []
-    for rising in (120, 1200):
-        settings = {**SCHEDULES["resformer"].settings, "warmup": rising / steps}
-        shares = [Recipe(steps=steps, batch=1, **settings).share(step) for step in range(steps)]
-        sums.append([sum(shares[:end]) for end in ends])
-        start, falling = settings["start"], steps - rising
-        whole = start * rising + (1 - start) * (rising + 1) / 2 + 0.1 * falling + 0.9 * (falling - 1) / 2
-        if abs(sums[-1][-1] - whole) > 1e-6:
-            return False
-    lost = [100 * (1 - long / short) for short, long in zip(*sums, strict=True)]
+    short, long = ([sum(shares[:end]) for end in (2000, 5000, 10_000)] for shares in map(_shares, (120, 1200)))
+    lost = [100 * (1 - b / a) for a, b in zip(short, long, strict=True)]
     return all(abs(a - b) < 0.1 for a, b in zip(lost, percent, strict=True))
+
+
+@SVFORMER_RATE.check(
+    "the sum over all steps, in steps at the peak: of a straight line, half a cosine and the floor, by hand",
+    states=lambda rising: (10_000 - rising - 1) / 2,
+    control=lambda rising: 10_000 - rising - 1,
+    wrong="no decay",
+    kind="float64",
+)
+def sum_of_the_schedule(cosine: Callable[[int], float]) -> bool:
+    """A cosine's half period sums to half its steps, less the half that its first point would add."""
+    start = SCHEDULES["resformer"].settings["start"]
+    for rising in (120, 1200):
+        line = start * rising + (1 - start) * (rising + 1) / 2
+        if abs(sum(_shares(rising)) - line - 0.1 * (10_000 - rising) - 0.9 * cosine(rising)) > 1e-6:
+            return False
+    return True
+
+
+def _shares(rising: int) -> list[float]:
+    """Of the peak rate, at each of the paper's steps, after a warm-up of so many."""
+    settings = {**SCHEDULES["resformer"].settings, "warmup": rising / 10_000}
+    recipe = Recipe(steps=10_000, batch=1, **settings)
+    return [recipe.share(step) for step in range(recipe.steps)]
 
 
 FIG_13_CACHE = Claim(
@@ -193,3 +207,14 @@ def caches_compared(times: dict[str, Callable[[int], float]]) -> bool:
                 if cache(*model(preset, variant)).total * share * layers != round(times[name](layers) * layers) * whole:
                     return False
     return True
+
+
+@FIG_13_CACHE.check(
+    "numbers a token that the 82M model keeps, by hand: 8 layers of 512 keys, and values",
+    states={"svformer": 8 * 512 + 512, "cla": 4 * 1024, "svformer+gqa:group=4": 1152, "cla+gqa:group=4": 1024},
+    control={"svformer": 4 * 1024, "cla": 4 * 1024, "svformer+gqa:group=4": 1024, "cla+gqa:group=4": 1024},
+    wrong="SVFormer's as many as CLA's",
+    kind="exact",
+)
+def numbers_kept(counts: dict[str, int]) -> bool:
+    return all(cache(*model("llama-82m", variant)).total == count for variant, count in counts.items())

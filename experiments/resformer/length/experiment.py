@@ -130,9 +130,7 @@ PROFILES = {
 
 class SVFormerLength:
     name = "svformer-length"
-    title = (
-        "When SVFormer falls behind vanilla: context length, learning rate, warm-up and depth (ResFormer, Figs. 14, 15)"
-    )
+    title = "When SVFormer falls behind vanilla: length, learning rate, warm-up and depth (ResFormer, Figs. 14, 15)"
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CRITICAL, RATE, CAUSE)
     profiles: Mapping[str, Profile] = PROFILES
