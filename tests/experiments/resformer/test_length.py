@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from experiments import catalogue
 from experiments.experiment.execution import execute, prepare
-from experiments.resformer.length import experiment as module
-from experiments.resformer.length.experiment import ARMS, EXPERIMENT, PROFILES
+from experiments.resformer.length.experiment import ARMS, EXPERIMENT
 from experiments.resformer.length.points import (
     POSITIONS,
     SVFORMER,
@@ -25,6 +24,7 @@ from experiments.resformer.length.points import (
     relative,
 )
 from experiments.resformer.length.probe import by_octave
+from experiments.resformer.length.profiles import PROFILES
 from experiments.resformer.length.verdicts import octaves_of_sum, verdicts
 from experiments.store.folders import Slot
 from experiments.training import probes
@@ -321,7 +321,7 @@ def test_it_runs_from_training_to_figure(tmp_path, monkeypatch):
     smoke = PROFILES["smoke"]
     recipe = replace(smoke.config.recipe, steps=6, log_every=1)
     tiny = replace(smoke.config, recipe=recipe, rates=(0.01,), warmups=(0.12,), window=2, tokens=16, held_out_tokens=16)
-    monkeypatch.setitem(module.PROFILES, "smoke", replace(smoke, config=tiny))
+    monkeypatch.setitem(PROFILES, "smoke", replace(smoke, config=tiny))
     job = prepare(catalogue.experiment(NAME), "smoke", None, tmp_path, Slot(jobs=1))
     execute(job)
     measurement = job.run.read("measurement.json")
