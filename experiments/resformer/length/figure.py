@@ -113,12 +113,14 @@ def _finals(axis: Axes, prediction: Json, measurement: Json) -> None:
         LEARNING_RATE: ("peak rate", late),
         WARMUP: ("warm-up", late),
         LAYERS: ("layers", late),
-        "common": ("length, at the\nfirst positions", partial(common, min(prediction["axes"][LENGTH]["values"]))),
+        "common": ("length, first\npositions only", partial(common, min(prediction["axes"][LENGTH]["values"]))),
     }
     ticks: list[tuple[float, str]] = []
     place = 0.0
     for name, (words, of) in measures.items():
         about = prediction["axes"][LENGTH if name == "common" else name]
+        if len(about["cases"]) < 2:
+            continue
         start = place
         for arm, grey, marker, shift in ((TWIN, "#8a8a8a", ".", 0.15), (SVFORMER, "#7a4fa3", "D", 0.0)):
             x = [start + i + shift for i in range(len(about["cases"]))]
@@ -134,4 +136,4 @@ def _finals(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.set_xticks([x for x, _ in ticks], [word for _, word in ticks], rotation=45, fontsize=7.5)
     axis.set_ylabel("final loss less vanilla's (nats a token)")
     axis.set_xlabel("value along each axis")
-    axis.set_title("At the end: above 0 in the paper, below in the toy\n")
+    axis.set_title("At the end: above 0 in the paper, below in the toy\n\n")
