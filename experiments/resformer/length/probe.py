@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.training.objectives import Task
 
+AT_A_TIME = 2**15  # tokens
+
 
 def by_octave(model: Decoder, task: Task, device: str) -> Json:
     """Mean loss, nats a token, at positions first .. 2 first - 1 for first = 1, 2, 4, ..., as far as the context goes.
@@ -23,7 +25,8 @@ def by_octave(model: Decoder, task: Task, device: str) -> Json:
     with torch.no_grad():
         inputs = torch.cat([batch.inputs for batch in batches]).to(device)
         targets = torch.cat([batch.targets for batch in batches]).to(device)
-        parts = zip(inputs.split(512), targets.split(512), strict=True)
+        few = max(1, AT_A_TIME // inputs.shape[1])
+        parts = zip(inputs.split(few), targets.split(few), strict=True)
         by_position = torch.cat([task.losses(model(x), y).double() for x, y in parts]).mean(0)
     model.train()
     firsts = [2**i for i in range(len(by_position).bit_length())]

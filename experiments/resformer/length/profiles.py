@@ -70,16 +70,18 @@ PROFILES = {
         ),
         seeds=3,
         seconds=14_400,
+        # Of the default text this reads some thirty epochs; --data names more.
         detects="about 0.01 nats a token, and the order of critical points within the training",
         grows=True,
         device="cuda",
     ),
     "gpu-tiny": Profile(
-        config=replace(_LITTLE, recipe=replace(_GPU, steps=20, learning_rate=0.01, log_every=2)),
+        config=replace(
+            _LITTLE, recipe=replace(_GPU, steps=20, learning_rate=0.01, log_every=2), rates=(0.01,), warmups=(0.12,)
+        ),
         seeds=2,
-        seconds=240,
+        seconds=150,
         detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
-        device="cuda",
     ),
 }
