@@ -22,7 +22,7 @@ from experiments.resformer.length.points import (
     critical_point,
     relative,
 )
-from experiments.resformer.length.verdicts import Measure, common, late, of_case
+from experiments.resformer.length.verdicts import Measure, common, late, of_case, positions_of_all
 from experiments.store.folders import Json
 from experiments.training.campaign import TWIN
 from experiments.verdicts.intervals import t_interval
@@ -113,7 +113,7 @@ def _finals(axis: Axes, prediction: Json, measurement: Json) -> None:
         LEARNING_RATE: ("peak rate", late),
         WARMUP: ("warm-up", late),
         LAYERS: ("layers", late),
-        "common": ("length, first\npositions only", partial(common, min(prediction["axes"][LENGTH]["values"]))),
+        "common": ("length, first\npositions only", partial(common, positions_of_all(prediction))),
     }
     ticks: list[tuple[float, str]] = []
     place = 0.0

@@ -77,14 +77,19 @@ def trend_of(prediction: Json, measurement: Json, axis: str, arm: str) -> Trend:
     return trend([[critical_point(case, seed, arm, window) for case in cases] for seed in seeds])
 
 
-def common(shortest: float, case: Json, seed: int, arm: str) -> float:
-    """The final held-out difference at the positions before `shortest`, which every length has."""
+def common(positions: int, case: Json, seed: int, arm: str) -> float:
+    """The final held-out difference over the first `positions`, which are those of the first octaves."""
     ours, base = case["positions"][arm][seed], case["positions"]["vanilla"][seed]
     if ours is None or base is None:
         return math.nan
-    octaves = [i for i, first in enumerate(ours["first"]) if 2 * first <= shortest]
-    count = sum(ours["first"][i] for i in octaves)
-    return sum(ours["first"][i] * (ours["loss"][i] - base["loss"][i]) for i in octaves) / count
+    octaves = [i for i, first in enumerate(ours["first"]) if first <= positions]
+    return sum(ours["first"][i] * (ours["loss"][i] - base["loss"][i]) for i in octaves) / positions
+
+
+def positions_of_all(prediction: Json) -> int:
+    """The first positions that every length has, in whole octaves: 1, 3, 7, ..."""
+    shortest = int(min(prediction["axes"][LENGTH]["values"]))
+    return int(2 ** ((shortest + 1).bit_length() - 1)) - 1
 
 
 def _each_case(prediction: Json, measurement: Json) -> Iterator[Expectation]:
@@ -106,7 +111,7 @@ def _each_case(prediction: Json, measurement: Json) -> Iterator[Expectation]:
 
 def _along(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     """What a doubling of an axis's value does to the final difference."""
-    axes, shortest = prediction["axes"], min(prediction["axes"][LENGTH]["values"])
+    axes, shared = prediction["axes"], positions_of_all(prediction)
     judged = [axis for axis in AXES if len(axes[axis]["cases"]) > 1]
     family = len(judged) + 2
     quantity = "nats a token for a doubling"
@@ -126,8 +131,8 @@ def _along(prediction: Json, measurement: Json) -> Iterator[Expectation]:
                 f"late/{axis}", words, CLAIMS[axis], words, "sign", said, *both(axis, late), quantity=quantity
             )
     if LENGTH in judged:
-        words = f"SVFormer's held-out difference at the first {int(shortest) - 1} positions alone falls with the length"
-        intervals = both(LENGTH, partial(common, shortest))
+        words = f"SVFormer's held-out difference at the first {shared} positions alone falls with the length"
+        intervals = both(LENGTH, partial(common, shared))
         said = axes[LENGTH]["late"]
         yield expected(f"common/{LENGTH}", words, CAUSE, words, "sign", said, *intervals, quantity=quantity)
     if LEARNING_RATE in judged and WARMUP in judged:

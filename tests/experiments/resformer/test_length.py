@@ -25,7 +25,7 @@ from experiments.resformer.length.points import (
 )
 from experiments.resformer.length.probe import by_octave
 from experiments.resformer.length.profiles import PROFILES
-from experiments.resformer.length.verdicts import octaves_of_sum, verdicts
+from experiments.resformer.length.verdicts import common, octaves_of_sum, positions_of_all, verdicts
 from experiments.store.folders import Slot
 from experiments.training import probes
 from experiments.training.campaign import BASELINE, TWIN
@@ -176,6 +176,17 @@ def test_the_probe_is_the_loss_by_octave(length):
     for first, loss in zip(found["first"], found["loss"], strict=True):
         here = by_hand[first - 1 : 2 * first - 1]
         assert loss == pytest.approx(sum(here) / len(here))
+
+
+@pytest.mark.parametrize(("shortest", "count"), [(1, 1), (2, 1), (3, 3), (4, 3), (6, 3), (7, 7), (64, 63)])
+def test_positions_that_all_lengths_have(shortest, count):
+    """In whole octaves; their difference is that of the positions one by one."""
+    assert positions_of_all({"axes": {"length": {"values": [64.0, float(shortest)]}}}) == count
+    firsts = [1, 2, 4, 8, 16, 32, 64]
+    ours, base = ([{"first": firsts, "loss": [start + first**0.5 for first in firsts]}] for start in (0.5, 0.2))
+    ours[0]["loss"][0] += 1
+    case = {"positions": {SVFORMER: ours, BASELINE: base}}
+    assert common(count, case, 0, SVFORMER) == pytest.approx(0.3 + 1 / count)
 
 
 def planted(seeds=4, later=1.0, with_rate=-1.0, positions=True, **changes):
