@@ -14,7 +14,7 @@ from theory.plans.presets import PRESETS, llama
 _SCHEDULE = {**SCHEDULES["resformer"].settings, "warmup": 0.12, "scale_outputs": True}
 _TINY = llama(d_model=16, n_heads=2, n_layers=2, d_ff=32, vocab=512, context=8)
 _SMALL = llama(d_model=32, n_heads=2, n_layers=6, d_ff=88, vocab=512, context=4)
-_CPU = Recipe(**{**_SCHEDULE, "steps": 550, "batch": 1, "learning_rate": 0.005, "log_every": 5})
+_CPU = Recipe(**{**_SCHEDULE, "steps": 450, "batch": 1, "learning_rate": 0.005, "log_every": 5})
 _GPU = Recipe(
     **{**_SCHEDULE, "steps": 3000, "batch": 1, "learning_rate": 1e-3, "log_every": 10},
     precision="bf16",
@@ -50,7 +50,7 @@ PROFILES = {
             held_out_tokens=4096,
         ),
         seeds=4,
-        seconds=340,
+        seconds=280,
         detects="about 0.02 nats a token, and the order of critical points within the training, in contexts of up to "
         "32 tokens and small, briefly trained models",
     ),
