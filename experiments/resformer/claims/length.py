@@ -29,9 +29,9 @@ SVFORMER_LENGTH = Claim(
     "the task, each at the rank that is best for it",
     verdict="inconclusive",
     correction="In the toy it is not surpassed at any length, as its lowest loss lies 3/4 rho d^2 below vanilla's "
-    "(even d), rho = n / (n + d + 1 + sigma^2), and more so at longer ones.  The paper has one run a length; that for "
-    "64,000 has no critical point within its 10,000 steps, but one that is extrapolated.  Four lengths do not tell an "
-    "exponential from a power.  What small decoders do: `svformer-length`.",
+    "(even d), rho = n / (n + d + 1 + sigma^2), and more so at longer ones.  The paper has one run a length; the "
+    "critical point for 64,000 is predicted by a regression and not seen, and at the other four lengths of Table 3 one "
+    "point each does not tell an exponential from a power.  What small decoders do: `svformer-length`.",
     proof=width,
     uses=("toy.value-maps",),
 )
