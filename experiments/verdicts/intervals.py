@@ -80,8 +80,9 @@ def contrast(cases: Sequence[Sequence[float]], weights: Sequence[float], family:
     """sum_c weights_c mean_c, where the weights sum to zero, such as the slope of a straight line.
 
     cases: of each, one value per seed, the same seeds in the same order.  Model and Bonferroni as in
-    `paired_differences`; of two cases it is the t interval of their paired difference.  Raises ValueError for fewer than
-    two cases or seeds, and for weights that do not sum to zero.
+    `paired_differences`; of two cases it is the t interval of their paired difference.
+
+    Raises ValueError for fewer than two cases or seeds, and for weights that do not sum to zero.
     """
     from scipy.stats import t
 
