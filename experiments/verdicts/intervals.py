@@ -50,7 +50,7 @@ def against_baseline(baseline: Sequence[float], arms: Mapping[str, Sequence[floa
     baseline, and each of the arms: one value per seed, the same seeds in the same order.  The errors are
     `paired_differences`', of which these are as many as there are arms.  Raises ValueError for fewer than two seeds.
     """
-    differences = _block_design([*arms.values(), baseline], [(i, len(arms)) for i in range(len(arms))])
+    differences = _contrasts([*arms.values(), baseline], [(i, len(arms)) for i in range(len(arms))])
     return dict(zip(arms, differences, strict=True))
 
 
@@ -67,20 +67,35 @@ def paired_differences(
     pairs.  Raises ValueError for fewer than two seeds.
     """
     place = {name: i for i, name in enumerate(arms)}
-    found = _block_design(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
+    found = _contrasts(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
     return dict(zip(pairs, found, strict=True))
 
 
-def _block_design(arms: Sequence[Sequence[float]], pairs: Sequence[tuple[int, int]]) -> list[Interval]:
+def _contrasts(values: Sequence[Sequence[float]], pairs: Sequence[tuple[int, int]]) -> list[Interval]:
+    places = range(len(values))
+    return [contrast(values, [(i == a) - (i == b) for i in places], len(pairs)) for a, b in pairs]
+
+
+def contrast(cases: Sequence[Sequence[float]], weights: Sequence[float], family: int = 1) -> Interval:
+    """sum_c weights_c mean_c, where the weights sum to zero, such as the slope of a straight line.
+
+    cases: of each, one value per seed, the same seeds in the same order.  Model and Bonferroni as in
+    `paired_differences`; of two cases it is the t interval of their paired difference.
+
+    Raises ValueError for fewer than two cases or seeds, and for weights that do not sum to zero.
+    """
     from scipy.stats import t
 
-    values = np.array(arms, dtype=float)
+    values, w = np.array(cases, dtype=float), np.array(weights, dtype=float)
+    if values.ndim != 2 or w.shape != values.shape[:1]:
+        raise ValueError("a contrast needs a weight for each case, and as many seeds in each")
+    if min(values.shape) < 2:
+        raise ValueError("an interval needs at least two seeds, and a contrast two cases")
+    if abs(w.sum()) > 1e-9 * abs(w).sum():
+        raise ValueError("a contrast's weights must sum to zero")
     count, seeds = values.shape
-    if seeds < 2:
-        raise ValueError("an interval needs at least two seeds")
     residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     freedom = (count - 1) * (seeds - 1)
-    stderr = float(np.sqrt(2 / seeds * (residuals**2).sum() / freedom))
-    half_width = float(t.ppf(1 - 0.025 / len(pairs), freedom)) * stderr
-    means = values.mean(1)
-    return [Interval(float(means[a] - means[b]), stderr, half_width) for a, b in pairs]
+    stderr = float(np.sqrt((w**2).sum() / seeds * (residuals**2).sum() / freedom))
+    mean = float(w[w != 0] @ values.mean(1)[w != 0])  # a case that is no number makes none of others' means
+    return Interval(mean, stderr, float(t.ppf(1 - 0.025 / family, freedom)) * stderr)

@@ -96,3 +96,10 @@ def convolved(distributions: Iterable[Mapping[int, float]]) -> dict[int, float]:
 def tail(distribution: Mapping[int, float], least: int) -> float:
     """The probability of `least` or more."""
     return sum(p for value, p in distribution.items() if value >= least)
+
+
+def widest_by_chance(distribution: Mapping[int, float], level: float) -> int:
+    """The least w such that values beyond w on either side have a probability of at most `level` together."""
+    mirrored = {-value: p for value, p in distribution.items()}
+    most = max(map(abs, distribution), default=0)
+    return next(w for w in range(most + 1) if tail(distribution, w + 1) + tail(mirrored, w + 1) <= level)

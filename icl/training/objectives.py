@@ -128,7 +128,7 @@ class GivenTokens:
         return _next_token_losses(answer, targets)
 
 
-def _next_token(windows: object, opening: int | None) -> Batch:
+def _next_token(windows: object, opening: int | None = None) -> Batch:
     tokens = torch.as_tensor(windows)
     inputs = tokens[:, :-1]
     if opening is not None:

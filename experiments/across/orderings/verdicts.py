@@ -14,7 +14,7 @@ from experiments.training.campaign import BASELINE
 from experiments.training.printed import Reported
 from experiments.verdicts.checks import Check, Expectation
 from experiments.verdicts.intervals import t_interval
-from experiments.verdicts.orders import Agreement, Pairs, agreement, convolved, null_balances, tail
+from experiments.verdicts.orders import Agreement, Pairs, agreement, convolved, null_balances, tail, widest_by_chance
 
 EXACT = "the exact minimum explains what the closed form says, and not more"
 BETWEEN = "the exact minimum explains no less and no more than the theorem leaves possible"
@@ -178,8 +178,7 @@ def _order_expectation(label: str, levels: Mapping[str, int], papers: Sequence[P
     pairs = [pair for of_paper in papers for pair in of_paper]
     null = convolved(null_balances(levels, of_paper) for of_paper in papers)
     result = agreement(levels, pairs)
-    mirrored = {-balance: p for balance, p in null.items()}
-    beyond = next(s for s in range(len(pairs) + 2) if tail(null, s) + tail(mirrored, s) <= LEVEL)
+    widest = float(widest_by_chance(null, LEVEL))
     return Expectation(
         id=f"order/{label}",
         group=f"order of pairs, {label}",
@@ -189,8 +188,8 @@ def _order_expectation(label: str, levels: Mapping[str, int], papers: Sequence[P
         predicted=1.0,
         measured=float(result.balance),
         stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
-        tolerance=float(beyond - 1),
-        controls=((0.0, float(beyond - 1)),),  # a toy that tells no pair apart
+        tolerance=widest,
+        controls=((0.0, widest),),  # a toy that tells no pair apart
         quantity="pairs in the toy's order, less those against it",
     )
 

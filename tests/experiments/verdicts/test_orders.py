@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.verdicts.orders import Agreement, agreement, convolved, null_balances, tail
+from experiments.verdicts.orders import Agreement, agreement, convolved, null_balances, tail, widest_by_chance
 
 things = st.integers(2, 6).flatmap(
     lambda n: st.tuples(
@@ -45,3 +45,17 @@ def test_sums_and_tails():
     assert tail(two, 0) == 0.75
     assert tail(two, 3) == 0
     assert convolved([]) == {0: 1.0}
+
+
+@given(st.dictionaries(st.integers(-3, 3), st.integers(1, 5), min_size=1))
+def test_beyond_what_chance_gives_lies_no_more_than_the_level(weights):
+    one = {value: weight / sum(weights.values()) for value, weight in weights.items()}
+    widest = widest_by_chance(one, 0.3)
+
+    def beyond(w):
+        return sum(p for value, p in one.items() if abs(value) > w)
+
+    assert beyond(widest) <= 0.3 + 1e-12
+    assert widest == 0 or beyond(widest - 1) > 0.3 - 1e-12
+    assert widest_by_chance({-2: 0.25, 0: 0.5, 2: 0.25}, 0.05) == 2
+    assert widest_by_chance({0: 1.0}, 0.05) == 0
