@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 
 from experiments.ledger.claim import Claim
 from experiments.resformer.claims.parity import all_costs
@@ -161,54 +160,4 @@ def mixing_is_little(version: tuple[int, float]) -> bool:
         config, plan = model(preset, "vanilla")
         if not operations * config.d_model * (config.n_layers - 1) / flops(config, plan, 2048) <= share:
             return False
-    return True
-
-
-EQUAL_CACHES = Claim(
-    "resformer.equal-caches",
-    PAPER.name,
-    place="section 4.6, Fig. 13",
-    statement="SVFormer is compared with models of nearly the same cache, 1/2 and 1/8 of vanilla's: CLA and GQA, and "
-    "SVFormer with GQA beside CLA with GQA and GQA alone.",
-    assumes="the 82M model of Table 4, 8 layers of 8 heads; CLA over two layers; groups of 2, and of 4 and 8",
-    verdict="corrected",
-    correction="CLA's and GQA's are exactly 1/2 and 1/8; SVFormer's are 9/16 and 9/64, an eighth more.  The share is "
-    "(1 + 1/L) times the others' at L layers.",
-    proof=cache,
-    uses=("resformer.svformer-cache", "resformer.costs"),
-    unjudged=OF_COUNTS,
-)
-NEARLY_HALF = {"svformer": Fraction(9, 16), "cla": Fraction(1, 2), "gqa:group=2": Fraction(1, 2)}
-NEARLY_AN_EIGHTH = {
-    "svformer+gqa:group=4": Fraction(9, 64),
-    "cla+gqa:group=4": Fraction(1, 8),
-    "gqa:group=8": Fraction(1, 8),
-}
-
-
-@EQUAL_CACHES.check(
-    "what the six models keep of a token, as a share of vanilla's, by the accounting",
-    states=NEARLY_HALF | NEARLY_AN_EIGHTH,
-    control=dict.fromkeys(NEARLY_HALF, Fraction(1, 2)) | dict.fromkeys(NEARLY_AN_EIGHTH, Fraction(1, 8)),
-    wrong="the same for all three of a panel",
-    kind="exact",
-)
-def caches_of_fig_13(shares: Mapping[str, Fraction]) -> bool:
-    whole = cache(*model("llama-82m", "vanilla")).total
-    return all(Fraction(cache(*model("llama-82m", name)).total, whole) == share for name, share in shares.items())
-
-
-@EQUAL_CACHES.check(
-    "SVFormer's cache over CLA's, with groups of 1, 2 and 4, at 8, 12 and 24 layers",
-    states=lambda layers: Fraction(layers + 1, layers),
-    control=lambda layers: Fraction(1),
-    wrong="one",
-    kind="exact",
-)
-def more_than_shared_layers(ratio: Callable[[int], Fraction]) -> bool:
-    for preset in MODELS[1:]:
-        for group in (1, 2, 4):
-            kept = [cache(*model(preset, f"{name}+gqa:group={group}")).total for name in ("svformer", "cla")]
-            if Fraction(*kept) != ratio(model(preset, "vanilla")[0].n_layers):
-                return False
     return True
