@@ -68,6 +68,22 @@ def half_of_lambda_is_left(term: Callable[[float, float], tuple[float, float]]) 
     return True
 
 
+def weights_read(variant: str, layer: int) -> dict[str, dict[int, float]]:
+    """Of a head's query, keys and values: the layers that they are made from, with their weights."""
+    head = resolve(variant, Shape(6, 1)).head(layer, 1)
+    mixes = {"queries": head.query, "keys": head.keys[0], "values": head.values[0]}
+    return {kind: {t.source.layer: t.start for t in mix.terms} for kind, mix in mixes.items()}
+
+
+def reads(variant: str, kind: str, weights: Callable[[int], dict[int, float]]) -> bool:
+    """Whether every layer reads `kind` with these weights, by layer, and all else from itself alone."""
+    return all(
+        found == (weights(n) if what == kind else {n: 1.0})
+        for n in range(1, 7)
+        for what, found in weights_read(variant, n).items()
+    )
+
+
 FIG_4 = Claim(
     "resformer.values-or-keys",
     PAPER.name,
@@ -111,6 +127,26 @@ def what_sharing_leaves_out(units: Mapping[str, tuple[int, int, int]]) -> bool:
         if any(g != n * layers * size for g, n, size in zip(gone, per_layer, sizes, strict=True)):
             return False
     return True
+
+
+@FIG_4.check(
+    "whose queries, keys and values are read, by the plans of 6 layers",
+    states={
+        "svformer": "values",
+        "shared-keys": "keys",
+        "shared-queries": "queries",
+        "cla-v": "values",
+        "cla-k": "keys",
+    },
+    control={"svformer": "keys", "shared-keys": "values"},
+    wrong="keys and values exchanged",
+    kind="exact",
+)
+def one_kind_is_shared(kinds: Mapping[str, str]) -> bool:
+    def shared(every: int) -> Callable[[int], dict[int, float]]:
+        return lambda n: {n - (n - 1) % every: 1.0}
+
+    return all(reads(name, kind, shared(2 if name.startswith("cla") else 6)) for name, kind in kinds.items())
 
 
 FIG_7 = Claim(
@@ -161,6 +197,17 @@ def mixed_keys_are_a_geometric_mean(power: float) -> bool:
 )
 def residuals_cost_the_same(pairs: Pairs) -> bool:
     return cost_the_same(pairs)
+
+
+@FIG_7.check(
+    "half of layer 1's queries, keys or values, all else as it is, by the plans of 6 layers",
+    states={"residual-queries": "queries", "residual-keys": "keys", "resformer": "values"},
+    control={"residual-queries": "keys", "residual-keys": "queries"},
+    wrong="keys and queries exchanged",
+    kind="exact",
+)
+def one_kind_has_a_residual(kinds: Mapping[str, str]) -> bool:
+    return all(reads(name, kind, lambda n: {n: 0.5, 1: 0.5} if n > 1 else {1: 1.0}) for name, kind in kinds.items())
 
 
 FIG_9 = Claim(
