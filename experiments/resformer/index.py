@@ -262,7 +262,7 @@ ITEMS = (
     Item(
         "section 4.5, Fig. 12",
         "Most layers' values have larger eigenvalues, and so represent more.",
-        ("resformer.fig-12", "resformer.values-at-start"),
+        ("resformer.fig-12", "resformer.values-at-start", "resformer.values-at-start-limit"),
     ),
     Item(
         "section 4.5, on Fig. 1 (middle)",
