@@ -24,7 +24,7 @@ from experiments.resformer.ablations.points import (
     SVFORMER,
     TWO,
 )
-from experiments.resformer.ablations.verdicts import differences
+from experiments.resformer.ablations.verdicts import differences, other_rates
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, mark
 from experiments.verdicts.intervals import Interval, t_interval
@@ -115,7 +115,8 @@ def _losses(
             f"{by}: {WORDS[said[arm, against, by]['sign']]}" for by in ("paper", "toy") if (arm, against, by) in said
         ]
         untuned = mark(arm, measurement) or mark(against, measurement)
-        labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(heard)))))
+        rates = other_rates(arm, against, measurement)
+        labels.append("\n".join(filter(None, (f"{words}{untuned}{rates}", ", ".join(heard)))))
     axis.set_yticks(places, labels)
     axis.set_xlabel("loss less vanilla's, unless it says otherwise (nats a token)")
 
