@@ -71,7 +71,7 @@ LINES = {
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     """Three panels of losses, one a question, and how much of the values is layer 1's."""
-    fig, axes = style.figure(2, rows=2, width=5.0, height=4.0)
+    fig, axes = style.figure(2, rows=2, width=5.6, height=4.0)
     found = differences(prediction, measurement)
     for axis, (title, rows) in zip(axes, PANELS.items(), strict=False):
         _losses(axis, prediction, measurement, found, rows)
@@ -115,8 +115,8 @@ def _losses(
             f"{by}: {WORDS[said[arm, against, by]['sign']]}" for by in ("paper", "toy") if (arm, against, by) in said
         ]
         untuned = mark(arm, measurement) or mark(against, measurement)
-        rates = other_rates(arm, against, measurement)
-        labels.append("\n".join(filter(None, (f"{words}{untuned}{rates}", ", ".join(heard)))))
+        heard.append(other_rates(arm, against, measurement).strip(" ()"))
+        labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(filter(None, heard))))))
     axis.set_yticks(places, labels)
     axis.set_xlabel("loss less vanilla's, unless it says otherwise (nats a token)")
 
