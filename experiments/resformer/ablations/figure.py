@@ -24,7 +24,7 @@ from experiments.resformer.ablations.points import (
     SVFORMER,
     TWO,
 )
-from experiments.resformer.ablations.verdicts import differences
+from experiments.resformer.ablations.verdicts import differences, other_rates
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, mark
 from experiments.verdicts.intervals import Interval, t_interval
@@ -71,7 +71,7 @@ LINES = {
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     """Three panels of losses, one a question, and how much of the values is layer 1's."""
-    fig, axes = style.figure(2, rows=2, width=5.0, height=4.0)
+    fig, axes = style.figure(2, rows=2, width=5.6, height=4.0)
     found = differences(prediction, measurement)
     for axis, (title, rows) in zip(axes, PANELS.items(), strict=False):
         _losses(axis, prediction, measurement, found, rows)
@@ -115,7 +115,8 @@ def _losses(
             f"{by}: {WORDS[said[arm, against, by]['sign']]}" for by in ("paper", "toy") if (arm, against, by) in said
         ]
         untuned = mark(arm, measurement) or mark(against, measurement)
-        labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(heard)))))
+        heard.append(other_rates(arm, against, measurement).strip(" ()"))
+        labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(filter(None, heard))))))
     axis.set_yticks(places, labels)
     axis.set_xlabel("loss less vanilla's, unless it says otherwise (nats a token)")
 

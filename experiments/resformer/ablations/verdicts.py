@@ -31,9 +31,10 @@ def _expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
         arm, against = pair["arm"], pair["against"]
         better = "lower" if pair["sign"] < 0 else "higher"
         marks = [f"{name}{mark(name, measurement)}" for name in (arm, against)]
+        rates = other_rates(arm, against, measurement)
         yield expected(
             f"{pair['by']}/{arm}/{against}",
-            f"{WHOSE[pair['by']]}: {marks[0]} less {marks[1]}",
+            f"{WHOSE[pair['by']]}: {marks[0]} less {marks[1]}{rates}",
             pair["claim"],
             f"the loss of {arm} ends {better} than that of {against} ({pair['place']})",
             "sign",
@@ -42,3 +43,10 @@ def _expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             found[TWIN, BASELINE],
             quantity="difference of losses, nats a token",
         )
+
+
+def other_rates(arm: str, against: str, measurement: Json) -> str:
+    """What stands behind a pair that is not trained at one learning rate, for its difference may be the rate's."""
+    best = measurement["tuning"].get("best", {})
+    mine, theirs = (best.get(BASELINE if name == TWIN else name) for name in (arm, against))
+    return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"

@@ -213,6 +213,14 @@ def test_the_twin_is_the_control(run):
         assert set(found.values()) == {"inconclusive"}
 
 
+def test_a_pair_whose_rates_differ_says_so(run):
+    prediction, measurement = made(run)
+    measurement["tuning"] = {"tuned": True, "losses": {}, "best": dict.fromkeys(arms(3), 0.004) | {RESFORMER: 0.008}}
+    groups = {check.id: check.group for check in EXPERIMENT.compare(prediction, measurement)}
+    said = {name for name, group in groups.items() if "(rates 0.00" in group}
+    assert said == {name for name in groups if RESFORMER in name.split("/")}
+
+
 def test_intervals_hold_for_all_pairs_at_once(run):
     prediction, measurement = made(run)
     wide = differences(prediction, measurement)
