@@ -19,12 +19,12 @@ from experiments.toys.unjudged import NUMBER, OF_VALUE_MAPS
 from theory.plans.heads import ORDINARY, SKIP, Head, Heads, shares, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
+from theory.plans.variants import VARIANTS
 from theory.prompts.moments import Array, PromptMoments
 from theory.resformer import weights as resformer_weights
 from theory.resformer.weights import cancelling_share
 from theory.skipv1.gap_weights import mha_weights
 from theory.skipv1.paper import PAPER
-from theory.skipv1.variants import skipkv1, skipv0
 from theory.toy import value_maps
 from theory.toy.exact import RATIONAL_TASKS, exact_loss, loss_at_entries
 from theory.toy.minimise import minimise
@@ -37,6 +37,8 @@ NAMED: dict[str, Callable[[int, int], int]] = {
     "cla": lambda _a, _d: 0,
 }
 RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
+
+MHAS_TOY = {VARIANTS[name].make: "MHA's toy, as others'" for name in ("skipv0", "skipkv1")}
 
 VALUE_MAPS = Claim(
     "toy.value-maps",
@@ -52,7 +54,7 @@ VALUE_MAPS = Claim(
     verdict="verified",
     proof=value_maps,
     uses=("skipv1.mha-infimum", "toy.svformer-infimum"),
-    unjudged={**OF_VALUE_MAPS, Plan.live: NUMBER, **dict.fromkeys((skipv0, skipkv1), "MHA's toy, as the others'")},
+    unjudged={**OF_VALUE_MAPS, Plan.live: NUMBER, **MHAS_TOY},
 )
 
 VALUE_MAPS.check(
