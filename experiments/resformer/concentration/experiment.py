@@ -25,13 +25,13 @@ from experiments.resformer.concentration.points import (
     lengths,
     said_of,
 )
+from experiments.resformer.watched import SMALL, profiles
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Tokens
-from theory.plans.presets import llama
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,58 +40,21 @@ if TYPE_CHECKING:
 
 PROBE = "experiments.resformer.concentration.probe:probe"
 
-_TINY = llama(d_model=16, n_heads=2, n_layers=3, d_ff=32, vocab=512, context=16)
-_SMALL = llama(d_model=64, n_heads=4, n_layers=4, d_ff=176, vocab=512, context=64)
 _CPU = Recipe(steps=1200, batch=8, learning_rate=6e-3, log_every=100)
-_GPU = Recipe(steps=4000, batch=64, learning_rate=2e-3, precision="bf16", compile=True, log_every=100)
-PROFILES = {
-    "smoke": Profile(
-        config=Config(
-            architecture=_TINY,
-            data="stdlib",
-            vocab=512,
-            recipe=replace(_CPU, steps=10, log_every=10),
-            held_out_windows=16,
-        ),
-        seeds=2,
-        seconds=10,
-        detects=None,
-    ),
-    "cpu": Profile(
-        config=Config(architecture=_SMALL, data="stdlib", vocab=512, recipe=_CPU, arms=(BASELINE, RESFORMER)),
+PROFILES = profiles(
+    Config,
+    _CPU,
+    replace(_CPU, steps=4000, batch=64, learning_rate=2e-3, precision="bf16", compile=True),
+    cpu=Profile(
+        config=Config(architecture=SMALL, data="stdlib", vocab=512, recipe=_CPU, arms=(BASELINE, RESFORMER)),
         seeds=3,
         seconds=300,
         detects="about 0.05 nats of entropy and factors of 1.6 of the first token's importance, 1.3 of its value and "
         "1.8 of its state, in small and briefly trained models",
     ),
-    "gpu": Profile(
-        config=Config(
-            architecture=llama(d_model=512, n_heads=8, n_layers=12, d_ff=1376, vocab=16_384, context=512),
-            data="stdlib",
-            vocab=16_384,
-            recipe=_GPU,
-            held_out_windows=128,
-        ),
-        seeds=3,
-        seconds=7200,
-        detects="about 0.1 nats of entropy and a factor of 1.3 of importance at twelve layers",
-        grows=True,
-        device="cuda",
-    ),
-    "gpu-tiny": Profile(
-        config=Config(
-            architecture=_TINY,
-            data="stdlib",
-            vocab=512,
-            recipe=replace(_GPU, steps=10, batch=8, accumulate=2, log_every=10),
-            held_out_windows=16,
-        ),
-        seeds=2,
-        seconds=150,
-        detects=None,  # it takes the gpu profile's path with tiny models
-        grows=True,
-    ),
-}
+    gpu_seconds=7200,
+    gpu_detects="about 0.1 nats of entropy and a factor of 1.3 of importance at twelve layers",
+)
 
 
 class ResFormerConcentration:

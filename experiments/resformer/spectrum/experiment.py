@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.spectrum.points import ARMS, AT_START, EIGENVALUES, LIMIT, SAID, SMOOTHING, Config
+from experiments.resformer.watched import SMALL, profiles
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Tokens
-from theory.plans.presets import llama
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,58 +29,21 @@ if TYPE_CHECKING:
 PROBE = "experiments.resformer.spectrum.probe:probe"
 STD = 0.02  # of the initial matrices
 
-_TINY = llama(d_model=16, n_heads=2, n_layers=3, d_ff=32, vocab=512, context=16)
-_SMALL = llama(d_model=64, n_heads=4, n_layers=4, d_ff=176, vocab=512, context=64)
 _CPU = Recipe(steps=300, batch=8, learning_rate=5e-3, log_every=50)
-_GPU = Recipe(steps=2000, batch=64, learning_rate=2e-3, precision="bf16", compile=True, log_every=50)
-PROFILES = {
-    "smoke": Profile(
-        config=Config(
-            architecture=_TINY,
-            data="stdlib",
-            vocab=512,
-            recipe=replace(_CPU, steps=10, log_every=10),
-            held_out_windows=16,
-        ),
-        seeds=2,
-        seconds=10,
-        detects=None,
-    ),
-    "cpu": Profile(
-        config=Config(architecture=_SMALL, data="stdlib", vocab=512, recipe=_CPU),
+PROFILES = profiles(
+    Config,
+    _CPU,
+    replace(_CPU, steps=2000, batch=64, learning_rate=2e-3, precision="bf16", compile=True),
+    cpu=Profile(
+        config=Config(architecture=SMALL, data="stdlib", vocab=512, recipe=_CPU),
         seeds=4,
         seconds=120,
         detects="a tenth of the sums before training; a factor of 1.5 of the largest eigenvalue and 1.2 of the "
         "directions that are filled, in small and briefly trained models",
     ),
-    "gpu": Profile(
-        config=Config(
-            architecture=llama(d_model=512, n_heads=8, n_layers=12, d_ff=1376, vocab=16_384, context=512),
-            data="stdlib",
-            vocab=16_384,
-            recipe=_GPU,
-            held_out_windows=128,
-        ),
-        seeds=3,
-        seconds=3600,
-        detects="a hundredth of the sums before training; a factor of 1.2 of the largest eigenvalue, at twelve layers",
-        grows=True,
-        device="cuda",
-    ),
-    "gpu-tiny": Profile(
-        config=Config(
-            architecture=_TINY,
-            data="stdlib",
-            vocab=512,
-            recipe=replace(_GPU, steps=10, batch=8, accumulate=2, log_every=10),
-            held_out_windows=16,
-        ),
-        seeds=2,
-        seconds=150,
-        detects=None,  # it takes the gpu profile's path with tiny models
-        grows=True,
-    ),
-}
+    gpu_seconds=3600,
+    gpu_detects="a hundredth of the sums before training; a factor of 1.2 of the largest eigenvalue, at twelve layers",
+)
 
 
 class ResFormerSpectrum:
