@@ -1,8 +1,8 @@
 """Value-state drains where heads attend over own v_n + first v_1: how much of a drain is left to be seen.
 
 A token's value drains where it is much shorter than the other tokens' (sections 4.5 and A.2, Figs. 10 and 19): r_n is
-its length over theirs for what layer n itself projects, r_1 that in layer 1, and c how much longer the others' are in
-layer n than in layer 1.  Heads attend over a = own v_n + first v_1.
+its length over theirs, all equal, for what layer n itself projects, r_1 that in layer 1, and c how much longer the
+others' are in layer n than in layer 1.  Heads attend over a = own v_n + first v_1, own and first >= 0 and not both 0.
 
  (a) |a| >= |first |v_1| - own |v_n||, with equality where the two point in opposite directions.
  (b) Where v_n and v_1 are at right angles for every token, the drain that is seen is

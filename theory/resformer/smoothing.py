@@ -23,18 +23,21 @@ pi^T 1 = 1.  (For causal attention with positive weights: its eigenvalues are th
      lambda ((1 + lambda) I - A)^{-1} V_1: of the rank of V_1, whatever A, for it does not attend to V_1.
  (f) With a matrix of ones in the place of the identity, as Eqn. (8) prints it, the common part of H_n gets the factor
      1 - lambda l each layer: it grows without bound from l > 2 / lambda tokens on, 6 at lambda = 0.4.
- (g) Half the layer before's values in the place of layer 1's (Fig. 9): f_n -> 0 for mu in (0, 1), by the factor
-     r = (mu + sqrt(mu^2 + 8 mu)) / 4 a layer, mu < r < 1.  So tokens become alike, later than in a vanilla stack.
+ (g) Half the layer before's values in the place of layer 1's (Fig. 9): f_n -> 0 for |mu| < 1, and for mu in (0, 1) by
+     the factor r = (mu + sqrt(mu^2 + 8 mu)) / 4 a layer, mu < r < 1.  So tokens become alike, and where eigenvalues are
+     in [0, 1] later than in a vanilla stack; for mu < -1/2 it is sooner, by sqrt(-mu / 2) a layer.
  (h) The mean of all layers' values so far (Eqn. (5)): f_n = mu / n prod_{k<n} (1 + mu / k), which tends to zero as
-     mu n^{mu - 1} / Gamma(1 + mu).  So tokens become alike, later again; of the three, only layer 1's values keep them
-     apart.
+     mu n^{mu - 1} / Gamma(1 + mu).  So tokens become alike, for mu in (0, 1) later again; of the three, only layer 1's
+     values keep them apart.
 Proof.  f_n satisfies the plan's recursion in mu: f_n = mu (own f_{n-1} + first) with f_1 = mu, and so on; its fixed
 point is the limit where the factor, own mu or mu - lambda, is below one in modulus.  (b) (I - own A) is regular as A's
 eigenvalues are at most 1 in modulus, and it commutes with A.  (e) f_n = (mu - lambda) f_{n-1} + lambda, and 1 + lambda
 is no eigenvalue.  (f) (A - lambda J) 1 = (1 - lambda l) 1, and the other eigenvalues stay those of A.  (g) f_n =
 mu / 2 (f_{n-1} + f_{n-2}), f_0 = 1, f_1 = mu: a sum of powers of the roots of r^2 = mu (r + 1) / 2, of which the
 positive one is the larger in modulus and has a positive part; r^2 - mu (r + 1) / 2 is mu (mu - 1) / 2 < 0 at r = mu and
-1 - mu > 0 at r = 1.  (h) With S_n = f_0 + ... + f_{n-1}: f_n = mu S_n / n, so S_{n+1} = S_n (1 + mu / n), S_1 = 1.  QED
+1 - mu > 0 at r = 1.  |r| >= 1 would give |r|^2 <= |mu| (|r| + 1) / 2 < |r|.  For mu in (-1, 0) the roots are conjugate,
+of product -mu / 2, which is below mu^2 if mu < -1/2.  (h) With S_n = f_0 + ... + f_{n-1}: f_n = mu S_n / n, so
+S_{n+1} = S_n (1 + mu / n), S_1 = 1.                                                                              QED
 
 Theorem 2 (any A_n).  Let diam X be the largest distance of two rows of X, and tau(A) the largest total variation of two
 rows of A (Dobrushin's coefficient): diam A X <= tau(A) diam X.  If tau(A_n) <= tau for all n and D = diam V_1,

@@ -8,6 +8,8 @@ Theorem 1 (any X).      E tr C   = s^2 p tr K / l,
 With a residual, V = own X_n W_n^T + first X_1 W_1^T and independent W_n, W_1, the same holds of
 K = own^2 K_n + first^2 K_1.  So where both layers read tokens of the same lengths, as behind a norm, the eigenvalues
 that heads attend over add up to own^2 + first^2 of vanilla's: half of them in ResFormer, before anything is learned.
+In a decoder W_1 is in X_n, by way of layer 1's output.  That leaves E tr C as it is, as W_n is independent of both and
+of mean 0; E tr C^2 need not stay.
 Proof.  tr C = sum over p independent rows w of W of w^T S w, S = X^T X / l, of mean s^2 tr S each.  C = W S W^T has the
 eigenvalues of S^(1/2) W^T W S^(1/2), W^T W being Wishart with p degrees of freedom: E tr (W^T W S)^2 / s^4 =
 p (p + 1) tr S^2 + p (tr S)^2.  And tr S = tr K / l, tr S^2 = tr K^2 / l^2.  Beside each other, (own X_n, first X_1) and
@@ -15,22 +17,25 @@ p (p + 1) tr S^2 + p (tr S)^2.  And tr S = tr K / l, tr S^2 = tr K^2 / l^2.  Bes
 
 Tokens of length r in independent uniform directions have E tr K = l r^2, and
     E tr K^2 = l^2 r^4 (c + (1 - c) / d),
-c being the chance that two tokens, drawn with replacement, are the same: 1/l where all differ.  So the directions that
-values fill, (tr C)^2 / tr C^2, are those of three harmonic terms, up to 1/p: 1/p + 1/d + c.
+c being the chance that two tokens, drawn with replacement, are the same: 1/l where all differ.  So of the directions
+that values fill, (tr C)^2 / tr C^2, the inverse is, with the mean of each of the two and where tokens have one length,
+    1/p + (1 + 1/p)(c + (1 - c)/d),      or 1/p + 1/d + c but for products of two of these.
 Proof.  <x, y>^2 = r^4 / d in the mean for independent directions, r^4 for equal tokens.                           QED
 
-Theorem 2 (large sizes, all tokens different).  In units of their mean, s^2 r^2 p / d for p = d, the eigenvalues of the
-d x d matrix tend to the free product of two Marchenko-Pastur laws, of ratios a = d / l and b = d / p.  With psi(u) =
-sum_k m_k u^k of their moments, S-transforms 1 / (1 + a z) and 1 / (1 + b z) multiply:
+Theorem 2 (large sizes, all tokens different).  In units of their mean, s^2 r^2 p / d, the eigenvalues of the d x d
+matrix S^(1/2) W^T W S^(1/2), which are those of C but for zeros, tend to the free product of two Marchenko-Pastur laws,
+of ratios a = d / l and b = d / p.  With psi(u) = sum_k m_k u^k of their moments, S-transforms
+1 / (1 + a z) and 1 / (1 + b z) multiply:
     psi = u (1 + psi)(1 + a psi)(1 + b psi),
 and the largest is min over psi > 0 of (1 + psi)(1 + a psi)(1 + b psi) / psi: 27/4 for a = b = 1, where Marchenko and
 Pastur's own, of one random matrix, is 4.
 Proof.  S-transforms of free factors multiply (Voiculescu), and 1/u as a function of psi decreases to the spectrum's end
 and turns there.  At a = b = 1: (1 + psi)^3 / psi is least at psi = 1/2.                                            QED
 
-What a largest eigenvalue says.  A (c V) and W_O / c are the same layer, with c^2 times the eigenvalues; and what adds
-a common vector to all values adds to the largest eigenvalue and takes from the directions that are filled.  So the
-largest of Eqn. (12) measures no capacity; (tr C)^2 / tr C^2 at least does not depend on units.
+What a largest eigenvalue says.  A (c V) and W_O / c are the same layer, with c^2 times the eigenvalues; and a long
+enough vector added to all values makes the largest eigenvalue as large as one likes and leaves next to one direction,
+while values differ as they did.  So the largest of Eqn. (12) measures no capacity; (tr C)^2 / tr C^2 at least does not
+depend on units.
 """
 
 from __future__ import annotations

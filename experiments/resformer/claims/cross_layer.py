@@ -27,7 +27,8 @@ AHEAD = Claim(
     PAPER.ours,
     place=f"{PLACE}, (1)",
     statement="With any number of heads cross-layer attention explains at most rho [a (d - a) + q (a^2 - N(a))], where "
-    "one head of its block form explains rho a d.  For a = 1 and long prompts it comes to that.",
+    "one head of its block form explains rho a d.  For a = 1, enough heads and long prompts it comes to "
+    "that.",
     assumes=FREE_TERM,
     verdict="verified",
     proof=cross_layer,

@@ -65,9 +65,10 @@ def absorbed(plan: Plan, weights: Matrices) -> Matrices:
     """Matrices with which Eqn. (7) computes what `plan` does, whose values are own_n V_n + first_n V_1, first_n not 0.
 
     In layer n >= 2, (own_n V_n + first_n V_1) W_O^n = (1/2) (V_n' + V_1) W_O' with V_n' = (own_n / first_n) V_n, which
-    is W_V^n scaled, and W_O' = 2 first_n W_O^n.  Nothing else reads W_V^n or W_O^n, and layer 1 stays as it is.  So all
-    weights, fixed or learned, give one set of functions.  own_n = 0, SVFormer, is among them with W_V^n = 0; vanilla,
-    first_n = 0, is a limit, in which W_V^n grows and W_O^n vanishes.
+    is W_V^n scaled, and W_O' = 2 first_n W_O^n.  Nothing else reads W_V^n or W_O^n, and layer 1 stays as it is.  Where
+    own_n is not 0 either this can be undone, so that all such weights, fixed or learned, give one set of functions.
+    With own_n = 0, SVFormer, there are fewer of them, those with W_V^n' = 0; vanilla, first_n = 0, is a limit, in which
+    W_V^n grows and W_O^n vanishes.
     """
     v, o = weights.v.copy(), weights.o.copy()
     for n in range(2, plan.shape.layers + 1):
@@ -85,9 +86,9 @@ ABSORBED = Claim(
     "resformer.weights-absorbed",
     PAPER.ours,
     place="experiments/resformer/claims/mixing.py; bears on section 4.2 (Fig. 6) and on the end of section 2.1",
-    statement="Whatever weights own_n and first_n, first_n not zero, values V_n and V_1 are mixed with, fixed or "
+    statement="Whatever weights own_n and first_n, neither of them zero, values V_n and V_1 are mixed with, fixed or "
     "learned, alike in all layers or not, the functions that a decoder can compute are the same: W_V^n and W_O^n "
-    "absorb them.  SVFormer's are among them, vanilla's a limit.",
+    "absorb them.  SVFormer's, own_n = 0, are among them, vanilla's, first_n = 0, a limit.",
     assumes="every layer has value and output projections of its own; weights of any size; weight decay tells them "
     "apart",
     verdict="verified",

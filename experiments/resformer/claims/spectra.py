@@ -17,7 +17,8 @@ AT_START = Claim(
     "s^2 p tr K / l, and with a value residual to own^2 + first^2 of that: half of it in ResFormer.  Their squares add "
     "up to s^4 p ((p + 1) tr K^2 + (tr K)^2) / l^2.",
     assumes="projections with independent normal entries of deviation s; K the Gram matrix of the tokens, of equal "
-    "lengths in both layers",
+    "lengths in both layers; for the squares tokens that depend on neither projection, as layer n's do on layer 1's in "
+    "a decoder",
     verdict="verified",
     proof=spectra,
 )

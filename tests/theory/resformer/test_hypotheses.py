@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from tests.theory.skipv1.w0_tools import best_loss, exact
 from theory.plans.heads import Head
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import PromptMoments
-from theory.resformer import blocks, measures, smoothing
+from theory.prompts.setting import signal_share
+from theory.resformer import blocks, measures, smoothing, spectra
+from theory.resformer.cross_layer import cross_layer_most
 from theory.resformer.in_context import biased_one_head_weights, block_distance
 from theory.resformer.weights import ONE_HEAD, one_head_weights
 from theory.skipv1.bias import skipv1_minimum
@@ -251,6 +254,16 @@ def test_own_below_one():
         assert blocks.diameter(state) <= bound * blocks.diameter(VALUES) + EPS  # Theorem 2 asks own >= 0 alone
 
 
+@pytest.mark.parametrize(("mu", "later"), [(0.5, True), (-0.3, True), (-0.9, False)])
+def test_eigenvalues_that_are_not_negative(mu, later):
+    """Half the layer before's values put equality off, but for large negative eigenvalues they hasten it."""
+    filters = smoothing.depth_filters(resolve("resformer-previous", Shape(80, 1)))
+    falls = (abs(filters[-1](mu) / filters[0](mu))) ** (1 / 79)
+    assert (falls > abs(mu)) == later
+    expected = smoothing.previous_rate(mu) if mu > 0 else (-mu / 2) ** 0.5
+    assert falls == pytest.approx(expected, rel=0.03)
+
+
 # Depth, Theorem 2
 
 
@@ -289,7 +302,54 @@ def test_rows_that_sum_to_one_for_diameters():
     assert blocks.diameter(contracting(0.5) @ same) == 0
 
 
+# Value spectra before training
+
+
+@pytest.mark.parametrize(("of_layer_1", "stays"), [(False, True), (True, False)], ids=["none dropped", "W_1 in X_n"])
+def test_tokens_that_do_not_depend_on_the_projections(of_layer_1, stays):
+    """One number everywhere, X_1 = 1: V = X_n W_n + W_1, with X_n = 2, or what layer 1's value makes of it, W_1."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(9)  # exact for these moments of normal W_n and W_1
+    mean = np.outer(weights, weights) / weights.sum() ** 2
+    w_n, w_1 = np.meshgrid(nodes, nodes, indexing="ij")
+    x_n = w_1 if of_layer_1 else np.full_like(w_1, 2.0)
+    values, grams = x_n * w_n + w_1, x_n**2 + 1
+    sums, squares = (
+        sum(m * f(np.array([[k]]), 1, 1.0) for m, k in zip(mean.ravel(), grams.ravel(), strict=True))
+        for f in (spectra.expected_sum, spectra.expected_square_sum)
+    )
+    assert (mean * values**2).sum() == pytest.approx(sums)
+    assert ((mean * values**4).sum() == pytest.approx(squares)) == stays
+
+
 # In-context regression
+
+
+def explained_exactly(moments, a, b, *kinds, query=None):
+    return moments.zero_loss - best_loss(moments, a, b, kinds, query)
+
+
+CROSS, BLOCK = ("ordinary", "raw"), ("ordinary", "skip")
+
+
+@pytest.mark.parametrize("raw", [False, True], ids=["none dropped", "a query of layer 1's making"])
+def test_the_query_for_both_forms(raw):
+    """Around 5 I, n = 50, a = 1: a raw query lets both forms read more than a d entries."""
+    a, b, query = (exact(np.array(m)) for m in ([[3, 0]], [[1, 1]], [[1, 0], [0, 1]]))
+    sigma = Fraction(1, 2)
+    moments = PromptMoments(2, 50, sigma, 5 * query, centred=True)
+    cross, block = (explained_exactly(moments, a, b, *kinds, query=query if raw else None) for kinds in (CROSS, BLOCK))
+    assert (cross > 1.5 * cross_layer_most(2, 50, sigma, 1, Fraction(25))) == raw
+    assert (block > 1.5 * 2 * signal_share(2, 50, sigma)) == raw
+
+
+@pytest.mark.parametrize("one_row", [False, True], ids=["none dropped", "W* of covariance I"])
+def test_all_of_w_is_random(one_row):
+    """Where one row of W* alone is random, B finds it: no gap at W0 = 0, where it is rho a^2."""
+    a, b, eye = (exact(np.array(m)) for m in ([[1, 0]], [[1000, 0]], [[1, 0], [0, 1]]))
+    sigma, rows = Fraction(1, 2), exact(np.array([[1, 0], [0, 0]]))
+    moments = PromptMoments(2, 4, sigma, 0 * eye, prior_rows=rows if one_row else eye, centred=True)
+    gap = explained_exactly(moments, a, 0 * b, *BLOCK) - explained_exactly(moments, a, b, *CROSS)
+    assert abs(gap - (0 if one_row else signal_share(2, 4, sigma))) < 1e-5
 
 
 def second_moment(d, n, sigma, readout, keys, **law):

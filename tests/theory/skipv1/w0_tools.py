@@ -78,14 +78,17 @@ def grams(a, b, kinds):
     return np.array(rows)
 
 
-def best_loss(moments, a, b, kinds):
+def best_loss(moments, a, b, kinds, query=None):
     """The lowest loss over all P = F(G, ...) A, F linear; A of full rank.  Least squares in fractions.
 
     By Gram and Schmidt over the entries seen: E||W* - P||^2 falls, for each new orthogonal entry g, by
     sum over the target's entries of E[target g]^2 / E g^2, the target being W* projected on the rows of A.
+
+    query: of full rank, in the place of the A that the query is multiplied with
     """
     second, cross = power(moments), target(moments)
-    inverse = solve(a @ a.T, a)  # (A A^T)^-1 A
+    query = a if query is None else query
+    inverse = solve(query @ query.T, query)  # (A A^T)^-1 A
     explained, basis = 0, []
     for g in grams(a, b, kinds):
         rest = g
@@ -97,7 +100,7 @@ def best_loss(moments, a, b, kinds):
             continue
         basis.append((rest, image, size))
         seen = cross @ rest  # E W* g: (d, d)
-        explained += ((seen @ a.T) * (seen @ inverse.T)).sum() / size
+        explained += ((seen @ query.T) * (seen @ inverse.T)).sum() / size
     return moments.zero_loss - explained
 
 
