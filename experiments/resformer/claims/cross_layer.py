@@ -30,7 +30,7 @@ AHEAD = Claim(
     "one head of its block form explains rho a d.  For a = 1 and long prompts it comes to that.",
     assumes=FREE_TERM,
     verdict="verified",
-    correction="Here q = s_1^2 / (s_1^2 + g^2) < 1, s_1 W0's largest singular value and g^2 >= d/2 as in the proof, and "
+    correction="Here q = s_1^2 / (s_1^2 + g^2) < 1, s_1 W0's largest singular value and g^2 >= d/2 as in the proof; "
     "N(a) = k (k - 1)/2, k = max(2 a - d, 0).",
     proof=cross_layer,
     uses=("resformer.block-form-better", "skipv1.bias"),
