@@ -85,8 +85,9 @@ GATE = Claim(
     "resformer.gate",
     PAPER.ours,
     place="theory/resformer/blocks.py, on Eqns. (2) and (3)",
-    statement="Cross-layer attention is the layers' own attentions weighted by their shares g of the softmax's mass, "
-    "so what it has more than its block form is sum_i (g_i A_{n,i} - A_n / L) V_i, exactly.",
+    statement="Cross-layer attention is sum_i g_i A_{n,i} V_i, A_{n,i} the attention of layer n's queries to layer i's "
+    "keys alone and g_i its share of the softmax's mass; so what it has more than its block form is sum_i (g_i A_{n,i} "
+    "- A_n / L) V_i, exactly.",
     assumes="one softmax over L layers' tokens",
     verdict="verified",
     proof=blocks,
@@ -213,8 +214,8 @@ MEAN_BOUND = Claim(
     "resformer.block-form-mean",
     PAPER.ours,
     place="theory/resformer/blocks.py, on Eqn. (3)",
-    statement="By the moves' distribution: total variation <= sqrt((log E e^delta - E delta) / 2), which is "
-    "half their standard deviation where they are small, whatever the largest of them.",
+    statement="By the distribution of the scores' moves delta: total variation <= sqrt((log E e^delta - E delta) / 2), "
+    "which is half their standard deviation where they are small.",
     assumes="means over the block form's weights, delta = 0 on the layer's own scores",
     verdict="verified",
     proof=blocks.mean_bound,

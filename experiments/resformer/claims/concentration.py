@@ -38,8 +38,9 @@ CONCENTRATION = Claim(
     verdict="open",
     correction="Trained models decide it (resformer-concentration).  As it is printed it does not agree with itself: "
     "`increasingly' with depth (introduction), a W over depth in Llama and Mistral, so that the last layers disperse "
-    "(appendix A.1).  What holds on any weights is of stacked attention, not of a layer's own: what reaches a token of "
-    "layer 1's values comes from the first token alone as depth grows, and from several with ResFormer.",
+    "(appendix A.1).  Where nothing but attention acts, one causal matrix in all layers, what reaches a token of layer "
+    "1's values comes from the first token alone as depth grows, and from several with ResFormer; of a layer's own "
+    "attention, which Eqn. (11) measures, that says nothing.",
     proof=smoothing,
     uses=("resformer.eqn11-sum", "resformer.eqn11-sign", "resformer.smoothing"),
     unjudged={**OF_VALUES},
@@ -138,8 +139,8 @@ UNIFORM_SINK = Claim(
     PAPER.ours,
     place="theory/resformer/measures.py; bears on appendix A.2, Fig. 19 (first row)",
     statement="Causal attention that is uniform over the past gives the first of l tokens H_l = 1 + 1/2 + ... + 1/l "
-    "times the mean importance, 8.2 times at 2,048 tokens, and 11.8 times the median token's.  So an importance `less "
-    "than 10 times' that of other tokens is that of no sink at all.",
+    "times the mean importance, 8.2 times at 2,048 tokens, and 11.8 times the median token's.  So `less than 10 "
+    "times' that of other tokens may be said where there is no sink at all.",
     assumes="a causal mask; importance as corrected in resformer.eqn11-sum",
     verdict="verified",
     proof=measures.uniform_causal_importance,

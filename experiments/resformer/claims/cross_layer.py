@@ -31,6 +31,8 @@ AHEAD = Claim(
     "that.",
     assumes=FREE_TERM,
     verdict="verified",
+    correction="Here q = s_1^2 / (s_1^2 + g^2) < 1, s_1 W0's largest singular value and g^2 >= d/2 as in the proof; "
+    "N(a) = k (k - 1)/2, k = max(2 a - d, 0).",
     proof=cross_layer,
     uses=("resformer.block-form-better", "skipv1.bias"),
 )
@@ -133,7 +135,7 @@ FULL_RANK = Claim(
     PAPER.ours,
     place=f"{PLACE}, (2)",
     statement="At a = d cross-layer attention with enough heads explains rho sum_{i <= j} (s_i^2 + s_j^2) / (s_i^2 + "
-    "s_j^2 + 2 g^2) at its minimum, around every W0.",
+    "s_j^2 + 2 g^2) at its minimum, around every W0, s_i its singular values.",
     assumes=FREE_TERM,
     verdict="verified",
     proof=cross_layer.full_rank_explained,

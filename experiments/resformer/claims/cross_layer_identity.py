@@ -22,7 +22,8 @@ IDENTITY = Claim(
     PAPER.ours,
     place=f"{PLACE}, (4)",
     statement="Around W0 = c I enough heads of cross-layer attention explain between rho [a (d - a) + q a (a + 1)/2] "
-    "and rho [a (d - a) + q (R - a (d - a))]; not a d - a (a - 1)/2 but R is the limit for long prompts and large c.",
+    "and rho [a (d - a) + q (R - a (d - a))], R = a d - a (a - 1)/2 + m (2 a - m - 1)/4, m = min(a, d - a).  For long "
+    "prompts and large c they come to rho R.",
     assumes=FREE_TERM + "; W0 = c I",
     verdict="verified",
     proof=cross_layer,

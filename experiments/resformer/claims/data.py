@@ -19,7 +19,7 @@ SIZES = ("82M", "180M", "468M")
 ONE_EPOCH = Claim(
     "resformer.one-epoch",
     PAPER.name,
-    place="section 4.1, Table 3",
+    place="sections 4.1.1 and 4.1.2, Table 3",
     statement="All models see nearly 20B tokens once: 10,000 steps of 2M tokens.",
     assumes="the batches of Table 3",
     verdict="corrected",
@@ -61,8 +61,8 @@ GAINS = Claim(
     "run a model, and for chance the half width of `experiments.training.printed`, 0.0050 nats, taken from other "
     "models",
     verdict="verified",
-    correction="Three sizes and one run each bear no fitted curve (Fig. 5, middle): two parameters leave one degree of "
-    "freedom.",
+    correction="One run each at three sizes bears no fitted curve (Fig. 5, middle, may have a fourth, 2M, which is not "
+    "in Table 5): two parameters leave one degree of freedom, or two.",
     proof=None,
 )
 

@@ -13,12 +13,12 @@ from theory.resformer.paper import PAPER
 DRAINS = Claim(
     "resformer.value-drains",
     PAPER.name,
-    place="section 4.5 and appendix A.2, Figs. 10 (middle) and 19",
-    statement="The start token's value state is about 0.7 of the others' in ResFormer, so value-state drains are "
-    "avoided.",
-    assumes="that what heads attend over is shown, (V_n + V_1)/2",
+    place="abstract and appendix A.2, Fig. 19 (also section 4.5, Fig. 10)",
+    statement="The start token's value state is about 0.7 times as long as the others' in ResFormer, unlike in vanilla "
+    "and NeuTRENO: value-state drains are avoided.",
+    assumes="that what heads attend over is shown, (V_n + V_1)/2, of which the paper does not tell",
     verdict="corrected",
-    correction="0.7 does not say so: where a layer's own value drains to nothing, and values are otherwise as long as "
+    correction="0.7 does not show it: where a layer's own value drains to nothing, and values are otherwise as long as "
     "layer 1's and at right angles to them, what is seen is 1/sqrt 2 = 0.71.  In general the drain that is left to be "
     "seen is sqrt((c^2 r_n^2 + r_1^2) / (c^2 + 1)), and returns as the layer's own values grow, c times layer 1's.",
     proof=drains,

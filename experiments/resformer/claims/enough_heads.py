@@ -8,7 +8,10 @@ from theory.resformer.cross_layer_weights import TWO_HEADS
 from theory.toy.enough_heads import EnoughHeads
 
 PLACE = "section 4.3, Fig. 8, around any W0: theory/resformer/cross_layer.py"
-FREE_TERM = "Assumption 1; linear attention; a free term C x in the prediction; any n, sigma >= 0 and W0; normal x"
+FREE_TERM = (
+    "Assumption 1 of SkipV1Former; linear attention; a free term C x in the prediction; any n, sigma >= 0 and W0; "
+    "normal x"
+)
 DESCENT = 1e-6  # of the zero loss, or of d^2: how far the best of the descents may stay from a minimum
 KINDS = TWO_HEADS[:2]  # of which cross-layer attention consists; that its plan does, `SHARP` shows
 

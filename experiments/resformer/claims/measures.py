@@ -156,8 +156,8 @@ EQN_12 = Claim(
     statement="The mean of v_i v_i^T has eigenvectors w_j with eigenvalues lambda_j; capacity is read off them.",
     assumes="one layer's values, as attended over",
     verdict="verified",
-    correction="The index of w_j and lambda_j is written i below; values are not centred, so a common mean counts as "
-    "the largest eigenvalue.",
+    correction="The line below it writes w_j and lambda_j `for i = 1, ..., d'.  Values are not centred, so that a "
+    "large common mean is the largest eigenvalue.",
     proof=measures.value_spectrum,
 )
 

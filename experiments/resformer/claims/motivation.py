@@ -28,7 +28,7 @@ LOW_QUALITY = Claim(
     assumes="poorly: its scores lie below the own layer's",
     verdict="corrected",
     correction="True of Eqn. (2): scores that are lower by Delta leave it 1 / (1 + e^Delta).  Lost in Eqns. (3) to "
-    "(7), which the paper derives from it: with one's own keys an earlier layer has the same weight as one's own, "
+    "(5) and (7), which the paper derives from it: with layer n's keys an earlier layer has the weight of layer n, "
     "whatever its quality.",
     proof=blocks.gates,
     uses=("resformer.gate", "resformer.eqns-3-5"),

@@ -20,7 +20,7 @@ def neutreno_term(
 ) -> sympy.Matrix:
     """What Eqn. (8) adds to A_n V_n: lambda (V_1 - J V_n), a row a token, symbolic.
 
-    Section 3.4 has it a multiple of V_1 - V_n.  It vanishes wherever V_1 = V_n if and only if J V = V for every V, so
+    Section 2.1 has it a multiple of V_1 - V_n.  It vanishes wherever V_1 = V_n if and only if J V = V for every V, so
     J = I.  With ones every row of J V_n is the sum of all rows of V_n, later ones too, whatever the attention's mask.
 
     j: the size of J -> J; first and own, V_1 and V_n: (tokens, width) -> the same shape
@@ -33,7 +33,7 @@ def neutreno_term(
 NEUTRENO_EQN_8 = Claim(
     "resformer.neutreno-eqn8",
     PAPER.name,
-    place="section 3.4, Eqn. (8)",
+    place="section 3.4, Eqn. (8) and the line below it",
     statement="NeuTRENO is U_n = (A_n - lambda J) V_n + lambda V_1 with J a matrix of ones.",
     assumes="causal attention",
     verdict="corrected",
@@ -51,7 +51,7 @@ NEUTRENO_EQN_8 = Claim(
     kind="exact",
 )
 def neutreno_vanishes_on_equal_values(j: Callable[[int], sympy.Matrix]) -> bool:
-    """What Eqn. (8) adds is a multiple of V_1 - V_n, as its text says: nothing where the two are equal."""
+    """What is added is a multiple of V_1 - V_n, as section 2.1 says: nothing where the two are equal."""
     for tokens in (1, 2, 4):
         values = sympy.Matrix(tokens, 2, lambda i, k: sympy.Symbol(f"v{i}{k}"))
         if not neutreno_term(j, tokens, values, values).expand().is_zero_matrix:

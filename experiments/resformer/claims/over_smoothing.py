@@ -26,11 +26,11 @@ SIMILARITY = Claim(
     "resformer.concentration-and-similarity",
     PAPER.name,
     place="appendix A.1, on Fig. 18",
-    statement="Attention concentration makes tokens alike; that similarity is an M where entropy is a W shows that it "
-    "is concentration that leads to over-smoothing.",
+    statement="Attention concentration tends to make tokens alike; that similarity over depth is an M where entropy is "
+    "a W suggests that concentration leads to over-smoothing.",
     assumes="one layer of attention and nothing else; concentration by Eqn. (11) as corrected",
     verdict="corrected",
-    correction="Concentration is enough, as two rows of attention differ by at most 2 (1 - a_max) in the mean, but it "
+    correction="It is enough, as two rows of attention differ by at most 2 (1 - a_max) in the mean, but it "
     "is not needed: with the largest entropy there is, log l, attention to oneself leaves tokens as they are and "
     "attention spread evenly makes them all one.  What counts is how far rows differ "
     "(resformer.smoothing-any-layers); two curves that mirror each other show no cause.",

@@ -25,14 +25,15 @@ FIG_15 = Claim(
     "resformer.fig-15",
     PAPER.name,
     place="section 4.7, Fig. 15",
-    statement="SVFormer gains from a smaller learning rate; from 82M to 468M and with GPT-2's architecture critical "
-    "points and final losses are alike, those of 2M are not.",
+    statement="From 82M to 468M and with GPT-2's architecture critical points and final losses are alike, those of 2M "
+    "are not; larger models, which often need smaller learning rates, suit SVFormer better.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
     correction="Training decides it (svformer-length).  What holds without: the peak moves the sum of the rates in "
     "proportion, which warm-up does not (resformer.svformer-rate); the share of its parameters that SVFormer saves is "
-    "100 times larger at 468M than at 2M.  That larger models suit SVFormer better does not agree with the next "
-    "sentence, that it is not sensitive to size.",
+    "100 times larger at 468M than at 2M.  The paper's larger models have the same rate as its small ones (Table 4).  "
+    "That larger models suit SVFormer better does not agree with what follows, that its difference from vanilla is not "
+    "sensitive to size.",
     proof=Recipe.share,
     uses=("resformer.svformer-rate", "resformer.costs"),
     unjudged=OF_COUNTS,
@@ -70,16 +71,15 @@ def sizes_are_not_alike(shares: tuple[float, ...]) -> bool:
 LENGTHS = Claim(
     "resformer.fig-14",
     PAPER.name,
-    place="abstract and section 4.6, Figs. 13 and 14",
-    statement="SVFormer trains faster than vanilla and ends better than GQA and CLA; vanilla passes it in the end, the "
-    "later the longer the sequences are, exponentially so.",
+    place="abstract and section 4.6, Figs. 13 and 14 (left)",
+    statement="SVFormer trains much faster than vanilla, which always passes it in the end; it ends better than GQA "
+    "and CLA.  (When it is passed: resformer.svformer-length.)",
     assumes="the training of section 4.1.1; tokens a batch the same at every length (resformer.table-3)",
     verdict="open",
     correction="Training decides it (svformer-length).  As it is printed it does not agree with itself: better than "
     "GQA and CLA (abstract) is at 64,000 tokens only, worse than GQA at 2,048 (section 4.6); `always' passed, but at "
-    "64,000 the crossing is extrapolated, so that an exponential trend rests on four lengths.  A lower cost is not "
-    "the reason for the speed, which is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and "
-    "less than 1 % at 64,000.",
+    "64,000 the crossing is extrapolated.  A lower cost is not the reason for the speed, which is counted in steps: of "
+    "the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and less than 1 % at 64,000.",
     proof=flops,
     uses=("resformer.fig-13-cache", "resformer.table-3", "resformer.costs"),
     unjudged=OF_COUNTS,

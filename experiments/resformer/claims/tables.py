@@ -158,7 +158,8 @@ TABLE_4_SIZES = Claim(
     statement="Models of 2M, 82M, 180M and 468M parameters, 10,000 steps of 2M tokens, 120 of them warm-up.",
     assumes="SwiGLU of three matrices, input and output embeddings not tied, as the table says",
     verdict="corrected",
-    correction="The smallest has 1.6M.  Warm-up is 1,200 steps in section 4.1.1 and 120 here: one of them is wrong.",
+    correction="Warm-up is 1,200 steps in section 4.1.1 and 120 here: one of them is wrong.  The sizes are right, the "
+    "smallest 1.6M before it is rounded.",
     proof=total_parameters,
     unjudged={**OF_COUNTS, Architecture.sublayers: "reads over depth, which have no weights in these models"},
 )

@@ -88,8 +88,8 @@ FIG_4 = Claim(
     "resformer.values-or-keys",
     PAPER.name,
     place="section 3.5, Fig. 4, and section 4.8, Fig. 16",
-    statement="Sharing values, over every two layers or over all, costs less loss than sharing keys; sharing queries "
-    "or keys over all layers costs much.",
+    statement="Sharing values over every two layers costs less loss than sharing keys; sharing layer 1's queries or "
+    "keys over all layers costs much.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
     correction="Training decides it (resformer-ablations).  The models compared cost the same in parameters, cache and "
@@ -153,8 +153,8 @@ FIG_7 = Claim(
     "resformer.fig-7",
     PAPER.name,
     place="section 4.3, Fig. 7",
-    statement="A residual to layer 1 helps on values only, not on queries or keys, as modified queries or keys change "
-    "the attention a lot.",
+    statement="A residual to layer 1 helps on values only, not on queries or keys, possibly because modified queries "
+    "or keys change the attention a lot.",
     assumes="the training of section 4.1.1, one run each; half of each layer's own, half of layer 1's",
     verdict="open",
     correction="Training decides it (resformer-ablations).  What the residual does: half of each key makes attention "

@@ -11,7 +11,7 @@ from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
 GATE, SHARP, IN_THE_MEAN = "resformer.gate", "resformer.block-form-sharp", "resformer.block-form-mean"
-NEARER, BETTER = "resformer.eqn6-mapping", "resformer.block-form-better"
+NEARER, BETTER = "resformer.fig-3", "resformer.block-form-better"
 
 SOURCES = {"previous": "the layer before", "first": "layer 1"}  # the earlier layer: Fig. 3's, and ResFormer's
 
