@@ -30,7 +30,8 @@ LOSS = Claim(
     verdict="open",
     correction="Training decides it (scale-loss, resformer-ablations).  Of small decoders, briefly trained, ResFormer "
     "ends below vanilla where rates are tuned on short trainings, and is not told apart from it on whole ones.  The "
-    "models compared have the same parameters, cache and FLOPs, but for DenseFormer's 44 weights and its sums.  With ResFormer the paper says lambda = 0.2; the code's term is 0.1 (V_1 - V_n), the mixed values "
+    "models compared have the same parameters, cache and FLOPs, but for DenseFormer's 44 weights and its sums.  With "
+    "ResFormer the paper says lambda = 0.2; the code's term is 0.1 (V_1 - V_n), the mixed values "
     "standing where Eqn. (8) has V_n.",
     proof=None,
     uses=("resformer.costs",),
