@@ -19,8 +19,9 @@ DRAINS = Claim(
     assumes="that what heads attend over is shown, (V_n + V_1)/2, of which the paper does not tell",
     verdict="corrected",
     correction="0.7 does not show it: where a layer's own value drains to nothing, and values are otherwise as long as "
-    "layer 1's and at right angles to them, what is seen is 1/sqrt 2 = 0.71.  In general the drain that is left to be "
-    "seen is sqrt((c^2 r_n^2 + r_1^2) / (c^2 + 1)), and returns as the layer's own values grow, c times layer 1's.",
+    "layer 1's and at right angles to them, what is seen is 1/sqrt 2 = 0.71.  At right angles the drain that is left "
+    "to be seen is sqrt((c^2 r_n^2 + r_1^2) / (c^2 + 1)), and it returns as the layer's own values grow, c times layer "
+    "1's.",
     proof=drains,
 )
 
