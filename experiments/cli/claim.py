@@ -120,7 +120,8 @@ def _texts(function: Any) -> Iterator[str]:
 def print_description(about: dict[str, Any]) -> None:
     print(f"{about['id']}: {about['verdict']}{'' if about['stands'] else ', BUT IT HAS FALLEN'}")
     print(f"{about['paper']}; {about['place']}\n")
-    for name, text in (("claims", "statement"), ("assumes", "assumes"), ("true is", "correction")):
+    label = "true is" if about["verdict"] in ("corrected", "refuted") else "remark"
+    for name, text in (("claims", "statement"), ("assumes", "assumes"), (label, "correction")):
         if about[text]:
             _print(name, about[text])
     _print("proof", about["proof"] or "its checks")

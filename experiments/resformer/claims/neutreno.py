@@ -33,7 +33,7 @@ def neutreno_term(
 NEUTRENO_EQN_8 = Claim(
     "resformer.neutreno-eqn8",
     PAPER.name,
-    place="section 3.4, Eqn. (8) and the line below it",
+    place="section 3.4, Eqn. (8)",
     statement="NeuTRENO is U_n = (A_n - lambda J) V_n + lambda V_1 with J a matrix of ones.",
     assumes="causal attention",
     verdict="corrected",
