@@ -41,11 +41,15 @@ class Sample:
             whole = Batch(batch.inputs[:left], batch.targets[:left])
             pairs = zip(whole.inputs.split(size), whole.targets.split(size), strict=True)
             found += [Batch(*pair).to(torch.device(device)) for pair in pairs]
-        count = sum(len(b.inputs) for b in found)
-        if count < 2 or task.tokens < 2:
-            held = f"{count} of {task.tokens} tokens {'is' if count == 1 else 'are'}"
-            raise UserError(f"two sequences or more of two tokens or more are needed; {held} what --tokens leaves")
+        check_spread(sum(len(b.inputs) for b in found), task.tokens)
         return found
+
+
+def check_spread(count: int, tokens: int, of: str = "what --tokens leaves") -> None:
+    """Raises UserError for fewer than two sequences, which have no spread, or tokens; `of`: where they are."""
+    if count < 2 or tokens < 2:
+        held = f"{count} of {tokens} tokens {'is' if count == 1 else 'are'}"
+        raise UserError(f"two sequences or more of two tokens or more are needed; {held} {of}")
 
 
 class Average:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from experiments.store.folders import Json, UserError
 from experiments.training import extension, memory, user_files
 from experiments.training.arms import PromptSource, TextSource, task_of
-from experiments.training.by_layer import Sample
+from experiments.training.by_layer import Sample, check_spread
 from theory.errors import BadInput, at_least
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Tokens
@@ -224,12 +224,15 @@ def _published(folder: Path, asked: Asked) -> Published:
     plan = user_files.fitting(asked.variant or "vanilla", architecture)
     context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))
     assert isinstance(architecture.stem, Tokens)
+    published.check(folder, plan)
     count, vocab = asked.sample.tokens // context, architecture.stem.vocab
     source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if asked.text is None else asked.text
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
     else:
         drawn, data = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab), f"the text of {source}"
+    check_spread(count, context)
+    check_spread(len(drawn), context, f"all that {source} holds")
     weights = _digest(_digest_of(path) for path in published.weight_files(folder))
     name = folder.resolve().name + (f" {asked.variant}" if asked.variant else "")
     return Published(folder, name, architecture, plan, drawn, data, weights)

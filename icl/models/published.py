@@ -126,6 +126,25 @@ def _architecture(config: Mapping[str, Any], kind: str) -> Architecture:
     )
 
 
+def check(folder: Path, variant: str | Plan) -> None:
+    """Raises BadInput, as `load` does, for a folder whose tensors are not the variant's.  Reads no numbers."""
+    _laid_out(folder, variant)
+
+
+def _laid_out(folder: Path, variant: str | Plan) -> tuple[Decoder, dict[str, str], dict[str, tuple[int, ...]]]:
+    """A decoder without weights, its parameters' names by the folder's, and the shape of a head that is tied."""
+    config = architecture(folder)
+    plan = fitting(variant, config) if isinstance(variant, str) else variant
+    for misfit in misfits(config, plan):
+        raise BadInput(f"{folder}: {misfit}")
+    model = Decoder(config, plan, device="meta")
+    ours = {_named(name): name for name, _ in model.named_parameters()}
+    shapes = {name: tuple(model.get_parameter(own).shape) for name, own in ours.items()}
+    tied = {} if HEAD in ours else {HEAD: shapes[EMBEDDING]}  # some folders hold it all the same
+    _check(weight_files(folder), {**shapes, **tied}, optional=tied.keys())
+    return model, ours, tied
+
+
 def load(
     folder: Path | str,
     *,
@@ -141,18 +160,9 @@ def load(
     Raises BadInput, in one line, for a folder that is not whole, or whose tensors are not, one for one, the variant's.
     """
     folder = Path(folder)
-    config = architecture(folder)
-    plan = fitting(variant, config) if isinstance(variant, str) else variant
-    for misfit in misfits(config, plan):
-        raise BadInput(f"{folder}: {misfit}")
-    model = Decoder(config, plan, device="meta")
-    ours = {_named(name): name for name, _ in model.named_parameters()}
-    shapes = {name: tuple(model.get_parameter(own).shape) for name, own in ours.items()}
-    tied = {} if HEAD in ours else {HEAD: shapes[EMBEDDING]}  # some folders hold it all the same
-    files = weight_files(folder)
-    _check(files, {**shapes, **tied}, optional=tied.keys())
+    model, ours, tied = _laid_out(folder, variant)
     found: dict[str, Tensor] = {}
-    for path in files:
+    for path in weight_files(folder):
         with _opened(path) as file:
             for name in _tensors(file):
                 found[name] = file.get_tensor(name).to(device=device, dtype=dtype)

@@ -102,7 +102,8 @@ def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
         (["without"], ["--text", "stdlib"], "holds no tokenizer.json"),
         (["with"], ["--context", "41"], "--context 41 is more than the 40 tokens of"),
         (["without"], ["--context", "2", "--tokens", "3"], "two sequences or more"),
-        (["without"], ["--tokens", "79"], "two sequences or more"),
+        (["without"], ["--tokens", "79"], "1 of 40 tokens is what --tokens leaves"),
+        (["with"], ["--text", "empty"], "all that"),
         (["without"], ["--data", "nowhere"], "--data is for the text of trainings"),
         (["with"], ["--variant", "resformers"], "unknown variant"),
         (["without"], ["--variant", "svformer"], "which is not of the model"),
@@ -124,7 +125,9 @@ def test_bad_input_is_one_line(names, options, message, work, tmp_path):
     write(tmp_path / "damaged", BIG, state_dict(BIG))
     (tmp_path / "weightless" / "model.safetensors").unlink()
     (tmp_path / "damaged" / "model.safetensors").write_bytes(b"nothing")
-    options = [str(tmp_path / "small" / option) if option == "config.json" else option for option in options]
+    (tmp_path / "empty").mkdir()
+    there = {"config.json": tmp_path / "small" / "config.json", "empty": tmp_path / "empty"}
+    options = [str(there.get(option, option)) for option in options]
     places = [str(work / name if (work / name).exists() else tmp_path / name) for name in names]
     status, _, errors = outcome(["probe", *places, "--device", "cpu", "--out", str(tmp_path / "out"), *options])
     assert status == 2
@@ -132,3 +135,4 @@ def test_bad_input_is_one_line(names, options, message, work, tmp_path):
     assert line.startswith("crosslayer")
     assert message in line
     assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
