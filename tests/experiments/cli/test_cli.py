@@ -131,7 +131,7 @@ def test_variants_are_listed(capsys):
         ("run scale-icl --jobs -1", "--jobs must not be negative, got -1"),
         ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
         ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
-        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are svformer-length, "),
+        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are resformer-ablations, "),
         ("compare --out nowhere", "no finished full-size run below nowhere"),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),

@@ -202,9 +202,9 @@ def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
     with monkeypatch.context() as changed:
         changed.setattr(verify, "source_digest", lambda *_: "changed")
         assert report().count("changed since it was verified") == 2
-    monkeypatch.setattr(verify, "_digest", lambda claim: claim.id if claim is HALF else "as it was")
+    monkeypatch.setattr(verify, "evidence_digest", lambda claim: claim.id if claim is HALF else "as it was")
     said(capsys, "verify --afresh")
-    monkeypatch.setattr(verify, "_digest", lambda claim: "changed" if claim is HALF else "as it was")
+    monkeypatch.setattr(verify, "evidence_digest", lambda claim: "changed" if claim is HALF else "as it was")
     assert "rests on made.half: changed since it was verified" in report()
     monkeypatch.setattr(HALF, "evidence", [replace(HALF.evidence[0], states=0.6)])
     assert "evidence fails" in report("report --verify", status=1)
