@@ -242,6 +242,8 @@ def first_values_are_diluted(weights: Mapping[str, Callable[[int], float]]) -> b
             found = {t.source.layer: t.start for t in plan.head(n, 1).values[0].terms}
             if abs(found.get(1, 0.0) - weight(n)) > 1e-15 or abs(sum(found.values()) - 1) > 1e-12:
                 return False
+            if name == "resformer-previous" and found != {n - 1: 0.5, n: 0.5}:
+                return False
     return True
 
 
