@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from theory import machine
-from theory.plans import heads, mix, papers, plan
+from theory.plans import architecture, heads, mix, papers, plan
 from theory.prompts import moments, spectral
 from theory.toy import exact, population, stack, tokens
 
@@ -49,3 +49,7 @@ OF_VALUE_MAPS: Mapping[Callable[..., Any], str] = {
 NUMBER = "of the heads that are built, only how many counts"
 OF_CACHES: Mapping[Callable[..., Any], str] = {mix.q: "queries are not cached", plan.Plan.live: NUMBER}
 OF_COUNTS: Mapping[Callable[..., Any], str] = {plan.built: NUMBER, plan.Plan.live: NUMBER}
+OF_PARAMETERS: Mapping[Callable[..., Any], str] = {
+    **OF_COUNTS,
+    architecture.Architecture.sublayers: "a residual stream has no parameters, however often it is read",
+}

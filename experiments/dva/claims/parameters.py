@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_PARAMETERS
 from theory.dva.paper import PAPER
 from theory.plans.accounting import parameters, total_parameters
-from theory.plans.architecture import Architecture
 from theory.plans.names import model
-from theory.plans.plan import Plan, built
 
 TABLE_1 = Claim(
     "dva.table-1",
@@ -18,11 +17,7 @@ TABLE_1 = Claim(
     "head is not tied; the paper does not say so",
     verdict="verified",
     proof=parameters,
-    unjudged={
-        built: "of the heads that are built, only how many counts",
-        Plan.live: "of the heads that are built, only how many counts",
-        Architecture.sublayers: "a residual stream has no parameters, however often it is read",
-    },
+    unjudged=OF_PARAMETERS,
 )
 
 

@@ -7,14 +7,12 @@ from dataclasses import replace
 
 from experiments.ledger.claim import Claim
 from experiments.resformer.claims.tables import TABLE_3
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import OF_CACHES, OF_PARAMETERS, OF_VALUES
 from icl.recipe import SCHEDULES, Recipe
 from theory.plans.accounting import cache, total_parameters
-from theory.plans.architecture import Architecture
 from theory.plans.heads import has_cycle, is_bound, toy_heads
-from theory.plans.mix import q
 from theory.plans.names import model, resolve
-from theory.plans.plan import Plan, Shape, built
+from theory.plans.plan import Shape
 from theory.prompts.setting import signal_share
 from theory.resformer.paper import PAPER
 from theory.toy import width
@@ -97,11 +95,7 @@ SVFORMER_VALUE_MATRIX = Claim(
     "length, and a step reads as many tokens, give or take 2.4 %.  Only the rows that one query attends to are more.  "
     "Longer contexts change two other things: a step has fewer sequences, and its loss is a mean over later positions.",
     proof=total_parameters,
-    unjudged={
-        built: "of the heads that are built, only how many counts",
-        Plan.live: "of the heads that are built, only how many counts",
-        Architecture.sublayers: "a residual stream has no parameters, however often it is read",
-    },
+    unjudged=OF_PARAMETERS,
 )
 
 
@@ -201,7 +195,7 @@ FIG_13_CACHE = Claim(
     correction="`Nearly' is SVFormer's: CLA's and GQA's caches are a half and an eighth exactly, and SVFormer keeps "
     "(L + 1) / L times as much, an eighth more at the 8 layers of the 82M model.",
     proof=cache,
-    unjudged={q: "queries are not cached", Plan.live: "of the heads that are built, only how many counts"},
+    unjudged=OF_CACHES,
 )
 
 

@@ -25,13 +25,11 @@ from experiments.resformer.concentration.points import (
     lengths,
     said_of,
 )
-from experiments.resformer.watched import SMALL, profiles
+from experiments.resformer.watched import SMALL, measured, profiles
 from experiments.store.folders import Json
-from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
+from experiments.training.campaign import BASELINE, Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
-from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,8 +41,7 @@ PROBE = "experiments.resformer.concentration.probe:probe"
 _CPU = Recipe(steps=1200, batch=8, learning_rate=6e-3, log_every=100)
 PROFILES = profiles(
     Config,
-    _CPU,
-    replace(_CPU, steps=4000, batch=64, learning_rate=2e-3, precision="bf16", compile=True),
+    gpu=replace(_CPU, steps=4000, batch=64, learning_rate=2e-3, precision="bf16", compile=True),
     cpu=Profile(
         config=Config(architecture=SMALL, data="stdlib", vocab=512, recipe=_CPU, arms=(BASELINE, RESFORMER)),
         seeds=3,
@@ -92,36 +89,7 @@ class ResFormerConcentration:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        from experiments.training.text import text
-
-        read = text(run.slot.data or config.data, config.vocab, config.held_out_windows, opened=True)
-        architecture = replace(config.architecture, stem=Tokens(read.vocab))
-
-        def arm(name: str, seed: int) -> Arm:
-            return Arm(
-                architecture=architecture,
-                variant=BASELINE if name == TWIN else name,
-                source=read.source,
-                recipe=config.recipe,
-                seed=seed,
-                twin=name == TWIN,
-                probes=(PROBE,),
-            )
-
-        names = (*config.arms, TWIN)
-        by_seed = rounds(lambda seed: {name: arm(name, seed) for name in names}, seeds, run, self.name)
-        records = [record for by_name in by_seed for record in by_name.values()]
-        return {
-            "seeds": len(by_seed),
-            "probed": {
-                stage: {name: [by_name[name]["probes"][PROBE][stage] for by_name in by_seed] for name in names}
-                for stage in ("start", "end")
-            },
-            "loss": {name: [by_name[name]["loss"] for by_name in by_seed] for name in names},
-            "diverged": [record["diverged"] for record in records if record["diverged"]],
-            "text": read.name,
-            "provenance": of_runs(records),
-        }
+        return measured(config.arms, config, seeds, run, probe=PROBE, label=self.name)
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         from experiments.resformer.concentration.verdicts import verdicts

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.spectrum.points import ARMS, AT_START, EIGENVALUES, LIMIT, SAID, SMOOTHING, Config
-from experiments.resformer.watched import SMALL, profiles
+from experiments.resformer.watched import SMALL, measured, profiles
 from experiments.store.folders import Json
-from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
+from experiments.training.campaign import BASELINE, Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
-from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +30,7 @@ STD = 0.02  # of the initial matrices
 _CPU = Recipe(steps=300, batch=8, learning_rate=5e-3, log_every=50)
 PROFILES = profiles(
     Config,
-    _CPU,
-    replace(_CPU, steps=2000, batch=64, learning_rate=2e-3, precision="bf16", compile=True),
+    gpu=replace(_CPU, steps=2000, batch=64, learning_rate=2e-3, precision="bf16", compile=True),
     cpu=Profile(
         config=Config(architecture=SMALL, data="stdlib", vocab=512, recipe=_CPU),
         seeds=4,
@@ -84,37 +81,7 @@ class ResFormerSpectrum:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        from experiments.training.text import text
-
-        read = text(run.slot.data or config.data, config.vocab, config.held_out_windows, opened=True)
-        architecture = replace(config.architecture, stem=Tokens(read.vocab))
-
-        def arm(name: str, seed: int) -> Arm:
-            return Arm(
-                architecture=architecture,
-                variant=BASELINE if name == TWIN else name,
-                source=read.source,
-                recipe=config.recipe,
-                seed=seed,
-                std=STD,
-                twin=name == TWIN,
-                probes=(PROBE,),
-            )
-
-        names = (*ARMS, TWIN)
-        by_seed = rounds(lambda seed: {name: arm(name, seed) for name in names}, seeds, run, self.name)
-        records = [record for by_name in by_seed for record in by_name.values()]
-        return {
-            "seeds": len(by_seed),
-            "probed": {
-                stage: {name: [by_name[name]["probes"][PROBE][stage] for by_name in by_seed] for name in names}
-                for stage in ("start", "end")
-            },
-            "loss": {name: [by_name[name]["loss"] for by_name in by_seed] for name in names},
-            "diverged": [record["diverged"] for record in records if record["diverged"]],
-            "text": read.name,
-            "provenance": of_runs(records),
-        }
+        return measured(ARMS, config, seeds, run, probe=PROBE, label=self.name, std=STD)
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         from experiments.resformer.spectrum.verdicts import verdicts
