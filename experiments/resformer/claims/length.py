@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from experiments.ledger.claim import Claim
 from experiments.resformer.claims.tables import TABLE_3
-from experiments.toys.unjudged import OF_CACHES, OF_PARAMETERS, OF_VALUES
+from experiments.toys.unjudged import OF_CACHES, OF_PARAMETERS, OF_VALUE_MAPS
 from icl.recipe import SCHEDULES, Recipe
 from theory.plans.accounting import cache, total_parameters
-from theory.plans.heads import has_cycle, is_bound, toy_heads
+from theory.plans.heads import has_cycle
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
 from theory.prompts.setting import signal_share
@@ -36,9 +36,7 @@ SVFORMER_LENGTH = Claim(
     proof=width,
     uses=("toy.value-maps",),
     unjudged={
-        **OF_VALUES,
-        toy_heads: "whether a value is there counts, and not its weight",
-        is_bound: "whether bound weights attain an optimum, of which nothing is claimed",
+        **OF_VALUE_MAPS,
         has_cycle: "of bound weights, likewise",
     },
 )
