@@ -51,7 +51,7 @@ class Recipe:
     log_every: int = 10
     evaluate_every: int = 0
     scale_outputs: bool = True
-    decay: Literal["cosine", "quadratic", "late"] = "cosine"
+    decay: Literal["cosine", "quadratic"] = "cosine"
 
     def __post_init__(self) -> None:
         for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones
@@ -70,15 +70,8 @@ class Recipe:
         rising = round(self.warmup * self.steps)
         if step < rising:
             return self.start + (1 - self.start) * ((step + 1) / rising)
-        if self.decay == "late":
-            falls = self.begins_to_fall
-            return 1.0 if step < falls else self.floor + (1 - self.floor) * (self.steps - step) / (self.steps - falls + 1)
         gone = (step + 1 - rising) / (self.steps - rising)
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
-
-    @property
-    def begins_to_fall(self) -> int:
-        return round(0.8 * self.steps) if self.decay == "late" else round(self.warmup*self.steps)
 
     def _problems(self) -> Iterator[str]:
         for name in ("steps", "batch", "accumulate", "log_every"):

@@ -47,12 +47,14 @@ class Logged:
     """The `log_every` steps up to `step` of a stretch, or those up to its end.
 
     recipe    the shortest training of which these steps are a part
+    shared    whether the longer ones have them too
     losses    of every decoder, the mean over these steps
     held_out  at the end of a recipe: of every decoder, or why it diverged
     done      steps in all, shared ones once
     """
 
     recipe: int
+    shared: bool
     step: int
     losses: tuple[float, ...]
     held_out: tuple[HeldOut | str, ...] | None
@@ -213,7 +215,7 @@ def train(
             ended = stretch.ends and step + 1 == stretch.last
             found = evaluate(stack, feed, run.left) if ended else None
             mean = tuple((window / since)[: stack.models].tolist())
-            stop = yield Logged(stretch.recipe, step + 1, mean, found, done)
+            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done)
             window, since = torch.zeros_like(window), 0
             finished = stretch is plan[-1] and step + 1 == stretch.last
             if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
