@@ -8,6 +8,8 @@ alone.
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,10 +23,12 @@ from experiments.store.steps import StepLog, stoppable
 from experiments.store.work import results
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.pool import train_all
-from experiments.training.records import summary
+from experiments.training.records import losses
 from icl.recipe import Recipe
+from theory.plans.accounting import total_parameters
 from theory.plans.plan import Plan
 
+LOGGED: Json = {"recipe": int, "shared": bool, "at": int, "losses": list, "held_out": list | None}
 MOST = 160  # trainings in a stack: what is lost where one is killed, and what two workers can share
 
 
@@ -119,51 +123,52 @@ def _trained(stack: Stack, desk: Desk) -> Json:
     from icl.stacks.training import train
     from icl.training.objectives import PromptTask
 
-    first, count, device = stack.members[0], len(stack.members), desk.slot.device
-    task = first.task()
+    began, members, device = time.monotonic(), stack.members, desk.slot.device
+    task = members[0].task()
     assert isinstance(task, PromptTask)
-    models = [arm.model(device) for arm in stack.members]
-    log = StepLog(
-        RunFolder(desk.folder), "step", 1, recipe=int, shared=bool, at=int, losses=list, held_out=list | None
-    )
+    log = StepLog(RunFolder(desk.folder), "step", 1, **LOGGED)
     steps = train(
-        models,
+        [arm.model(device) for arm in members],
         task,
         stack.recipes,
-        [arm.seed for arm in stack.members],
-        [arm.recipe.learning_rate for arm in stack.members],
+        [arm.seed for arm in members],
+        [arm.recipe.learning_rate for arm in members],
         folder=desk.folder / "training",
         warn=warn,
         name=_name(stack, device),
     )
+    note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
     with stoppable(steps):
         for logged in steps:
-            ends = None if logged.held_out is None else [x if isinstance(x, str) else asdict(x) for x in logged.held_out]
-            log.add(
-                logged.done,
-                recipe=logged.recipe,
-                shared=logged.shared,
-                at=logged.step,
-                losses=logged.losses,
-                held_out=ends,
-            )
-            best = min(loss for loss in logged.losses if loss == loss)
-            desk.report(logged.done * count, f"{count} decoders of width {first.architecture.d_model}: least {best:.3f}")
-    about = provenance(device, __name__)
-    return {
-        "records": [
-            {**_record(stack.arm(member, recipe), log.lines, i, place), **about, "key": stack.arm(member, recipe).key(device)}
-            for place, recipe in enumerate(stack.recipes)
-            for i, member in enumerate(stack.members)
-        ]
-    }
+            ends = logged.held_out and [x if isinstance(x, str) else asdict(x) for x in logged.held_out]
+            numbers = [loss if math.isfinite(loss) else None for loss in logged.losses]
+            where = {"recipe": logged.recipe, "shared": logged.shared, "at": logged.step}
+            log.add(logged.done, **where, losses=numbers, held_out=ends)
+            desk.report(logged.done * len(members), f"{note} {logged.step}")
+    seconds = round((time.monotonic() - began) / (len(members) * len(stack.recipes)), 2)
+    about = {"seconds": seconds, **provenance(device, __name__)}
+    trainings = [(i, place) for place in range(len(stack.recipes)) for i in range(len(members))]
+    return {"records": [{**_record(stack, i, place, log.lines, device), **about} for i, place in trainings]}
 
 
-def _record(arm: Arm, lines: Sequence[Json], i: int, place: int) -> Json:
-    """Of member i's training by the recipe at `place`."""
+def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str) -> Json:
+    """Of member i's training by the recipe at `place`, as `records.train_arm` has it; seconds are its share."""
+    arm = stack.arm(stack.members[i], stack.recipes[place])
     own = [line for line in lines if line["recipe"] == place or (line["shared"] and line["recipe"] < place)]
     end = next(line["held_out"] for line in reversed(own) if line["held_out"])[i]
     diverged = end if isinstance(end, str) else None
     curve = [{"step": line["at"], "loss": line["losses"][i], "held_out": None} for line in own]
     curve[-1]["held_out"] = None if diverged else end
-    return summary(arm, curve, diverged)
+    return {
+        "key": arm.key(device),
+        "arm": arm.to_json(),
+        "name": arm.name,
+        "seed": arm.seed,
+        "parameters": total_parameters(arm.architecture, arm.plan),
+        "diverged": diverged,
+        **losses(arm, curve, diverged),
+        "tokens": arm.recipe.steps * arm.recipe.batch * arm.architecture.context,
+        "tokens_per_second": None,
+        "mfu": None,
+        "magnitudes": None,
+    }

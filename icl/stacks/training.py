@@ -69,7 +69,7 @@ def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
     found, trunk = [], 0
     for i, (recipe, longer) in enumerate(zip(recipes, recipes[1:], strict=False)):
         leaves = next((s for s in range(recipe.steps) if recipe.rate(s) != longer.rate(s)), recipe.steps)
-        if recipe.steps >= longer.steps or leaves < recipe.begins_to_fall or leaves <= trunk:
+        if recipe.steps >= longer.steps or leaves < recipe.begins_to_fall() or leaves <= trunk:
             raise BadInput("trainings of several lengths share their rates until the shorter one's falls")
         found += [Stretch(i, trunk, leaves, False), Stretch(i, leaves, recipe.steps, True)]
         trunk = leaves
