@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from experiments.store.folders import Json, UserError
 from experiments.training.probes import MAGNITUDE
@@ -45,12 +45,16 @@ class TextSource:
 
 @dataclass(frozen=True)
 class PromptSource:
-    """In-context regression: `icl.prompts.RegressionTask`."""
+    """In-context regression: `icl.prompts.RegressionTask`.
+
+    scored   the answers that count, in training and on held-out prompts: all, or the last, after n pairs
+    """
 
     d: int
     n: int
     sigma: float
     held_out_prompts: int = 4096
+    scored: Literal["all", "last"] = "all"
 
     @property
     def held_out_at_a_time(self) -> int:
@@ -109,6 +113,8 @@ class Arm:
     def to_json(self) -> Json:
         """As a record keeps it."""
         fields = self._fields(asdict)
+        if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
+            fields["source"] = canonical(self.source)
         if not isinstance(self.variant, str):
             return {**fields, "variant": self.name, "plan": text(self.plan)}
         return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
@@ -139,7 +145,7 @@ def task_of(source: TextSource | PromptSource, context: int) -> Task:
 
     if isinstance(source, PromptSource):
         task = RegressionTask(source.d, source.n, source.sigma)
-        return PromptTask(task, source.held_out_prompts, source.held_out_at_a_time)
+        return PromptTask(task, source.held_out_prompts, source.held_out_at_a_time, source.scored)
     from icl.data.shards import open_data
 
     data = open_data(Path(source.folder))

@@ -41,7 +41,6 @@ def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
     pairs = [round(i * source.n / steps) for i in range(steps + 1)]
     icl_curves.draw(axis, icl_curves.curves(source.d, source.n, source.sigma, pairs), pairs)
     losses, errors = record["held_out"]["loss"], [1.96 * e for e in record["held_out"]["stderr"]]
-    axis.errorbar(
-        range(len(losses)), losses, yerr=errors, fmt="o", color="#2f7fb8", mfc="white", label="held out, 95 %"
-    )
+    after = range(source.n + 1)[-len(losses) :]
+    axis.errorbar(after, losses, yerr=errors, fmt="o", color="#2f7fb8", mfc="white", label="held out, 95 %")
     axis.set_title("By position, at the end")

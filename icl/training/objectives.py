@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, Regre
 from theory.errors import BadInput, at_least
 
 HELD_OUT_SEED = 0
+Scored = Literal["all", "last"]  # which answers of a prompt
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,18 +147,31 @@ def _next_token_losses(answer: Tensor, targets: Tensor) -> Tensor:
 class PromptTask:
     """In-context regression read in through a linear map: at every x_{k+1}, y_{k+1} from the k pairs before it.
 
-    The losses are ||y - prediction||^2, summed over the d outputs: (batch, n + 1), after 0, 1, ..., n pairs.
+    The losses are ||y - prediction||^2, summed over the d outputs: (batch, n + 1), after 0, 1, ..., n pairs.  Where the
+    last answer alone is scored, in training and on held-out prompts alike, they are (batch, 1), after n pairs: the
+    other answers were asked of nobody.  The prompts are the same ones, so the last loss of a model is the same number
+    either way.
     """
 
-    def __init__(self, task: RegressionTask, held_out_prompts: int = 4096, held_out_batch: int = 512) -> None:
+    def __init__(
+        self,
+        task: RegressionTask,
+        held_out_prompts: int = 4096,
+        held_out_batch: int = 512,
+        scored: Scored = "all",
+    ) -> None:
         at_least("held_out_prompts", held_out_prompts, 1)
+        if scored not in get_args(Scored):
+            raise BadInput(f"the answers that are scored are all or last, got {scored!r}")
         if held_out_prompts % held_out_batch:
             raise BadInput(f"held_out_prompts must be a multiple of {held_out_batch}, got {held_out_prompts}")
         self.task, self._prompts, self._held_out_batch = task, held_out_prompts, held_out_batch
+        self.scored: Scored = scored
 
     @property
     def identity(self) -> str:
-        return f"{self.task} held out {self._prompts} in {self._held_out_batch}"
+        scored = "" if self.scored == "all" else f" scored {self.scored}"
+        return f"{self.task} held out {self._prompts} in {self._held_out_batch}{scored}"
 
     @property
     def tokens(self) -> int:
@@ -171,6 +185,8 @@ class PromptTask:
             yield _prompts(self.task.sample(self._held_out_batch, Generator(HELD_OUT_STREAM, HELD_OUT_SEED, index)))
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        if self.scored == "last":
+            answer, targets = answer[:, -1:], targets[:, -1:]
         return (answer[:, ::2].float() - targets).square().sum(-1)
 
 

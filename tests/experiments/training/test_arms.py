@@ -133,6 +133,7 @@ def test_the_record_of_a_training_on_prompts(tmp_path):
     assert record["arm"] == {
         **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label")},
         "probe": False,
+        "source": {"d": 2, "n": 3, "sigma": 0.1, "held_out_prompts": 64},  # as it was before there was a choice
     }
     assert record["parameters"] == sum(p.numel() for p in PROMPTS.model("cpu").parameters())
     assert record["tokens"] == 6 * 4 * 7
@@ -141,6 +142,15 @@ def test_the_record_of_a_training_on_prompts(tmp_path):
     assert {"versions", "commit", "source"} < set(record)
     assert not {"data", "unique_tokens", "epochs"} & set(record)
     assert timeless(finite(record))["curve"] == record["curve"]
+
+
+def test_the_record_of_a_training_that_scores_the_last_answer(tmp_path):
+    arm = replace(PROMPTS, source=replace(PROMPTS.source, scored="last"))
+    record = train_arm(arm, tmp_path / "new", "cpu")
+    assert len(record["held_out"]["loss"]) == 1
+    assert record["loss"] == record["held_out"]["loss"][0]
+    assert record["arm"]["source"]["scored"] == "last"
+    assert record["key"] != PROMPTS.key("cpu")
 
 
 def test_the_record_of_a_training_on_text(reader, tmp_path):
