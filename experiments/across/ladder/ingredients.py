@@ -39,12 +39,13 @@ class Effect:
 
     @property
     def sentence(self) -> str:
-        change = f"{self.change.mean:+.3f} +- {self.change.half_width:.3f}"
-        doubt = "" if self.reliable else ", but not all of these trainings have converged"
-        verb = {"undecided": "it is undecided what {} does to"}.get(self.word, "{} " + self.word)
+        does = {"undecided": f"what adding {self.added} does is undecided: "}.get(
+            self.word, f"adding {self.added} {self.word} "
+        )
+        doubt = "" if self.reliable else "; not all of these trainings have converged"
         return (
-            f"{verb.format(self.added)} {self.variant}'s gap to vanilla at width d ({self.task}): from "
-            f"{self.gap_before.mean:.3f} to {self.gap_after.mean:.3f} of the signal, {change}{doubt}"
+            f"{does}{self.variant}'s gap to vanilla at width d ({self.task}), from {self.gap_before.mean:.3f} to "
+            f"{self.gap_after.mean:.3f} of the signal, {self.change.mean:+.3f} +- {self.change.half_width:.3f}{doubt}"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.across.ladder.points import Config, Point, model, points, rungs, widths
-from experiments.across.ladder.reading import CONVERGED, KEPT, OCTAVES, SETS_IN
+from experiments.across.ladder.reading import CONVERGED, KEPT, NEARLY, OCTAVES, SETS_IN
 from experiments.across.ladder.rungs import ladder, plan_of
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
@@ -22,8 +22,8 @@ RULES = {
     "an ingredient": f"the same of the change of the gap at width d from one rung to the next, paired by seed: keeps, "
     f"within {KEPT:g} of zero; bends, apart from that with the next gap on the side of zero of the one before; breaks, "
     "apart from that otherwise",
-    "worth": f"its interval, in log2, comes within {OCTAVES:g} of the toy's and does not hold what lies as far from it "
-    "as a worth of one does; where the toy's is one, it lies within that",
+    "worth": f"of explaining all but {NEARLY:g} of the signal that the variant explains: its interval, in log2, comes "
+    f"within {OCTAVES:g} of the toy's and is narrower than that is large; where the toy's is one, it lies within that",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more, by the upper end "
     "of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "sets in": f"a seed explains more than {SETS_IN:g} of what vanilla's toy explains at that width",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite, nan
 
 from experiments.across.ladder.points import key
@@ -18,6 +19,7 @@ KEPT = 0.05  # a gap that is none, and how far one of the toy's size may be from
 CONVERGED = 0.02  # what the last doubling of the steps may still explain
 SETS_IN = 0.25  # of what vanilla's toy explains at the same width
 OCTAVES = 0.25  # log2 of a worth that is one, and how far one of the toy's size may be from it
+NEARLY = 0.02  # of the signal, that vanilla may explain less and yet be as good, where a worth is judged
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,25 @@ class Results:
     def converged(self, rung: str, task: str, variant: str, width: int) -> bool:
         if rung == THEORY:
             return True
-        more = self.doubling(rung, task, variant, width)
-        return more.mean + more.half_width <= CONVERGED  # of NaN: not
+        return key(rung, task, variant, width) in self._converged
+
+    @cached_property
+    def _converged(self) -> set[str]:
+        found = set()
+        for name in self.measurement["losses"]:
+            rung, task, variant, width = name.split("/")
+            more = self.doubling(rung, task, variant, int(width))
+            if more.mean + more.half_width <= CONVERGED:  # of NaN: not
+                found.add(name)
+        return found
+
+    @cached_property
+    def _untuned(self) -> set[str]:
+        return set(untuned(self.measurement))
 
     def note(self, rung: str, task: str, variant: str, width: int) -> str:
         """What stands behind the name of an arm: nothing, unless it is short of what it can do."""
-        marks = ["untuned"] if key(rung, task, variant, width) in untuned(self.measurement) else []
+        marks = ["untuned"] if key(rung, task, variant, width) in self._untuned else []
         marks += [] if self.converged(rung, task, variant, width) else ["not converged"]
         return f" ({', '.join(marks)})" if marks else ""
 
@@ -123,8 +138,10 @@ class Results:
         low, high = share_interval(len(those), len(shares), method="exact")
         return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
 
-    def worth(self, rung: str, task: str, variant: str, width: int, *, parameters: bool = False) -> Worth:
-        """In vanilla's width, or in its parameters."""
+    def worth(
+        self, rung: str, task: str, variant: str, width: int, *, parameters: bool = False, less: float = 0.0
+    ) -> Worth:
+        """In vanilla's width, or in its parameters; of explaining so much less than the variant."""
         widths = self.tasks[task]["vanilla_widths"]
         of_variant, of_vanilla = float(width), {float(m): m for m in widths}
         if parameters:
@@ -132,7 +149,7 @@ class Results:
             of_variant = counts[key(rung, task, BASELINE if variant == TWIN else variant, width)]
             of_vanilla = {counts[key(rung, task, BASELINE, m)]: m for m in widths}
         vanilla = {size: self.shares(rung, task, BASELINE, m) for size, m in of_vanilla.items()}
-        shares = self.shares(rung, task, variant, width)
+        shares = [share - less for share in self.shares(rung, task, variant, width)]
         return worth(of_variant, shares, vanilla, better="higher", family=self.family)
 
 

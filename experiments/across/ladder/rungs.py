@@ -56,7 +56,7 @@ class Rung:
             stem=Vectors(task.d),
             head_dim=width if self.heads == FEW else 2 * max(1, width // (2 * self.heads)),
             norm="rms" if "norms" in has else "none",
-            positions="rope" if self.preset else "learned",
+            positions="rope" if self.preset else "bias",
             score="softmax" if "softmax" in has else "linear",
         )
 

@@ -9,7 +9,7 @@ from math import inf, isfinite, log2, nan
 
 from experiments.across.ladder.ingredients import Effect, climbed, permuted
 from experiments.across.ladder.points import key
-from experiments.across.ladder.reading import KEPT, OCTAVES, Results, against_toy
+from experiments.across.ladder.reading import KEPT, NEARLY, OCTAVES, Results, against_toy
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
@@ -102,7 +102,10 @@ def _short(results: Results, rung: str, task: str, variant: str, width: int) -> 
 
 
 def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
-    """In width.  Controls: a worth of one where the toy says another; vanilla of twice the width where it says one."""
+    """In width.  Where vanilla no longer grows no interval ends, so that it is of explaining NEARLY as much.
+
+    Controls: vanilla's twin and a worth of one, where the toy says another; a worth of two, where it says one.
+    """
     numbers = results.tasks[task]
     widths = numbers["vanilla_widths"]
     for width in numbers["widths"]:
@@ -113,9 +116,9 @@ def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
             if not toy:
                 continue
             where = (rung, task, variant, width)
-            found, one = results.worth(*where), abs(log2(toy)) <= OCTAVES
+            found, one = results.worth(*where, less=NEARLY), abs(log2(toy)) <= OCTAVES
             measured = _octaves(found)
-            twin = _octaves(results.worth(rung, task, TWIN, width))
+            twin = _octaves(results.worth(rung, task, TWIN, width, less=NEARLY))
             short = any(not results.converged(rung, task, BASELINE, m) for m in widths)
             short = short or not results.converged(rung, task, variant, width)
             controls = [(twin.mean, twin.half_width), (0.0, 0.0)]
@@ -126,7 +129,7 @@ def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 group=f"rung {rung}: worth of {variant}{results.note(*where)}, width {width}, {task}",
                 claim=WORTH,
                 statement=f"{variant} of width {width} explains what vanilla of {toy:.3g} times the width explains; "
-                f"found {_in_words(found)}",
+                f"all but {NEARLY:g} of the signal it explains at {_in_words(found)} times the width",
                 rule="none" if one else "size",
                 predicted=log2(toy),
                 measured=measured.mean,
@@ -146,15 +149,11 @@ def _octaves(found: Worth) -> Interval:
 
 
 def _in_words(found: Worth) -> str:
-    """Open ends as such."""
-    point = (
-        f"{found.factor:.2f}"
-        if isfinite(found.factor)
-        else {inf: "more than was trained", -inf: "less"}.get(found.factor, "not known")
-    )
-    least = f"{found.least:.2f}" if isfinite(found.least) else "below the least width"
-    most = f"{found.most:.2f}" if isfinite(found.most) else "beyond the largest"
-    return f"{point}, from {least} to {most}"
+    beyond = {inf: "more than was trained", -inf: "less than was trained"}
+    point = f"{found.factor:.2f}" if isfinite(found.factor) else beyond.get(found.factor, "nobody knows how many")
+    least = f"from {found.least:.2f}" if isfinite(found.least) else "from below the least"
+    most = f"to {found.most:.2f}" if isfinite(found.most) else "to beyond the most"
+    return f"{point} ({least} {most})"
 
 
 def order(results: Results, rung: str, task: str) -> Pairs:
