@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from theory.errors import BadInput, field_problems
 
+LATE = 0.2  # share of the steps over which the decay of that name falls
+
 
 class Diverged(ArithmeticError):
     """The loss or the gradient is no number, or the loss has left for good.  The message is one line."""
@@ -22,10 +24,13 @@ class Recipe:
 
     steps, batch    optimiser steps, and sequences in each of them
     accumulate      parts that a batch is cut into; the gradients of its parts are added up, so the step is the same
-    warmup          share of the steps over which the rate rises, from `start` of the peak
+    warmup          share of the steps over which the rate rises, from `start` of the peak; so a training k times as
+                    long rises over as many steps with warmup / k
     floor           share of the peak at which the decay ends
     decay           cosine: falls from the end of the warm-up, to the floor at the last step; quadratic: in the square
-                    of the steps left, from the first step on, beside the warm-up
+                    of the steps left, from the first step on, beside the warm-up; late: constant until the last
+                    fifth of the steps, over which it falls linearly, to the floor at the last step; so trainings of
+                    different length with as many steps of warm-up have the same rates until `begins_to_fall`
     clip            largest norm of the gradient, of a toy in zero losses (`icl.toys.training`); 0: it is not clipped
     precision       fp32; or bf16: products in bf16 by autocast, weights and optimiser in fp32
     compile         by torch.compile
@@ -51,7 +56,7 @@ class Recipe:
     log_every: int = 10
     evaluate_every: int = 0
     scale_outputs: bool = True
-    decay: Literal["cosine", "quadratic"] = "cosine"
+    decay: Literal["cosine", "quadratic", "late"] = "cosine"
 
     def __post_init__(self) -> None:
         for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones
@@ -70,8 +75,29 @@ class Recipe:
         rising = round(self.warmup * self.steps)
         if step < rising:
             return self.start + (1 - self.start) * ((step + 1) / rising)
+        if self.decay == "late":
+            if step < self._late():
+                return 1.0
+            return self.floor + (1 - self.floor) * ((self.steps - step - 1) / (self.steps - self._late()))
         gone = (step + 1 - rising) / (self.steps - rising)
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
+
+    def begins_to_fall(self) -> int:
+        """The first step (from 0) from which on the rate is below the peak; `steps` if there is none.
+
+        Of a late decay round(0.8 steps), unless its floor is the peak.
+        """
+        if self.floor == 1:
+            return self.steps
+        match self.decay:
+            case "late":
+                return self._late()
+            case "quadratic":
+                return int(self.start == 1 or self.warmup * self.steps <= 1)
+        return round(self.warmup * self.steps)
+
+    def _late(self) -> int:
+        return round((1 - LATE) * self.steps)
 
     def _problems(self) -> Iterator[str]:
         for name in ("steps", "batch", "accumulate", "log_every"):
@@ -90,6 +116,8 @@ class Recipe:
         for name in ("warmup", "start", "floor"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 yield f"{name} must lie in [0, 1], got {value}"
+        if self.decay == "late" and (rising := round(self.warmup * self.steps)) > self._late():
+            yield f"a late decay leaves {self._late()} of {self.steps} steps to the warm-up, which takes {rising}"
         betas = self.betas if isinstance(self.betas, tuple) else ()
         if len(betas) != 2 or not all(isinstance(beta, Real) and 0 <= beta < 1 for beta in betas):
             yield f"betas must be two numbers in [0, 1), got {self.betas}"

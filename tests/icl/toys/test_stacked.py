@@ -123,11 +123,13 @@ def test_gradients_are_the_plain_twin_s(i, step):
 def test_toys_take_a_recipe_with_any_schedule_but_only_settings_that_they_know():
     toys = StackedToys([SPEC])
     rates = torch.full(toys.shape, SHORT.learning_rate)
-    others = [{"decay": "cosine"}, {"floor": 0.1}, {"start": 0.1}, {"clip": 0.5}]
-    assert len({identity(toys, replace(SHORT, **other), rates) for other in [{}, *others]}) == 5
+    others = [{"decay": "cosine"}, {"decay": "late"}, {"floor": 0.1}, {"start": 0.1}, {"clip": 0.5}]
+    assert len({identity(toys, replace(SHORT, **other), rates) for other in [{}, *others]}) == 6
     before = toys.u.detach().clone()
-    list(train(toys, replace(SHORT, decay="cosine", floor=0.1, clip=0.0)))
-    assert not torch.equal(before, toys.u)
+    for decay in ("cosine", "late"):
+        list(train(toys, replace(SHORT, decay=decay, floor=0.1, clip=0.0)))
+        assert not torch.equal(before, toys.u)
+        before = toys.u.detach().clone()
     unknown = {"accumulate": 2, "compile": True, "evaluate_every": 2, "precision": "bf16", "scale_outputs": False}
     for name, value in {**unknown, "weight_decay": 0.1}.items():
         with pytest.raises(BadInput, match=f"^{name} has no meaning for toys: leave it at .*, not {value}$"):

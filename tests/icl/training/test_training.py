@@ -557,6 +557,63 @@ def test_the_quadratic_decay():
     assert replace(recipe, warmup=0.0).rate(0) == 2.0
 
 
+def test_the_late_decay():
+    recipe = Recipe(steps=20, batch=1, learning_rate=2.0, warmup=0.25, floor=0.2, decay="late")
+    at = {0: 0.4, 4: 2.0, 5: 2.0, 15: 2.0, 16: 2 * 0.8, 17: 2 * 0.6, 18: 2 * 0.4, 19: 2 * 0.2}
+    assert {step: recipe.rate(step) for step in at} == pytest.approx(at)
+    assert {recipe.rate(step) for step in range(5, 16)} == {2.0}
+    assert recipe.begins_to_fall() == 16
+    assert replace(recipe, start=0.5).rate(0) == pytest.approx(2 * 0.6)
+    latest = replace(recipe, warmup=0.8)
+    assert [latest.rate(step) for step in (14, 15, 16)] == pytest.approx([2 * 15 / 16, 2.0, 1.6])
+    assert [replace(recipe, steps=steps, warmup=0.0).begins_to_fall() for steps in (1, 2, 3, 7, 8)] == [1, 2, 2, 6, 6]
+
+
+@given(st.integers(1, 2000), st.integers(1, 5), st.floats(0, 0.7), st.floats(0, 1), st.floats(0, 0.99))
+def test_a_longer_training_with_late_decay_begins_as_a_shorter_one(steps, times, warmup, start, floor):
+    """With as many steps of warm-up, until the shorter one's rate falls, to the bit; and not any further."""
+    rising = int(warmup * steps)
+    options = {"batch": 1, "learning_rate": 0.1, "start": start, "floor": floor, "decay": "late"}
+    short, long = (Recipe(steps=count, warmup=rising / count, **options) for count in (steps, times * steps))
+    shared = short.begins_to_fall()
+    assert shared == round(0.8 * steps)
+    assert [short.rate(step) for step in range(shared)] == [long.rate(step) for step in range(shared)]
+    if times > 1 and shared < steps:
+        assert short.rate(shared) < long.rate(shared) == 0.1
+    halved = Recipe(steps=2 * steps, warmup=short.warmup / 2, **options)  # as the docstring says
+    assert [short.rate(step) for step in range(shared)] == [halved.rate(step) for step in range(shared)]
+    # The control: as large a share is not as many steps.
+    other = Recipe(steps=2 * steps, warmup=short.warmup, **options)
+    if rising and start < 0.9:
+        assert short.rate(rising - 1) > other.rate(rising - 1)
+
+
+def test_a_longer_training_branches_off_with_the_weights_of_a_shorter_one():
+    """Both read the same data; after the shorter one's rate has begun to fall they part."""
+    seen = {}
+    for steps in (10, 20):
+        recipe = replace(RECIPE, steps=steps, warmup=2 / steps, decay="late", log_every=1, evaluate_every=0)
+        model = reader()
+        seen[steps] = [
+            torch.cat([p.detach().flatten().clone() for p in model.parameters()])
+            for _ in train(model, text(), recipe, 3)
+        ]
+    equal = [torch.equal(short, long) for short, long in zip(seen[10], seen[20], strict=False)]
+    assert equal == [True] * 8 + [False] * 2
+
+
+DECAYS = st.sampled_from(["cosine", "quadratic", "late"])
+NOT_NEARLY_ALL = st.one_of(st.floats(0, 0.9), st.just(1.0))
+
+
+@given(DECAYS, st.integers(1, 60), st.integers(0, 60), NOT_NEARLY_ALL, NOT_NEARLY_ALL)
+def test_the_rate_begins_to_fall_for_good(decay, steps, rising, start, floor):
+    warmup = min(rising, round(0.8 * steps) if decay == "late" else steps) / steps
+    recipe = Recipe(steps=steps, batch=1, learning_rate=1.0, warmup=warmup, start=start, floor=floor, decay=decay)
+    at_peak = [step for step in range(steps) if recipe.share(step) == pytest.approx(1, abs=1e-12)]
+    assert recipe.begins_to_fall() == max(at_peak, default=-1) + 1
+
+
 SHARES = st.floats(0, 1)
 
 
@@ -606,7 +663,8 @@ def test_the_papers_settings():
         ({"batch": True}, "batch must be a whole number, got True"),
         ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
         ({"accumulate": 3}, "3 parts do not divide a batch of 4 sequences"),
-        ({"decay": "linear"}, "decay must be one of cosine, quadratic, got linear"),
+        ({"decay": "linear"}, "decay must be one of cosine, quadratic, late, got linear"),
+        ({"decay": "late", "warmup": 0.9}, "a late decay leaves 10 of 12 steps to the warm-up, which takes 11"),
         ({"log_every": 0}, "log_every must be at least 1, got 0"),
         ({"evaluate_every": 7}, "evaluate_every must be a multiple of log_every = 3, got 7"),
         ({"evaluate_every": -3}, "evaluate_every must be a multiple of log_every = 3, got -3"),
