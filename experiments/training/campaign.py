@@ -15,14 +15,18 @@ from experiments.verdicts.intervals import Interval
 from icl.recipe import Recipe
 
 Name = TypeVar("Name")
+Trainer = Callable[
+    [Sequence[Arm], RunFolder, str], dict[Arm, Json]
+]  # `experiments.training.pool.train_all`, or its like
 BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
-TUNING_SEED = 500_000  # apart from the seeds that are compared
+TUNING_SEED = 500_000  # and those that follow, apart from the seeds that are compared
 FARTHEST = 4.0  # factor by which a grid of learning rates is widened at a time, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """Learning rates to try for each arm, on `share` of its steps and one seed that is not compared.
+    """Learning rates to try for each arm, on `share` of its steps and on so many `seeds` that are not compared, whose
+    mean decides.
 
     Where an arm's best rate is the lowest or highest of them, the next one beyond is tried too, `widenings` times at
     most.  An empty grid: the rate of the recipe is used for all arms, untuned.
@@ -31,6 +35,7 @@ class Tuning:
     grid: tuple[float, ...] = ()
     share: float = 0.25
     widenings: int = 3
+    seeds: int = 1
 
     def described(self, each: str = "variant") -> str:
         """What a prediction says of it, of arms that differ by `each`."""
@@ -38,18 +43,20 @@ class Tuning:
             return "not tuned: one learning rate for all arms"
         return (
             f"per {each} from {self.grid}, widened up to {self.widenings} times where the best is at an end, on "
-            f"{self.share:.0%} of the steps, one seed"
+            f"{self.share:.0%} of the steps, {'one seed' if self.seeds == 1 else f'the mean of {self.seeds} seeds'}"
         )
 
 
-def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str) -> list[dict[Name, Json]]:
+def rounds(
+    arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str, train: Trainer = train_all
+) -> list[dict[Name, Json]]:
     """For every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.
 
     Raises Unfinished for fewer.
     """
     wanted = [arms(seed) for seed in range(seeds)]
     every = [arm for round_ in wanted for arm in round_.values()]
-    records = train_all(every, run, label)
+    records = train(every, run, label)
     complete: list[dict[Name, Json]] = []
     for round_ in wanted:
         if not all(arm in records for arm in round_.values()):
@@ -61,7 +68,9 @@ def rounds(arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder
     return complete
 
 
-def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -> tuple[dict[str, float], Json]:
+def tuned(
+    arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str, train: Trainer = train_all
+) -> tuple[dict[str, float], Json]:
     """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
 
     `untuned` finds the arms whose best is at an end of what was tried.  Raises Unfinished if time is up before.
@@ -70,7 +79,7 @@ def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -
         return {name: arm.recipe.learning_rate for name, arm in arms.items()}, {"tuned": False}
     rates = {name: sorted(tuning.grid) for name in arms}
     for widening in range(tuning.widenings + 1):
-        losses = _losses_by_rate(arms, rates, tuning.share, run, label)
+        losses = _losses_by_rate(arms, rates, tuning, run, label, train)
         best = {
             name: min(by_rate, key=lambda rate: (by_rate[rate] is None, by_rate[rate]))
             for name, by_rate in losses.items()
@@ -91,17 +100,31 @@ def tuned(arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str) -
 
 
 def _losses_by_rate(
-    arms: Mapping[str, Arm], rates: Mapping[str, Sequence[float]], share: float, run: RunFolder, label: str
+    arms: Mapping[str, Arm],
+    rates: Mapping[str, Sequence[float]],
+    tuning: Tuning,
+    run: RunFolder,
+    label: str,
+    train: Trainer,
 ) -> dict[str, dict[float, float | None]]:
+    """The means over the seeds; None where one diverged."""
     trials = {
-        (name, rate): replace(arm, seed=TUNING_SEED, recipe=_shorter(arm, rate, share))
+        (name, rate): [
+            replace(arm, seed=TUNING_SEED + i, recipe=_shorter(arm, rate, tuning.share)) for i in range(tuning.seeds)
+        ]
         for name, arm in arms.items()
         for rate in rates[name]
     }
-    records = train_all(list(trials.values()), run, f"{label}, learning rates")
-    if len(records) < len(set(trials.values())):
-        raise Unfinished(f"{label}: {len(records)} of {len(trials)} learning-rate trials are finished")
-    return {name: {rate: records[trials[name, rate]]["loss"] for rate in rates[name]} for name in arms}
+    every = dict.fromkeys(arm for seeds in trials.values() for arm in seeds)
+    records = train(list(every), run, f"{label}, learning rates")
+    if len(records) < len(every):
+        raise Unfinished(f"{label}: {len(records)} of {len(every)} learning-rate trials are finished")
+
+    def mean(arms: Sequence[Arm]) -> float | None:
+        losses = [records[arm]["loss"] for arm in arms]
+        return None if None in losses else sum(losses) / len(losses)
+
+    return {name: {rate: mean(trials[name, rate]) for rate in rates[name]} for name in arms}
 
 
 def _ends(rates: Sequence[float]) -> tuple[float, float]:

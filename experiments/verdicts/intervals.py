@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -36,11 +37,14 @@ def t_interval(values: Sequence[float], family: int = 1) -> Interval:
     return Interval(float(np.mean(values)), stderr, float(t.ppf(1 - 0.025 / family, len(values) - 1)) * stderr)
 
 
-def share_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's 95 % interval for a probability, of which so many trials out of so many are known to have succeeded."""
+def share_interval(successes: int, trials: int, method: Literal["wilson", "exact"] = "wilson") -> tuple[float, float]:
+    """A 95 % interval for a probability, of which so many trials out of so many are known to have succeeded.
+
+    Wilson's, which has its level on the average; or the exact one, Clopper and Pearson's, which always has it.
+    """
     from scipy.stats import binomtest
 
-    interval = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    interval = binomtest(successes, trials).proportion_ci(0.95, method=method)
     return float(interval.low), float(interval.high)
 
 

@@ -37,11 +37,17 @@ def most_entries_at_width(heads: Heads, d: int, width: int) -> int | None:
 
     Raises InvalidSize for a width below d, which loses part of the input.
     """
+    least, most = entry_bounds_at_width(heads, d, width)
+    return most if least == most else None
+
+
+def entry_bounds_at_width(heads: Heads, d: int, width: int) -> tuple[int, int]:
+    """The least and the most that `most_entries_at_width` can be.  Raises InvalidSize for a width below d."""
     if isinstance(width, bool) or not isinstance(width, int) or width < d:
         raise InvalidSize(f"width must be a whole number from d = {d}, got {width!r}")
     divisions = ((min(a, d), min(width - a, d)) for a in range(width + 1))
     least, most = zip(*(explained_entry_bounds(heads, d, rank, rows) for rank, rows in divisions), strict=True)
-    return max(most) if max(least) == max(most) else None
+    return max(least), max(most)
 
 
 def explained_share_at_width(plan: Plan, d: int, n: int, sigma: float, width: int) -> float | None:

@@ -1,0 +1,369 @@
+"""Claims on what variants are worth in width, where layer 1 is assumed and where it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from experiments.ledger.claim import Claim
+from experiments.skipv1.claims.assumptions import W0_ZERO
+from experiments.toys.unjudged import OF_VALUE_MAPS
+from theory.plans.depth import DepthAttention
+from theory.plans.names import resolve
+from theory.plans.plan import Plan, Shape
+from theory.prompts.moments import Array, PromptMoments
+from theory.skipv1.paper import PAPER
+from theory.toy import mixed_tokens, trained_layer, worth
+from theory.toy.positions import rotating_weights
+from theory.toy.token_pairs import best_entries
+from theory.toy.trained_layer import entry_bounds, share_bounds, worth_bounds
+
+TASKS = ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2, 3)))
+SETTING = "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; linear attention, heads as wide as tokens"
+
+WORTH = Claim(
+    "toy.worth",
+    PAPER.ours,
+    place="theory/toy/worth.py; bears on SkipV1Former, sections 4 and 5",
+    statement="Under the assumed copy vanilla explains rho min(floor(w^2 / 4), d^2) at every width w, so that at width "
+    "m >= d SkipV1Former, ResFormer and SVFormer are worth max(1, 2d / m) times their width of vanilla, for all n, "
+    "sigma and numbers of heads: 2 at m = d, 1 from 2d on.  H heads with keys of layer 1 alone are worth "
+    "2 sqrt(H) / m where that is a whole number over m, below 1 from m > 2 sqrt(H) on.",
+    assumes=W0_ZERO + "; u_t = (A x_t ; B y_t) with a + b = m rows, the best division of m; between whole widths "
+    "vanilla is a straight line in log width",
+    verdict="verified",
+    proof=worth,
+    uses=("toy.width", "toy.value-maps", "toy.raw-keys"),
+    unjudged=OF_VALUE_MAPS,
+)
+
+
+@WORTH.check(
+    "vanilla's entries: the best rank of S -> B S A^T over a + b = w, w = 1 to 2d + 2, d = 1 to 4; exact",
+    states=worth.vanilla_entries,
+    control=lambda d, w: min((w // 2) ** 2, d * d),
+    wrong="equal halves, which lose a row at odd widths",
+    kind="exact",
+)
+def vanilla_has_entries(entries: Callable[[int, int], int]) -> bool:
+    """By matrix ranks, of random whole numbers; a read-in of w < d rows stands before A and B."""
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3, 4):
+        for w in range(1, 2 * d + 3):
+            read_in = rng.integers(1, 100, (w, d)).astype(float)
+            of_a, of_b = (rng.integers(1, 100, (w, w)) @ read_in for _ in "ab")
+            ranks = [_rank(of_a[:a]) * _rank(of_b[: w - a]) for a in range(w + 1)]
+            if max(ranks) != entries(d, w) or not isinstance(entries(d, w), int):
+                return False
+    return True
+
+
+def _rank(matrix: Array) -> int:
+    return int(np.linalg.matrix_rank(matrix)) if matrix.size else 0
+
+
+@WORTH.check(
+    "the three that reach back are worth 2d / m up to 2d and 1 beyond, vanilla and SkipV0 1, CLA 0; d = 1 to 5",
+    states=lambda d, m: max(1.0, 2 * d / m),
+    control=lambda d, m: 2.0,
+    wrong="2 at every width",
+    kind="float64",
+)
+def reaching_back_is_worth(factor: Callable[[int, int], float]) -> bool:
+    known: dict[str, Callable[[int, int], float]] = {
+        **dict.fromkeys(("skipv1", "resformer", "svformer"), factor),
+        **dict.fromkeys(("vanilla", "skipv0"), lambda _d, _m: 1.0),
+        "cla": lambda _d, m: float(m == 1),  # at m = 1 vanilla explains nothing too
+    }
+    return all(
+        np.allclose(worth.worth_at_width(resolve(name, Shape(2, heads)), d, m), of(d, m), rtol=1e-12, atol=0)
+        for name, of in known.items()
+        for d, heads in ((1, 2), (2, 2), (3, 4), (5, 2))
+        for m in range(d, 2 * d + 3)
+    )
+
+
+def _in_log(x: float) -> float:
+    return float(np.log(x))
+
+
+@WORTH.check(
+    "keys of layer 1, one to ten heads: vanilla's width read off a line through whole widths; d = 2 and 3",
+    states=_in_log,
+    control=float,
+    wrong="a line in the width itself",
+    kind="float64",
+)
+def raw_keys_are_worth(scale: Callable[[float], float]) -> bool:
+    """The line is drawn here, by numpy, from vanilla's entries at widths 1 to 2d."""
+    for d in (2, 3):
+        widths = range(1, 2 * d + 1)
+        counts = [min(w * w // 4, d * d) for w in widths]
+        for heads in range(1, 11):
+            entries = min(heads, d * d)
+            read = float(np.interp(entries, counts, [scale(w) for w in widths]))
+            equal = float(np.exp(read)) if scale is _in_log else read
+            for m in range(d, 2 * d + 1):
+                expected = 1.0 if counts[m - 1] == entries else equal / m
+                found = worth.worth_at_width(resolve("shared-keys", Shape(2, heads)), d, m)
+                if not np.allclose(found, expected, rtol=1e-12, atol=0):
+                    return False
+    return True
+
+
+RESIDUAL = Claim(
+    "toy.residual-stream",
+    PAPER.ours,
+    place="theory/toy/mixed_tokens.py; bears on SkipV1Former, appendix A.1, which has no residual stream",
+    statement="A residual stream beside the assumed copy lets vanilla mix x and y in one number, and its bound "
+    "rho floor(m/2) ceil(m/2) falls: at m = d, one head in each layer, it explains up to rho d (d+1) / 2 in the limit "
+    "of long prompts, which is the bound of every first layer that sees positions alone.  What mixed tokens explain "
+    "at d <= m < 2d has a closed form, with enough heads and with one.",
+    assumes=SETTING,
+    verdict="verified",
+    proof=mixed_tokens,
+    uses=("toy.positions-bound",),
+    unjudged={mixed_tokens.best_square: "a size to try: any other explains what the same forms say of it"},
+)
+
+
+def _explained(d: int, n: int, sigma: Fraction, width: int, root: int, *, constant: bool) -> Any:
+    """Of `mixed_head` on `mixed_tokens` at eta = 1/3 and beta = 1/2, in exact moments: E[2 <P, W*> - |P|^2]."""
+    tokens = mixed_tokens.mixed_tokens(d, width, Fraction(1, 3), root)
+    readout, keys = mixed_tokens.mixed_head(d, n, sigma, width, Fraction(1, 3), Fraction(1, 2))
+    moments = PromptMoments(d, n, sigma, np.full((d, d), Fraction(0), dtype=object), centred=constant)
+    terms = [(readout @ token, token.T @ keys) for token in tokens]
+    meets = sum(np.trace(right.T @ moments.target_right(left.T)) for left, right in terms)
+    power = sum(np.trace(l2.T @ l1 @ moments.sandwich(r1 @ r2.T)) for l1, r1 in terms for l2, r2 in terms)
+    return 2 * meets - power
+
+
+@RESIDUAL.check(
+    "one head, both tokens multiplied out, in exact moments: rational, d = 1 to 3, every width, with and without a "
+    "constant, x's tokens cleared and not",
+    states=mixed_tokens.of_one_head,
+    control=lambda d, n, sigma, width, beta, **how: mixed_tokens.of_one_head(
+        d, n, sigma, width, beta, **(how | {"constant": not how["constant"]})
+    ),
+    wrong="the mean of the even part counted where it is taken off, and not where it is there",
+    kind="exact",
+)
+def one_head_explains(entries: Callable[..., Any]) -> bool:
+    for d, n, sigma in TASKS:
+        rho = Fraction(n) / (n + d + 1 + sigma**2)
+        for width in range(d, 2 * d + 1):
+            for root in (0, 2):
+                for constant in (False, True):
+                    of = entries(
+                        d, n, sigma, width, Fraction(1, 2), square=Fraction(1, 9), tau=root**2, constant=constant
+                    )
+                    if _explained(d, n, sigma, width, root, constant=constant) != rho * of:
+                        return False
+    return True
+
+
+@RESIDUAL.check(
+    "enough heads: the best linear map of the tokens' second moments explains as much at m = d, and no less up to 2d",
+    states=0.0,
+    control=0.05,
+    wrong="a twentieth of an entry more",
+    kind="float64",
+)
+def enough_heads_explain(more: float) -> bool:
+    """`best_entries` knows the second moments of the prompt alone; at eta of the default and at twice its square."""
+    for d, n, sigma in ((1, 2, 0.5), (2, 8, 0.1), (3, 5, 0.7)):
+        for width in range(d, 2 * d):
+            for tau in (0, mixed_tokens.BESIDE_COPY):
+                for scale in (1, 2):
+                    square = mixed_tokens.best_square(d, n, sigma, tau) * scale
+                    tokens = mixed_tokens.mixed_tokens(d, width, square**0.5, tau**0.5)
+                    given = None if scale == 1 else square
+                    short = (
+                        best_entries(d, n, sigma, tokens)
+                        - mixed_tokens.mixed_entries(d, n, sigma, width, square=given, tau=tau)
+                        - more
+                    )
+                    if not (-1e-9 < short < (1e-9 if width == d else 0.6)):
+                        return False
+    return True
+
+
+@RESIDUAL.check(
+    "long prompts: with a constant, one head and m = d, d (d+1) / 2 entries but for a part that falls like n^-1/2",
+    states=lambda d: d * (d + 1) / 2,
+    control=lambda d: d * d // 4,
+    wrong="the assumed copy's floor(d^2 / 4)",
+    kind="float64",
+)
+def long_prompts_give(entries: Callable[[int], float]) -> bool:
+    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between."""
+    for d in (1, 2, 4):
+        missing = [entries(d) - mixed_tokens.best_of_one_head(d, n, 0.1, d, constant=True) for n in (10**6, 10**8)]
+        few, enough = (
+            f(d, 10**6, 0.1, d, constant=True) for f in (mixed_tokens.best_of_one_head, mixed_tokens.mixed_entries)
+        )
+        if not (0 < missing[1] < 0.01 * entries(d) and abs(missing[0] / missing[1] - 10) < 0.1):
+            return False
+        if not few <= enough * (1 + 1e-3) < d * (d + 1) / 2 * (1 + 1e-3):
+            return False
+    return True
+
+
+TRAINED = Claim(
+    "toy.trained-layer",
+    PAPER.ours,
+    place="theory/toy/trained_layer.py; bears on SkipV1Former, sections 4 and 5",
+    statement="If layer 1 is trained and its scores are of positions alone, SkipV1Former, ResFormer and SVFormer "
+    "explain rho d^2 at every width from d on, with or without a residual stream, and at m = d vanilla rho d (d+1) / 2 "
+    "at most: at d = 2 these are worth between 1.5 and 2 times their width of vanilla, at d = 3 between 4/3 and 2.  In "
+    "a causal layer H heads with keys of layer 1 alone explain rho min(H, d^2), no more.",
+    assumes=SETTING + "; layer 1's scores are of positions alone",
+    verdict="verified",
+    proof=trained_layer,
+    uses=("toy.positions-bound", "toy.least-width", "toy.residual-stream", "toy.worth"),
+    unjudged=OF_VALUE_MAPS,
+)
+
+N, SIGMA = 8, 0.1
+
+
+@TRAINED.check(
+    "worth of the three at m = d: from 3/2 and 4/3 at d = 2 and 3, to 2, or to (2d - 1) / d if two tokens may hold a "
+    "pair and heads are enough",
+    states=(3 / 2, 4 / 3),
+    control=(2.0, 2.0),
+    wrong="the assumed copy's 2",
+    kind="float64",
+)
+def worth_is_between(least: tuple[float, float]) -> bool:
+    """With a residual stream and without, causal or not, heads counted or not; 1 from 2d on, and 1 for vanilla."""
+    vanilla = resolve("vanilla", Shape(2, 2))
+    for plan in (resolve(name, Shape(2, 2)) for name in ("skipv1", "resformer", "svformer")):
+        for first, causal, counted in product(("positions", "residual", "copy-residual"), (False, True), (False, True)):
+            both = not causal and not counted and first != "copy-residual"
+            how: dict[str, Any] = {"first": first, "causal": causal, "counted": counted}
+            for d, lowest in zip((2, 3), least, strict=True):
+                found = worth_bounds(plan, vanilla, d, N, SIGMA, d, **how)
+                if not np.allclose(found, (lowest, (2 * d - 1) / d if both else 2), rtol=1e-12):
+                    return False
+                ones = [(plan, 2 * d), (plan, 2 * d + 1), (vanilla, d)]
+                if any(worth_bounds(p, vanilla, d, N, SIGMA, m, **how) != (1, 1) for p, m in ones):
+                    return False
+    return True
+
+
+@TRAINED.check(
+    "vanilla: every lower bound is one of the constructions', no upper one is below it; d = 1 to 4, all widths",
+    states=Fraction(1, 2),
+    control=0,
+    wrong="the half entry kept, which forms of the tokens lose without a constant",
+    kind="float64",
+)
+def vanilla_is_between(half: Any) -> bool:
+    """Forms of m numbers, m (m+1) / 2, less the half without a residual stream; the shares are rho / d^2 times that.
+
+    Not causal and with enough heads, at m = 2d - 1 all but nothing is explained (d > 1), and rotating at d = 2 gives 2.
+    """
+    for d in (1, 2, 3, 4):
+        rho = N / (N + d + 1 + SIGMA**2)
+        for width in range(d, 2 * d + 2):
+            forms = width * (width + 1) // 2
+            for first, most in (("positions", min(d**2, forms - half)), ("residual", min(d**2, forms))):
+                counted, enough = (
+                    entry_bounds(_vanilla(), d, N, SIGMA, width, first, causal=False, counted=c) for c in (True, False)
+                )
+                shares = share_bounds(_vanilla(), d, N, SIGMA, width, first, causal=False)
+                if not np.allclose(shares, np.array(enough, float) * rho / d**2, rtol=1e-12):
+                    return False
+                if not (counted.most == enough.most == most and counted.least <= enough.least <= most):
+                    return False
+                if _least_known(d, width, first, counted=True) - counted.least > 1e-9:
+                    return False
+                if abs(_least_known(d, width, first, counted=False) - enough.least) > 1e-9:
+                    return False
+    return True
+
+
+def _vanilla() -> Plan:
+    return resolve("vanilla", Shape(2, 2))
+
+
+def _depth(query: Literal["learned", "static"]) -> Plan:
+    return replace(_vanilla(), depth=DepthAttention(query=query))
+
+
+def _least_known(d: int, width: int, first: str, *, counted: bool) -> float:
+    """The most of what is written down elsewhere: copying, rotating, mixing and hiding."""
+    constant, found = first == "residual", [min(width * width // 4, d * d)]
+    found += [d * d // 4 + d // 2] if d % 2 == 0 else []
+    ways = [mixed_tokens.best_of_one_head, *(() if counted else (mixed_tokens.mixed_entries,))]
+    found += [mixed(d, N, SIGMA, w, constant=constant) for w in range(d, min(width, 2 * d - 1) + 1) for mixed in ways]
+    if not counted and d > 1:
+        found += [d * d - h * (h - 1) for h in range(1, d // 2 + 1) if width >= 2 * d - h and (h == 1 or d % 2 == 0)]
+    return float(max(found))
+
+
+@TRAINED.check(
+    "causal, the lower bounds that write a pair into two tokens count n - 1 pairs, at n = 1 none; d = 2",
+    states=lambda n: Fraction(n - 1) / (n - 1 + 3) * (n + 3) / n,
+    control=lambda n: 1,
+    wrong="all n pairs",
+    kind="float64",
+)
+def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
+    """sigma = 0, two heads, m = 2: rotating is the best of what is written down at n = 8, and copying at n = 1."""
+    rotating = entry_bounds(_vanilla(), 2, 8, 0.0, 2, counted=True).least
+    single = entry_bounds(_vanilla(), 2, 1, 0.0, 2, counted=True).least
+    mixed = mixed_tokens.best_of_one_head(2, 1, 0.0, 2)
+    rotates = rotating_weights(2, 8, 0.0).readout.shape == (2, 2, 2)
+    return rotates and abs(rotating - 2 * kept(8)) < 1e-12 and abs(single - max(1, mixed, 2 * kept(1))) < 1e-12
+
+
+@TRAINED.check(
+    "keys of layer 1 alone, one to ten heads, causal: sampled prompts, least squares over rank-bounded maps; d = 2, 3",
+    states=min,
+    control=lambda heads, all_entries: all_entries,
+    wrong="all of d^2, as where x_t's token may see y_t",
+    kind="exact",
+)
+def causal_keys_of_layer_1(entries: Callable[[int, int], int]) -> bool:
+    """By Eckart and Young: of the realigned identity, d^2 equal singular values, H products keep H."""
+    for d in (2, 3):
+        values = np.linalg.svd(_realigned_identity(d), compute_uv=False)
+        for heads in (1, 2, 4, 9, 10):
+            plan = resolve("shared-keys", Shape(2, heads))
+            kept = float((values[:heads] ** 2).sum())
+            if abs(kept - entries(heads, d * d)) > 1e-9 or entry_bounds(plan, d, N, SIGMA, d) != (kept, kept):
+                return False
+            if entry_bounds(plan, d, N, SIGMA, d, causal=False) != (d * d, d * d):
+                return False
+    return True
+
+
+def _realigned_identity(d: int) -> Array:
+    """Z -> Z as sum of L Z^T R: rows (i, l), columns (k, j) of delta_ik delta_jl."""
+    eye = np.eye(d)
+    return np.einsum("ik,jl->ilkj", eye, eye).reshape(d * d, d * d)
+
+
+@TRAINED.check(
+    "attention over depth: bounded by the posterior mean's share, or as a residual stream where its weights are static",
+    states=True,
+    control=False,
+    wrong="weights that depend on the token bounded like a residual stream",
+    kind="float64",
+)
+def depth_weights_unbind(unbound: bool) -> bool:
+    """Ridge's share is sampled here afresh, d = 2: a mean of sigma^2 / (s + sigma^2), to 4 standard errors."""
+    stream = share_bounds(_vanilla(), 2, N, 0.5, 2, "residual")
+    learned, static = (share_bounds(_depth(q), 2, N, 0.5, 2, "residual") for q in ("learned", "static"))
+    x = np.random.default_rng(4).standard_normal((40_000, 2, N))
+    left = (0.25 / (np.linalg.eigvalsh(x @ x.mT) + 0.25)).mean(axis=1)
+    bayes = 1 - float(left.mean())
+    free = abs(learned.most - bayes) < 4 * float(left.std()) / 200 + 1e-3
+    return static == stream and learned.least == stream.least and free == unbound

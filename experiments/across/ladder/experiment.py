@@ -1,0 +1,160 @@
+"""The ladder: what does each ingredient of a full-size model do to what the theorem's toy predicts?
+
+The same task, in-context linear regression, and the same variants on every rung (`experiments.across.ladder.rungs`).
+Compared is what is free of a rung's scale: the share of the signal explained over the width, what a variant is worth in
+vanilla's width (`experiments.verdicts.worth`), and the order of the variants.  Nobody proved that the toy's numbers,
+those of rung 1, carry over to any other rung; here is what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from experiments.across.ladder.points import VARIANTS, Config, arm, points
+from experiments.across.ladder.rungs import INGREDIENTS, ladder
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.training.comparing import Asked
+from experiments.training.pool import train_all
+from experiments.verdicts.checks import Judgement
+from icl.recipe import Recipe
+from theory.plans.architecture import Architecture
+from theory.plans.setting import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+TRAIN = train_all
+REVERSED = (INGREDIENTS[::-1],)
+# Orders that pass through all sixteen sets of the four ingredients.
+EVERY = (
+    ("softmax", "norms", "feed-forward", "residual"),
+    ("norms", "residual", "softmax", "feed-forward"),
+    ("feed-forward", "softmax", "residual", "norms"),
+    ("norms", "feed-forward", "residual", "softmax"),
+    ("feed-forward", "residual", "norms", "softmax"),
+    ("residual", "softmax", "feed-forward", "norms"),
+)
+_RECIPE = Recipe(
+    steps=4000,
+    batch=128,
+    learning_rate=0.01,
+    warmup=0.05,
+    floor=0.0,
+    log_every=100,
+    scale_outputs=False,
+)
+_FULL = Recipe(steps=4000, batch=128, learning_rate=0.01, weight_decay=0.1, warmup=0.1, floor=0.1, log_every=100)
+_RATES = Tuning(grid=(1e-3, 3e-3, 1e-2, 3e-2, 1e-1), share=1.0, seeds=3)
+_SMOKE = Config(
+    tasks=(Setting(2, 4, 0.1),),
+    widths=(1.0, 2.0),
+    wider=(),
+    variants=(BASELINE, "skipv1"),
+    depths=(3,),
+    recipe=replace(_RECIPE, steps=40, batch=32, log_every=20),
+    full=replace(_FULL, steps=40, batch=32, log_every=20),
+    lengths=(20, 40),
+    held_out_prompts=512,
+    tuning=Tuning(),
+    gain=1.0,
+)
+_CPU = Config(
+    tasks=(Setting(2, 8, 0.1),),
+    widths=(1.0, 1.5, 2.0),
+    wider=(3.0,),
+    variants=VARIANTS,
+    depths=(4,),
+    orders=REVERSED,
+    recipe=_RECIPE,
+    full=_FULL,
+    lengths=(2000, 4000),
+    held_out_prompts=4096,
+    tuning=_RATES,
+    gain=1.0,
+)
+_LONG = replace(
+    _CPU,
+    tasks=(Setting(2, 8, 0.1), Setting(3, 12, 0.1), Setting(2, 24, 0.1), Setting(2, 8, 0.5), Setting(5, 20, 0.1)),
+    wider=(3.0, 4.0),
+    depths=(4, 8, 12),
+    orders=EVERY,
+    lengths=(4000, 8000, 16_000),
+)
+_TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2))
+_NARROW = "0.05 of the signal, where every seed sets in"
+PROFILES = {
+    "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=1500, detects=_NARROW),
+    "long": Profile(config=_LONG, seeds=32, seconds=86_400, detects=_NARROW, grows=True),
+    "gpu": Profile(config=_LONG, seeds=32, seconds=20_000, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
+    "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
+}
+
+
+class Ladder:
+    name = "ladder"
+    title = "From the theorem's toy to a full-size model, one ingredient at a time"
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = ("toy.width",)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        tasks = ((rung, task) for rung in ladder(config.depths) for task in config.tasks)
+        return [rung.architecture(task, task.d) for rung, task in tasks]
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        return replace(config, variants=(BASELINE,), own=own, orders=())
+
+    def predict(self, config: Config) -> Json:
+        from experiments.across.ladder.predicting import predicted
+
+        return predicted(config)
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        every = points(config)
+        trials = {p.key: arm(p, config, 0, config.lengths[-1]) for p in every if p.variant != TWIN}
+        rates, tuning = tuned(trials, config.tuning, run, self.name, TRAIN)
+        rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
+        cells = [(p, steps) for p in every for steps in config.lengths]
+        by_seed = rounds(
+            lambda seed: {(p, steps): arm(p, config, seed, steps, rate_of[p]) for p, steps in cells},
+            seeds,
+            run,
+            self.name,
+            TRAIN,
+        )
+        records = [record for round_ in by_seed for record in round_.values()]
+
+        def last(p: object, steps: int, what: str) -> list[float | None]:
+            """At the last position; None where the training diverged."""
+            found = (round_[p, steps]["held_out"] for round_ in by_seed)  # type: ignore[index]
+            return [held_out[what][-1] if held_out else None for held_out in found]
+
+        return {
+            "seeds": len(by_seed),
+            "tuning": tuning,
+            "lengths": list(config.lengths),
+            "losses": {p.key: {str(steps): last(p, steps, "loss") for steps in config.lengths} for p in every},
+            "stderr": {p.key: last(p, config.lengths[-1], "stderr") for p in every},
+            "diverged": [record["diverged"] for record in records if record["diverged"]],
+            "provenance": of_runs(records),
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        from experiments.across.ladder.verdicts import verdicts
+
+        return verdicts(prediction, measurement)
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.across.ladder.figure import draw
+
+        return draw(prediction, measurement)
+
+
+EXPERIMENT: Experiment = Ladder()

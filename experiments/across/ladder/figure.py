@@ -1,0 +1,159 @@
+"""The figure of the ladder: worth over the rungs, the order of the variants, what is explained, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite, nan
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.across.ladder.reading import Results
+from experiments.across.ladder.rungs import THEORY
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from experiments.verdicts.intervals import Interval, t_interval
+
+ABREAST = 0.07  # rungs between the markers of neighbouring variants
+MORE_LOOKS: dict[str, dict[str, Any]] = {
+    "shared-keys": {"color": "#5b6b3a", "linestyle": "--", "marker": "p"},
+    "first-added": {"color": "#a05a2c", "linestyle": ":", "marker": "*"},
+}
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    """Of the first task, at width d."""
+    results = Results(prediction, measurement)
+    task = next(iter(results.tasks))
+    fig, axes = style.figure(2, 2, width=5.6, height=3.7)
+    worth, order, share, often = axes
+    _worth(worth, results, task)
+    _order(order, results, task)
+    _shares(share, results, task)
+    _set_in(often, results, task)
+    for letter, axis in zip("abcd", axes, strict=True):
+        axis.set_title(f"({letter}) {axis.get_title(loc='left')}", loc="left")
+        rungs = [THEORY, *results.rungs]
+        axis.set_xticks(range(len(rungs)), [_tick(results, rung) for rung in rungs], fontsize=7)
+        axis.set_xlim(-0.5, len(rungs) - 0.5)
+        axis.set_xlabel("rung, and what it adds")
+    handles = dict(zip(*reversed(share.get_legend_handles_labels()), strict=True))
+    fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6)
+    return fig
+
+
+def _tick(results: Results, rung: str) -> str:
+    if rung == THEORY:
+        return "1\ntheory"
+    added = results.prediction["rungs"][rung]
+    first, _, _ = added.partition(",")
+    return f"{rung.partition(',')[0]}\n" + first.replace("a trained ", "trained\n").replace(" of ", "\nof ").replace(
+        "-forward", "-\nforward"
+    ).replace("rotary ", "rotary\n")
+
+
+def _look(variant: str) -> dict[str, Any]:
+    return MORE_LOOKS.get(variant) or style.look(variant)
+
+
+def _places(results: Results, i: int) -> list[float]:
+    """Of the i-th variant on all rungs, theory's first."""
+    middle = len(results.variants) / 2
+    return [x + ABREAST * (i - middle) for x in range(1 + len(results.rungs))]
+
+
+def _worth(axis: Axes, results: Results, task: str) -> None:
+    """Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there."""
+    numbers = results.tasks[task]
+    d, most = numbers["d"], max(numbers["vanilla_widths"])
+    low, high = 0.8, 1.25 * most / d
+    for i, variant in enumerate(results.variants):
+        look, at = _look(variant), _places(results, i + 1)
+        toy = numbers["worth"].get(variant, {}).get(str(d))
+        found = [results.worth(rung, task, variant, d) for rung in results.rungs]
+        line = [toy or nan, *(min(max(w.factor, low), high) for w in found)]
+        axis.plot(at, line, linewidth=1, color=look["color"], linestyle=look["linestyle"])
+        axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
+        if toy is not None:
+            axis.axhline(toy, color=look["color"], linestyle=look["linestyle"], linewidth=0.5, alpha=0.5, zorder=1)
+        for x, y, w in zip(at[1:], line[1:], found, strict=True):
+            edge = {inf: "^", -inf: "v"}.get(w.factor, look["marker"])
+            ends = [[y - max(w.least, low)], [min(w.most, high) - y]]
+            if isfinite(y):
+                axis.errorbar([x], [y], ends, color=look["color"], marker=edge, mfc="white", elinewidth=0.8)
+    axis.axhline(1, color="#1a1a1a", linestyle="--", linewidth=1)
+    axis.axhline(most / d, color="#999999", linestyle=":", linewidth=1)
+    axis.set_yscale("log", base=2)
+    axis.set_ylim(0.95 * low, 1.05 * high)
+    ticks = [1, 1.5, 2, 3, 4]
+    axis.set_yticks(ticks, [f"{x:g}" for x in ticks])
+    axis.minorticks_off()
+    axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
+    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla")
+
+
+def _order(axis: Axes, results: Results, task: str) -> None:
+    """By the mean share; equal ranks for ties of the toy, which knows some variants only."""
+    arms = (BASELINE, *results.variants)
+    d = results.tasks[task]["d"]
+    columns = [{v: results.tasks[task]["share"].get(v, {}).get(str(d)) for v in arms}]
+    columns += [{v: t_interval(results.shares(rung, task, v, d)).mean for v in arms} for rung in results.rungs]
+    ranks = [_ranks(column) for column in columns]
+    for i, variant in enumerate(arms):
+        look = {**_look(variant), "markerfacecolor": "white"}
+        nudge = 0.05 * (i - len(arms) / 2)
+        places = [(x, r[variant] + (nudge if x == 0 else 0)) for x, r in enumerate(ranks) if variant in r]
+        axis.plot(*zip(*places, strict=True), **{**look, "linewidth": 1})
+    axis.set_ylim(len(arms) + 0.6, 0.4)
+    axis.set_yticks(range(1, len(arms) + 1))
+    axis.set_ylabel("rank (1: explains most)")
+    axis.set_title(f"Order of the variants at width {d}")
+
+
+def _ranks(shares: dict[str, float | None]) -> dict[str, float]:
+    """1 for the largest share; the mean of their ranks for equal ones; none for what is not known."""
+    known = {v: round(x, 9) for v, x in shares.items() if x is not None and isfinite(x)}
+    values = list(known.values())
+    return {v: 1 + sum(y > x for y in values) + (values.count(x) - 1) / 2 for v, x in known.items()}
+
+
+def _shares(axis: Axes, results: Results, task: str) -> None:
+    numbers = results.tasks[task]
+    d = numbers["d"]
+    axis.axhline(numbers["ridge"], color="black", linewidth=0.8, label="Bayes ridge")
+    for i, variant in enumerate((BASELINE, *results.variants)):
+        look, at = _look(variant), _places(results, i)
+        toy = numbers["share"].get(variant, {}).get(str(d))
+        found = [t_interval(results.shares(rung, task, variant, d)) for rung in results.rungs]
+        line = [nan if toy is None else toy, *(interval.mean for interval in found)]
+        axis.plot(at, line, linewidth=0.8, color=look["color"], linestyle=look["linestyle"])
+        axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
+        _bars(axis, at[1:], found, f"{variant}", look)
+    axis.set_ylim(-0.05, 1)
+    axis.set_ylabel("share of the signal explained")
+    axis.set_title(f"Explained at width {d}, with all pairs, 95 %")
+
+
+def _bars(axis: Axes, at: Sequence[float], found: Sequence[Interval], name: str, look: dict[str, Any]) -> None:
+    plain = {what: x for what, x in look.items() if what != "linestyle"}
+    style.bars(axis, at, found, label=name, elinewidth=0.8, **plain)
+
+
+def _set_in(axis: Axes, results: Results, task: str) -> None:
+    d = results.tasks[task]["d"]
+    for i, variant in enumerate((BASELINE, *results.variants)):
+        look, at = _look(variant), _places(results, i)[1:]
+        found = [results.sets_in(rung, task, variant, d) for rung in results.rungs]
+        share = [s.count / s.seeds for s in found]
+        ends = [
+            [y - s.low for y, s in zip(share, found, strict=True)],
+            [s.high - y for y, s in zip(share, found, strict=True)],
+        ]
+        axis.errorbar(
+            at, share, ends, linestyle="none", color=look["color"], marker=look["marker"], mfc="white", elinewidth=0.8
+        )
+    axis.set_ylim(-0.05, 1.05)
+    axis.set_ylabel("share of the seeds")
+    axis.set_title(f"Seeds in which learning sets in, width {d}, 95 %")

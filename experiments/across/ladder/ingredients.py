@@ -1,0 +1,95 @@
+"""What each ingredient does to each variant's gap, in numbers and in words: along the ladder, and in other orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from experiments.across.ladder.points import REORDERED
+from experiments.across.ladder.reading import Results, by_ingredient
+from experiments.across.ladder.rungs import INGREDIENTS, THEORY, cell
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.verdicts.intervals import Interval
+
+ADDED = {"residual": "a residual stream", "softmax": "softmax", "norms": "norms", "feed-forward": "a feed-forward"}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of what `after` adds to `before`, both rungs: the change of a variant's gap to vanilla at width d.
+
+    added    in words
+    twin     the same of vanilla's twin
+    word     keeps, bends, breaks or undecided
+    reliable whether all four arms have converged
+    """
+
+    before: str
+    after: str
+    added: str
+    task: str
+    variant: str
+    gap_before: Interval
+    gap_after: Interval
+    change: Interval
+    twin: Interval
+    word: str
+    reliable: bool
+
+    @property
+    def sentence(self) -> str:
+        does = {"undecided": f"what adding {self.added} does is undecided: "}.get(
+            self.word, f"adding {self.added} {self.word} "
+        )
+        doubt = "" if self.reliable else "; not all of these trainings have converged"
+        return (
+            f"{does}{self.variant}'s gap to vanilla at width d ({self.task}), from {self.gap_before.mean:.3f} to "
+            f"{self.gap_after.mean:.3f} of the signal, {self.change.mean:+.3f} +- {self.change.half_width:.3f}{doubt}"
+        )
+
+
+def climbed(results: Results) -> Iterator[Effect]:
+    """From each rung to the next, of every variant of which there is a gap before."""
+    for task in results.tasks:
+        for before, after in pairwise([THEORY, *results.rungs]):
+            added = ADDED.get(results.prediction["rungs"][after], results.prediction["rungs"][after])
+            for variant in results.variants:
+                if before != THEORY or results.toy_gap(task, variant, results.tasks[task]["d"]) is not None:
+                    yield _effect(results, before, after, added, task, variant, results.family)
+
+
+def permuted(results: Results) -> Iterator[Effect]:
+    """Of each ingredient, added to each set of the others to which it was: one variant's."""
+    trained = results.prediction["cells"]
+    pairs = [
+        (before, after, new)
+        for before, had in trained.items()
+        for new in INGREDIENTS
+        if new not in had and (after := cell([*had, new]).key) in trained
+    ]
+    if not results.prediction["orders"] or REORDERED not in results.variants:
+        return
+    for task in results.tasks:
+        for before, after, new in pairs:
+            yield _effect(results, before, after, ADDED[new], task, REORDERED, len(pairs))
+
+
+def _effect(results: Results, before: str, after: str, added: str, task: str, variant: str, family: int) -> Effect:
+    d = results.tasks[task]["d"]
+    change = results.change(before, after, task, variant, d, family)
+    gap_before, gap_after = (results.gap(rung, task, variant, d) for rung in (before, after))
+    of_twin = results.change(before, after, task, TWIN, d, family) if before != THEORY else None
+    return Effect(
+        before=before,
+        after=after,
+        added=added,
+        task=task,
+        variant=variant,
+        gap_before=gap_before,
+        gap_after=gap_after,
+        change=change,
+        twin=of_twin or results.gap(after, task, TWIN, d),
+        word=by_ingredient(change, gap_before, gap_after),
+        reliable=all(results.converged(rung, task, v, d) for rung in (before, after) for v in (variant, BASELINE)),
+    )

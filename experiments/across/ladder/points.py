@@ -1,0 +1,130 @@
+"""What is trained on the ladder: rungs, tasks, variants and widths, and the keys that results stand under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from experiments.across.ladder.rungs import OF_OUR_OWN, Rung, in_order, ladder, plan_of
+from experiments.training.arms import Arm, PromptSource
+from experiments.training.campaign import BASELINE, TWIN, Tuning
+from experiments.training.comparing import Asked
+from icl.recipe import Recipe
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan
+from theory.plans.setting import Setting
+
+VARIANTS = (
+    BASELINE,
+    "skipv1",
+    "resformer",
+    "svformer",
+    "skipv0",
+    "cla-v",
+    "shared-keys",
+    "attnres",
+    *OF_OUR_OWN,
+)
+REORDERED = "skipv1"  # held against vanilla where the ingredients come in other orders
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
+    depths      in layers, of rung 7; the last is rung 8's too
+    orders      in which the ingredients of rungs 3 to 6 are added as well, at width d
+    recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before
+    gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
+    own         variants of a user's own, beside
+    """
+
+    tasks: tuple[Setting, ...]
+    widths: tuple[float, ...]
+    wider: tuple[float, ...]
+    variants: tuple[str, ...]
+    depths: tuple[int, ...]
+    recipe: Recipe
+    full: Recipe
+    lengths: tuple[int, ...]
+    held_out_prompts: int
+    tuning: Tuning
+    gain: float
+    orders: tuple[tuple[str, ...], ...] = ()
+    own: tuple[Asked, ...] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model, but for its seed, its learning rate and its steps."""
+
+    rung: Rung
+    task: Setting
+    variant: str
+    width: int
+
+    @property
+    def key(self) -> str:
+        return key(self.rung.key, self.task.key, self.variant, self.width)
+
+
+def key(rung: str, task: str, variant: str, width: int | str) -> str:
+    """How results name a point."""
+    return f"{rung}/{task}/{variant}/{width}"
+
+
+def widths(task: Setting, factors: Sequence[float]) -> list[int]:
+    return list(dict.fromkeys(ceil(factor * task.d - 1e-9) for factor in factors))
+
+
+def rungs(config: Config) -> list[Rung]:
+    """Of the ladder, then of the other orders, each once."""
+    every = [*ladder(config.depths), *(rung for order in config.orders for rung in in_order(order))]
+    return list({rung.key: rung for rung in every}.values())
+
+
+def points(config: Config) -> list[Point]:
+    return list(_points(config))
+
+
+def _points(config: Config) -> Iterator[Point]:
+    climbed = {rung.key for rung in ladder(config.depths)}
+    variants = (*config.variants, *(variant.name for variant in config.own))
+    for task in config.tasks:
+        compared = widths(task, config.widths)
+        for rung in rungs(config):
+            if rung.key in climbed:
+                yield from (Point(rung, task, v, m) for m in compared for v in (*variants, TWIN))
+                yield from (Point(rung, task, BASELINE, m) for m in widths(task, config.wider) if m not in compared)
+            else:
+                yield from (Point(rung, task, v, task.d) for v in (BASELINE, REORDERED, TWIN))
+
+
+def model(point: Point, config: Config) -> tuple[Architecture, str | Plan]:
+    """The sizes of a point's model, and what `Arm` takes for its variant."""
+    sizes = point.rung.architecture(point.task, point.width)
+    own = {variant.name: variant for variant in config.own}
+    if point.variant in own:
+        sizes, named = own[point.variant].on(sizes)
+    else:
+        named = BASELINE if point.variant == TWIN else point.variant
+    made = plan_of(named, sizes.shape) if isinstance(named, str) else named
+    plan = point.rung.plan(made)
+    return sizes, named if plan is made and isinstance(named, str) and named not in OF_OUR_OWN else plan
+
+
+def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None = None) -> Arm:
+    """The training of a point; a rate: in place of the recipe's."""
+    sizes, variant = model(point, config)
+    recipe = config.full if point.rung.preset else config.recipe
+    label = BASELINE if point.variant == TWIN else point.variant
+    return Arm(
+        architecture=sizes,
+        variant=variant,
+        source=PromptSource(*point.task.floats, config.held_out_prompts, scored="all" if point.rung.preset else "last"),
+        recipe=replace(recipe, steps=steps, learning_rate=rate or recipe.learning_rate),
+        seed=seed,
+        std=config.gain * point.width**-0.5,
+        twin=point.variant == TWIN,
+        label="" if variant == label else label,
+    )

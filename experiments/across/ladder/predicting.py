@@ -1,0 +1,103 @@
+"""What the ladder is held against: the toy's numbers, the same for every rung, and the rules that decide."""
+
+from __future__ import annotations
+
+from experiments.across.ladder.points import Config, Point, model, points, rungs, widths
+from experiments.across.ladder.reading import CONVERGED, KEPT, NEARLY, OCTAVES, SETS_IN
+from experiments.across.ladder.rungs import ladder, plan_of
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.comparing import TOY, names_of_own
+from theory.errors import BadInput
+from theory.plans.accounting import total_parameters
+from theory.plans.plan import Plan
+from theory.plans.setting import Setting
+
+RULES = {
+    "keeps": f"the interval of a variant's gap to vanilla lies within {KEPT:g} of the toy's gap at that width",
+    "bends": "it lies apart from that, and on the side of zero of the toy's gap",
+    "breaks": f"it lies apart from that, and allows at most {KEPT:g} on that side; or the toy has no gap, and it lies "
+    "apart from none",
+    "undecided": "anything else",
+    "an ingredient": f"the same of the change of the gap at width d from one rung to the next, paired by seed: keeps, "
+    f"within {KEPT:g} of zero; bends, apart from that with the next gap on the side of zero of the one before; breaks, "
+    "apart from that otherwise",
+    "worth": f"of explaining all but {NEARLY:g} of the signal that the variant explains: its interval, in log2, comes "
+    f"within {OCTAVES:g} of the toy's and is narrower than that is large; where the toy's is one, it lies within that",
+    "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more, by the upper end "
+    "of its paired 95 % interval; what compares an arm that has not is inconclusive",
+    "sets in": f"a seed explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
+    "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
+}
+
+
+def predicted(config: Config) -> Json:
+    climbed = ladder(config.depths)
+    return {
+        "assumes": "of rung 1 alone: W0 = 0; two layers of linear attention; Assumption 1 with the best division of "
+        "the width. That other rungs do likewise is what is asked",
+        "source": "theory.toy.width, theory.toy.worth; theory.prompts.regression",
+        "statistic": "share of E ||W*||^2 explained at the last position; a gap is the mean paired difference to "
+        "vanilla's, its intervals family-wise over the variants of a rung and a task",
+        "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
+        "tuning": config.tuning.described("rung, variant and width"),
+        "rungs": {rung.key: rung.adds for rung in climbed},
+        "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
+        "orders": [list(order) for order in config.orders],
+        "lengths": list(config.lengths),
+        "variants": [v for v in (*config.variants, *(own.name for own in config.own)) if v != BASELINE],
+        "tasks": {task.key: _of_task(task, config) for task in config.tasks},
+        "parameters": {p.key: _parameters(p, config) for p in points(config) if p.variant != TWIN},
+        **names_of_own(config.own),
+    }
+
+
+def _parameters(point: Point, config: Config) -> int:
+    sizes, variant = model(point, config)
+    return total_parameters(sizes, plan_of(variant, sizes.shape) if isinstance(variant, str) else variant)
+
+
+def _of_task(task: Setting, config: Config) -> Json:
+    from theory.prompts import regression
+
+    plans: dict[str, Plan | None] = {variant: plan_of(variant, TOY) for variant in config.variants}
+    plans |= {variant.name: variant.toy for variant in config.own}
+    compared = widths(task, config.widths)
+    every = list(dict.fromkeys([*compared, *widths(task, config.wider)]))
+    ridge = regression.ridge(*task.floats)
+    return {
+        "d": task.d,
+        "n": task.n,
+        "sigma": task.sigma,
+        "widths": compared,
+        "vanilla_widths": every,
+        "zero_loss": float(task.zero_loss),
+        "ridge": (float(task.zero_loss) - ridge.value) / task.d**2,
+        "ridge_stderr": ridge.stderr / task.d**2,
+        "share": {v: {str(m): _explained(plan, task, m) for m in every} for v, plan in plans.items()},
+        "worth": {v: {str(m): _worth(plan, task, m) for m in compared} for v, plan in plans.items()},
+    }
+
+
+def _explained(plan: Plan | None, task: Setting, width: int) -> float | None:
+    """The share that the toy explains; None where it has nothing to say."""
+    from theory.toy.width import explained_share_at_width
+
+    if plan is None:
+        return None
+    try:
+        return explained_share_at_width(plan, *task.floats, width)
+    except BadInput:
+        return None
+
+
+def _worth(plan: Plan | None, task: Setting, width: int) -> float | None:
+    from theory.toy.worth import worth_at_width
+
+    if plan is None:
+        return None
+    try:
+        bounds = worth_at_width(plan, task.d, width)
+    except BadInput:
+        return None
+    return bounds.least if bounds.least == bounds.most else None

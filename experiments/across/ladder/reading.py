@@ -1,0 +1,202 @@
+"""What a measurement of the ladder says: shares, gaps, worths and convergence, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, nan
+
+from experiments.across.ladder.points import key
+from experiments.across.ladder.rungs import THEORY
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, untuned
+from experiments.verdicts.intervals import Interval, share_interval, t_interval
+from experiments.verdicts.worth import Worth, worth
+
+# All fixed before anything was trained; the first two in shares of the signal.
+KEPT = 0.05  # a gap that is none, and how far one of the toy's size may be from it
+CONVERGED = 0.02  # what the last doubling of the steps may still explain
+SETS_IN = 0.25  # of what vanilla's toy explains at the same width
+OCTAVES = 0.25  # log2 of a worth that is one, and how far one of the toy's size may be from it
+NEARLY = 0.02  # of the signal, that vanilla may explain less and yet be as good, where a worth is judged
+
+
+@dataclass(frozen=True)
+class SetIn:
+    """Seeds in which in-context learning sets in, of how many; the exact interval of their probability; the mean share
+    that those explain, NaN for none of them."""
+
+    count: int
+    seeds: int
+    low: float
+    high: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """A prediction and a measurement.  Rungs, tasks and variants by name, widths in numbers a token."""
+
+    prediction: Json
+    measurement: Json
+
+    @property
+    def variants(self) -> list[str]:
+        """But vanilla."""
+        found: list[str] = self.prediction["variants"]
+        return found
+
+    @property
+    def tasks(self) -> Mapping[str, Json]:
+        found: Mapping[str, Json] = self.prediction["tasks"]
+        return found
+
+    @property
+    def rungs(self) -> list[str]:
+        """Those that are trained."""
+        return list(self.prediction["rungs"])
+
+    @property
+    def family(self) -> int:
+        """Of intervals that are judged together: the variants' and the twin's."""
+        return len(self.variants) + 1
+
+    def shares(self, rung: str, task: str, variant: str, width: int, steps: int | None = None) -> list[float]:
+        """Of every seed, the share of E ||W*||^2 explained with all pairs in the context; NaN where it diverged.
+
+        steps: of the training, by default the most.
+        """
+        numbers, steps = self.tasks[task], steps or self.measurement["lengths"][-1]
+        losses = self.measurement["losses"][key(rung, task, variant, width)][str(steps)]
+        return [nan if x is None else (numbers["zero_loss"] - x) / numbers["d"] ** 2 for x in losses]
+
+    def gaps(self, rung: str, task: str, variant: str, width: int) -> list[float]:
+        """Of every seed, to vanilla."""
+        both = (self.shares(rung, task, v, width) for v in (variant, BASELINE))
+        return [a - b for a, b in zip(*both, strict=True)]
+
+    def gap(self, rung: str, task: str, variant: str, width: int) -> Interval:
+        """Of rung 1, the toy's, which is exact; NaN where the toy has nothing to say."""
+        if rung == THEORY:
+            predicted = self.toy_gap(task, variant, width)
+            return Interval(nan if predicted is None else predicted, 0.0, 0.0)
+        return t_interval(self.gaps(rung, task, variant, width), self.family)
+
+    def toy_gap(self, task: str, variant: str, width: int) -> float | None:
+        share = self.tasks[task]["share"]
+        pair = share.get(variant, {}).get(str(width)), share[BASELINE][str(width)]
+        return None if pair[0] is None or pair[1] is None else pair[0] - pair[1]
+
+    def change(self, before: str, after: str, task: str, variant: str, width: int, family: int) -> Interval:
+        """Of the gap from one rung to another, paired by seed."""
+        later = self.gaps(after, task, variant, width)
+        if before == THEORY:
+            earlier = [self.gap(THEORY, task, variant, width).mean] * len(later)
+        else:
+            earlier = self.gaps(before, task, variant, width)
+        return t_interval([b - a for a, b in zip(earlier, later, strict=True)], family)
+
+    def doubling(self, rung: str, task: str, variant: str, width: int) -> Interval:
+        """What the last doubling of the steps explains more; NaN where there was none."""
+        lengths = self.measurement["lengths"]
+        if len(lengths) < 2:
+            return Interval(nan, nan, nan)
+        few, many = (self.shares(rung, task, variant, width, steps) for steps in lengths[-2:])
+        return t_interval([b - a for a, b in zip(few, many, strict=True)])
+
+    def converged(self, rung: str, task: str, variant: str, width: int) -> bool:
+        if rung == THEORY:
+            return True
+        return key(rung, task, variant, width) in self._converged
+
+    @cached_property
+    def _converged(self) -> set[str]:
+        found = set()
+        for name in self.measurement["losses"]:
+            rung, task, variant, width = name.split("/")
+            more = self.doubling(rung, task, variant, int(width))
+            if more.mean + more.half_width <= CONVERGED:  # of NaN: not
+                found.add(name)
+        return found
+
+    @cached_property
+    def _untuned(self) -> set[str]:
+        return set(untuned(self.measurement))
+
+    def note(self, rung: str, task: str, variant: str, width: int) -> str:
+        """What stands behind the name of an arm: nothing, unless it is short of what it can do."""
+        marks = ["untuned"] if key(rung, task, variant, width) in self._untuned else []
+        marks += [] if self.converged(rung, task, variant, width) else ["not converged"]
+        return f" ({', '.join(marks)})" if marks else ""
+
+    def sets_in(self, rung: str, task: str, variant: str, width: int) -> SetIn:
+        """A training that diverged does not set in."""
+        shares = self.shares(rung, task, variant, width)
+        least = SETS_IN * self.tasks[task]["share"][BASELINE][str(width)]
+        those = [share for share in shares if share > least]
+        low, high = share_interval(len(those), len(shares), method="exact")
+        return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
+
+    def worth(
+        self, rung: str, task: str, variant: str, width: int, *, parameters: bool = False, less: float = 0.0
+    ) -> Worth:
+        """In vanilla's width, or in its parameters; of explaining so much less than the variant."""
+        widths = self.tasks[task]["vanilla_widths"]
+        of_variant, of_vanilla = float(width), {float(m): m for m in widths}
+        if parameters:
+            counts = self.prediction["parameters"]
+            of_variant = counts[key(rung, task, BASELINE if variant == TWIN else variant, width)]
+            of_vanilla = {counts[key(rung, task, BASELINE, m)]: m for m in widths}
+        vanilla = {size: self.shares(rung, task, BASELINE, m) for size, m in of_vanilla.items()}
+        shares = [share - less for share in self.shares(rung, task, variant, width)]
+        return worth(of_variant, shares, vanilla, better="higher", family=self.family)
+
+
+def against_toy(gap: Interval, toy: float) -> str:
+    """keeps, bends, breaks or undecided: a rung's gap against the toy's, by the rule that is stored beforehand."""
+    if not isfinite(gap.mean + gap.half_width):
+        return "undecided"
+    low, high = gap.mean - gap.half_width, gap.mean + gap.half_width
+    if toy - KEPT <= low and high <= toy + KEPT:
+        return "keeps"
+    if toy - KEPT <= high and low <= toy + KEPT:
+        return "undecided"
+    return _signs(_side(Interval(toy, 0.0, 0.0)), gap)
+
+
+def by_ingredient(change: Interval, before: Interval, after: Interval) -> str:
+    """keeps, bends, breaks or undecided: what an ingredient does to a gap."""
+    if not isfinite(change.mean + change.half_width):
+        return "undecided"
+    if abs(change.mean) + change.half_width <= KEPT:
+        return "keeps"
+    if abs(change.mean) - change.half_width <= KEPT:
+        return "undecided"
+    side = _side(before)
+    return _signs(side, after)
+
+
+def _signs(side: int | None, gap: Interval) -> str:
+    """Of a gap that has changed: does it keep the side of zero that it had?  0: it had none; None: not known."""
+    if side is None:
+        return "undecided"
+    if side == 0:
+        return "breaks"
+    if side * gap.mean > gap.half_width:
+        return "bends"
+    return "breaks" if side * gap.mean + gap.half_width <= KEPT else "undecided"
+
+
+def _side(gap: Interval) -> int | None:
+    """1 or -1; 0 for a gap that is none; None where that is not known."""
+    if abs(gap.mean) + gap.half_width <= KEPT:
+        return 0
+    if not abs(gap.mean) > gap.half_width:
+        return None
+    return 1 if gap.mean > 0 else -1
+
+
+def widest(intervals: Sequence[Interval]) -> float:
+    """The largest half-width."""
+    return max(interval.half_width for interval in intervals)
