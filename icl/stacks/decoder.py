@@ -118,7 +118,9 @@ class StackedDecoder:
 
         def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
             fixed = [x[rows] for x in self.mixes.fixed]
-            out: Tensor = fast(flat, fixed, [None if x is None else x[rows] for x in self.mixes.placed], inputs, targets)
+            out: Tensor = fast(
+                flat, fixed, [None if x is None else x[rows] for x in self.mixes.placed], inputs, targets
+            )
             return out
 
         return of_rows

@@ -226,9 +226,7 @@ def train(
     return stack
 
 
-def _step(
-    stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int
-) -> Tensor:
+def _step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int) -> Tensor:
     """One step of all decoders; the loss of each."""
     inputs, targets = feed.batches(step, recipe.batch)
     means = []

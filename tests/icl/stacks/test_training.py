@@ -1,0 +1,136 @@
+"""A stack trains each of its decoders as the training loop trains it alone, at every length, and resumes like it."""
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+import torch
+
+from icl.models.decoder import Decoder
+from icl.prompts import RegressionTask
+from icl.recipe import Recipe
+from icl.stacks.training import stretches, train
+from icl.training import loop
+from icl.training.objectives import PromptTask
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Vectors
+from theory.plans.names import resolve
+
+CONFIG = Architecture(
+    d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias", norm="layer", bias=True
+)
+MEMBERS = [(v, s, r) for v in ("vanilla", "skipv1", "resformer-learned") for s in (0, 1) for r in (3e-3, 1e-2)]
+LATE = Recipe(steps=40, batch=8, learning_rate=1.0, warmup=0.1, decay="late", weight_decay=0.1, log_every=8, clip=0.5)
+ROUNDING = 100 * torch.finfo(torch.float32).eps
+
+
+def task(scored="last"):
+    return PromptTask(RegressionTask(2, 3, 0.1), 128, 64, scored)
+
+
+def lengths(*steps):
+    return [replace(LATE, steps=s, warmup=4 / s) for s in steps]
+
+
+def models(members=MEMBERS):
+    return [Decoder(CONFIG, resolve(v, CONFIG.shape), seed=s, std=0.5) for v, s, _ in members]
+
+
+def trained(recipes, of="last", members=MEMBERS, **options):
+    """What is logged; the last item is the stack."""
+    steps = train(models(members), task(of), recipes, [s for _, s, _ in members], [r for *_, r in members], **options)
+    logged = []
+    while True:
+        try:
+            logged.append(next(steps))
+        except StopIteration as end:
+            return [*logged, end.value]
+
+
+def ends(logged, recipe=0):
+    (found,) = [x.held_out for x in logged[:-1] if x.held_out and x.recipe == recipe]
+    return found
+
+
+def alone(member, recipe, of="last"):
+    variant, seed, rate = member
+    model = models([member])[0]
+    *_, last = loop.train(model, task(of), replace(recipe, learning_rate=rate), seed)
+    return model, last.held_out
+
+
+@pytest.mark.parametrize("of", ["last", "all"])
+@pytest.mark.parametrize("decay", ["late", "cosine"])
+def test_every_member_ends_where_it_would_have_ended_alone(of, decay):
+    recipe = replace(LATE, decay=decay)
+    logged = trained([recipe], of)
+    for i, member in enumerate(MEMBERS):
+        model, held_out = alone(member, recipe, of)
+        assert ends(logged)[i].loss == pytest.approx(held_out.loss, rel=ROUNDING)
+        assert ends(logged)[i].stderr == pytest.approx(held_out.stderr, rel=10 * ROUNDING)
+        weights = logged[-1].weights(i)
+        for name, parameter in model.named_parameters():
+            # Adam divides gradients by their size, so a tiny one is known to fewer digits than a weight
+            torch.testing.assert_close(weights[name], parameter.detach(), rtol=0, atol=1e-4)
+
+
+def test_lengths_share_their_beginning_and_end_as_alone():
+    recipes = lengths(20, 40, 80)
+    logged = trained(recipes)
+    for place, recipe in enumerate(recipes):
+        for i in (0, 5, 11):
+            assert ends(logged, place)[i].loss == pytest.approx(alone(MEMBERS[i], recipe)[1].loss, rel=ROUNDING)
+    assert logged[-2].done == 16 + 4 + 16 + 8 + 48
+
+
+def test_what_is_shared_is_trained_once():
+    found = [(s.recipe, s.first, s.last, s.ends) for s in stretches(lengths(20, 40))]
+    assert found == [(0, 0, 16, False), (0, 16, 20, True), (1, 16, 40, True)]
+    for wrong in (lengths(40, 20), lengths(20, 20), [replace(LATE, steps=20), replace(LATE, steps=40)],
+                  [replace(r, decay="cosine") for r in lengths(20, 40)]):  # fmt: skip
+        with pytest.raises(BadInput, match="several lengths"):
+            stretches(wrong)
+
+
+def test_who_else_is_in_the_stack_does_not_matter():
+    with_others, few = trained([LATE]), trained([LATE], members=MEMBERS[4:6])
+    for mine, theirs in zip(ends(few), ends(with_others)[4:6], strict=True):
+        assert mine.loss == pytest.approx(theirs.loss, rel=ROUNDING)
+
+
+def test_a_member_that_diverges_takes_nobody_with_it():
+    wild = [("vanilla", 0, 1e-2), ("vanilla", 0, 1e6), ("skipv1", 1, 1e-2)]
+    found = ends(trained([LATE], members=wild))
+    assert isinstance(found[1], str) and found[1].startswith("training diverged by step")
+    for i in (0, 2):
+        assert found[i].loss == pytest.approx(alone(wild[i], LATE)[1].loss, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("killed", [1, 3, 4, 6])
+def test_a_killed_training_ends_with_the_same_numbers(tmp_path, killed):
+    recipes = lengths(20, 40)
+    whole = trained(recipes)
+    steps = train(models(), task(), recipes, [s for _, s, _ in MEMBERS], [r for *_, r in MEMBERS], folder=tmp_path)
+    for seen in count(1):
+        next(steps)
+        if seen == killed:
+            with pytest.raises(StopIteration):
+                steps.send(True)
+            break
+    rest = trained(recipes, folder=tmp_path)
+    assert rest[0].done > whole[killed - 1].done - 1
+    assert [x.held_out for x in rest[:-1]] == [x.held_out for x in whole[killed:-1]]
+    assert torch.equal(rest[-1].flat, whole[-1].flat)
+
+
+@pytest.mark.parametrize("field", [{"accumulate": 2}, {"precision": "bf16"}, {"evaluate_every": 8}])
+def test_settings_without_meaning(field):
+    with pytest.raises(BadInput, match="no meaning for a stack"):
+        next(train(models(), task(), [replace(LATE, **field)], [0] * 12, [1e-2] * 12))
+
+
+@pytest.mark.slow
+def test_compiled_it_is_the_same():
+    plain, compiled = trained([LATE]), trained([replace(LATE, compile=True)])
+    for a, b in zip(ends(plain), ends(compiled), strict=True):
+        assert a.loss == pytest.approx(b.loss, rel=ROUNDING)
