@@ -104,7 +104,7 @@ def attend(
     bias: (H, T, T) or (batch, H, T, T), added to the scores of every segment.
     """
     key, value = (x[0] if len(x) == 1 else torch.cat(x, dim=2) for x in (keys, values))
-    explicit = linear or bias is not None  # no fused kernel has either, with a gradient for the bias, everywhere
+    explicit = linear or bias is not None  # fused kernels have a softmax, and not all a gradient of a bias
     causal = frame.causal and len(keys) == 1 and not explicit
     visible = None
     if frame.visible is not None and not causal:

@@ -15,6 +15,7 @@ from icl.testing import check_identity
 from theory.plans.accounting import parameters
 from theory.plans.architecture import Architecture, Tokens, Vectors, misfits
 from theory.plans.names import resolve
+from theory.plans.plan import ABSENT
 
 SIZES = Architecture(
     d_model=6, n_layers=3, n_heads=4, d_ff=5, context=5, stem=Tokens(7), n_kv_heads=2, head_dim=3, positions="bias"
@@ -121,11 +122,17 @@ def test_hidden_pairs_get_no_gradient_and_shorter_sequences_use_the_first_positi
         assert touched[allowed].all()
 
 
-@pytest.mark.parametrize("name", ["skipv0", "skipv1", "svformer"])
-def test_biases_start_alike_wherever_heads_agree(name):
-    """SkipV0 leaves out the second half of the heads above layer 1: theirs are cut away, the others' stay."""
-    base = Decoder(SIZES, resolve("vanilla", SIZES.shape), seed=3, std=0.1)
-    chosen = resolve(name, SIZES.shape)
+VANILLA = resolve("vanilla", SIZES.shape)
+FIRST_LEFT_OUT = replace(VANILLA, table=(VANILLA.table[0], *((ABSENT, *row[1:]) for row in VANILLA.table[1:])))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "heads_there"),
+    [(resolve("skipv0", SIZES.shape), 8), (FIRST_LEFT_OUT, 8), (resolve("skipv1", SIZES.shape), 12)],
+)
+def test_biases_start_alike_wherever_heads_agree(chosen, heads_there):
+    """Those of heads that are left out are cut away, the second half above layer 1 or the first; the others' stay."""
+    base = Decoder(SIZES, VANILLA, seed=3, std=0.1)
     model = Decoder(SIZES, chosen, seed=3, std=0.1)
     for n, (ours, theirs) in enumerate(zip(model.layers, base.layers, strict=True), 1):
         heads = [(h - 1) * SIZES.group + g for h in chosen.live(n) for g in range(SIZES.group)]
@@ -133,7 +140,7 @@ def test_biases_start_alike_wherever_heads_agree(name):
     assert not torch.equal(*(base.layers[i]["attention"].position_bias.scores for i in (0, 1)))
     live = sum(len(chosen.live(n)) for n in range(1, 4)) * SIZES.group
     assert parameters(SIZES, chosen)["positions"] == live * SIZES.context**2
-    assert live == (12 if name != "skipv0" else 8)
+    assert live == heads_there
 
 
 def test_their_deviation_is_std():
