@@ -43,7 +43,7 @@ class StepLog:
 
 
 @contextmanager
-def stoppable(steps: Generator[Any, bool | None]) -> Iterator[None]:
+def stoppable(steps: Generator[Any, bool | None, Any]) -> Iterator[None]:
     """In here `steps` is gone through, a training of `icl` that saves and ends where it is sent True.
 
     OutOfTime is let through once all is saved.  Raises UserError for checkpoints that cannot be used.

@@ -131,7 +131,7 @@ def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
 
 
 def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
-    """What a record says of the losses; lines: of the log, each with a step, a loss, and what `evaluate` found or None."""
+    """What a record says of the losses; lines: of the log, with a step, a loss, and what `evaluate` found or None."""
     held_out = None if diverged else lines[-1]["held_out"]
     return {
         "curve": [[line["step"], line["loss"]] for line in lines],

@@ -149,7 +149,6 @@ def _losses(
 
 def _shapes(model: Decoder, learnt: int) -> dict[str, torch.Size]:
     """Of the parameters that any decoder of the stack may have, all heads built."""
-    _, depth, feed_forward, output_projection = common(model.plan)
     every = plan(
         model.plan.shape,
         depth=model.plan.depth,
@@ -174,6 +173,7 @@ def _places(model: Decoder, shapes: dict[str, torch.Size]) -> dict[str, tuple[Te
         else:
             whole = torch.arange(math.prod(shapes[name])).view(shapes[name])
             module = model.get_submodule(name.rpartition(".")[0])
-            place = starts[name] + (module.cut(whole) if hasattr(module, "cut") else whole).flatten()
+            cut: Callable[[Tensor], Tensor] = getattr(module, "cut", lambda all_heads: all_heads)
+            place = starts[name] + cut(whole).flatten()
         places[name] = place, parameter.shape
     return places

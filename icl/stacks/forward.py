@@ -1,9 +1,9 @@
 """What a stack of decoders computes: `icl.models.decoder` once more, for all of them at a time, with the batch last.
 
-Tensors are (S, width, T, B): decoders, numbers a token, tokens, sequences.  Everything but the matrix products then runs
-over contiguous batches, which is what makes a stack fast: at widths of 2 to 32 a layer's own arithmetic is less than
-what a call costs.  Heads of a few numbers and prompts of some ten tokens are products and sums of batches too, not
-matrix products, and a compiler makes one loop of them.
+Tensors are (S, width, T, B): decoders, numbers a token, tokens, sequences.  Everything but the matrix products then
+runs over contiguous batches, which is what makes a stack fast: at widths of 2 to 32 a layer's own arithmetic is less
+than what a call costs.  Scores of heads of a few numbers, over prompts of some ten tokens, are products and sums of
+batches too, not matrix products, and a compiler makes one loop of them.
 
 Each function is the twin of the module that its docstring names, and equal to it to rounding.
 """

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -67,7 +68,7 @@ def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
     Raises BadInput if one is not longer than the one before, or their rates do not agree until the shorter one's falls.
     """
     found, trunk = [], 0
-    for i, (recipe, longer) in enumerate(zip(recipes, recipes[1:], strict=False)):
+    for i, (recipe, longer) in enumerate(pairwise(recipes)):
         leaves = next((s for s in range(recipe.steps) if recipe.rate(s) != longer.rate(s)), recipe.steps)
         if recipe.steps >= longer.steps or leaves < recipe.begins_to_fall() or leaves <= trunk:
             raise BadInput("trainings of several lengths share their rates until the shorter one's falls")
@@ -251,7 +252,8 @@ def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut |
             for i, found in enumerate(parts):
                 rows = slice(i * CHUNK, (i + 1) * CHUNK)
                 flat = stack.flat[rows]
-                found.append(stack.losses(rows, flat, *(t.expand(CHUNK, *t.shape) for t in (x, y)), feed.read).double())
+                same, wanted = (tensor.expand(CHUNK, *tensor.shape) for tensor in (x, y))
+                found.append(stack.losses(rows, flat, same, wanted, feed.read).double())
     losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
     count = losses.shape[-1]
     mean, spread = losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5

@@ -109,7 +109,7 @@ def test_more_decoders_than_a_chunk():
     config = architecture(layers=2)
     models = decoders(config, [resolve("skipv1", config.shape)] * (CHUNK + 3))
     stack = StackedDecoder(models)
-    assert stack.models == CHUNK + 3 and len(stack.flat) == 2 * CHUNK
+    assert (stack.models, len(stack.flat)) == (CHUNK + 3, 2 * CHUNK)
     for model, i in ((models[0], 0), (models[CHUNK + 2], CHUNK + 2)):
         weights = stack.weights(i)
         assert all(torch.equal(weights[name], p) for name, p in model.named_parameters())

@@ -16,10 +16,8 @@ from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
 
-CONFIG = Architecture(
-    d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias", norm="layer", bias=True
-)
-MEMBERS = [(v, s, r) for v in ("vanilla", "skipv1", "resformer-learned") for s in (0, 1) for r in (3e-3, 1e-2)]
+CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
+MEMBERS = [(v, s, r) for v in ("vanilla", "skipv1", "resformer-learned") for s, r in ((0, 3e-3), (1, 1e-2))]
 LATE = Recipe(steps=40, batch=8, learning_rate=1.0, warmup=0.1, decay="late", weight_decay=0.1, log_every=8, clip=0.5)
 ROUNDING = 100 * torch.finfo(torch.float32).eps
 
@@ -53,7 +51,7 @@ def ends(logged, recipe=0):
 
 
 def alone(member, recipe, of="last"):
-    variant, seed, rate = member
+    _, seed, rate = member
     model = models([member])[0]
     *_, last = loop.train(model, task(of), replace(recipe, learning_rate=rate), seed)
     return model, last.held_out
@@ -78,7 +76,7 @@ def test_lengths_share_their_beginning_and_end_as_alone():
     recipes = lengths(20, 40, 80)
     logged = trained(recipes)
     for place, recipe in enumerate(recipes):
-        for i in (0, 5, 11):
+        for i in (0, 3, 5):
             assert ends(logged, place)[i].loss == pytest.approx(alone(MEMBERS[i], recipe)[1].loss, rel=ROUNDING)
     assert logged[-2].done == 16 + 4 + 16 + 8 + 48
 
@@ -86,27 +84,26 @@ def test_lengths_share_their_beginning_and_end_as_alone():
 def test_what_is_shared_is_trained_once():
     found = [(s.recipe, s.first, s.last, s.ends) for s in stretches(lengths(20, 40))]
     assert found == [(0, 0, 16, False), (0, 16, 20, True), (1, 16, 40, True)]
-    for wrong in (lengths(40, 20), lengths(20, 20), [replace(LATE, steps=20), replace(LATE, steps=40)],
-                  [replace(r, decay="cosine") for r in lengths(20, 40)]):  # fmt: skip
+    for wrong in (lengths(40, 20), lengths(20, 20), [replace(LATE, steps=20), replace(LATE, steps=40)]):
         with pytest.raises(BadInput, match="several lengths"):
             stretches(wrong)
 
 
 def test_who_else_is_in_the_stack_does_not_matter():
-    with_others, few = trained([LATE]), trained([LATE], members=MEMBERS[4:6])
-    for mine, theirs in zip(ends(few), ends(with_others)[4:6], strict=True):
+    with_others, few = trained([LATE]), trained([LATE], members=MEMBERS[3:5])
+    for mine, theirs in zip(ends(few), ends(with_others)[3:5], strict=True):
         assert mine.loss == pytest.approx(theirs.loss, rel=ROUNDING)
 
 
 def test_a_member_that_diverges_takes_nobody_with_it():
     wild = [("vanilla", 0, 1e-2), ("vanilla", 0, 1e6), ("skipv1", 1, 1e-2)]
     found = ends(trained([LATE], members=wild))
-    assert isinstance(found[1], str) and found[1].startswith("training diverged by step")
+    assert str(found[1]).startswith("training diverged by step")
     for i in (0, 2):
         assert found[i].loss == pytest.approx(alone(wild[i], LATE)[1].loss, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("killed", [1, 3, 4, 6])
+@pytest.mark.parametrize("killed", [1, 3, 4, 5])
 def test_a_killed_training_ends_with_the_same_numbers(tmp_path, killed):
     recipes = lengths(20, 40)
     whole = trained(recipes)
@@ -126,7 +123,7 @@ def test_a_killed_training_ends_with_the_same_numbers(tmp_path, killed):
 @pytest.mark.parametrize("field", [{"accumulate": 2}, {"precision": "bf16"}, {"evaluate_every": 8}])
 def test_settings_without_meaning(field):
     with pytest.raises(BadInput, match="no meaning for a stack"):
-        next(train(models(), task(), [replace(LATE, **field)], [0] * 12, [1e-2] * 12))
+        next(train(models(), task(), [replace(LATE, **field)], [0] * 6, [1e-2] * 6))
 
 
 @pytest.mark.slow
