@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from icl.models.frame import Frame, norm
+from icl.models.position_bias import PositionBias
 from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, head_sizes, merged, spread
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Plan, built
@@ -36,6 +37,8 @@ class Attention(nn.Module):
         if self.dynamic != "no":
             self.query_gate = HeadLinear(d, config.n_heads, spread(live, group), width, config.qkv_bias)
             self.key_gate = HeadLinear(d, config.kv_heads, live, width, config.qkv_bias)
+        has_bias = config.positions == "bias"
+        self.position_bias = PositionBias(config.context, config.n_heads, spread(live, group)) if has_bias else None
         self.output = None
         if plan.output_projection:
             self.output = MergeLinear(d, config.n_heads, spread(live, group), width, config.bias)
@@ -48,7 +51,8 @@ class Attention(nn.Module):
         query = self.queries(bank, frame.learned)
         keys, values = zip(*((k(bank, frame.learned), v(bank, frame.learned)) for k, v in self.segments), strict=True)
         gates = (self.query_gate(x), self.key_gate(x)) if self.dynamic != "no" else None
-        out = self.core(query, keys, values, frame, gates)
+        bias = None if self.position_bias is None else self.position_bias(x.shape[1], frame.places)
+        out = self.core(query, keys, values, frame, gates, bias)
         if self.beside is not None:
             out = out + self.beside(bank, frame.learned).repeat_interleave(self.group, dim=1)
         joined = merged(out) if self.output is None else self.output(out)
@@ -69,16 +73,17 @@ class Core(nn.Module):
         values: tuple[Tensor, ...],
         frame: Frame,
         gates: tuple[Tensor, Tensor] | None = None,
+        bias: Tensor | None = None,
     ) -> Tensor:
         """Shapes as in `attend`; gates, of dynamic values: (batch, H, T, width) and (batch, H / group, T, width)."""
         dropout = self.dropout if self.training else 0.0
         if gates is None:
-            return attend(query, keys, values, frame, linear=self.linear, dropout=dropout)
+            return attend(query, keys, values, frame, bias, linear=self.linear, dropout=dropout)
         query_gate, key_gate = gates
         if self.dynamic == "initial":
-            return initial_dynamic(query, keys[0], values[0], query_gate, key_gate, frame, dropout)
+            return initial_dynamic(query, keys[0], values[0], query_gate, key_gate, frame, dropout, bias)
         wide = (torch.cat([values[0], key_gate], dim=-1),)
-        out = attend(query, keys, wide, frame, linear=self.linear, dropout=dropout)
+        out = attend(query, keys, wide, frame, bias, linear=self.linear, dropout=dropout)
         mean_value, mean_gate = out.chunk(2, dim=-1)
         return mean_value + query_gate * mean_gate
 
@@ -88,6 +93,7 @@ def attend(
     keys: tuple[Tensor, ...],
     values: tuple[Tensor, ...],
     frame: Frame,
+    bias: Tensor | None = None,
     *,
     linear: bool = False,
     dropout: float = 0.0,
@@ -95,16 +101,20 @@ def attend(
     """Each query over the keys of all segments, with one softmax (or none), and the values so weighted.
 
     query (batch, H, T, width); keys and values a segment: (batch, H / group, T, width) -> (batch, H, T, value width).
+    bias: (H, T, T) or (batch, H, T, T), added to the scores of every segment.
     """
     key, value = (x[0] if len(x) == 1 else torch.cat(x, dim=2) for x in (keys, values))
-    causal = frame.causal and len(keys) == 1 and not linear
+    explicit = linear or bias is not None  # no fused kernel has either, with a gradient for the bias, everywhere
+    causal = frame.causal and len(keys) == 1 and not explicit
     visible = None
     if frame.visible is not None and not causal:
         visible = torch.cat([frame.visible] * len(keys), dim=-1)
     group = query.shape[1] // key.shape[1]
-    if linear:
-        scores = weights(query, key.repeat_interleave(group, dim=1), visible, linear=True)
-        return scores @ value.repeat_interleave(group, dim=1)
+    if explicit:
+        every = None if bias is None else torch.cat([bias] * len(keys), dim=-1)
+        shares = weights(query, key.repeat_interleave(group, dim=1), visible, every, linear=linear)
+        shares = shares if linear else nn.functional.dropout(shares, dropout)
+        return shares @ value.repeat_interleave(group, dim=1)
     # torch.jit.trace makes tensors of sizes, and a flag has to be a bool.
     return scaled_dot_product_attention(
         query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal, enable_gqa=bool(group > 1)
@@ -112,7 +122,14 @@ def attend(
 
 
 def initial_dynamic(
-    query: Tensor, key: Tensor, value: Tensor, query_gate: Tensor, key_gate: Tensor, frame: Frame, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_gate: Tensor,
+    key_gate: Tensor,
+    frame: Frame,
+    dropout: float,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """sum_j s_ij <qR_i, v_j> kR_j: Dynamic Value Attention, Eqns. (3) to (5), whose matrix qR_i^T kR_j acts on v_j.
 
@@ -120,19 +137,23 @@ def initial_dynamic(
     """
     group = query.shape[1] // key.shape[1]
     key, value, key_gate = (x.repeat_interleave(group, dim=1) for x in (key, value, key_gate))
-    weighted = nn.functional.dropout(weights(query, key, frame.visible), dropout)
+    weighted = nn.functional.dropout(weights(query, key, frame.visible, bias), dropout)
     return (weighted * (query_gate @ value.mT)) @ key_gate
 
 
-def weights(query: Tensor, key: Tensor, visible: Tensor | None, *, linear: bool = False) -> Tensor:
+def weights(
+    query: Tensor, key: Tensor, visible: Tensor | None, bias: Tensor | None = None, *, linear: bool = False
+) -> Tensor:
     """What each query gives to each key: softmax's shares, or plain products; 0 for what it does not see.
 
-    query (batch, H, Q, width), key (batch, H, K, width), visible (Q, K) or (batch, 1, Q, K) -> (batch, H, Q, K).
+    query (batch, H, Q, width), key (batch, H, K, width), visible (Q, K) or (batch, 1, Q, K), bias, which is added to
+    the scores, (H, Q, K) or (batch, H, Q, K) -> (batch, H, Q, K).
     """
+    scores = query @ key.mT
+    scores = scores if linear else scores * query.shape[-1] ** -0.5
+    scores = scores if bias is None else scores + bias
     if linear:
-        scores = query @ key.mT
         return scores if visible is None else scores * visible
-    scores = query @ key.mT * query.shape[-1] ** -0.5
     if visible is None:
         return scores.softmax(dim=-1)
     # not -inf: a token that sees nothing gets zeros

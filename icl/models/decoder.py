@@ -100,7 +100,8 @@ class Decoder(nn.Module):
             width = config.latent.rope if config.latent else config.width
             rotation = Rotation(places, width, config.rope_theta)
         causal = config.mask == "causal" and padding is None
-        return Frame(visible, causal, rotation, dict(self.learned.items())), places
+        counted = None if padding is None else places
+        return Frame(visible, causal, rotation, counted, dict(self.learned.items())), places
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:

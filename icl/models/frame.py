@@ -18,12 +18,14 @@ class Frame:
     visible     (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column); None: everywhere
     causal      `visible` is exactly the lower triangle, so that kernels need not look at it
     rotation    positions for queries and keys, or None
+    places      (batch, T), positions counted over real tokens, where there is padding; None: 0, 1, ..., T - 1
     learned     the plan's learned weights, by `projections.learned_name`
     """
 
     visible: Tensor | None
     causal: bool
     rotation: Rotation | None
+    places: Tensor | None
     learned: Mapping[str, Tensor]
 
 

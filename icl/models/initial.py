@@ -11,6 +11,7 @@ import hashlib
 import torch
 from torch import Tensor, nn
 
+from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Plan, learned
@@ -29,8 +30,9 @@ def initialise(
 ) -> None:
     """Fill every parameter of a decoder of these sizes and this plan.
 
-    Matrices and embeddings are normal with deviation `std`; those that write to the residual stream with
-    std / sqrt(2 n_layers), as GPT-2's, unless `scale_outputs` is false, as in ResFormer's code.  Biases are 0, gains 1.
+    Matrices, embeddings and biases of scores are normal with deviation `std`; matrices that write to the residual
+    stream with std / sqrt(2 n_layers), as GPT-2's, unless `scale_outputs` is false, as in ResFormer's code.  Other
+    biases are 0, gains 1.
     Depth attention starts at zero queries, which makes it a PreNorm network; depth averaging starts at the newest
     output alone; learned mixing weights start where the plan says.
     """
@@ -53,7 +55,7 @@ def _start(module: nn.Module, name: str, parameter: Tensor, seed: int, std: floa
         return torch.zeros_like(parameter)
     if name.startswith("depth."):
         return _start_of_depth(name, parameter)
-    if isinstance(module, HeadLinear | MergeLinear):
+    if isinstance(module, HeadLinear | MergeLinear | PositionBias):
         return std * module.cut(numbers(seed, name, module.whole(parameter.shape)))
     return std * numbers(seed, name, parameter.shape)
 

@@ -37,6 +37,7 @@ class Attended:
     gates           of dynamic values, as `Core` takes them, or None; `dynamic` says how they act
     own_values      (batch, heads built, T, width): what this layer's own projection makes, whoever reads it; or None
     visible         (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column), or None
+    bias            (H, T, T) or (batch, H, T, T), added to the scores of every list, or None
     linear          weights are plain products of queries and keys, and no softmax's
     out             (batch, H, T, value width): the heads' outputs, before what a plan adds beside them
     """
@@ -49,6 +50,7 @@ class Attended:
     dynamic: Dynamic
     own_values: Tensor | None
     visible: Tensor | None
+    bias: Tensor | None
     linear: bool
     out: Tensor
 
@@ -63,7 +65,8 @@ class Attended:
         key = key.repeat_interleave(self.query.shape[1] // key.shape[1], dim=1)
         seen = None if self.visible is None else self.visible[..., queries, :]
         seen = None if seen is None else torch.cat([seen] * len(self.keys), dim=-1)
-        return weights(self.query[:, :, queries].to(exact), key, seen, linear=self.linear)
+        bias = None if self.bias is None else torch.cat([self.bias[..., queries, :].to(exact)] * len(self.keys), dim=-1)
+        return weights(self.query[:, :, queries].to(exact), key, seen, bias, linear=self.linear)
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """All weights, some queries at a time: which, and theirs."""
@@ -159,9 +162,9 @@ class _Watch:
         self.own = out
 
     def attended(self, core: nn.Module, args: tuple[Any, ...], out: Tensor) -> None:
-        query, keys, values, frame, *gates = args
+        query, keys, values, frame, gates, bias = (*args, None, None)[:6]
         assert isinstance(core, Core)
         assert isinstance(frame, Frame)
         own, self.own = self.own, None
-        gate = gates[0] if gates else None
-        self.see(Attended(self.layer, query, keys, values, gate, core.dynamic, own, frame.visible, core.linear, out))
+        how = core.dynamic, own, frame.visible, bias, core.linear
+        self.see(Attended(self.layer, query, keys, values, gates, *how, out))

@@ -12,10 +12,10 @@ from icl.recipe import Recipe
 def is_decayed(name: str, parameter: nn.Parameter) -> bool:
     """Whether weight decay applies: to matrices and embeddings.
 
-    Not to biases and gains, and not to what weighs one thing against another: the learned weights of a plan, and
-    queries, gains, matrices and averages of a depth rule, which decay would draw towards a mix nobody chose.
+    Not to biases, of scores too, and gains, and not to what weighs one thing against another: the learned weights of a
+    plan, and queries, gains, matrices and averages of a depth rule, which decay would draw towards a mix nobody chose.
     """
-    return parameter.ndim >= 2 and not name.startswith(("learned.", "depth."))
+    return parameter.ndim >= 2 and not name.startswith(("learned.", "depth.")) and ".position_bias." not in name
 
 
 def adamw(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:

@@ -25,6 +25,7 @@ MODELS = {
     "vectors": (replace(SMALL, stem=Vectors(3), n_kv_heads=2), "resformer-learned+attnres-block:blocks=2"),
     "as they are": (replace(SMALL, stem=Vectors(16, read_in=False)), "dva"),
     "images": (replace(SMALL, stem=Patches(8, 4, 3, 10), context=5, positions="learned", mask="none"), "neutreno"),
+    "biases": (replace(SMALL, positions="bias"), "skipv0"),
     "latent": (replace(SMALL, latent=Latent(8, 4), norm="layer", bias=True), "vanilla"),
 }
 

@@ -63,7 +63,7 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
     rows = d + config.qkv_bias
     return {
         "embedding": _embedding(config),
-        "positions": config.context * d if config.positions == "learned" else 0,
+        "positions": _positions(config, plan),
         "queries": rows * sum(p.query for p in shapes),
         "keys": rows * sum(p.key for p in shapes),
         "values": rows * sum(p.value for p in shapes),
@@ -81,6 +81,21 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
 
 def total_parameters(config: Architecture, plan: Plan) -> int:
     return sum(parameters(config, plan).values())
+
+
+def _positions(config: Architecture, plan: Plan) -> int:
+    match config.positions:
+        case "learned":
+            return config.context * config.d_model
+        case "bias":
+            return live_heads(config, plan) * config.context**2
+    return 0
+
+
+def live_heads(config: Architecture, plan: Plan) -> int:
+    """Query heads that attend, in all layers together."""
+    attending = config.attending(plan)
+    return config.group * sum(len(attending.live(layer)) for layer in range(1, config.n_layers + 1))
 
 
 def _embedding(config: Architecture) -> int:
@@ -208,8 +223,8 @@ def flops(config: Architecture, plan: Plan, context: int) -> int:
     """Forward FLOPs of one token that attends over `context` tokens, itself included; a product and a sum are two.
 
     Counted are the products with weight matrices, attention, and reads over depth.  Left out are norms, activations,
-    rotations, biases, the mixing of values, an image's class scores and the toy's assumed copy.  The mean over a causal
-    sequence of T tokens is the value at (T + 1) / 2; a backward pass costs twice as much again.
+    rotations, biases, of scores too, the mixing of values, an image's class scores and the toy's assumed copy.  The
+    mean over a causal sequence of T tokens is the value at (T + 1) / 2; a backward pass costs twice as much again.
     """
     attending = config.attending(plan)
     layers = range(1, config.n_layers + 1)

@@ -65,6 +65,9 @@ class Architecture:
     n_kv_heads, head_dim    0 stands for n_heads and d_model / n_heads
     d_ff                    width of the feed-forward sublayer; 0: there is none
     context                 the longest sequence, class token included
+    positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
+                            query head and pair of positions in every layer, added to its scores (with softmax, after
+                            they are divided by the square root of a head's width)
     bias                    of the norms, the output projection and the feed-forward; `qkv_bias` of the other three
     dropout                 of the embeddings, of what sublayers put out, and of a softmax's weights
     mask                    causal; none; or context: every token sees all but the last one (SkipV1Former, Eqn. 2)
@@ -83,7 +86,7 @@ class Architecture:
     norm: Literal["rms", "layer", "none"] = "rms"
     norm_eps: float = 1e-5
     gated: bool = True
-    positions: Literal["rope", "learned", "none"] = "rope"
+    positions: Literal["rope", "learned", "none", "bias"] = "rope"
     rope_theta: float = 10_000.0
     qkv_bias: bool = False
     bias: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from theory.plans.accounting import projections, total_parameters
+from theory.plans.accounting import live_heads, projections, total_parameters
 from theory.plans.architecture import Architecture, Patches, Tokens
 from theory.plans.plan import DepthAttention, DepthAverage, Plan
 
@@ -25,8 +25,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
     reads = {DepthAttention: sublayers + 1, DepthAverage: config.n_layers}.get(type(plan.depth), 0)
     norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
-    live = config.group * sum(len(plan.live(layer)) for layer in range(1, config.n_layers + 1))
-    over_time = _weights_over_time(config, plan, fused) * live * config.context
+    over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
     return (norms + reads) * d + heads + inner + over_time + answered(config)
 
 
@@ -36,6 +35,8 @@ def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:
         return 5 if config.dropout else 4
     if config.score == "linear":
         return 2
+    if config.positions == "bias":
+        return 3 if config.dropout else 2
     return 0 if fused else 3 if config.dropout else int(config.latent is not None)
 
 

@@ -16,7 +16,7 @@ from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, bui
 WIDTH, VOCAB, CONTEXT = 5, 7, 6
 
 
-def architecture(plan, group: int) -> Architecture:
+def architecture(plan, group: int, positions: str = "none", score: str = "softmax") -> Architecture:
     layers, heads = plan.shape.layers, plan.shape.heads
     return Architecture(
         d_model=10,
@@ -27,7 +27,8 @@ def architecture(plan, group: int) -> Architecture:
         stem=Tokens(VOCAB),
         n_kv_heads=heads,
         head_dim=WIDTH,
-        positions="none",
+        positions=positions,
+        score=score,
     )
 
 
@@ -103,12 +104,15 @@ class Naive:
                     rows = self.w[f"{prefix}.projections.{name}.weight"][row : row + WIDTH]
                     self.sources[kind, n, h, g] = x @ rows.T
         heads = []
-        for h in self.plan.live(n):
+        for place, h in enumerate(self.plan.live(n)):
             head = self.plan.head(n, h)
             for g in range(self.group):
+                bias = torch.zeros(CONTEXT, CONTEXT)
+                if self.config.positions == "bias":
+                    bias = self.w[f"{prefix}.position_bias.scores"][place * self.group + g]
                 query = self.mix(head.query, g)
                 keys, values = ([self.mix(m) for m in side] for side in (head.keys, head.values))
-                out = self.softmax(query, keys, values)
+                out = self.weighed(query, keys, values, bias)
                 heads.append(out + self.mix(head.beside) if head.beside.terms else out)
         return torch.cat(heads, -1) @ self.w[f"{prefix}.output.weight"].T
 
@@ -118,12 +122,15 @@ class Naive:
 
         return sum(weight(t.weight) * self.sources[t.source.kind, t.source.layer, t.source.head, g] for t in mix.terms)
 
-    def softmax(self, query, keys, values):
-        rows = []
+    def weighed(self, query, keys, values, bias):
+        linear, rows = self.config.score == "linear", []
         for t in range(query.shape[1]):
-            pairs = [(k[:, j], v[:, j]) for k, v in zip(keys, values, strict=True) for j in range(t + 1)]
-            weights = torch.stack([(query[:, t] * k).sum(-1) / WIDTH**0.5 for k, _ in pairs]).exp()
-            rows.append(sum(a[:, None] * v for a, (_, v) in zip(weights, pairs, strict=True)) / weights.sum(0)[:, None])
+            pairs = [(k[:, j], v[:, j], bias[t, j]) for k, v in zip(keys, values, strict=True) for j in range(t + 1)]
+            products = [(query[:, t] * k).sum(-1) for k, _, _ in pairs]
+            scores = [p / (1 if linear else WIDTH**0.5) + b for p, (_, _, b) in zip(products, pairs, strict=True)]
+            weights = torch.stack(scores) if linear else torch.stack(scores).exp()
+            total = sum(a[:, None] * v for a, (_, v, _) in zip(weights, pairs, strict=True))
+            rows.append(total if linear else total / weights.sum(0)[:, None])
         return torch.stack(rows, dim=1)
 
     def feed_forward(self, n, x):
@@ -134,8 +141,8 @@ class Naive:
         return (gated / (1 + (-gated).exp()) * (x @ up.T)) @ down.T
 
 
-def compare(plan, group, batch, length):
-    made = architecture(plan, group)
+def compare(plan, group, batch, length, positions="none", score="softmax"):
+    made = architecture(plan, group, positions, score)
     assert misfits(made, plan) == []
     model = Decoder(made, plan, seed=1, std=0.4).double()
     with torch.no_grad():
@@ -153,6 +160,12 @@ def compare(plan, group, batch, length):
 @given(plans(), st.integers(1, 2), st.integers(1, 2), st.integers(1, 4))
 def test_the_decoder_does_what_any_plan_says(plan, group, batch, length):
     compare(plan, group, batch, length)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(plans(), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
+def test_the_decoder_does_what_any_plan_says_with_biases_of_positions(plan, group, length, score):
+    compare(plan, group, 2, length, "bias", score)
 
 
 @pytest.mark.slow

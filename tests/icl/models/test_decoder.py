@@ -30,13 +30,14 @@ ARCHITECTURES = {
     "grouped": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=4),
     "latent": replace(LLAMA, latent=Latent(12, 4)),
     "patches": replace(GPT2, stem=Patches(8, 4, 3, 5), context=5, mask="none"),
+    "bias": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=3, positions="bias", context=7),
     "linear": replace(LLAMA, score="linear", stem=Vectors(5), norm="none", positions="none", d_ff=0),
     "copying": replace(LLAMA, stem=Vectors(24, read_in=False), score="linear", mask="context", copy_rank=9),
 }
 OPTIONS = {"attnres-heads": ":heads=3"}
 PARTS = {
     "embedding": ("stem.embedding", "stem.read_in", "stem.class_token"),
-    "positions": ("positions",),
+    "positions": ("position_bias",),
     "queries": (".query.weight", ".query.bias"),
     "keys": (".key.weight", ".key.bias"),
     "values": (".value.weight", ".value.bias"),
@@ -101,7 +102,7 @@ def test_accounting_equals_the_built_model(config, chosen):
 COUNTED = ["vanilla", "skipv1", "skipv0", "svformer", "cross-layer", "cla", "dva-attention", "attnres-input-query"]
 
 
-@pytest.mark.parametrize(("kind", "name"), fitting(["linear", "copying", "latent", "grouped", "gpt2"], COUNTED))
+@pytest.mark.parametrize(("kind", "name"), fitting(["linear", "copying", "latent", "grouped", "gpt2", "bias"], COUNTED))
 def test_flops_equal_what_the_products_cost(kind, name):
     """Every matrix product of a forward pass, counted by torch; the sums over depth are no matrix products."""
     config = replace(ARCHITECTURES[kind], stem=Vectors(24), score="linear")
@@ -282,7 +283,7 @@ def test_seeds_and_names_decide_the_weights():
 PRECISE = ["vanilla", "skipv1", "resformer-learned", "neutreno", "attnres-block:size=2", "denseformer", "cross-layer"]
 
 
-@pytest.mark.parametrize(("kind", "name"), fitting(["llama", "gpt2", "latent"], PRECISE))
+@pytest.mark.parametrize(("kind", "name"), fitting(["llama", "gpt2", "latent", "bias"], PRECISE))
 def test_bf16_is_fp32_to_its_precision(kind, name):
     config = ARCHITECTURES[kind]
     chosen = resolve(name, config.shape)
@@ -399,7 +400,7 @@ def by_hand(own, kind: str, n: int, config: dict[int, torch.Tensor], learned):
     return out
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "grouped", "linear"])
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "grouped", "linear", "bias"])
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.__name__)
 def test_a_plan_of_one_s_own_does_what_it_says(own, kind):
     """It equals the network with all projections, when their outputs are exchanged by hand."""
@@ -486,6 +487,8 @@ def test_other_shapes_and_longer_inputs_are_refused():
         ({"latent": Latent(10, 4)}, "4 heads do not divide the latent width 10"),
         ({"latent": Latent(12, 4), "n_kv_heads": 2}, "grouped queries have no meaning"),
         ({"latent": Latent(12, 4), "positions": "learned"}, "positions must be rope"),
+        ({"latent": Latent(12, 4), "positions": "bias"}, "positions must be rope"),
+        ({"positions": "biases"}, "positions must be one of rope, learned, none, bias, got biases"),
         ({"latent": Latent(12, 3)}, "rotary positions need an even width, got 3"),
         ({"latent": Latent(12, 4), "qkv_bias": True}, "have no bias"),
         ({"latent": Latent(12, 4), "copy_rank": 3}, "the toy's, which has no latent"),

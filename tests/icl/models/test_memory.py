@@ -24,6 +24,7 @@ CASES = [
     ),
     *((LLAMA, name) for name in ("resformer", "cross-layer")),
     *((GPT2, name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
+    *((replace(config, positions="bias"), "vanilla") for config in (LLAMA, GROUPED, GPT2, replace(GPT2, dropout=0.0))),
     *((config, "vanilla") for config in (GROUPED, LATENT, SMALL, replace(GPT2, dropout=0.0))),
 ]
 

@@ -129,8 +129,21 @@ def test_padding_does_not_matter_without_a_mask(name):
     held()
 
 
+@pytest.mark.parametrize("name", ["vanilla", "skipv0", "cross-layer", "dva-attention", "dva-initial-attention"])
+@pytest.mark.parametrize("mask", ["causal", "none"])
+def test_padding_does_not_matter_to_biases_of_positions(name, mask):
+    @settings(max_examples=8)
+    @given(st.data())
+    def held(data):
+        case = data.draw(cases(mask=mask, positions="bias", **NEEDS.get(name, {})))
+        check_padding(case, model_of(case, name), data.draw(real_tokens(case)))
+
+    held()
+
+
+@pytest.mark.parametrize("positions", ["none", "bias"])
 @pytest.mark.parametrize("real", [[True] * 4, [False, True, True, True], [True, True, True, False]])
-def test_padding_does_not_matter_under_the_context_mask(real):
+def test_padding_does_not_matter_under_the_context_mask(real, positions):
     made = Architecture(
         d_model=4,
         n_layers=2,
@@ -140,7 +153,7 @@ def test_padding_does_not_matter_under_the_context_mask(real):
         stem=Vectors(3),
         mask="context",
         score="linear",
-        positions="none",
+        positions=positions,
     )
     case = Case(made, batch=1, length=4, seed=0)
     check_padding(case, model_of(case, "vanilla"), torch.tensor([real]))

@@ -51,11 +51,11 @@ def check(model, inputs):
 
 
 @pytest.mark.parametrize("variant", sorted(VARIANTS))
-@pytest.mark.parametrize("group", [1, 2])
-def test_every_variant(variant, group, monkeypatch):
+@pytest.mark.parametrize(("group", "positions"), [(1, "rope"), (2, "learned"), (2, "bias")])
+def test_every_variant(variant, group, positions, monkeypatch):
     """In blocks of a query or two at a time."""
     monkeypatch.setattr(recording, "BLOCK", 100)
-    config = config_of(layers=4, heads=2, group=group, positions="rope" if group == 1 else "learned")
+    config = config_of(layers=4, heads=2, group=group, positions=positions)
     check(model_of(config, variant, scale=0.3), tokens())
 
 
@@ -65,7 +65,9 @@ def test_latents(variant):
 
 
 @pytest.mark.parametrize("changes", [{"mask": "none"}, {"mask": "context"}, {"score": "linear"}, {"qkv_bias": True}])
-def test_masks_scores_and_biases(changes):
+@pytest.mark.parametrize("positions", ["none", "bias"])
+def test_masks_scores_and_biases(changes, positions):
+    changes = {**changes, "positions": positions}
     check(model_of(config_of(layers=3, **changes), "cross-layer", scale=0.3), tokens())
 
 
@@ -75,6 +77,18 @@ def test_any_plan(plan, group):
     config = config_of(plan.shape.layers, plan.shape.heads, group, 10, head_dim=5)
     assert misfits(config, plan) == []
     check(model_of(config, plan, scale=0.3), tokens())
+
+
+@pytest.mark.parametrize("score", ["softmax", "linear"])
+def test_biases_of_positions_beside_padding(score):
+    model = model_of(config_of(layers=2, positions="bias", score=score), "cross-layer", scale=0.3)
+    real = torch.tensor([[True] * 6, [False, False, True, True, True, True], [True] * 5 + [False]])
+    shown = []
+    with torch.no_grad(), recording.attending(model, shown.append):
+        model(tokens(), real)
+    assert [at.bias.shape for at in shown] == [(3, 2, 6, 6)] * 2
+    for at in shown:
+        check_identity(recomputed(at), at.out, terms=1600, scale=max(1.0, float(at.out.norm())))
 
 
 def test_states_are_what_layers_are_given_and_an_assumed_copy_attends_to_nothing():

@@ -494,11 +494,11 @@ EXEMPT = {
 
 
 @pytest.mark.parametrize("variant", EXEMPT)
-@pytest.mark.parametrize("biases", [False, True])
-def test_only_matrices_and_embeddings_decay(variant, biases):
+@pytest.mark.parametrize("positions", ["rope", "learned", "bias"])
+def test_only_matrices_and_embeddings_decay(variant, positions):
     """With gradients of zero, a step is decay and nothing else."""
-    config = replace(READER, bias=biases, qkv_bias=biases, norm="layer" if biases else "rms")
-    config = replace(config, positions="learned") if biases else config
+    biases, scores = positions == "learned", ".attention.position_bias.scores"
+    config = replace(READER, bias=biases, qkv_bias=biases, norm="layer" if biases else "rms", positions=positions)
     model = model_of(config, variant)
     with torch.no_grad():
         for p in model.parameters():
@@ -510,7 +510,9 @@ def test_only_matrices_and_embeddings_decay(variant, biases):
     assert sorted(map(id, grouped)) == sorted(map(id, named.values()))
     optimiser.step()
     kept = {name for name, p in named.items() if bool((p == 1).all())}
-    assert kept == {name for name, p in named.items() if name.startswith(EXEMPT[variant] or "?") or p.dim() == 1}
+    exempt = {name for name, p in named.items() if name.startswith(EXEMPT[variant] or "?") or p.dim() == 1}
+    assert kept == exempt | {name for name in named if name.endswith(scores)}
+    assert any(name.endswith(scores) for name in named) == (positions == "bias")
     assert all(bool((p == 0.75).all()) for name, p in named.items() if name not in kept)
     assert all(any(name.startswith(prefix) for name in kept) for prefix in EXEMPT[variant])
     assert "stem.embedding.weight" not in kept

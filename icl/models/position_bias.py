@@ -1,0 +1,39 @@
+"""A learned number for every head and pair of positions, added to the scores of attention.
+
+As T5's relative bias, with a number of its own for every pair in place of one for every distance; SkipV1Former's first
+layer needs one to copy (`theory.toy.positions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class PositionBias(nn.Module):
+    """Of some of a layer's query heads: those entries of the bias of all of them, in every respect.
+
+    `made_for` is how many there are, `heads` which of them (from 1) are built; scores (heads built, context, context),
+    from query position (row) to key position (column).
+    """
+
+    def __init__(self, context: int, made_for: int, heads: Sequence[int]) -> None:
+        super().__init__()
+        self.made_for, self.heads = made_for, tuple(heads)
+        self.scores = nn.Parameter(torch.empty(len(heads), context, context))
+
+    def whole(self, shape: torch.Size) -> torch.Size:
+        """The shape of the parameter if all heads were built."""
+        return torch.Size((self.made_for, *shape[1:]))
+
+    def cut(self, whole: Tensor) -> Tensor:
+        """The built heads' part of a parameter for all heads."""
+        return whole[[h - 1 for h in self.heads]]
+
+    def forward(self, length: int, places: Tensor | None) -> Tensor:
+        """Between tokens at positions 0, 1, ..., (heads built, T, T); at `places`, (batch, T): (batch, heads, T, T)."""
+        if places is None:
+            return self.scores[:, :length, :length]
+        return self.scores[:, places[:, :, None], places[:, None, :]].transpose(0, 1)
