@@ -27,8 +27,8 @@ def evaluate_on(model: Decoder, task: PromptTask, recipe: Recipe) -> HeldOut:
 def reaching(model: Decoder, tokens: int) -> Decoder:
     """The model itself if its context holds so many tokens, else one of that context which shares its weights.
 
-    Rotary positions, and none, go on as they began.  Raises BadInput where weights belong to positions, as learned ones
-    do: beyond the context there are none.
+    Rotary positions, and none, go on as they began.  Raises BadInput where weights belong to positions, as those of
+    learned positions and of biases between positions do: beyond the context there are none.
     """
     context = model.config.context
     if tokens <= context:

@@ -98,6 +98,48 @@ def test_positions_in_the_tokens_are_such_a_path(mask, variant):
     assert float(query_path(decoder(Chain(), variant, mask=mask, positions="learned"), N).abs().max()) > 1e-3
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("mask", ["causal", "context"])
+def test_the_assumed_copy_is_no_such_path(mask, variant):
+    """The ladder's first rung, as the theorem has it: the query is hidden from layer 2, and alone gives nothing."""
+    model = decoder(Chain(), variant, mask=mask, copy_rank=2, head_dim=3)
+    assert not query_path(model, N).any()
+    assert bool(alone(model, QUERY).any()) == (mask == "causal")
+
+
+def unbiased(model, layers):
+    """Without the numbers that these layers' heads add to the score of the query with itself."""
+    with torch.no_grad():
+        for n in layers:
+            model.layers[n - 1]["attention"].position_bias.scores[:, -1, -1] = 0
+    return model
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_biases_of_scores_are_such_a_path_where_the_query_sees_itself(variant):
+    """The ladder's second rung: no stream, linear scores, a bias of positions in both layers, a causal mask.
+
+    With the query's bias towards itself at zero in layer 2 its answer is of third degree at least, and so, where layer
+    2 reads no value of layer 1, at zero in layer 1.  With the paper's mask in both layers there is nothing.
+    """
+    rung = {"depth": Chain(), "variant": variant, "positions": "bias"}
+    model = decoder(**rung)
+    attention = [layer["attention"] for layer in model.layers]
+    assert float(query_path(model, N).abs().max()) > 1e-3
+    assert not query_path(unbiased(decoder(**rung), [2]), N).any()
+    assert not query_path(unbiased(decoder(**rung), [1, 2]), N).any()
+    through_values = query_path(unbiased(decoder(**rung), [1]), N).any()
+    assert bool(through_values) == (variant != "vanilla")
+    assert not query_path(decoder(**rung, mask="context"), N).any()
+    if variant == "vanilla":  # C, by hand
+        path = model.stem.read_in.weight
+        for part in attention:
+            values = part.projections.value.weight @ path
+            weighted = values.unflatten(0, (2, -1)) * part.position_bias.scores[:, -1, -1, None, None]
+            path = part.output.weight @ weighted.flatten(0, 1)
+        assert torch.allclose(query_path(model, N), model.stem.head.weight @ path)
+
+
 def test_rotary_positions_are_none_such():
     model = decoder(Chain(), positions="rope", head_dim=4)
     assert not query_path(model, N).any()
