@@ -123,6 +123,24 @@ def test_signals_are_those_of_theory(d, spike, decay, w0, w0_random):
     assert task.zero_loss == pytest.approx(exact.zero_loss)
 
 
+def exact_moments(task, **options):
+    law = task.law
+    given = {"covariance": np.diag(law.eigenvalues(task.d)), "kurtosis": np.full(task.d, float(KURTOSIS[law.inputs]))}
+    return PromptMoments(*task.floats, task.w0.numpy(), **{**given, **options})
+
+
+@pytest.mark.parametrize("inputs", list(KURTOSIS))
+def test_contexts_have_the_second_moments_of_theory(inputs):
+    """E tr(S M S), of degree four in the pairs, under everything that `PromptMoments` knows together."""
+    task = RegressionTask(2, 3, 0.5, Law(spike=4, inputs=inputs, w0=1, w0_random=0.5))
+    s = drawn(task).second_moment()
+    m = torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=F64))
+    found = (s @ m @ s).diagonal(dim1=-2, dim2=-1).sum(-1)
+    assert_means(found, float(np.trace(exact_moments(task).sandwich(m.numpy()))))
+    with pytest.raises(AssertionError):  # the control: without the spike
+        assert_means(found, float(np.trace(exact_moments(task, covariance=np.eye(2)).sandwich(m.numpy()))))
+
+
 @pytest.mark.parametrize("inputs", INPUTS)
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_inputs_have_the_moments_of_their_law(inputs, d):

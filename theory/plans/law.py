@@ -90,7 +90,9 @@ def law(given: Mapping[str, str]) -> Law:
     values: dict[str, float | int | str] = {}
     for name, value in given.items():
         if name not in LAW_FIELDS:
-            raise BadInput(f"regression has no {name!r}; beside d, n and sigma it takes {', '.join(LAW_FIELDS)}")
+            raise BadInput(
+                f"regression has no {name!r}; beside d, n, sigma and scored it takes {', '.join(LAW_FIELDS)}"
+            )
         kind = type(getattr(PLAIN, name))
         try:
             values[name] = kind(value.strip())

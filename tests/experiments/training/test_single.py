@@ -155,7 +155,10 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--data regression:d=2,n=3,sigma=0,d=3", "regression: d is given twice"),
         ("--data regression:d=2,n=3,sigma=nan", "sigma must be a number from 0"),
         ("--data regression:d=2,n=3,sigma=0,scored=first", "regression: scored must be all or last, got 'first'"),
-        ("--data regression:d=2,n=3,sigma=0,covariance=4", "regression has no 'covariance'; beside d, n and sigma it"),
+        (
+            "--data regression:d=2,n=3,sigma=0,covariance=4",
+            "regression has no 'covariance'; beside d, n, sigma and scored it",
+        ),
         ("--data regression:d=2,n=3,sigma=0,inputs=gauss", "regression: inputs must be one of normal, rademacher"),
         ("--data regression:d=2,n=3,sigma=0,pool=many", "regression: pool must be a whole number, got 'many'"),
         ("--data regression:d=2,n=3,sigma=0,pool_seed=1", "regression: pool_seed chooses nothing without pool"),

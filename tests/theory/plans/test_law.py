@@ -70,7 +70,7 @@ def test_fourth_moments_are_exact():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("covariance=1", "regression has no 'covariance'; beside d, n and sigma it takes spike, decay, inputs"),
+        ("covariance=1", "regression has no 'covariance'; beside d, n, sigma and scored it takes spike, decay, inputs"),
         ("spike=0", "regression: spike must be from 1e-09 to 1e"),
         ("spike=nan", "regression: spike must be a finite number"),
         ("spike=inf", "regression: spike must be a finite number"),
