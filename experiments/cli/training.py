@@ -25,7 +25,14 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument("--preset", required=True, help="a model of the papers; an unknown name lists them")
     command.add_argument("--variant", help="as for `describe` (default: the preset's own)")
-    command.add_argument("--data", default="stdlib", help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1")
+    command.add_argument(
+        "--data",
+        default="stdlib",
+        help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1; to the latter may be added scored=last (the "
+        "answer after n pairs counts alone), spike=4 and decay=1 (eigenvalues of the covariance of x), "
+        "inputs=rademacher (uniform, laplace, sphere), w0=2 and w0_random=1 with w0_seed (the mean of W*), pool=64 "
+        "with pool_seed (W* is one of so many)",
+    )
     command.add_argument("--steps", type=whole_from(1), required=True, help="optimiser steps")
     command.add_argument(
         "--batch", type=whole_from(1), help="sequences a step (default: what makes about 4,096 tokens)"

@@ -19,11 +19,13 @@ from experiments.training.probes import MAGNITUDE
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.identity import canonical, text
+from theory.plans.law import PLAIN, Law
 from theory.plans.names import resolve
 from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
+    from icl.prompts import RegressionTask
     from icl.training.objectives import Task
 
 TWINS = 1_000_000  # beyond every seed that a user may ask for
@@ -48,6 +50,7 @@ class PromptSource:
     """In-context regression: `icl.prompts.RegressionTask`.
 
     scored   the answers that count, in training and on held-out prompts: all, or the last, after n pairs
+    law      of inputs and tasks
     """
 
     d: int
@@ -55,10 +58,27 @@ class PromptSource:
     sigma: float
     held_out_prompts: int = 4096
     scored: Literal["all", "last"] = "all"
+    law: Law = PLAIN
 
     @property
     def held_out_at_a_time(self) -> int:
         return min(512, self.held_out_prompts)
+
+    @property
+    def regression(self) -> RegressionTask:
+        from icl.prompts import RegressionTask
+
+        return RegressionTask(self.d, self.n, self.sigma, self.law)
+
+    def to_json(self) -> Json:
+        """As a record keeps it: as it was before there were laws, where the law is plain."""
+        fields: Json = canonical(self)
+        return fields
+
+    @classmethod
+    def from_json(cls, content: Json) -> PromptSource:
+        """What `to_json` has made.  Raises TypeError and BadInput for anything else."""
+        return cls(**{**content, "law": Law(**content.get("law", {}))})
 
 
 @dataclass(frozen=True)
@@ -114,7 +134,7 @@ class Arm:
         """As a record keeps it."""
         fields = self._fields(asdict)
         if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
-            fields["source"] = canonical(self.source)
+            fields["source"] = self.source.to_json()
         if not isinstance(self.variant, str):
             return {**fields, "variant": self.name, "plan": text(self.plan)}
         return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
@@ -140,12 +160,10 @@ class Arm:
 
 def task_of(source: TextSource | PromptSource, context: int) -> Task:
     """What a model of this context is trained and evaluated on.  Raises UserError for text that is not as it was."""
-    from icl.prompts import RegressionTask
     from icl.training.objectives import PromptTask, TextTask
 
     if isinstance(source, PromptSource):
-        task = RegressionTask(source.d, source.n, source.sigma)
-        return PromptTask(task, source.held_out_prompts, source.held_out_at_a_time, source.scored)
+        return PromptTask(source.regression, source.held_out_prompts, source.held_out_at_a_time, source.scored)
     from icl.data.shards import open_data
 
     data = open_data(Path(source.folder))

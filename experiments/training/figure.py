@@ -8,6 +8,7 @@ from experiments.drawing import curves as icl_curves
 from experiments.drawing import style
 from experiments.store.folders import Json, RunFolder
 from experiments.training.arms import Arm, PromptSource
+from theory.plans.law import PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,11 @@ def _draw_positions(axis: Axes, record: Json, source: PromptSource) -> None:
     """Held-out losses after every number of pairs, with 95 % of their sampling error, under theory's curves."""
     steps = min(source.n, STRETCHES)
     pairs = [round(i * source.n / steps) for i in range(steps + 1)]
-    icl_curves.draw(axis, icl_curves.curves(source.d, source.n, source.sigma, pairs), pairs)
+    if source.law == PLAIN:
+        curves = icl_curves.curves(source.d, source.n, source.sigma, pairs)
+    else:  # theory's other curves are of plain prompts
+        curves = {"predict zero": [source.regression.zero_loss for _ in pairs]}
+    icl_curves.draw(axis, curves, pairs)
     losses, errors = record["held_out"]["loss"], [1.96 * e for e in record["held_out"]["stderr"]]
     after = range(source.n + 1)[-len(losses) :]
     axis.errorbar(after, losses, yerr=errors, fmt="o", color="#2f7fb8", mfc="white", label="held out, 95 %")

@@ -13,11 +13,13 @@ from experiments.training.user_files import fitting, names_a_file
 from icl.recipe import SCHEDULES, Recipe
 from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.law import law
 from theory.plans.names import pairs, sized
 from theory.plans.presets import PRESETS, resized
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
+SIZES = {"d": int, "n": int, "sigma": float}
 
 
 def arm(
@@ -69,7 +71,7 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
     if not data.startswith("regression:"):
         config = replace(config, context=min(config.context, CONTEXT) if context is None else context)
         return _of_vocabulary(config, VOCAB if data == STDLIB else 1), TextSource(data, "")
-    prompts = PromptSource(**_sizes(data))
+    prompts = _prompts(data)
     if context is not None:
         raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
     return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
@@ -90,15 +92,18 @@ def _of_vocabulary(config: Architecture, vocab: int) -> Architecture:
     return replace(config, stem=replace(config.stem, vocab=vocab))
 
 
-def _sizes(text: str) -> dict[str, Any]:
-    """d, n and sigma of regression:d=5,n=20,sigma=0.1."""
-    kinds = {"d": int, "n": int, "sigma": float}
+def _prompts(text: str) -> PromptSource:
+    """Of regression:d=5,n=20,sigma=0.1; beside these, scored=last and the fields of `theory.plans.law.Law`."""
     given = pairs("regression", text.removeprefix("regression:"))
+    sizes = {name: given.pop(name) for name in SIZES if name in given}
     try:
-        values = {name: kinds[name](value) for name, value in given.items()}
-        if values.keys() != kinds.keys():
+        values: dict[str, Any] = {name: SIZES[name](value) for name, value in sizes.items()}
+        if values.keys() != SIZES.keys():
             raise ValueError
-    except (ValueError, KeyError):
+    except ValueError:
         raise BadInput(f"regression data are written regression:d=5,n=20,sigma=0.1, got {text!r}") from None
     check_sizes(**values)
-    return values
+    scored: Any = given.pop("scored", "all")
+    if scored not in ("all", "last"):
+        raise BadInput(f"regression: scored must be all or last, got {scored!r}")
+    return PromptSource(**values, scored=scored, law=law(given))

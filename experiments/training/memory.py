@@ -43,6 +43,7 @@ def needed(arm: Arm, device: str | None) -> int:
     if isinstance(source, PromptSource):
         held_out = source.held_out_at_a_time
         read = 8 * max(recipe.batch, held_out) * source.d * (2 * (source.n + 1) + source.d)  # float32, twice
+        read += 8 * source.law.pool * source.d**2
     answers = 8 * held_out * config.context * answered(config)
     return read + max(step, answers)
 

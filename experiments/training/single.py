@@ -64,7 +64,8 @@ def train(
     Its sizes and what it needs of memory go to standard error first.
 
     variant     names joined by `+`, FILE.py:function among them; by default the preset's own
-    data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1
+    data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1, to which scored=last and the fields of
+                `theory.plans.law.Law` may be added: regression:d=5,n=20,sigma=0.1,spike=4,inputs=laplace,pool=64
     batch       sequences a step; by default what makes about 4,096 tokens
     width, layers, heads    of the model, in place of the preset's (`theory.plans.presets.resized`)
     context     tokens a sequence of text; by default the preset's, at most 512

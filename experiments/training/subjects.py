@@ -192,7 +192,7 @@ def _trained(folder: Path, asked: Asked) -> Trained:
         architecture = architecture_of(arm["architecture"])
         variant, source = str(arm["variant"]), arm["source"]
         of_prompts = "d" in source
-        found = PromptSource(**source) if of_prompts else TextSource(**source)
+        found = PromptSource.from_json(source) if of_prompts else TextSource(**source)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder / 'summary.json'} is damaged; train it again") from error
     context = architecture.context

@@ -36,9 +36,14 @@ class Setting:
         return self.d, self.n, float(self.sigma)
 
     @property
+    def signal(self) -> Any:
+        """E ||W* x||^2 = d^2."""
+        return self.d**2
+
+    @property
     def zero_loss(self) -> Any:
         """E ||y||^2 = d^2 + d sigma^2, the loss of predicting zero: exact if sigma is a Fraction."""
-        return self.d**2 + self.d * self.sigma**2
+        return self.signal + self.d * self.sigma**2
 
     @property
     def signal_share(self) -> Any:

@@ -20,10 +20,12 @@ from experiments.training.campaign import TUNING_SEED, Tuning, of_runs, rounds, 
 from experiments.training.pool import train_all
 from experiments.training.records import train_arm
 from icl.data import shards
+from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.training import loop
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.law import Law
 from theory.plans.names import resolve
 from theory.plans.plan import plan, v
 
@@ -151,6 +153,30 @@ def test_the_record_of_a_training_that_scores_the_last_answer(tmp_path):
     assert record["loss"] == record["held_out"]["loss"][0]
     assert record["arm"]["source"]["scored"] == "last"
     assert record["key"] != PROMPTS.key("cpu")
+
+
+def test_the_record_of_a_training_under_a_law(tmp_path):
+    """Inputs and tasks are the law's, and the record says what it was."""
+    law = Law(spike=4, inputs="sphere", w0=5, pool=8)
+    arm = replace(PROMPTS, source=replace(PROMPTS.source, law=law))
+    task = arm.task()
+    assert task.task == RegressionTask(2, 3, 0.1, law)
+    record = finite(train_arm(arm, tmp_path / "new", "cpu"))
+    plain = train_arm(PROMPTS, tmp_path / "plain", "cpu")
+    assert record["loss"] > 5 * plain["loss"]  # W0 is large, and six steps learn little
+    assert record["arm"]["source"]["law"] == {"spike": 4.0, "inputs": "sphere", "w0": 5.0, "pool": 8}
+    assert PromptSource.from_json(record["arm"]["source"]) == arm.source
+    assert PromptSource.from_json(finite(plain)["arm"]["source"]) == PROMPTS.source
+
+
+def test_every_field_of_prompts_makes_another_training():
+    laws = [{"spike": 4}, {"decay": 4}, {"inputs": "laplace"}, {"w0": 4}, {"w0_random": 4}, {"pool": 4}]
+    laws += [{"w0_random": 4, "w0_seed": 1}, {"pool": 4, "pool_seed": 1}]
+    sources = [replace(PROMPTS.source, law=Law(**law)) for law in laws]
+    sources += [replace(PROMPTS.source, scored="last"), PROMPTS.source]
+    keys = [replace(PROMPTS, source=source).key("cpu") for source in sources]
+    assert len(set(keys)) == len(keys)
+    assert keys[-1] == replace(PROMPTS, source=replace(PROMPTS.source, law=Law(), scored="all")).key("cpu")
 
 
 def test_the_record_of_a_training_on_text(reader, tmp_path):

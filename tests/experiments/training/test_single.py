@@ -17,10 +17,13 @@ from experiments.training import figure, from_names, memory, single
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
 from experiments.training.single import train
+from experiments.training.subjects import subject
 from icl.recipe import Recipe
+from icl.training.loop import evaluate
 from theory import machine
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.law import Law
 from theory.plans.plan import Shape, plan, v
 from theory.plans.presets import PRESETS, resized
 
@@ -31,7 +34,7 @@ COMMAND = "train --preset llama-2m --data regression:d=2,n=2,sigma=0.1 --batch 4
 @pytest.fixture(autouse=True)
 def _held_out(monkeypatch):
     """Few prompts and no figure: they are most of a short training's time."""
-    monkeypatch.setattr(PromptSource.__init__, "__defaults__", (64,))
+    monkeypatch.setattr(PromptSource.__init__, "__defaults__", (64, *PromptSource.__init__.__defaults__[1:]))
     monkeypatch.setattr(figure, "draw", lambda *_: None)
 
 
@@ -151,6 +154,15 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--context 9", "--context is for text"),
         ("--data regression:d=2,n=3,sigma=0,d=3", "regression: d is given twice"),
         ("--data regression:d=2,n=3,sigma=nan", "sigma must be a number from 0"),
+        ("--data regression:d=2,n=3,sigma=0,scored=first", "regression: scored must be all or last, got 'first'"),
+        (
+            "--data regression:d=2,n=3,sigma=0,covariance=4",
+            "regression has no 'covariance'; beside d, n, sigma and scored it",
+        ),
+        ("--data regression:d=2,n=3,sigma=0,inputs=gauss", "regression: inputs must be one of normal, rademacher"),
+        ("--data regression:d=2,n=3,sigma=0,pool=many", "regression: pool must be a whole number, got 'many'"),
+        ("--data regression:d=2,n=3,sigma=0,pool_seed=1", "regression: pool_seed chooses nothing without pool"),
+        ("--data regression:d=2,n=3,sigma=0,pool=1000000000", "GiB of memory, and there are"),
         ("--seed 99999999999", "--seed must be at most 4,294,967,295"),
     ],
 )
@@ -205,6 +217,30 @@ def test_a_figure_of_many_pairs_computes_few_points(monkeypatch):
     figure._draw_positions(axis, {"held_out": held_out}, PromptSource(2, 500, 0.1))
     assert (asked[0], asked[-1], len(asked)) == (0, 500, 17)
     assert list(axis.lines[0].get_xdata()) == asked
+
+
+def test_a_figure_shows_what_is_known_of_another_law():
+    """The loss of predicting zero, and no curve that is of plain prompts; one answer stands after all pairs."""
+    source = PromptSource(2, 3, 0.5, scored="last", law=Law(w0=3))
+    _, (axis,) = style.figure(1)
+    figure._draw_positions(axis, {"held_out": {"loss": [1.5], "stderr": [0.1]}}, source)
+    zero, *_ = axis.lines
+    assert set(zero.get_ydata()) == {4 + 2 * 9 + 2 * 0.5**2}
+    assert {line.get_label() for line in axis.lines if not line.get_label().startswith("_")} == {"predict zero"}
+    ((points, *_),) = axis.containers
+    assert (list(points.get_xdata()), list(points.get_ydata())) == ([3], [1.5])
+
+
+def test_a_training_under_a_law_is_asked_about_the_same_prompts(tmp_path):
+    """From its folder, by its record alone."""
+    words = "regression:d=2,n=2,sigma=0.1,scored=last,inputs=uniform,pool=4"
+    made = train("llama-2m", steps=2, out=tmp_path, **{**TINY, "data": words})
+    found = subject(made.folder)
+    assert found.source == PromptSource(2, 2, 0.1, 64, "last", Law(inputs="uniform", pool=4))
+    assert (
+        made.record["loss"]
+        == evaluate(found.model("cpu"), found.task(), Recipe(steps=2, batch=4, learning_rate=0.1)).loss[0]
+    )
 
 
 # Carrying on.
@@ -273,6 +309,8 @@ def test_with_the_same_schedule_it_is_the_very_training(tmp_path):
         ({"seed": 1, "variant": "resformer"}, "another --seed and --variant"),
         ({"width": 32}, "another --heads and --width"),
         ({"data": "regression:d=2,n=2,sigma=0.2"}, "another --data"),
+        ({"data": "regression:d=2,n=2,sigma=0.1,scored=last"}, "another --data"),
+        ({"data": "regression:d=2,n=2,sigma=0.1,spike=4"}, "another --data"),
         ({"resume_from": "nowhere"}, "nowhere is no training's folder"),
     ],
 )

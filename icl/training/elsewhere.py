@@ -1,0 +1,42 @@
+"""A trained model on other prompts than it was trained on: longer or shorter, noisier, of another law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from icl.models.decoder import Decoder
+from icl.recipe import Recipe
+from icl.training.loop import HeldOut, evaluate
+from icl.training.objectives import PromptTask
+from theory.errors import BadInput
+from theory.plans.architecture import Vectors
+
+
+def evaluate_on(model: Decoder, task: PromptTask, recipe: Recipe) -> HeldOut:
+    """The loss on the task's held-out prompts, by position as the task scores them; the model stays as it is.
+
+    recipe   for its precision alone
+    Raises BadInput for prompts of another width, and for longer ones than the model has positions for.
+    """
+    stem, d = model.config.stem, task.task.d
+    if not isinstance(stem, Vectors) or stem.width != d:
+        raise BadInput(f"prompts of d = {d} are for a model that reads vectors of that width, not {stem}")
+    return evaluate(reaching(model, task.tokens), task, recipe)
+
+
+def reaching(model: Decoder, tokens: int) -> Decoder:
+    """The model itself if its context holds so many tokens, else one of that context which shares its weights.
+
+    Rotary positions, and none, go on as they began.  Raises BadInput where weights belong to positions, as those of
+    learned positions and of biases between positions do: beyond the context there are none.
+    """
+    context = model.config.context
+    if tokens <= context:
+        return model
+    longer = Decoder(replace(model.config, context=tokens), model.plan, device="meta")
+    weights = model.state_dict()
+    bound = [name for name, new in longer.state_dict().items() if new.shape != weights[name].shape]
+    if bound:
+        raise BadInput(f"{tokens} tokens are more than the context of {context}, at which {bound[0]} of the model ends")
+    longer.load_state_dict(weights, assign=True)
+    return longer.train(model.training)

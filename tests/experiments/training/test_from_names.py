@@ -1,0 +1,66 @@
+"""Data from the words that a user writes."""
+
+import pytest
+
+from experiments.training import from_names
+from experiments.training.arms import PromptSource
+from theory.errors import BadInput
+from theory.plans.law import Law
+from theory.plans.names import BadName
+
+SIZES = "regression:d=5,n=20,sigma=0.1"
+
+
+def source(words):
+    made = from_names.arm(
+        "llama-2m",
+        None,
+        words,
+        sizes={},
+        context=None,
+        batch=4,
+        schedule="skipv1-llama",
+        seed=0,
+        replaced={},
+        steps=2,
+    )
+    assert made.architecture.context == 41
+    return made.source
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", PromptSource(5, 20, 0.1)),
+        (",scored=all", PromptSource(5, 20, 0.1)),
+        (",scored=last", PromptSource(5, 20, 0.1, scored="last")),
+        (",spike=4", PromptSource(5, 20, 0.1, law=Law(spike=4))),
+        (",decay=1.5,inputs=rademacher", PromptSource(5, 20, 0.1, law=Law(decay=1.5, inputs="rademacher"))),
+        (",w0=-2,w0_random=1,w0_seed=3", PromptSource(5, 20, 0.1, law=Law(w0=-2, w0_random=1, w0_seed=3))),
+        (",pool=64,pool_seed=1", PromptSource(5, 20, 0.1, law=Law(pool=64, pool_seed=1))),
+    ],
+)
+def test_prompts_in_words(words, expected):
+    assert source(SIZES + words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("regression:", "regression"),
+        ("regression:d=5,n=20", "regression data are written regression:d=5,n=20,sigma=0.1"),
+        ("regression:d=5,n=20,spike=4", "regression data are written regression:d=5,n=20,sigma=0.1"),
+        ("regression:d=5,n=20,sigma=x", "regression data are written regression:d=5,n=20,sigma=0.1"),
+        (SIZES + ",scored", "regression: scored must be all or last, got ''"),
+        (SIZES + ",scored=", "regression: scored must be all or last, got ''"),
+        (SIZES + ",held_out_prompts=8", "regression has no 'held_out_prompts'"),
+        (SIZES + ",spike", "regression: spike must be a number, got ''"),
+        (SIZES + ",spike=4,spike=5", "regression: spike is given twice"),
+        (SIZES + ",pool=-1", "regression: pool must be from 0"),
+    ],
+)
+def test_bad_words_are_told_in_one_line(words, says):
+    with pytest.raises((BadInput, BadName)) as error:
+        source(words)
+    assert str(error.value).startswith(says)
+    assert "\n" not in str(error.value)
