@@ -44,7 +44,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, inf, log
-from typing import Literal
+from typing import Any, Literal
 
 from theory.errors import at_least, check_sizes
 from theory.plans.depth import DepthAttention, Residual
@@ -191,7 +191,7 @@ def _least(
     return max(found)
 
 
-def _most(heads: Heads, d: int, width: int, first: First, *, causal: bool) -> float:
+def _most(heads: Heads, d: int, width: int, first: First, *, causal: bool) -> Any:
     pairs, forms = _pairs(heads), width * (width + 1) // 2
     readers = key_kinds(heads)
     if pairs == {(COPIED, COPIED)}:
