@@ -261,11 +261,8 @@ def isotropic_is_the_widest_gap(heads: tuple[Head, ...]) -> bool:
         for width in range(d, 2 * d + 2):
             mha, skip = (transfer.explained_at_width(moments, h, width) or 0.0 for h in (heads, SKIPV1))
             entries = most_entries_at_width(TOYS["mha"], d, width) or 0
-            if (
-                mha / skip < entries / d**2 - 1e-12
-                or (spectrum == SPECTRA[0]) != (abs(mha / skip - entries / d**2) < 1e-12)
-                and entries < d**2
-            ):
+            beyond = mha / skip - entries / d**2
+            if beyond < -1e-12 or (spectrum == SPECTRA[0] and beyond > 1e-12):
                 return False
             if transfer.explained_at_width(moments, (Head(0, 1, 0, 1),), width) != 0:
                 return False
