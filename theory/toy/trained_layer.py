@@ -232,7 +232,7 @@ def _constructions(
     if not free or (causal and n == 1):
         return
     kept = float(signal_share(d, n - 1, sigma) / signal_share(d, n, sigma)) if causal else 1.0
-    if d % 2 == 0 and enough(2, 2):
+    if d % 2 == 0 and width >= d and enough(2, 2):
         yield kept * (d**2 // 4 + d // 2)
     for h in range(max(1, 2 * d - width), (1 if d % 2 else d // 2) + 1):
         if d >= 2 and enough(4 + stream, 6 if d % 2 else 2 if h == d // 2 else 3):

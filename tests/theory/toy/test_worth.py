@@ -11,7 +11,7 @@ from theory.plans.heads import TOYS, NotCovered
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.toy.width import most_entries_at_width
-from theory.toy.worth import Bounds, equal_width, plan_entries, vanilla_entries, worth_at_width, worth_of_entries
+from theory.toy.worth import Bounds, equal_width, vanilla_entries, worth_at_width, worth_of_entries
 
 DIMENSIONS = st.integers(1, 12)
 
