@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.integrate import dblquad
+from scipy.integrate import quad, trapezoid
 from scipy.stats import chi2, norm
 
 from experiments.ledger.claim import Claim
@@ -133,15 +133,14 @@ def losses_are_those(more: float) -> bool:
 )
 def two_tasks_by_integral(pairs: int) -> bool:
     """With D = w_1 - w_2 and G = S_xx the log odds are D^2 G / (2 sigma^2) + D sqrt(G) z / sigma, z normal."""
-    sigma, pool = 0.7, np.array([[[0.8]], [[-0.6]]])
-    gap = 1.4
+    sigma, gap, pool = 0.7, 1.4, np.array([[[0.8]], [[-0.6]]])
+    z = np.linspace(-9, 9, 3001)
 
-    def left(z: float, g: float) -> float:
-        odds = gap**2 * g / (2 * sigma**2) + gap * g**0.5 * z / sigma
-        p = 1 / (1 + np.exp(-odds))
-        return float(gap**2 * p * (1 - p) * norm.pdf(z) * chi2.pdf(g, pairs + 1))
+    def left(g: float) -> float:
+        p = 1 / (1 + np.exp(-(gap**2 * g / (2 * sigma**2) + gap * g**0.5 * z / sigma)))
+        return float(trapezoid(gap**2 * p * (1 - p) * norm.pdf(z), z) * chi2.pdf(g, pairs + 1))
 
-    known = dblquad(left, 0, 60, -8, 8, epsabs=1e-6)[0] + sigma**2
+    known = quad(left, 0, 60, epsabs=1e-7)[0] + sigma**2
     found = pools.posterior_on_pool(pool, 2, sigma, samples=40_000)
     return found.stderr < 0.01 and abs(found.value - known) < ERRORS * found.stderr
 

@@ -149,7 +149,7 @@ def _turned(rng: np.random.Generator, d: int, rank: int) -> Array:
 
 
 @SHIFTS.check(
-    "the mean over uniform orientations: 20,000 of them, within 4 standard errors; two tasks, d = 2 and 3",
+    "the mean over uniform orientations: 4,000 of them, within 4 standard errors; two tasks, d = 2 and 3",
     states=True,
     control=False,
     wrong="projections that are the multiple of the identity with their trace",
@@ -166,7 +166,7 @@ def oriented_at_random(projections: bool) -> bool:
         else:
             known = loss_elsewhere(moments, np.eye(d) * outputs / d, step * np.eye(d) * inputs / d)
         turned = [
-            loss_elsewhere(moments, _turned(rng, d, outputs), step * _turned(rng, d, inputs)) for _ in range(20_000)
+            loss_elsewhere(moments, _turned(rng, d, outputs), step * _turned(rng, d, inputs)) for _ in range(4_000)
         ]
         if abs(np.mean(turned) - known) > ERRORS * np.std(turned) / len(turned) ** 0.5:
             return False
