@@ -16,6 +16,7 @@ from experiments.toys.unjudged import OF_VALUE_MAPS
 from theory.plans.depth import DepthAttention
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
+from theory.plans.variants import VARIANTS
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1.paper import PAPER
 from theory.toy import mixed_tokens, trained_layer, worth
@@ -39,7 +40,7 @@ WORTH = Claim(
     verdict="verified",
     proof=worth,
     uses=("toy.width", "toy.value-maps", "toy.raw-keys"),
-    unjudged=OF_VALUE_MAPS,
+    unjudged={**OF_VALUE_MAPS, VARIANTS["skipv0"].make: "MHA's toy, as others'"},
 )
 
 
@@ -81,9 +82,9 @@ def reaching_back_is_worth(factor: Callable[[int, int], float]) -> bool:
         "cla": lambda _d, m: float(m == 1),  # at m = 1 vanilla explains nothing too
     }
     return all(
-        np.allclose(worth.worth_at_width(resolve(name, Shape(2, heads)), d, m), of(d, m), rtol=1e-12, atol=0)
+        np.allclose(worth.worth_at_width(resolve(name, Shape(2, 2)), d, m), of(d, m), rtol=1e-12, atol=0)
         for name, of in known.items()
-        for d, heads in ((1, 2), (2, 2), (3, 4), (5, 2))
+        for d in (1, 2, 3, 5)
         for m in range(d, 2 * d + 3)
     )
 
