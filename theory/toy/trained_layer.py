@@ -7,7 +7,9 @@ heads as wide as tokens.  `First` says what layer 2 reads:
     residual        that and the embedding, as in a residual stream (`theory.toy.mixed_tokens`)
     copy-residual   the assumed copy and the embedding
 All of it is in units of rho = n / (n + d + 1 + sigma^2), and an upper bound is one on suprema.  With scores of contents
-in layer 1 the lower bounds hold still, and of the upper ones only that of the Bayes posterior mean.
+in layer 1 the lower bounds hold still, and of the upper ones only that of the Bayes posterior mean.  Layer 2 hides the
+query from itself, as SkipV1Former's mask does.  Where it sees itself, the lower bounds hold still, since a query scaled
+down by c adds a term that is c^2 times smaller; the upper ones do if the query's token holds nothing of the context.
 
 What holds, m >= d, for the last three of these.
 (1) If some raw value has a copied key, all d^2 are explained: layer 1 copies by one head, x_t into y_t's token, and
@@ -32,8 +34,8 @@ What holds, m >= d, for the last three of these.
 (6) Attention over depth whose weights do not depend on the token, as AttnRes at zero queries, is a residual stream;
     else only the lower bounds hold.
 Two heads in each layer, all that is proved of MHA, `counted`: copying, rotating, one mixed head, and hiding nowhere, as
-it takes four in layer 1.  At d = 2, n = 8, sigma = 0.1, m = 2, 3, not causal: from 2 and 2.51 entries, and with a
-residual stream from 2.00 and 3.02, to 2.5 and 4 (3 and 4).
+it takes four in layer 1.  At d = 2, n = 8, sigma = 0.1, not causal, m = 2 and 3: from 2 and 2.51 entries to 2.5 and 4,
+and with a residual stream from 2.00 and 3.02 to 3 and 4.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, inf, log
-from typing import Literal
+from typing import Any, Literal
 
 from theory.errors import at_least, check_sizes
 from theory.plans.depth import DepthAttention, Residual
@@ -191,7 +193,7 @@ def _least(
     return max(found)
 
 
-def _most(heads: Heads, d: int, width: int, first: First, *, causal: bool) -> float:
+def _most(heads: Heads, d: int, width: int, first: First, *, causal: bool) -> Any:
     pairs, forms = _pairs(heads), width * (width + 1) // 2
     readers = key_kinds(heads)
     if pairs == {(COPIED, COPIED)}:
@@ -232,7 +234,7 @@ def _constructions(
     if not free or (causal and n == 1):
         return
     kept = float(signal_share(d, n - 1, sigma) / signal_share(d, n, sigma)) if causal else 1.0
-    if d % 2 == 0 and enough(2, 2):
+    if d % 2 == 0 and width >= d and enough(2, 2):
         yield kept * (d**2 // 4 + d // 2)
     for h in range(max(1, 2 * d - width), (1 if d % 2 else d // 2) + 1):
         if d >= 2 and enough(4 + stream, 6 if d % 2 else 2 if h == d // 2 else 3):

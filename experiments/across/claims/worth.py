@@ -16,12 +16,13 @@ from experiments.toys.unjudged import OF_VALUE_MAPS
 from theory.plans.depth import DepthAttention
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
+from theory.plans.variants import VARIANTS
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1.paper import PAPER
 from theory.toy import mixed_tokens, trained_layer, worth
 from theory.toy.positions import rotating_weights
 from theory.toy.token_pairs import best_entries
-from theory.toy.trained_layer import entry_bounds, share_bounds, worth_bounds
+from theory.toy.trained_layer import First, entry_bounds, share_bounds, worth_bounds
 
 TASKS = ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2, 3)))
 SETTING = "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; linear attention, heads as wide as tokens"
@@ -39,7 +40,7 @@ WORTH = Claim(
     verdict="verified",
     proof=worth,
     uses=("toy.width", "toy.value-maps", "toy.raw-keys"),
-    unjudged=OF_VALUE_MAPS,
+    unjudged={**OF_VALUE_MAPS, VARIANTS["skipv0"].make: "MHA's toy, as others'"},
 )
 
 
@@ -81,9 +82,9 @@ def reaching_back_is_worth(factor: Callable[[int, int], float]) -> bool:
         "cla": lambda _d, m: float(m == 1),  # at m = 1 vanilla explains nothing too
     }
     return all(
-        np.allclose(worth.worth_at_width(resolve(name, Shape(2, heads)), d, m), of(d, m), rtol=1e-12, atol=0)
+        np.allclose(worth.worth_at_width(resolve(name, Shape(2, 2)), d, m), of(d, m), rtol=1e-12, atol=0)
         for name, of in known.items()
-        for d, heads in ((1, 2), (2, 2), (3, 4), (5, 2))
+        for d in (1, 2, 3, 5)
         for m in range(d, 2 * d + 3)
     )
 
@@ -92,10 +93,14 @@ def _in_log(x: float) -> float:
     return float(np.log(x))
 
 
+def _as_it_is(x: float) -> float:
+    return float(x)
+
+
 @WORTH.check(
     "keys of layer 1, one to ten heads: vanilla's width read off a line through whole widths; d = 2 and 3",
     states=_in_log,
-    control=float,
+    control=_as_it_is,
     wrong="a line in the width itself",
     kind="float64",
 )
@@ -273,7 +278,8 @@ def vanilla_is_between(half: Any) -> bool:
         rho = N / (N + d + 1 + SIGMA**2)
         for width in range(d, 2 * d + 2):
             forms = width * (width + 1) // 2
-            for first, most in (("positions", min(d**2, forms - half)), ("residual", min(d**2, forms))):
+            known: dict[First, Any] = {"positions": min(d**2, forms - half), "residual": min(d**2, forms)}
+            for first, most in known.items():
                 counted, enough = (
                     entry_bounds(_vanilla(), d, N, SIGMA, width, first, causal=False, counted=c) for c in (True, False)
                 )
@@ -326,7 +332,7 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
 
 @TRAINED.check(
     "keys of layer 1 alone, one to ten heads, causal: sampled prompts, least squares over rank-bounded maps; d = 2, 3",
-    states=min,
+    states=lambda heads, all_entries: min(heads, all_entries),
     control=lambda heads, all_entries: all_entries,
     wrong="all of d^2, as where x_t's token may see y_t",
     kind="exact",

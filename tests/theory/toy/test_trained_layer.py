@@ -1,0 +1,75 @@
+"""Bounds on what plans explain with a trained first layer: order, monotony, and what is known exactly."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from theory.errors import InvalidSize
+from theory.plans.depth import DepthAttention
+from theory.plans.heads import NotCovered
+from theory.plans.names import resolve
+from theory.plans.plan import Shape, plan
+from theory.prompts.regression import ridge
+from theory.toy.trained_layer import bayes_share, entry_bounds, share_bounds, worth_bounds
+from theory.toy.worth import plan_entries, worth_at_width
+
+FIRSTS = ("positions", "residual", "copy-residual")
+NAMES = ("vanilla", "skipv1", "resformer", "svformer", "skipv0", "cla-v", "shared-keys", "residual-keys", "cla")
+VANILLA = resolve("vanilla", Shape(2, 2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(NAMES),
+    d=st.integers(1, 5),
+    n=st.integers(1, 30),
+    extra=st.integers(0, 6),
+    first=st.sampled_from(FIRSTS),
+    causal=st.booleans(),
+)
+def test_bounds_are_in_order_and_grow_with_width_and_heads(name, d, n, extra, first, causal):
+    plan = resolve(name, Shape(2, 2))
+    counted, enough = (entry_bounds(plan, d, n, 0.3, d + extra, first, causal=causal, counted=c) for c in (True, False))
+    wider = entry_bounds(plan, d, n, 0.3, d + extra + 1, first, causal=causal)
+    assert 0 <= counted.least <= enough.least <= enough.most <= d * d
+    assert counted.most == enough.most
+    assert enough.least <= wider.least
+    assert enough.most <= wider.most
+
+
+@settings(max_examples=40, deadline=None)
+@given(name=st.sampled_from(NAMES), d=st.integers(1, 4), extra=st.integers(0, 5), first=st.sampled_from(FIRSTS))
+def test_worth_is_between_its_bounds_where_all_is_known(name, d, extra, first):
+    least, most = worth_bounds(resolve(name, Shape(2, 2)), VANILLA, d, 8, 0.1, d + extra, first)
+    assert 0 <= least <= most
+    if name in ("skipv1", "resformer", "svformer", "cla-v"):
+        assert least >= 1
+        assert most == pytest.approx(max(1, 2 * d / (d + extra)))
+
+
+def test_the_assumed_copy_is_the_toy_s_own():
+    for name in NAMES:
+        plan = resolve(name, Shape(2, 2))
+        assert entry_bounds(plan, 3, 8, 0.1, 4, "assumed") == plan_entries(plan, 3, 4)
+    plan = resolve("skipv1", Shape(2, 2))
+    assert worth_bounds(plan, VANILLA, 3, 8, 0.1, 4, "assumed") == pytest.approx(worth_at_width(plan, 3, 4))
+
+
+def test_attention_over_depth():
+    learned, static = (plan(Shape(2, 2), depth=DepthAttention(query=q)) for q in ("learned", "static"))
+    for first in ("residual", "copy-residual"):
+        stream = share_bounds(VANILLA, 2, 8, 0.5, 2, first)
+        assert share_bounds(static, 2, 8, 0.5, 2, first) == stream
+        assert share_bounds(learned, 2, 8, 0.5, 2, first) == (stream.least, bayes_share(2, 8, 0.5))
+    with pytest.raises(NotCovered, match="reads the embedding"):
+        entry_bounds(learned, 2, 8, 0.5, 2, "positions")
+
+
+def test_the_posterior_mean_s_share():
+    assert bayes_share(3, 2, 0.0) == pytest.approx(2 / 3)
+    assert bayes_share(2, 8, 0.5) == pytest.approx(1 - (ridge(2, 8, 0.5).value - 0.5) / 4)
+
+
+def test_sizes():
+    with pytest.raises(InvalidSize, match="width"):
+        entry_bounds(VANILLA, 3, 8, 0.1, 2)

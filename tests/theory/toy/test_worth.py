@@ -1,0 +1,72 @@
+"""Worth in width under the assumed copy: vanilla's curve, its inverse, and plans on it."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.errors import BadInput, InvalidSize
+from theory.plans.heads import TOYS, NotCovered
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.toy.width import most_entries_at_width
+from theory.toy.worth import Bounds, equal_width, vanilla_entries, worth_at_width, worth_of_entries
+
+DIMENSIONS = st.integers(1, 12)
+
+
+@given(d=DIMENSIONS, extra=st.integers(0, 30))
+def test_from_width_d_on_vanilla_is_the_toy_s(d, extra):
+    assert vanilla_entries(d, d + extra) == most_entries_at_width(TOYS["mha"], d, d + extra)
+
+
+@given(d=DIMENSIONS)
+def test_vanilla_grows_up_to_width_2d_and_stays(d):
+    counts = [vanilla_entries(d, w) for w in range(1, 2 * d + 4)]
+    assert all(x < y for x, y in pairwise(counts[: 2 * d]))
+    assert set(counts[2 * d - 1 :]) == {d * d}
+
+
+@given(d=DIMENSIONS, w=st.integers(2, 24))
+def test_the_width_for_what_a_width_explains_is_that_width(d, w):
+    w = min(w, 2 * d)
+    assert equal_width(d, vanilla_entries(d, w)) == (w if w > 1 else 0)
+
+
+@given(d=DIMENSIONS, parts=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_more_entries_take_more_width(d, parts):
+    low, high = sorted(part * d * d for part in parts)
+    assert equal_width(d, low) <= equal_width(d, high) + 1e-12 <= 2 * d + 1e-9
+    assert low == 0 or equal_width(d, low) > 1 - 1e-12
+
+
+@given(d=DIMENSIONS, extra=st.integers(0, 20), heads=st.integers(2, 6))
+def test_what_reaches_back_is_worth_2_at_d_and_1_from_2d_on(d, extra, heads):
+    plan = resolve("resformer", Shape(2, heads))
+    assert worth_at_width(plan, d, d + extra) == pytest.approx((max(1, 2 * d / (d + extra)),) * 2)
+
+
+def test_keys_of_layer_1_beside_ordinary_ones_lie_between():
+    plan = resolve("residual-keys", Shape(2, 2))
+    for d in (2, 3, 4, 5):
+        for m in range(d, 2 * d):
+            least, most = worth_at_width(plan, d, m)
+            assert 1 < least <= most <= 2 * d / m
+
+
+def test_nothing_is_worth_nothing_unless_vanilla_explains_nothing():
+    assert worth_of_entries(1, 1, 0) == 1
+    assert worth_of_entries(2, 2, 0) == 0
+    assert worth_at_width(resolve("cla", Shape(2, 2)), 2, 3) == Bounds(0, 0)
+
+
+def test_bad_input():
+    with pytest.raises(BadInput, match="none can explain 5"):
+        equal_width(2, 5)
+    with pytest.raises(InvalidSize, match="width must be a whole number from"):
+        worth_at_width(resolve("vanilla", Shape(2, 2)), 3, 2)
+    with pytest.raises(InvalidSize, match="width"):
+        vanilla_entries(3, 0)
+    with pytest.raises(NotCovered):
+        worth_at_width(resolve("attnres", Shape(2, 2)), 2, 2)
