@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,11 +66,10 @@ class LadderText:
             "interval is given where every seed has one among the evaluations",
             "rule": "a sign: the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla "
             "against a twin with other initial weights does not; a worth: the interval of its logarithm holds the mean "
-            "of the papers', give or take their range, and is narrower than it",
+            "of the papers', give or take their range, and is narrower than it; worths are judged one by one",
             "text": f"{config.tokens_a_parameter:g} tokens a parameter of vanilla, at most one epoch; a size for which "
             "the text does not suffice is left out",
-            "tuning": config.tuning.described(each="variant and width")
-            + (_beyond(config) if config.tuning.grid else ""),
+            "tuning": _tuning(config),
             "sizes": {str(width): _size(config, width) for width in config.widths},
             "papers": {name: asdict(sign(name)) for name in plans},
             "papers_worth": {name: {f"{at:g}": x for at, x in printed_worth(name).items()} for name in plans},
@@ -83,27 +83,28 @@ class LadderText:
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
         widths, left_out = _in_one_epoch(config, read)
         found: dict[str, Json] = {}
-        tables: Json = {}
-        rates, at, records = {}, widths[0], []
+        rates: dict[int, dict[str, float]] = {}
+        tuning: Json = {}
+        records: list[Json] = []
         for width in widths:
+            at = config.tuned_for(width)
             try:
-                if config.widths.index(width) < config.tuned_widths:
-                    best, table = tuned(_arms(config, read, width, 0), config.tuning, run, f"{self.name}, {width}")
-                    tables, rates, at = _with(tables, table, width), best, width
-                parameters = {x: config.parameters(x, read.vocab) for x in (at, width)}
-                here = transferred(rates, parameters[at], parameters[width]) if config.tuning.grid else rates
-                by_seed = rounds(lambda seed: _round(config, read, width, seed, here), seeds, run, self.name)  # noqa: B023
+                if at not in rates:
+                    rates[at], table = tuned(_arms(config, read, at, 0), config.tuning, run, f"{self.name}, width {at}")
+                    tuning = _with(tuning, table, at)
+                here = _rates(config, read, width, rates[at])
+                by_seed = rounds(partial(_round, config, read, width, here), seeds, run, f"{self.name}, width {width}")
             except Unfinished:
                 if not found:
                     raise
                 break
-            found[str(width)] = _of_width(config, read, width, by_seed) | {"rates": here}
+            found[str(width)] = {**_of_width(config, read, width, by_seed), "rates": here, "tuned_at": at}
             records += [record for r in by_seed for record in r.values()]
         return {
             "seeds": max(about["seeds"] for about in found.values()),
             "widths": found,
             "left_out": left_out,
-            "tuning": tables,
+            "tuning": tuning,
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "text": read.name,
             "provenance": of_runs(records),
@@ -120,13 +121,14 @@ class LadderText:
         return draw(prediction, measurement)
 
 
-def _beyond(config: Config) -> str:
-    if config.tuned_widths == len(config.widths):
-        return ""
-    last = config.widths[config.tuned_widths - 1]
+def _tuning(config: Config) -> str:
+    said = config.tuning.described(each="variant")
+    if not config.tuning.grid:
+        return said
     return (
-        f"; beyond width {last} the rates found there, lower by the parameters to the power {TRANSFER:g}, as the best "
-        "rate falls with compute to the power 1/8 (DeepSeek LLM, 2024, section 3.1) and compute is as their square"
+        f"{said}, at width {', '.join(map(str, config.tuned))}; at others the rates found there, times the parameters' "
+        f"ratio to the power -{TRANSFER:g}: the best rate falls with compute to the power 1/8 (DeepSeek LLM, 2024, "
+        "section 3.1), and compute is as the parameters' square"
     )
 
 
@@ -180,7 +182,15 @@ def _arms(config: Config, read: Text, width: int, seed: int) -> dict[str, Arm]:
     return {name: arm(name) for name in (*config.variants, *asked)}
 
 
-def _round(config: Config, read: Text, width: int, seed: int, rates: Mapping[str, float]) -> dict[str, Arm]:
+def _rates(config: Config, read: Text, width: int, found: Mapping[str, float]) -> dict[str, float]:
+    """By variant, from what was found at the width that is tuned for this one."""
+    if not config.tuning.grid:
+        return dict(found)
+    tuned, own = (config.parameters(w, read.vocab) for w in (config.tuned_for(width), width))
+    return transferred(found, tuned, own)
+
+
+def _round(config: Config, read: Text, width: int, rates: Mapping[str, float], seed: int) -> dict[str, Arm]:
     arms = _arms(config, read, width, seed)
     arms = {n: replace(a, recipe=replace(a.recipe, learning_rate=rates[n])) for n, a in arms.items()}
     return {**arms, TWIN: replace(arms[BASELINE], twin=True)}

@@ -14,17 +14,17 @@ from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 from theory.plans.presets import resized
 
-LINES = 8  # of the log between two held-out evaluations, which are also where a training can stop
-TRANSFER = 0.25  # the peak rate falls as this power of the parameters
+LINES = 8  # of the log, at which a training can stop, from one held-out evaluation to the next
+TRANSFER = 0.25  # the peak rate falls with the parameters to this power
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """architecture         the narrowest; the others have as many heads, and layers in proportion to their width
+    """architecture         at one width; at others it has as many heads, and layers in proportion to the width
     tokens_a_parameter   of vanilla, up to less than a step; all variants of a width read the same tokens
-    recipe               steps, the lines of its log and its learning rate (where there is a grid) are not read
-    tuned_widths         of so many, from the narrowest on, every variant's rate is tuned; beyond, the rate is that of
-                         the widest of these, lower by the parameters to the power TRANSFER
+    recipe               steps, the lines of its log and, where there is a grid, its learning rate are not read
+    tuned                widths at which every variant's rate is tuned; at others it is that of the next narrower of
+                         these, or of the narrowest, scaled by the parameters to the power -TRANSFER
     evaluations          on held-out text, evenly over a training, the last at its end
     """
 
@@ -36,20 +36,24 @@ class Config:
     vocab: int
     recipe: Recipe
     tuning: Tuning
-    tuned_widths: int
+    tuned: tuple[int, ...]
     evaluations: int
     held_out_windows: int
     own: tuple[Asked, ...] = ()
 
     def __post_init__(self) -> None:
-        first = self.architecture.d_model
-        if list(self.widths) != sorted(set(self.widths)) or self.widths[:1] != (first,):
-            raise BadInput(f"widths must rise from the architecture's, {first}, got {self.widths}")
+        base = self.architecture
+        if not self.widths or list(self.widths) != sorted(set(self.widths)):
+            raise BadInput(f"widths must rise, got {self.widths}")
         for width in self.widths:
-            if width * self.architecture.n_layers % first:
+            if width < 1 or width * base.n_layers % base.d_model:
                 raise BadInput(f"a width of {width} has no whole number of layers in proportion")
-        if not 1 <= self.tuned_widths <= len(self.widths):
-            raise BadInput(f"tuned_widths must be from 1 to {len(self.widths)}, got {self.tuned_widths}")
+        if not self.tuned or not set(self.tuned) <= set(self.widths):
+            raise BadInput(f"rates are tuned at one or more of the widths {self.widths}, got {self.tuned}")
+
+    def tuned_for(self, width: int) -> int:
+        """The width whose rates are used at another."""
+        return max((at for at in self.tuned if at <= width), default=min(self.tuned))
 
     def sizes(self, width: int, vocab: int) -> Architecture:
         base = self.architecture
@@ -74,7 +78,7 @@ class Config:
 
 
 def transferred(rates: Mapping[str, float], tuned: int, parameters: int) -> dict[str, float]:
-    """The rates that were best at `tuned` parameters of vanilla, for another size."""
+    """The rates that were best for `tuned` parameters of vanilla, for another number of them."""
     factor = (tuned / parameters) ** TRANSFER
     return {name: float(f"{rate * factor:.4g}") for name, rate in rates.items()}
 

@@ -19,14 +19,14 @@ _SMALL = llama(d_model=48, n_heads=4, n_layers=3, d_ff=132, vocab=512, context=1
 _CPU = Recipe(**{**SCHEDULES["skipv1-llama"].settings, "steps": 1, "batch": 8, "learning_rate": 4e-3, "clip": 1.0})
 _LONG = Config(
     architecture=_SMALL,
-    widths=(48, 64, 80, 112, 160),
+    widths=(32, 48, 64, 80, 112, 160),  # the first two only bound from below what others are worth
     tokens_a_parameter=20,
     variants=_ALL,
     data="stdlib",
     vocab=512,
     recipe=_CPU,
     tuning=Tuning(grid=(2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2), share=1.0, widenings=2),
-    tuned_widths=1,
+    tuned=(32, 64),
     evaluations=20,
     held_out_windows=256,
 )
@@ -39,7 +39,7 @@ _TINY = Config(
     vocab=512,
     recipe=_CPU,
     tuning=Tuning(),
-    tuned_widths=1,
+    tuned=(16,),
     evaluations=5,
     held_out_windows=16,
 )
@@ -49,8 +49,8 @@ PROFILES = {
     "cpu": Profile(
         config=replace(
             _LONG,
-            architecture=replace(_SMALL, d_model=32, n_layers=2, d_ff=88),
             widths=(32, 48),
+            tuned=(32,),
             tokens_a_parameter=5,  # a quarter of what is optimal
             tuning=Tuning(grid=(4e-3, 8e-3, 1.6e-2), share=1.0, widenings=1),
         ),
@@ -66,7 +66,7 @@ PROFILES = {
         grows=True,
     ),
     "gpu": Profile(
-        config=replace(_LONG, widths=(48, 64, 80, 112, 160, 208), recipe=_ON_GPU),
+        config=replace(_LONG, widths=(32, 48, 64, 80, 112, 160, 208), recipe=_ON_GPU),
         seeds=3,
         seconds=14_400,
         detects="about 0.01 nats a token, at every size that is finished",
