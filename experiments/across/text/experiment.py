@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.across.text.points import TRANSFER, Config, cell, transferred
@@ -145,14 +144,12 @@ def _size(config: Config, width: int) -> Json:
 def _in_one_epoch(config: Config, read: Text) -> tuple[list[int], Json]:
     """The widths for which the text suffices, and why the others are left out.  Raises UserError if there is none."""
     from experiments.store.progress import warn
-    from icl.data.shards import open_data
 
-    there = open_data(Path(read.source.folder)).manifest.splits["train"].tokens
     needed = {width: config.tokens(config.trained(width, read.vocab).steps) for width in config.widths}
     context = config.architecture.context
-    fits = [width for width, tokens in needed.items() if tokens <= (there - 1) // context * context]
+    fits = [width for width, tokens in needed.items() if tokens <= (read.tokens - 1) // context * context]
     left_out = {
-        str(width): f"width {width} needs {tokens:,} tokens, of which {read.name} has {there:,}"
+        str(width): f"width {width} needs {tokens:,} tokens, of which {read.name} has {read.tokens:,}"
         for width, tokens in needed.items()
         if width not in fits
     }

@@ -25,7 +25,8 @@ class Config:
     recipe               steps, the lines of its log and, where there is a grid, its learning rate are not read
     tuned                widths at which every variant's rate is tuned; at others it is that of the next narrower of
                          these, or of the narrowest, scaled by the parameters to the power -TRANSFER
-    evaluations          on held-out text, evenly over a training, the last at its end
+    evaluations          on held-out text, evenly over a training, the last at its end; five at least, of which means
+                         over three are taken
     """
 
     architecture: Architecture
@@ -48,6 +49,8 @@ class Config:
         for width in self.widths:
             if width < 1 or width * base.n_layers % base.d_model:
                 raise BadInput(f"a width of {width} has no whole number of layers in proportion")
+        if self.evaluations < 5:
+            raise BadInput(f"there must be five evaluations or more, got {self.evaluations}")
         if not self.tuned or not set(self.tuned) <= set(self.widths):
             raise BadInput(f"rates are tuned at one or more of the widths {self.widths}, got {self.tuned}")
 

@@ -132,7 +132,9 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
     twin = worth_of(measurement, TWIN, width)
     for name, paper in prediction["papers"].items():
         ours, printed = worth_of(measurement, name, width), prediction["papers_worth"][name]
-        if ours is None or twin is None or paper["sign"] is None:
+        hoped = name in own_names(prediction)
+        sign = -1 if hoped else paper["sign"]
+        if ours is None or twin is None or sign is None:
             continue
         who = f"{name}{untuned(name, width, measurement)}"
         found = f"found {written(ours)}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
@@ -154,14 +156,14 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
                 quantity=WORTH,
             )
         else:
-            more = "more" if paper["sign"] < 0 else "less"
+            more = "more" if sign < 0 else "less"
             yield expected(
                 f"worth/{name}/{width}",
                 f"{who}: worth {more} than vanilla",
                 claim,
-                f"{text} {more} than vanilla's ({paper['place']}); {found}",
+                f"{text} {more} than vanilla's ({'hoped' if hoped else paper['place']}); {found}",
                 "sign",
-                -float(paper["sign"]),
+                -float(sign),
                 *numbers,
                 quantity=WORTH,
             )

@@ -18,8 +18,9 @@ from experiments.across.text.toy import toy
 from experiments.across.text.verdicts import told, worth_of
 from experiments.drawing.style import drawing
 from experiments.store.folders import UserError
+from experiments.training.arms import TextSource
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.text import text
+from experiments.training.text import Text
 from experiments.verdicts.crossings import crossing
 from theory.errors import BadInput
 
@@ -61,7 +62,15 @@ def test_rates_fall_with_the_parameters(rate, tuned, other):
 
 
 @pytest.mark.parametrize(
-    "change", [{"widths": ()}, {"widths": (48, 32)}, {"widths": (48, 50)}, {"tuned": ()}, {"tuned": (128,)}]
+    "change",
+    [
+        {"widths": ()},
+        {"widths": (64, 32)},
+        {"widths": (32, 50, 64)},
+        {"tuned": ()},
+        {"tuned": (128,)},
+        {"evaluations": 4},
+    ],
 )
 def test_sizes_that_make_no_sense(change):
     with pytest.raises(BadInput):
@@ -82,7 +91,7 @@ def test_tables_of_several_widths():
 
 def test_a_size_that_needs_more_than_an_epoch_is_left_out(capsys):
     config = PROFILES["smoke"].config
-    read = text(config.data, config.vocab)
+    read = Text(TextSource("anywhere", "digest"), "stdlib", config.vocab, 5_610_754)
     more = replace(config, tokens_a_parameter=200)
     widths, left_out = _in_one_epoch(more, read)
     assert widths == [16]
@@ -111,7 +120,7 @@ def test_the_toy_s_worth_in_width():
 
 def measured(worths, crossing_at=None):
     """A prediction, and losses of vanilla that fall with the parameters and of variants that are worth so much."""
-    config = replace(LONG, widths=(48, 64, 80))
+    config = replace(LONG, widths=(48, 64, 80), tuned=(48,))
     prediction = json.loads(json.dumps(EXPERIMENT.predict(config)))
     widths = {}
     names = (*config.variants, TWIN)
