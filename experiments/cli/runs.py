@@ -39,7 +39,7 @@ def add_to(commands: Commands) -> None:
     command.add_argument("names", nargs="*", metavar="NAME", help="experiments, see `crosslayer list`")
     command.add_argument("--all", action="store_true", help="every experiment")
     command.add_argument(
-        "--profile", default="cpu", help="smoke, cpu (the default), full or gpu: see `crosslayer list`"
+        "--profile", default="cpu", help="smoke, cpu (the default), full, long or gpu: see `crosslayer list`"
     )
     command.add_argument(
         "--seeds", type=whole_from(1), help="how many seeds, 0 .. K-1 (default: the profile's)", metavar="K"

@@ -175,7 +175,7 @@ def _module(experiment: Experiment) -> str:
 
 
 def latest_runs(
-    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "full", "cpu", "smoke", "gpu-tiny")
+    out: Path, names: Iterable[str], profiles: Sequence[str] = ("gpu", "long", "full", "cpu", "smoke", "gpu-tiny")
 ) -> list[RunFolder]:
     """Of each named experiment below `out`, the newest finished run of the largest profile that has one."""
     runs = []

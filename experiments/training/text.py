@@ -43,11 +43,15 @@ def prepared(name: str, vocab: int = VOCAB) -> Path:
 
 @dataclass(frozen=True)
 class Text:
-    """Prepared text as experiments need it.  vocab: of a model, a multiple of 64, in which matrix products are fast."""
+    """Prepared text as experiments need it.
+
+    vocab of a model, a multiple of 64, in which matrix products are fast; tokens: to train on
+    """
 
     source: TextSource
     name: str
     vocab: int
+    tokens: int
 
 
 def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: bool = False) -> Text:
@@ -57,7 +61,8 @@ def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: b
     folder = prepared(name, vocab)
     manifest = open_data(folder).manifest
     source = TextSource(str(folder), manifest.digest, held_out_windows, opened)
-    return Text(source, manifest.name, -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE)
+    of_model = -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
+    return Text(source, manifest.name, of_model, manifest.splits["train"].tokens)
 
 
 def prepare(source: str, folder: Path, **options: Any) -> Manifest:

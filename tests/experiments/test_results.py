@@ -7,33 +7,56 @@ from pathlib import Path
 import pytest
 
 from experiments import catalogue
+from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import judgement, worst
 from theory.plans.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
-NAMES = [name for name in catalogue.names() if (RESULTS / name).is_dir()]  # a new experiment has none at first
+FILES = {"prediction.json", "measurement.json", "summary.json", "figure.svg", "figure.png"}
+NAMES = [name for name in catalogue.names() if (RESULTS / name / "summary.json").is_file()]  # a new one has none
+GROWING = [
+    f"{name}/{profile}"
+    for name in catalogue.names()
+    for profile, about in catalogue.experiment(name).profiles.items()
+    if about.grows and (RESULTS / name / profile).is_dir()
+]
+FINISHED = [*NAMES, *(name for name in GROWING if (RESULTS / name / "summary.json").is_file())]
 PAGES = [ROOT / "README.md", *ROOT.glob("theory/*/*.md")]
 
 
 def test_every_committed_result_is_an_experiment_s_and_complete():
     """And there is one wherever a page shows a figure."""
-    assert {path.name for path in RESULTS.iterdir() if path.is_dir()} == set(NAMES)
-    files = {"prediction.json", "measurement.json", "summary.json", "figure.svg", "figure.png"}
-    assert all({path.name for path in (RESULTS / name).iterdir()} == files for name in NAMES)
+    there = {path.name for path in RESULTS.iterdir() if path.is_dir()}
+    assert there == {name.partition("/")[0] for name in (*NAMES, *GROWING)}
+    for name in there:
+        growing = {place.partition("/")[2] for place in GROWING if place.startswith(f"{name}/")}
+        assert {path.name for path in (RESULTS / name).iterdir()} - growing == (FILES if name in NAMES else set())
     shown = {name for page in PAGES for name in re.findall(r"results/([a-z0-9-]+)/", page.read_text())}
     assert len(shown) >= 8
     assert shown <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_result_that_grows_holds_trainings_and_what_follows_from_them(name):
+    """Locks and what a sitting resumes from may lie beside them, and are not committed."""
+    there = {path.name for path in (RESULTS / name).iterdir() if not path.name.startswith((".", "unfinished-"))}
+    finished = FILES if name in FINISHED else {"prediction.json"}
+    assert there == {"config.json", "metrics.jsonl"} | finished
+    lines = RunFolder(RESULTS / name).lines("run", key=str, loss=float | None)
+    assert lines
+    assert len({line["key"] for line in lines}) == len(lines)
 
 
 def stored(name, what):
     return json.loads((RESULTS / name / f"{what}.json").read_text())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FINISHED)
 def test_verdicts_drawn_again_are_those_committed(name):
     summary = stored(name, "summary")
-    checks = catalogue.experiment(name).compare(stored(name, "prediction"), stored(name, "measurement"))
+    experiment = catalogue.experiment(name.partition("/")[0])
+    checks = experiment.compare(stored(name, "prediction"), stored(name, "measurement"))
     before = {content["id"]: content for content in summary["checks"]}
     assert {check.id: check.verdict for check in checks} == {i: content["verdict"] for i, content in before.items()}
     assert {check.id: check.claim for check in checks} == {i: content["claim"] for i, content in before.items()}
@@ -63,12 +86,13 @@ def differences(new, old, place=()):
         yield place
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FINISHED)
 def test_the_numbers_predicted_are_those_committed(name):
     """Texts may have been improved, and numbers that nothing read left out; variants may have come since."""
-    experiment = catalogue.experiment(name)
+    experiment, _, profile = name.partition("/")
+    experiment = catalogue.experiment(experiment)
     old = stored(name, "prediction")
-    new = json.loads(json.dumps(experiment.predict(experiment.profiles["cpu"].config)))
+    new = json.loads(json.dumps(experiment.predict(experiment.profiles[profile or "cpu"].config)))
     since = VARIANTS.keys() - old.get("variants", VARIANTS).keys()
     assert not list(differences(without(new, since), old))
 

@@ -60,7 +60,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    assert set(experiment.profiles) == {"smoke", "cpu", "gpu", "gpu-tiny"}
+    assert set(experiment.profiles) - {"long"} == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
         assert profile.seeds >= (2 if profile.seconds < 200 else 3)
@@ -77,7 +77,7 @@ def test_the_same_command_trains_nothing_again(runs, monkeypatch):
 def test_compare_shows_predictions_beside_verdicts(capsys):
     assert main(["compare", "--out", str(ROOT / "results")]) == 0
     out = capsys.readouterr().out
-    finished = [name for name in NAMES if (ROOT / "results" / name).is_dir()]
+    finished = [name for name in NAMES if list((ROOT / "results" / name).rglob("summary.json"))]
     assert len(finished) >= 3
     assert all(catalogue.experiment(name).title.split(":")[0] in out for name in finished)
     assert "rule: " in out

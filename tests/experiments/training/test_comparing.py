@@ -54,7 +54,8 @@ def trained(monkeypatch):
         loss = 3 + 0.001 * (arm.seed % 3) * (1 if arm.twin else 2) - (0.1 if arm.label else 0)
         positions = arm.source.n + 1 if isinstance(arm.source, PromptSource) else 1
         held_out = {"loss": [loss] * positions, "stderr": [0.01] * positions}
-        about = dict.fromkeys(("parameters", "tokens_per_second", "seconds"), 1.0)
+        about = dict.fromkeys(("tokens_per_second", "seconds", "epochs"), 1.0)
+        about |= {"parameters": arm.architecture.d_model, "evaluations": [[step, loss] for step in range(1, 6)]}
         magnitudes = {stage: {**found, "bounds": None} for stage, found in probed.items()}
         curve = [[10, loss]]
         return {**about, "loss": loss, "curve": curve, "held_out": held_out, "diverged": None, "magnitudes": magnitudes}
@@ -64,13 +65,13 @@ def trained(monkeypatch):
         return {arm: record(arm) for arm in wanted}
 
     monkeypatch.setattr(campaign, "train_all", answer)
-    read = text_data.Text(TextSource("anywhere", "digest"), "some text", 512)
+    read = text_data.Text(TextSource("anywhere", "digest"), "some text", 512, 10**9)
     monkeypatch.setattr(text_data, "text", lambda *_: read)
     return arms
 
 
 def test_most_full_size_experiments_compare_variants():
-    assert set(NAMES) == {"scale-icl", "scale-loss", "scale-magnitude"}
+    assert set(NAMES) == {"ladder-text", "scale-icl", "scale-loss", "scale-magnitude"}
     with pytest.raises(UserError, match="train variants, and resformer-mapping does not"):
         comparing(catalogue.experiment("resformer-mapping"), "smoke", ["resformer"])
 

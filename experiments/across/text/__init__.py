@@ -1,0 +1,1 @@
+"""Compute-optimal language models of several sizes: what each variant is worth in parameters."""

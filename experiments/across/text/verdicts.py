@@ -1,0 +1,223 @@
+"""The verdicts of `ladder-text`: differences and worths at each size, and where curves cross."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import fmean
+
+from experiments.across.text.points import cell
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, expected, mark
+from experiments.training.comparing import own_names
+from experiments.verdicts.checks import Expectation
+from experiments.verdicts.crossings import Crossing, crossing, smoothed
+from experiments.verdicts.intervals import Interval, against_baseline, t_interval
+from experiments.verdicts.worth import Worth, worth
+
+LOST = "held-out loss less vanilla's, nats a token"
+WORTH = "logarithm of vanilla's parameters for the same loss, over those at equal width"
+SMOOTHED = 3  # evaluations
+EARLY = 0.25  # share of the tokens
+SVFORMER, ATTNRES = "svformer", "attnres"
+CROSSING = {SVFORMER: 1.0, ATTNRES: -1.0}  # the side of vanilla on which a curve is looked for: behind, ahead
+
+
+def verdicts(prediction: Json, measurement: Json, claim: str, critical: str) -> Iterator[Expectation]:
+    """By size; `critical` is the claim on SVFormer's critical point, `claim` is everything else's."""
+    for width in measurement["widths"]:
+        yield from _losses(prediction, measurement, width, claim)
+        yield from _worths(prediction, measurement, width, claim)
+        if SVFORMER in prediction["papers"]:
+            yield from _overtaken(measurement, width, critical)
+
+
+def untuned(name: str, width: str, measurement: Json) -> str:
+    """What stands behind a variant whose rate, where it was tuned for this width, was best at an end of its grid."""
+    return mark(cell(name, measurement["widths"][width]["tuned_at"]), measurement)
+
+
+def differences(measurement: Json, width: str) -> dict[str, Interval]:
+    """Every variant's paired difference to vanilla in the final loss, family-wise over the variants and the twin."""
+    losses = _losses_of(measurement, width)
+    return against_baseline(losses[BASELINE], {name: x for name, x in losses.items() if name != BASELINE})
+
+
+def worth_of(measurement: Json, variant: str, width: str) -> Worth | None:
+    """Of as many seeds as there are at this width, against vanilla at the widths that have as many.
+
+    None where those are fewer than two widths.
+    """
+    here = measurement["widths"][width]
+    seeds = here["seeds"]
+    widths = [w for w, about in measurement["widths"].items() if about["seeds"] >= seeds]
+    if len(widths) < 2:
+        return None
+    vanilla = {
+        float(measurement["widths"][w]["parameters"][BASELINE]): _losses_of(measurement, w)[BASELINE][:seeds]
+        for w in widths
+    }
+    return worth(float(here["parameters"][BASELINE]), _losses_of(measurement, width)[variant], vanilla, better="lower")
+
+
+def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], list[list[float]]]:
+    """Tokens, and of every seed the held-out loss less vanilla's after them; of seeds where neither diverged."""
+    here = measurement["widths"][width]
+    pairs = zip(here["held_out"][variant], here["held_out"][BASELINE], strict=True)
+    return here["evaluated"], [
+        [x - y for x, y in zip(ours, base, strict=True)]
+        for ours, base in pairs
+        if ours is not None and base is not None
+    ]
+
+
+def crossings(measurement: Json, width: str, variant: str, side: float) -> list[Crossing]:
+    """Of every seed, the tokens from which the smoothed difference has this sign until the end."""
+    tokens, curves = relative(measurement, width, variant)
+    return [crossing(*smoothed(tokens, [side * d for d in curve], SMOOTHED)) for curve in curves]
+
+
+def when(found: list[Crossing], parameters: int) -> Interval | None:
+    """In the logarithm of tokens a parameter; None unless every seed's lies among its evaluations."""
+    if len(found) < 2 or not all(point.seen for point in found):
+        return None
+    return t_interval([math.log(point.last / parameters) for point in found])
+
+
+def told(found: list[Crossing], parameters: int) -> str:
+    """When, in words."""
+    interval = when(found, parameters)
+    if interval is not None:
+        low, mid, high = (math.exp(interval.mean + sign * interval.half_width) for sign in (-1, 0, 1))
+        return f"from {mid:.2g} tokens a parameter on ({low:.2g} to {high:.2g})"
+    seen = sum(point.seen for point in found)
+    before = sum(point.last == -math.inf for point in found)
+    return f"{seen} of {len(found)} seeds cross for good, {before} are there from the first evaluations on"
+
+
+def _losses_of(measurement: Json, width: str) -> dict[str, list[float]]:
+    losses = measurement["widths"][width]["loss"]
+    return {name: [math.nan if loss is None else loss for loss in by_seed] for name, by_seed in losses.items()}
+
+
+def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iterator[Expectation]:
+    found = differences(measurement, width)
+    parameters = measurement["widths"][width]["parameters"][BASELINE]
+
+    def expect(kind: str, name: str, words: str, statement: str, predicted: float) -> Expectation:
+        group = f"{name}{untuned(name, width, measurement)}: {words}"
+        place = f"{statement}, at {parameters / 1e6:.2f}M parameters"
+        numbers = predicted, found[name], found[TWIN]
+        return expected(f"{kind}/{name}/{width}", group, claim, place, "sign", *numbers, quantity=LOST)
+
+    for name, said in prediction["papers"].items():
+        if said["sign"] is not None:
+            better = "better" if said["sign"] < 0 else "worse"
+            text = f"{name} ends {better} than vanilla ({said['place']})"
+            if name in CROSSING:
+                text += f"; {told(crossings(measurement, width, name, CROSSING[name]), parameters)}"
+            yield expect("paper", name, "the paper's sign", text, float(said["sign"]))
+        if (toy := prediction["toy"][name]) and toy["sign"]:
+            better = "better" if toy["sign"] < 0 else "worse"
+            yield expect(
+                "toy", name, "the toy's sign", f"{name} ends {better} than vanilla, as in the toy", toy["sign"]
+            )
+        if name in own_names(prediction):
+            yield expect("own", name, "better than vanilla", f"{name} ends better than vanilla", -1.0)
+
+
+def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iterator[Expectation]:
+    """As much as papers print, or on the side of 1 that their sign gives; nothing where vanilla has one size alone."""
+    here = measurement["widths"][width]["parameters"]
+    twin = worth_of(measurement, TWIN, width)
+    for name, paper in prediction["papers"].items():
+        ours, printed = worth_of(measurement, name, width), prediction["papers_worth"][name]
+        hoped = name in own_names(prediction)
+        sign = -1 if hoped else paper["sign"]
+        if ours is None or twin is None or sign is None:
+            continue
+        who = f"{name}{untuned(name, width, measurement)}"
+        found = f"found {written(ours)}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
+        text = f"at {here[BASELINE] / 1e6:.2f}M parameters {name} is worth"
+        numbers = interval_of(ours), _control(twin)
+        if printed:
+            logs = [math.log(factor) for factor in printed.values()]
+            said, range_ = fmean(logs), (max(logs) - min(logs)) / 2
+            text += f" {math.exp(said):.2f} times vanilla's, as printed losses make it at {_millions(printed)}; {found}"
+            yield expected(
+                f"worth/{name}/{width}",
+                f"{who}: worth what the paper's losses make it",
+                claim,
+                text,
+                "size",
+                said,
+                *numbers,
+                slack=range_,
+                quantity=WORTH,
+            )
+        else:
+            more = "more" if sign < 0 else "less"
+            yield expected(
+                f"worth/{name}/{width}",
+                f"{who}: worth {more} than vanilla",
+                claim,
+                f"{text} {more} than vanilla's ({'hoped' if hoped else paper['place']}); {found}",
+                "sign",
+                -float(sign),
+                *numbers,
+                quantity=WORTH,
+            )
+
+
+def _control(twin: Worth) -> Interval | None:
+    """Of the twin, which is worth 1: an end that is not known is taken to lie as far from its factor as the other."""
+    ends = [math.log(end) for end in (twin.least, twin.most) if math.isfinite(end)]
+    if not ends or not math.isfinite(twin.factor):
+        return None
+    middle = math.log(twin.factor)
+    return Interval(middle, math.nan, max(abs(end - middle) for end in ends))
+
+
+def interval_of(found: Worth) -> Interval:
+    """Of its logarithm, about the middle of its ends; of what is open or empty, no numbers."""
+    if not found.bounded:
+        return Interval(math.nan, math.nan, math.nan)
+    low, high = math.log(found.least), math.log(found.most)
+    return Interval((low + high) / 2, math.nan, (high - low) / 2)
+
+
+def written(found: Worth) -> str:
+    """Such as 1.21 (0.98 to more than is known)."""
+    least = f"{found.least:.2f}" if math.isfinite(found.least) else "less than is known"
+    most = f"{found.most:.2f}" if math.isfinite(found.most) else "more than is known"
+    factor = f"{found.factor:.2f}" if math.isfinite(found.factor) else "beyond vanilla's sizes"
+    return f"{factor} ({least} to {most})"
+
+
+def _millions(printed: Json) -> str:
+    return ", ".join(f"{float(size) / 1e6:g}M" for size in printed)
+
+
+def _overtaken(measurement: Json, width: str, claim: str) -> Iterator[Expectation]:
+    """SVFormer early in training, and its twin; where it ends is what the paper's sign is about."""
+    parameters = measurement["widths"][width]["parameters"][BASELINE]
+
+    def early(variant: str) -> Interval:
+        tokens, curves = relative(measurement, width, variant)
+        first = [i for i, at in enumerate(tokens) if at <= EARLY * tokens[-1]] or [0]
+        means = [fmean(curve[i] for i in first) for curve in curves]
+        return t_interval(means) if len(means) > 1 else Interval(math.nan, math.nan, math.nan)
+
+    words = f"ahead over the first {EARLY:.0%} of the tokens"
+    crossed = told(crossings(measurement, width, SVFORMER, 1.0), parameters)
+    yield expected(
+        f"early/{SVFORMER}/{width}",
+        f"{SVFORMER}: {words}",
+        claim,
+        f"{SVFORMER} is {words}, at {parameters / 1e6:.2f}M parameters; behind: {crossed}",
+        "sign",
+        -1.0,
+        early(SVFORMER),
+        early(TWIN),
+        quantity=LOST,
+    )
