@@ -18,7 +18,7 @@ from experiments.verdicts.intervals import Interval, t_interval
 from experiments.verdicts.orders import Pairs, agreement, convolved, null_balances, widest_by_chance
 from experiments.verdicts.worth import Worth
 
-WIDTH, WORTH = "toy.width", "toy.width"
+WIDTH, WORTH = "toy.width", "toy.worth"
 WON = "share of the signal explained, less vanilla's"
 LEVEL = 0.05
 STANDARD_ERRORS = 4
@@ -33,6 +33,7 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
         for task in results.tasks:
             judgements += _gaps(results, rung, task)
             judgements += _worths(results, rung, task)
+            judgements += _proved(results, rung, task)
         judgements.append(_order(results, rung))
     judgements += [_of_ingredient("ladder", effect) for effect in climbed(results)]
     judgements += [_of_ingredient("other orders", effect) for effect in permuted(results)]
@@ -139,6 +140,34 @@ def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 slack=OCTAVES,
                 quantity="log2 of the worth in width",
             )
+
+
+def _proved(results: Results, rung: str, task: str) -> Iterator[Expectation]:
+    """At width d, rungs 2 and 3.  Controls: what the assumed copy allows, where that is less; a model that explains
+    nothing."""
+    numbers = results.tasks[task]
+    d = numbers["d"]
+    for variant, by_width in numbers["proved"].get(rung, {}).items():
+        if (bounds := by_width[str(d)]) is None:
+            continue
+        where, (least, most) = (rung, task, variant, d), bounds
+        measured, assumed = t_interval(results.shares(*where), results.family), numbers["share"][variant][str(d)]
+        controls = [(0.0, 0.0)] + ([(assumed, 0.0)] if assumed < least - KEPT else [])
+        yield Expectation(
+            id=f"proved/{key(*where)}",
+            group=f"rung {rung}: what is proved of a trained first layer, {variant}{results.note(*where)}, {task}",
+            claim="toy.trained-layer" if rung == "2" else "toy.residual-stream",
+            statement=f"at width {d} {variant} explains from {least:.3f} to {most:.3f} of the signal, as if layer 1's "
+            "scores were of positions alone",
+            rule="size",
+            predicted=(least + most) / 2,
+            measured=measured.mean,
+            stderr=measured.stderr,
+            tolerance=measured.half_width,
+            controls=tuple(controls) if results.converged(*where) else (),
+            slack=(most - least) / 2 + KEPT,
+            quantity="share of the signal explained",
+        )
 
 
 def _octaves(found: Worth) -> Interval:

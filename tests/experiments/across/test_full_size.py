@@ -60,7 +60,9 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    assert set(experiment.profiles) == {"smoke", "cpu", "gpu", "gpu-tiny"}
+    assert (
+        {"smoke", "cpu", "gpu", "gpu-tiny"} <= set(experiment.profiles) <= {"smoke", "cpu", "long", "gpu", "gpu-tiny"}
+    )
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
         assert profile.seeds >= (2 if profile.seconds < 200 else 3)
@@ -238,8 +240,9 @@ def test_the_gpu_path_with_tiny_models(tmp_path):
         assert summary["seeds"] == [0, 1]
         assert {"device", "versions", "commit", "training_seconds"} <= set(summary)
         recipes = [line["arm"]["recipe"] for line in run.metrics()]
-        assert all(r["compile"] and r["accumulate"] == 2 for r in recipes)
-        assert {r["precision"] for r in recipes} == ({"fp32"} if name == "scale-icl" else {"bf16"})
+        if name != "ladder":  # its models are small, and trained side by side
+            assert all(r["compile"] and r["accumulate"] == 2 for r in recipes)
+        assert {r["precision"] for r in recipes} == ({"fp32"} if name in ("scale-icl", "ladder") else {"bf16"})
     before = {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in NAMES}
     assert make_gpu(tmp_path).returncode == 0
     assert before == {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in NAMES}
