@@ -18,7 +18,6 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
 from experiments.training.comparing import Asked
-from experiments.training.pool import train_all
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
@@ -119,7 +118,7 @@ class Ladder:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         every = points(config)
         trials = {p.key: arm(p, config, 0, config.lengths[-1]) for p in every if p.variant != TWIN}
-        rates, tuning = tuned(trials, config.tuning, run, self.name, train_all)
+        rates, tuning = tuned(trials, config.tuning, run, self.name)
         rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
         cells = [(p, steps) for p in every for steps in config.lengths]
         by_seed = rounds(
@@ -127,7 +126,6 @@ class Ladder:
             seeds,
             run,
             self.name,
-            train_all,
         )
         records = [record for round_ in by_seed for record in round_.values()]
 

@@ -22,6 +22,7 @@ WIDTH, WORTH = "toy.width", "toy.worth"
 WON = "share of the signal explained, less vanilla's"
 LEVEL = 0.05
 STANDARD_ERRORS = 4
+OPEN = 8.0  # log2: more than any worth
 
 
 def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
@@ -35,8 +36,8 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
             judgements += _worths(results, rung, task)
             judgements += _proved(results, rung, task)
         judgements.append(_order(results, rung))
-    judgements += [_of_ingredient("ladder", effect) for effect in climbed(results)]
-    judgements += [_of_ingredient("other orders", effect) for effect in permuted(results)]
+    judgements += [_of_ingredient(results, "ingredient", effect) for effect in climbed(results)]
+    judgements += [_of_ingredient(results, "reordered", effect) for effect in permuted(results)]
     return [*judgements, *_never_below_bayes(results)]
 
 
@@ -138,7 +139,7 @@ def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 tolerance=measured.half_width,
                 controls=() if short else tuple(controls),
                 slack=OCTAVES,
-                quantity="log2 of the worth in width",
+                quantity="log2 of the worth in width, open ends 8 away",
             )
 
 
@@ -171,9 +172,12 @@ def _proved(results: Results, rung: str, task: str) -> Iterator[Expectation]:
 
 
 def _octaves(found: Worth) -> Interval:
-    if not found.bounded:
+    """An interval that is open on one side reaches OPEN beyond its end: it may contradict, and never agrees."""
+    least, most = (log2(end) if isfinite(end) else end for end in (found.least, found.most))
+    if not (isfinite(least) or isfinite(most)):
         return Interval(nan, nan, inf)
-    least, most = log2(found.least), log2(found.most)
+    least = least if isfinite(least) else most - OPEN
+    most = most if isfinite(most) else least + OPEN
     return Interval((least + most) / 2, nan, (most - least) / 2)
 
 
@@ -234,13 +238,15 @@ def _order(results: Results, rung: str) -> Expectation:
     )
 
 
-def _of_ingredient(which: str, effect: Effect) -> Expectation:
-    """Does the gap stay?  The control is an ingredient that takes all of it."""
-    before, twin = effect.gap_before, effect.twin
-    controls = ((before.mean, before.half_width),) if isfinite(before.mean) and effect.reliable else ()
+def _of_ingredient(results: Results, kind: str, effect: Effect) -> Expectation:
+    """Does the gap stay?  The control is an ingredient that takes all of it; where there is none, one that brings a gap
+    as large as what vanilla explains."""
+    d, before, twin = results.tasks[effect.task]["d"], effect.gap_before, effect.twin
+    if abs(before.mean) <= KEPT:
+        before = t_interval(results.shares(effect.after, effect.task, BASELINE, d), results.family)
     return Expectation(
-        id=f"ingredient/{effect.before} to {effect.after}/{effect.task}/{effect.variant}",
-        group=f"{which}: {effect.added}, {effect.variant}",
+        id=f"{kind}/{effect.before} to {effect.after}/{effect.task}/{effect.variant}",
+        group=f"{'in other orders, ' if kind == 'reordered' else ''}adding {effect.added}: {effect.variant}",
         claim=WIDTH,
         statement=f"{effect.sentence}; of vanilla's twin {twin.mean:+.3f} +- {twin.half_width:.3f}",
         rule="none",
@@ -248,7 +254,7 @@ def _of_ingredient(which: str, effect: Effect) -> Expectation:
         measured=effect.change.mean,
         stderr=effect.change.stderr,
         tolerance=effect.change.half_width,
-        controls=controls,
+        controls=((before.mean, before.half_width),) if effect.reliable else (),
         slack=KEPT,
         quantity="change of the share won against vanilla",
     )
