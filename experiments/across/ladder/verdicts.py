@@ -121,8 +121,8 @@ def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
             found, one = results.worth(*where, less=NEARLY), abs(log2(toy)) <= OCTAVES
             measured = _octaves(found)
             twin = _octaves(results.worth(rung, task, TWIN, width, less=NEARLY))
-            short = any(not results.converged(rung, task, BASELINE, m) for m in widths)
-            short = short or not results.converged(rung, task, variant, width)
+            reliable = _learned(results, rung, task, width) and results.converged(*where)
+            reliable = reliable and all(results.converged(rung, task, BASELINE, m) for m in widths)
             controls = [(twin.mean, twin.half_width), (0.0, 0.0)]
             if one:
                 controls = [(1.0, 0.0)]
@@ -137,7 +137,7 @@ def _worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 measured=measured.mean,
                 stderr=nan,
                 tolerance=measured.half_width,
-                controls=() if short else tuple(controls),
+                controls=tuple(controls) if reliable else (),
                 slack=OCTAVES,
                 quantity="log2 of the worth in width, open ends 8 away",
             )
