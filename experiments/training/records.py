@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ def train_arm(
         "seed": arm.seed,
         "parameters": sum(p.numel() for p in model.parameters()),
         "diverged": diverged,
-        **_losses(arm, log.lines, diverged),
+        **losses(arm, log.lines, diverged),
         "tokens": arm.recipe.steps * arm.recipe.batch * task.tokens,
         **_of_text(task, arm),
         "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
@@ -130,7 +130,8 @@ def _check_end(arm: Arm, log: StepLog, warn: Callable[[str], None]) -> None:
         warn(f"{path} lacks {missing} lines of {missing + len(log.lines)}; the curves of this training have a gap")
 
 
-def _losses(arm: Arm, lines: list[Json], diverged: str | None) -> Json:
+def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
+    """What a record says of the losses; lines: of the log, each with a step, a loss, and what `evaluate` found or None."""
     held_out = None if diverged else lines[-1]["held_out"]
     return {
         "curve": [[line["step"], line["loss"]] for line in lines],

@@ -1,0 +1,174 @@
+"""Many small trainings as stacks: what `pool.train_all` trains one by one, with the same records.
+
+Arms that differ in variant, seed, learning rate and initial weights stand in one stack, and those that differ in length
+too share their beginning where their rates do (`icl.stacks.training`).  An arm that cannot stand in a stack is trained
+alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder
+from experiments.store.progress import warn
+from experiments.store.provenance import provenance
+from experiments.store.steps import StepLog, stoppable
+from experiments.store.work import results
+from experiments.training.arms import Arm, PromptSource
+from experiments.training.pool import train_all
+from experiments.training.records import losses
+from icl.recipe import Recipe
+from theory.plans.accounting import total_parameters
+from theory.plans.plan import Plan
+
+LOGGED: Json = {"recipe": int, "shared": bool, "at": int, "losses": list, "held_out": list | None}
+MOST = 160  # trainings in a stack: what is lost where one is killed, and what two workers can share
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Trainings of equal shape.  members: each at every one of the lengths; recipes: the lengths, the shortest first,
+    whose rate gives way to a member's own."""
+
+    members: tuple[Arm, ...]
+    recipes: tuple[Recipe, ...]
+
+    def arm(self, member: Arm, recipe: Recipe) -> Arm:
+        return replace(member, recipe=replace(recipe, learning_rate=member.recipe.learning_rate))
+
+
+def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
+    """The records of all arms that are finished, or get finished before the slot's deadline, in the order given."""
+    device = run.slot.device
+    keys = {arm: arm.key(device) for arm in arms}
+    alone = [arm for arm in keys if not _stacks(arm)]
+    finished = _finished(run)
+    todo = [arm for arm, key in keys.items() if key not in finished and arm not in alone]
+    items = {_name(stack, device): stack for stack in stacks(todo)}
+    results("stack", items, _trained, run, label=label, size=_size, partial=True)
+    records = _finished(run)
+    found = train_all(alone, run, label) if alone else {}
+    found |= {arm: records[key] for arm, key in keys.items() if key in records}
+    return {arm: found[arm] for arm in keys if arm in found}
+
+
+def stacks(arms: Sequence[Arm]) -> list[Stack]:
+    """Arms put together: those of one shape, which are trained to the same lengths, MOST at a time."""
+    lengths: dict[Arm, list[Recipe]] = defaultdict(list)
+    for arm in arms:
+        unsized = replace(arm.recipe, steps=1, warmup=0.0, log_every=1)
+        lengths[replace(arm, recipe=unsized)].append(arm.recipe)
+    shapes: dict[tuple[Any, ...], list[Arm]] = defaultdict(list)
+    for arm, recipes in lengths.items():
+        of_any_rate = sorted((replace(recipe, learning_rate=1.0) for recipe in recipes), key=lambda r: r.steps)
+        sharing = [of_any_rate] if _share(of_any_rate) else [[recipe] for recipe in of_any_rate]
+        for some in sharing:
+            shapes[arm.architecture, arm.source, arm.std, tuple(some), _common(arm.plan)].append(arm)
+    return [
+        Stack(tuple(members[i : i + MOST]), shape[3])
+        for shape, members in shapes.items()
+        for i in range(0, len(members), MOST)
+    ]
+
+
+def _share(recipes: Sequence[Recipe]) -> bool:
+    from icl.stacks.training import stretches
+    from theory.errors import BadInput
+
+    try:
+        stretches(recipes)
+    except BadInput:
+        return False
+    return True
+
+
+def _common(plan: Plan) -> tuple[object, ...]:
+    from icl.stacks.decoder import common
+
+    return common(plan)
+
+
+def _stacks(arm: Arm) -> bool:
+    from icl.stacks.decoder import misfit
+    from icl.stacks.training import MEANINGLESS
+
+    plain = all(getattr(arm.recipe, field) == value for field, value in MEANINGLESS.items())
+    ours = isinstance(arm.source, PromptSource) and not arm.probes and not arm.start
+    return ours and plain and misfit(arm.architecture, arm.plan) is None
+
+
+def _name(stack: Stack, device: str) -> str:
+    keys = [stack.arm(member, recipe).key(device) for member in stack.members for recipe in stack.recipes]
+    return hashlib.sha256(" ".join(keys).encode()).hexdigest()[:16]
+
+
+def _size(stack: Stack) -> float:
+    from icl.stacks.training import stretches
+
+    return sum(stretch.last - stretch.first for stretch in stretches(stack.recipes)) * len(stack.members)
+
+
+def _finished(run: RunFolder) -> dict[str, Json]:
+    return {record["key"]: record for line in run.lines("stack", records=list) for record in line["records"]}
+
+
+def _trained(stack: Stack, desk: Desk) -> Json:
+    from icl.stacks.training import train
+    from icl.training.objectives import PromptTask
+
+    began, members, device = time.monotonic(), stack.members, desk.slot.device
+    task = members[0].task()
+    assert isinstance(task, PromptTask)
+    log = StepLog(RunFolder(desk.folder), "step", 1, **LOGGED)
+    steps = train(
+        [arm.model(device) for arm in members],
+        task,
+        stack.recipes,
+        [arm.seed for arm in members],
+        [arm.recipe.learning_rate for arm in members],
+        folder=desk.folder / "training",
+        warn=warn,
+        name=_name(stack, device),
+    )
+    note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
+    with stoppable(steps):
+        for logged in steps:
+            ends = logged.held_out and [x if isinstance(x, str) else asdict(x) for x in logged.held_out]
+            numbers = [loss if math.isfinite(loss) else None for loss in logged.losses]
+            where = {"recipe": logged.recipe, "shared": logged.shared, "at": logged.step}
+            log.add(logged.done, **where, losses=numbers, held_out=ends)
+            desk.report(logged.done * len(members), f"{note} {logged.step}")
+    seconds = round((time.monotonic() - began) / (len(members) * len(stack.recipes)), 2)
+    about = {"seconds": seconds, **provenance(device, __name__)}
+    trainings = [(i, place) for place in range(len(stack.recipes)) for i in range(len(members))]
+    return {"records": [{**_record(stack, i, place, log.lines, device), **about} for i, place in trainings]}
+
+
+def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str) -> Json:
+    """Of member i's training by the recipe at `place`, as `records.train_arm` has it; seconds are its share."""
+    arm = stack.arm(stack.members[i], stack.recipes[place])
+    own = [line for line in lines if line["recipe"] == place or (line["shared"] and line["recipe"] < place)]
+    end = next(line["held_out"] for line in reversed(own) if line["held_out"])[i]
+    diverged = end if isinstance(end, str) else None
+    curve = [{"step": line["at"], "loss": line["losses"][i], "held_out": None} for line in own]
+    curve[-1]["held_out"] = None if diverged else end
+    return {
+        "key": arm.key(device),
+        "arm": arm.to_json(),
+        "name": arm.name,
+        "seed": arm.seed,
+        "parameters": total_parameters(arm.architecture, arm.plan),
+        "diverged": diverged,
+        **losses(arm, curve, diverged),
+        "tokens": arm.recipe.steps * arm.recipe.batch * arm.architecture.context,
+        "tokens_per_second": None,
+        "mfu": None,
+        "magnitudes": None,
+    }

@@ -1,0 +1,1 @@
+"""Many small decoders of one shape trained as one: what `icl.models` computes one by one, fast."""

@@ -1,0 +1,177 @@
+"""A stack: many decoders of one shape as one matrix of weights, a row a decoder."""
+
+from __future__ import annotations
+
+import functools
+import math
+import shutil
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from icl.models.decoder import Decoder
+from icl.models.projections import learned_name
+from icl.stacks.forward import Structure, answers
+from icl.stacks.mixes import Mixes, numbers
+from icl.training.optimiser import is_decayed
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Vectors
+from theory.plans.plan import Plan, learned, plan
+
+CHUNK = 16  # decoders at a time: what stays in a core's cache, and what one compiled step is made for
+LEARNED = "learned"
+Losses = Callable[..., Tensor]
+
+
+def misfit(config: Architecture, of: Plan) -> str | None:
+    """Why a decoder cannot stand in a stack, in a line; None if it can."""
+    if not isinstance(config.stem, Vectors):
+        return "a stack reads vectors, not tokens or images"
+    if config.latent is not None or config.copy_rank is not None:
+        return "a stack has no latent attention and no assumed copy"
+    if config.group != 1 or config.dropout:
+        return "a stack has as many key/value heads as heads, and no dropout"
+    if of.dynamic != "no":
+        return "a stack has no dynamic values"
+    if any(len(head.values) > 1 for row in of.table for head in row):
+        return "a stack's heads attend over one list of keys, not over a concatenation"
+    return None
+
+
+def common(of: Plan) -> tuple[object, ...]:
+    """What the plans of one stack have in common."""
+    return of.shape, of.depth, of.feed_forward, of.output_projection
+
+
+class StackedDecoder:
+    """The given decoders, whose weights are copied into `flat`: (rows, numbers a decoder).
+
+    Every decoder has a place for every projection of every head, whether its plan builds it or not; what it does not
+    build is zero, has no effect and gets no gradient.  Rows beyond the last decoder's, up to a multiple of CHUNK,
+    repeat the first.
+
+    Raises BadInput for decoders that do not stack: of different architectures, depth rules or sublayers, or with what
+    `misfit` names.
+    """
+
+    def __init__(self, models: Sequence[Decoder]) -> None:
+        first, self.models = models[0], len(models)
+        for model in models:
+            if problem := misfit(model.config, model.plan):
+                raise BadInput(problem)
+            if model.config != first.config or common(model.plan) != common(first.plan):
+                raise BadInput("the decoders of a stack have one architecture, one depth rule and the same sublayers")
+        self.plans = [model.plan for model in models] + [first.plan] * (-len(models) % CHUNK)
+        like = next(first.parameters())
+        self.mixes = Mixes(self.plans, like.dtype, like.device)
+        self.shapes = _shapes(first, self.mixes.width)
+        self._places: dict[Plan, dict[str, tuple[Tensor, torch.Size]]] = {}
+        rows = []
+        for model in [*models, *[first] * (len(self.plans) - len(models))]:
+            row = torch.zeros(sum(map(math.prod, self.shapes.values())), dtype=like.dtype, device=like.device)
+            if model.plan not in self._places:
+                self._places[model.plan] = _places(model, self.shapes)
+            for name, parameter in model.named_parameters():
+                row[self._places[model.plan][name][0]] = parameter.detach().flatten()
+            rows.append(row)
+        self.flat = torch.stack(rows)
+        self.structure = Structure(
+            config=first.config,
+            depth=first.plan.depth,
+            feed_forward=first.config.has_feed_forward(first.plan),
+            output_projection=first.plan.output_projection,
+            table=self.mixes.table,
+        )
+
+    def weights(self, i: int, flat: Tensor | None = None) -> dict[str, Tensor]:
+        """The parameters of decoder i by name, as its own `named_parameters`, or what `flat` has in their place."""
+        row = (self.flat if flat is None else flat)[i]
+        return {name: row[place].view(shape) for name, (place, shape) in self._places[self.plans[i]].items()}
+
+    @property
+    def decayed(self) -> Tensor:
+        """Which numbers of a row weight decay applies to, as 1, and to which not, as 0."""
+        of = {name: is_decayed(name, nn.Parameter(torch.empty(shape))) for name, shape in self.shapes.items()}
+        parts = [torch.full((math.prod(shape),), float(of[name])) for name, shape in self.shapes.items()]
+        return torch.cat(parts).to(self.flat)
+
+    def losses(self, rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor, read: slice) -> Tensor:
+        """Squared errors, summed over the d outputs: (rows, tokens read, B).
+
+        rows     of which decoders these are the weights `flat`
+        inputs   (rows, d, T, B); targets: (rows, d, tokens read, B); read: the tokens whose answers count
+        """
+        fixed = [x[rows] for x in self.mixes.fixed]
+        placed = [None if x is None else x[rows] for x in self.mixes.placed]
+        return _losses(self.structure, self.shapes, read, flat, fixed, placed, inputs, targets)
+
+    def compiled(self, read: slice) -> Losses:
+        """`losses` by torch.compile, for rows of CHUNK; as it is where there is no compiler.
+
+        It is compiled when it is first called.
+        """
+        if not can_compile(self.flat.device):
+            return functools.partial(self.losses, read=read)
+        torch.compiler.reset()  # else stacks before this one count against the number of recompilations
+        fast = torch.compile(functools.partial(_losses, self.structure, self.shapes, read), dynamic=False)
+
+        def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+            fixed = [x[rows] for x in self.mixes.fixed]
+            out: Tensor = fast(flat, fixed, [None if x is None else x[rows] for x in self.mixes.placed], inputs, targets)
+            return out
+
+        return of_rows
+
+
+def can_compile(device: torch.device) -> bool:
+    """Whether torch.compile finds what it needs."""
+    return device.type == "cuda" or any(map(shutil.which, ("c++", "g++", "clang++", "cl")))
+
+
+def _losses(
+    structure: Structure,
+    shapes: dict[str, torch.Size],
+    read: slice,
+    flat: Tensor,
+    fixed: list[Tensor],
+    placed: list[Tensor | None],
+    inputs: Tensor,
+    targets: Tensor,
+) -> Tensor:
+    parts = flat.split([math.prod(shape) for shape in shapes.values()], dim=1)
+    weights = {name: part.view(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    mixes = numbers(fixed, placed, weights[LEARNED]) if LEARNED in weights else fixed
+    return (answers(structure, weights, mixes, inputs, read) - targets).square().sum(1)
+
+
+def _shapes(model: Decoder, learnt: int) -> dict[str, torch.Size]:
+    """Of the parameters that any decoder of the stack may have, all heads built."""
+    _, depth, feed_forward, output_projection = common(model.plan)
+    every = plan(
+        model.plan.shape,
+        depth=model.plan.depth,
+        feed_forward=model.plan.feed_forward,
+        output_projection=model.plan.output_projection,
+    )
+    shapes = {name: p.shape for name, p in Decoder(model.config, every, device="meta").named_parameters()}
+    return {**shapes, **({LEARNED: torch.Size([learnt])} if learnt else {})}
+
+
+def _places(model: Decoder, shapes: dict[str, torch.Size]) -> dict[str, tuple[Tensor, torch.Size]]:
+    """Of each of a decoder's parameters, where in a row it stands, and its shape."""
+    starts, start = {}, 0
+    for name, shape in shapes.items():
+        starts[name] = start
+        start += math.prod(shape)
+    columns = {f"{LEARNED}.{learned_name(name)}": i for i, name in enumerate(learned(model.plan))}
+    places = {}
+    for name, parameter in model.named_parameters():
+        if name in columns:
+            place = torch.tensor([starts[LEARNED] + columns[name]])
+        else:
+            whole = torch.arange(math.prod(shapes[name])).view(shapes[name])
+            module = model.get_submodule(name.rpartition(".")[0])
+            place = starts[name] + (module.cut(whole) if hasattr(module, "cut") else whole).flatten()
+        places[name] = place, parameter.shape
+    return places

@@ -1,0 +1,266 @@
+"""Training a stack: every decoder as `icl.training.loop` trains it alone, to rounding, all in one step.
+
+Each has its own data, learning rate, clip and divergence: no number of one enters another's update.
+
+Trainings of several lengths share their beginning where their rates do (`icl.recipe`, decay "late"): the trunk at a
+constant rate goes on, and every length is a branch of it, whose rate falls to the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from icl.checkpoint import Checkpoints
+from icl.models.decoder import Decoder
+from icl.recipe import Recipe
+from icl.stacks.decoder import CHUNK, Losses, StackedDecoder
+from icl.training.loop import DIVERGED, HeldOut
+from icl.training.objectives import Batch, PromptTask
+from theory.errors import BadInput
+from theory.plans.identity import text
+
+EVALUATED = 64  # held-out prompts at a time
+MEANINGLESS = {"accumulate": 1, "precision": "fp32", "evaluate_every": 0}
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Steps from `first` to `last` of one recipe: up to where a shorter training leaves, or to the recipe's end."""
+
+    recipe: int
+    first: int
+    last: int
+    ends: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """The `log_every` steps up to `step` of a stretch, or those up to its end.
+
+    recipe    the shortest training of which these steps are a part
+    shared    whether the longer ones have them too
+    losses    of every decoder, the mean over these steps
+    held_out  at the end of a recipe: of every decoder, or why it diverged
+    done      steps in all, shared ones once
+    """
+
+    recipe: int
+    shared: bool
+    step: int
+    losses: tuple[float, ...]
+    held_out: tuple[HeldOut | str, ...] | None
+    done: int
+
+
+def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
+    """Trainings that differ in length, the shortest first: what they share is trained once.
+
+    Raises BadInput if one is not longer than the one before, or their rates do not agree until the shorter one's falls.
+    """
+    found, trunk = [], 0
+    for i, (recipe, longer) in enumerate(zip(recipes, recipes[1:], strict=False)):
+        leaves = next((s for s in range(recipe.steps) if recipe.rate(s) != longer.rate(s)), recipe.steps)
+        if recipe.steps >= longer.steps or leaves < recipe.begins_to_fall() or leaves <= trunk:
+            raise BadInput("trainings of several lengths share their rates until the shorter one's falls")
+        found += [Stretch(i, trunk, leaves, False), Stretch(i, leaves, recipe.steps, True)]
+        trunk = leaves
+    last = len(recipes) - 1
+    return [*found, Stretch(last, trunk, recipes[last].steps, True)]
+
+
+class AdamW:
+    """AdamW with a learning rate and a clip a decoder, as `icl.training.optimiser.adamw` has it for one."""
+
+    def __init__(self, stack: StackedDecoder, recipe: Recipe, rates: Tensor) -> None:
+        self.flat, self.recipe, self.rates = stack.flat, recipe, rates[:, None]
+        self.first, self.second = torch.zeros_like(stack.flat), torch.zeros_like(stack.flat)
+        self.decayed = stack.decayed if recipe.weight_decay else None
+
+    def step(self, rows: slice, gradient: Tensor, count: int, share: float) -> None:
+        """Update number `count` (from 1) of some decoders, at `share` of their peak rates."""
+        beta1, beta2 = self.recipe.betas
+        flat, first, second, rate = self.flat[rows], self.first[rows], self.second[rows], share * self.rates[rows]
+        if self.recipe.clip:
+            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+            gradient = gradient * (self.recipe.clip / (norm + 1e-6)).clamp(max=1)
+        if self.decayed is not None:
+            flat.mul_(1 - rate * self.recipe.weight_decay * self.decayed)
+        first.lerp_(gradient, 1 - beta1)
+        second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        spread = (second.sqrt() / (1 - beta2**count) ** 0.5).add_(self.recipe.eps)
+        flat.sub_(rate / (1 - beta1**count) * first / spread)
+
+
+class Feed:
+    """The prompts of every decoder: equal seeds see the same ones."""
+
+    def __init__(self, task: PromptTask, seeds: Sequence[int], like: Tensor) -> None:
+        self.task, self.like = task, like
+        self.streams = list(dict.fromkeys(seeds))
+        self.of = torch.tensor([self.streams.index(seed) for seed in seeds], device=like.device)
+        self.read = slice(task.tokens - 1, task.tokens) if task.scored == "last" else slice(0, task.tokens, 2)
+
+    def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
+        """Of every stream: inputs (streams, d, T, B), targets (streams, d, tokens read, B)."""
+        parts = [self.laid(self.task.batch(seed, step, size)) for seed in self.streams]
+        inputs, targets = zip(*parts, strict=True)
+        return torch.stack(inputs), torch.stack(targets)
+
+    def laid(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The batch last: (d, T, B) and (d, tokens read, B)."""
+        targets = batch.targets[:, -1:] if self.task.scored == "last" else batch.targets
+        inputs, targets = (x.to(self.like).permute(2, 1, 0).contiguous() for x in (batch.inputs, targets))
+        return inputs, targets
+
+
+class Run:
+    """The state of a training: weights, optimiser, and which decoders have left for good."""
+
+    def __init__(self, stack: StackedDecoder, optimiser: AdamW) -> None:
+        rows = len(stack.flat)
+        self.start = stack.flat.new_full((rows,), math.nan)  # the first logged loss
+        self.left = stack.flat.new_zeros(rows)  # the step by which it diverged
+        self.tensors = {
+            "flat": stack.flat,
+            "first": optimiser.first,
+            "second": optimiser.second,
+            "start": self.start,
+            "left": self.left,
+        }
+
+    def saved(self, prefix: str = "") -> dict[str, Tensor]:
+        return {prefix + name: tensor.clone() for name, tensor in self.tensors.items()}
+
+    def restore(self, tensors: dict[str, Tensor], prefix: str = "") -> None:
+        for name, tensor in self.tensors.items():
+            tensor.copy_(tensors[prefix + name])
+
+    def watch(self, losses: Tensor, step: int) -> None:
+        """As `icl.training.loop` stops a training whose loss is no number or has left its first one far behind."""
+        self.start.copy_(torch.where(self.start.isnan(), losses, self.start))
+        gone = ~losses.isfinite() | (losses > DIVERGED * self.start) | ~self.tensors["flat"].isfinite().all(1)
+        self.left.copy_(torch.where(gone & (self.left == 0), float(step), self.left))
+
+
+def train(
+    models: Sequence[Decoder],
+    task: PromptTask,
+    recipes: Sequence[Recipe],
+    seeds: Sequence[int],
+    rates: Sequence[float],
+    *,
+    folder: Path | None = None,
+    seconds_between_saves: float = 60.0,
+    warn: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[int], None] = lambda _: None,
+    name: str = "",
+) -> Generator[Logged, bool | None, StackedDecoder]:
+    """Train copies of the decoders, yielding after every `log_every` steps and at the end of every recipe.
+
+    recipes  trainings that differ in length only (`stretches`), the shortest first; their rate gives way to
+    rates    of every decoder; seeds: of its data's order
+    folder   for checkpoints, from which a killed training is resumed; name: as in `icl.training.loop.train`
+
+    Returns the stack at the end of the last recipe.  Sent True, it saves and ends.  Raises BadInput for decoders that
+    do not stack and recipes that have no meaning for a stack, BadCheckpoint.
+    """
+    for recipe in recipes:
+        for field, value in MEANINGLESS.items():
+            if getattr(recipe, field) != value:
+                raise BadInput(f"{field} has no meaning for a stack: leave it at {value}")
+    stack = StackedDecoder(models)
+    extra = len(stack.flat) - len(models)
+    padded = torch.tensor([*rates, *[rates[0]] * extra], dtype=stack.flat.dtype, device=stack.flat.device)
+    feed = Feed(task, [*seeds, *[seeds[0]] * extra], stack.flat)
+    optimiser = AdamW(stack, recipes[-1], padded)
+    run, plan = Run(stack, optimiser), stretches(recipes)
+    about = (models[0].config, [m.plan for m in models], task.identity, list(recipes), list(seeds), list(rates), name)
+    identity = hashlib.sha256(text((*about, str(stack.flat.dtype), stack.flat.device.type)).encode()).hexdigest()
+    saved = Checkpoints(folder, identity, warn) if folder else None
+    done, trunk = 0, run.saved()
+    if saved and (checkpoint := saved.newest()):
+        run.restore(checkpoint.tensors)
+        trunk = {name: checkpoint.tensors[f"trunk.{name}"] for name in trunk}
+        done = checkpoint.step
+    losses = stack.compiled(feed.read) if recipes[-1].compile else partial(stack.losses, read=feed.read)
+    taken, last_save = 0, time.perf_counter()
+    on_step(done)
+    for before, stretch in zip([None, *plan], plan, strict=False):
+        recipe, begins = recipes[stretch.recipe], taken
+        taken += stretch.last - stretch.first
+        if done >= taken:
+            continue
+        if done == begins and before is not None:
+            if before.ends:
+                run.restore(trunk)
+            else:
+                trunk = run.saved()
+        window, since = torch.zeros_like(run.left), 0
+        for step in range(stretch.first + done - begins, stretch.last):
+            window += _step(stack, feed, optimiser, recipe, losses, step)
+            done, since = done + 1, since + 1
+            on_step(done)
+            if (step + 1) % recipe.log_every and step + 1 < stretch.last:
+                continue
+            run.watch(window / since, step + 1)
+            ended = stretch.ends and step + 1 == stretch.last
+            found = evaluate(stack, feed, run.left) if ended else None
+            mean = tuple((window / since)[: stack.models].tolist())
+            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done)
+            window, since = torch.zeros_like(window), 0
+            finished = stretch is plan[-1] and step + 1 == stretch.last
+            if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
+                saved.save(done, {**run.saved(), **{f"trunk.{name}": t for name, t in trunk.items()}})
+                last_save = time.perf_counter()
+            if stop:
+                return stack
+    return stack
+
+
+def _step(
+    stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int
+) -> Tensor:
+    """One step of all decoders; the loss of each."""
+    inputs, targets = feed.batches(step, recipe.batch)
+    means = []
+    for start in range(0, len(stack.flat), CHUNK):
+        rows = slice(start, start + CHUNK)
+        flat = stack.flat[rows].detach().requires_grad_()
+        mean = losses(rows, flat, inputs[feed.of[rows]], targets[feed.of[rows]]).mean((1, 2))
+        (gradient,) = torch.autograd.grad(mean.sum(), flat)
+        with torch.no_grad():
+            optimiser.step(rows, gradient, step + 1, recipe.share(step))
+        means.append(mean.detach())
+    return torch.cat(means)
+
+
+@torch.no_grad()
+def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut | str, ...]:
+    """As `icl.training.loop.evaluate`, of every decoder; of one that diverged, by which step; left: 0, or that step."""
+    parts: list[list[Tensor]] = [[] for _ in range(0, len(stack.flat), CHUNK)]
+    for batch in feed.task.held_out():
+        inputs, targets = feed.laid(batch)
+        for x, y in zip(inputs.split(EVALUATED, -1), targets.split(EVALUATED, -1), strict=True):
+            for i, found in enumerate(parts):
+                rows = slice(i * CHUNK, (i + 1) * CHUNK)
+                flat = stack.flat[rows]
+                found.append(stack.losses(rows, flat, *(t.expand(CHUNK, *t.shape) for t in (x, y)), feed.read).double())
+    losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
+    count = losses.shape[-1]
+    mean, spread = losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5
+    ends: list[HeldOut | str] = []
+    for step, of_mean, of_spread in zip(left.tolist(), mean, spread, strict=True):
+        if step or not of_mean.isfinite().all():
+            ends.append(f"training diverged by step {step:.0f}" if step else "training diverged at its last step")
+        else:
+            ends.append(HeldOut(tuple(of_mean.tolist()), tuple(of_spread.tolist())))
+    return tuple(ends[: stack.models])
