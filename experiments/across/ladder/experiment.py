@@ -16,6 +16,7 @@ from experiments.across.ladder.points import VARIANTS, Config, arm, points
 from experiments.across.ladder.rungs import INGREDIENTS, ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
+from experiments.training import stacks
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
 from experiments.training.comparing import Asked
 from experiments.verdicts.checks import Judgement
@@ -118,7 +119,7 @@ class Ladder:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         every = points(config)
         trials = {p.key: arm(p, config, 0, config.lengths[-1]) for p in every if p.variant != TWIN}
-        rates, tuning = tuned(trials, config.tuning, run, self.name)
+        rates, tuning = tuned(trials, config.tuning, run, self.name, stacks.train_stacked)
         rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
         cells = [(p, steps) for p in every for steps in config.lengths]
         by_seed = rounds(
@@ -126,6 +127,7 @@ class Ladder:
             seeds,
             run,
             self.name,
+            stacks.train_stacked,
         )
         records = [record for round_ in by_seed for record in round_.values()]
 

@@ -9,7 +9,7 @@ from experiments.across.ladder.reading import Results
 from experiments.across.ladder.verdicts import levels, order
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
-from experiments.training import campaign
+from experiments.training import stacks
 from experiments.training.comparing import comparing
 
 from .made_up import CONFIG, EXPERIMENT, TWO_TASKS, as_the_toy, measured, predicted, verdicts
@@ -148,7 +148,7 @@ def trained(arms, *_):
 
 
 def test_a_run_from_prediction_to_figure(tmp_path, monkeypatch):
-    monkeypatch.setattr(campaign, "train_all", trained)
+    monkeypatch.setattr(stacks, "train_stacked", trained)
     measurement = EXPERIMENT.measure(CONFIG, 3, RunFolder(tmp_path))
     assert set(measurement["losses"]) == {p.key for p in points(CONFIG)}
     assert set(measurement["tuning"]["best"].values()) == {0.03}
@@ -167,7 +167,7 @@ def test_a_run_from_prediction_to_figure(tmp_path, monkeypatch):
 
 def test_a_user_s_own_variant_against_vanilla(tmp_path, monkeypatch):
     """By name and from a file, on every rung; the file's plan has a place in the toy."""
-    monkeypatch.setattr(campaign, "train_all", trained)
+    monkeypatch.setattr(stacks, "train_stacked", trained)
     path = tmp_path / "mine.py"
     path.write_text(
         "from theory.plans.plan import plan, v\n\n\n"
