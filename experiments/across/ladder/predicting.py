@@ -28,7 +28,8 @@ RULES = {
     f"within {KEPT:g} of zero; bends, apart from that with the next gap on the side of zero of the one before; breaks, "
     "apart from that otherwise",
     "worth": f"of explaining all but {NEARLY:g} of the signal that the variant explains: its interval, in log2, comes "
-    f"within {OCTAVES:g} of the toy's and is narrower than that is large; where the toy's is one, it lies within that",
+    f"within {OCTAVES:g} of the toy's, and half of it is less than the toy's less that much; where the toy's worth is "
+    "one, all of it lies within that of zero",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more, by the upper end "
     "of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "sets in": f"a seed explains more than {SETS_IN:g} of what vanilla's toy explains at that width",

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from experiments.across.ladder.orders import levels, order
 from experiments.across.ladder.points import arm, points
 from experiments.across.ladder.reading import Results
-from experiments.across.ladder.verdicts import levels, order
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
 from experiments.training import stacks
