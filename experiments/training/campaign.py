@@ -48,7 +48,7 @@ class Tuning:
 
 
 def rounds(
-    arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str, train: Trainer = train_all
+    arms: Callable[[int], Mapping[Name, Arm]], seeds: int, run: RunFolder, label: str, train: Trainer | None = None
 ) -> list[dict[Name, Json]]:
     """For every seed, the records of `arms(seed)`: for as many seeds, at least two, as the slot's time allows.
 
@@ -56,7 +56,7 @@ def rounds(
     """
     wanted = [arms(seed) for seed in range(seeds)]
     every = [arm for round_ in wanted for arm in round_.values()]
-    records = train(every, run, label)
+    records = (train or train_all)(every, run, label)
     complete: list[dict[Name, Json]] = []
     for round_ in wanted:
         if not all(arm in records for arm in round_.values()):
@@ -69,7 +69,7 @@ def rounds(
 
 
 def tuned(
-    arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str, train: Trainer = train_all
+    arms: Mapping[str, Arm], tuning: Tuning, run: RunFolder, label: str, train: Trainer | None = None
 ) -> tuple[dict[str, float], Json]:
     """The best learning rate for each arm by held-out loss, and what was found; a training that diverged never wins.
 
@@ -105,7 +105,7 @@ def _losses_by_rate(
     tuning: Tuning,
     run: RunFolder,
     label: str,
-    train: Trainer,
+    train: Trainer | None,
 ) -> dict[str, dict[float, float | None]]:
     """The means over the seeds; None where one diverged."""
     trials = {
@@ -116,7 +116,7 @@ def _losses_by_rate(
         for rate in rates[name]
     }
     every = dict.fromkeys(arm for seeds in trials.values() for arm in seeds)
-    records = train(list(every), run, f"{label}, learning rates")
+    records = (train or train_all)(list(every), run, f"{label}, learning rates")
     if len(records) < len(every):
         raise Unfinished(f"{label}: {len(records)} of {len(every)} learning-rate trials are finished")
 

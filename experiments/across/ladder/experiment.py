@@ -16,9 +16,9 @@ from experiments.across.ladder.points import VARIANTS, Config, arm, points
 from experiments.across.ladder.rungs import INGREDIENTS, ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
+from experiments.training import stacks
 from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
 from experiments.training.comparing import Asked
-from experiments.training.pool import train_all
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
 
-TRAIN = train_all
 REVERSED = (INGREDIENTS[::-1],)
 # Orders that pass through all sixteen sets of the four ingredients.
 EVERY = (
@@ -46,6 +45,7 @@ _RECIPE = Recipe(
     learning_rate=0.01,
     warmup=0.05,
     floor=0.0,
+    decay="late",
     log_every=100,
     scale_outputs=False,
 )
@@ -62,7 +62,7 @@ _SMOKE = Config(
     lengths=(20, 40),
     held_out_prompts=512,
     tuning=Tuning(),
-    gain=1.0,
+    gain=0.4,
 )
 _CPU = Config(
     tasks=(Setting(2, 8, 0.1),),
@@ -76,7 +76,7 @@ _CPU = Config(
     lengths=(2000, 4000),
     held_out_prompts=4096,
     tuning=_RATES,
-    gain=1.0,
+    gain=0.4,
 )
 _LONG = replace(
     _CPU,
@@ -101,7 +101,7 @@ class Ladder:
     name = "ladder"
     title = "From the theorem's toy to a full-size model, one ingredient at a time"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = ("toy.width",)
+    claims: tuple[str, ...] = ("toy.width", "toy.worth", "toy.trained-layer", "toy.residual-stream")
     profiles: Mapping[str, Profile] = PROFILES
 
     def architectures(self, config: Config) -> Sequence[Architecture]:
@@ -119,7 +119,7 @@ class Ladder:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         every = points(config)
         trials = {p.key: arm(p, config, 0, config.lengths[-1]) for p in every if p.variant != TWIN}
-        rates, tuning = tuned(trials, config.tuning, run, self.name, TRAIN)
+        rates, tuning = tuned(trials, config.tuning, run, self.name, stacks.train_stacked)
         rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
         cells = [(p, steps) for p in every for steps in config.lengths]
         by_seed = rounds(
@@ -127,7 +127,7 @@ class Ladder:
             seeds,
             run,
             self.name,
-            TRAIN,
+            stacks.train_stacked,
         )
         records = [record for round_ in by_seed for record in round_.values()]
 

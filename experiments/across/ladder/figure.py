@@ -123,6 +123,11 @@ def _shares(axis: Axes, results: Results, task: str) -> None:
     numbers = results.tasks[task]
     d = numbers["d"]
     axis.axhline(numbers["ridge"], color="black", linewidth=0.8, label="Bayes ridge")
+    for rung, by_variant in numbers["proved"].items():
+        if bounds := by_variant[BASELINE][str(d)]:
+            at = [_places(results, 0)[1 + results.rungs.index(rung)]] * 2
+            name = "proved of vanilla" if rung == results.rungs[0] else None
+            axis.plot(at, bounds, color="#bdbdbd", linewidth=7, solid_capstyle="butt", zorder=1, label=name)
     for i, variant in enumerate((BASELINE, *results.variants)):
         look, at = _look(variant), _places(results, i)
         toy = numbers["share"].get(variant, {}).get(str(d))

@@ -34,7 +34,9 @@ class Config:
     """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
     depths      in layers, of rung 7; the last is rung 8's too
     orders      in which the ingredients of rungs 3 to 6 are added as well, at width d
-    recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before
+    recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before.
+                Where the decay is late, trainings of all lengths warm up for as many steps as the shortest, so that
+                each is the beginning of the next until it decays
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     own         variants of a user's own, beside
     """
@@ -117,12 +119,13 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     """The training of a point; a rate: in place of the recipe's."""
     sizes, variant = model(point, config)
     recipe = config.full if point.rung.preset else config.recipe
+    warmup = recipe.warmup * (config.lengths[0] / steps if recipe.decay == "late" else 1)
     label = BASELINE if point.variant == TWIN else point.variant
     return Arm(
         architecture=sizes,
         variant=variant,
         source=PromptSource(*point.task.floats, config.held_out_prompts, scored="all" if point.rung.preset else "last"),
-        recipe=replace(recipe, steps=steps, learning_rate=rate or recipe.learning_rate),
+        recipe=replace(recipe, steps=steps, warmup=warmup, learning_rate=rate or recipe.learning_rate),
         seed=seed,
         std=config.gain * point.width**-0.5,
         twin=point.variant == TWIN,

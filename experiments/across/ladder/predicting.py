@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from experiments.across.ladder.points import Config, Point, model, points, rungs, widths
 from experiments.across.ladder.reading import CONVERGED, KEPT, NEARLY, OCTAVES, SETS_IN
 from experiments.across.ladder.rungs import ladder, plan_of
@@ -10,8 +12,11 @@ from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import TOY, names_of_own
 from theory.errors import BadInput
 from theory.plans.accounting import total_parameters
-from theory.plans.plan import Plan
+from theory.plans.plan import DepthAttention, Plan
 from theory.plans.setting import Setting
+
+if TYPE_CHECKING:
+    from theory.toy.trained_layer import First
 
 RULES = {
     "keeps": f"the interval of a variant's gap to vanilla lies within {KEPT:g} of the toy's gap at that width",
@@ -23,7 +28,8 @@ RULES = {
     f"within {KEPT:g} of zero; bends, apart from that with the next gap on the side of zero of the one before; breaks, "
     "apart from that otherwise",
     "worth": f"of explaining all but {NEARLY:g} of the signal that the variant explains: its interval, in log2, comes "
-    f"within {OCTAVES:g} of the toy's and is narrower than that is large; where the toy's is one, it lies within that",
+    f"within {OCTAVES:g} of the toy's, and half of it is less than the toy's less that much; where the toy's worth is "
+    "one, all of it lies within that of zero",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more, by the upper end "
     "of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "sets in": f"a seed explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
@@ -31,12 +37,18 @@ RULES = {
 }
 
 
+# What is proved of a trained first layer (`theory.toy.trained_layer`), but of one whose scores are of positions alone:
+# with scores of contents beside, as here, the upper bounds may be exceeded.
+FIRST: dict[str, First] = {"2": "positions", "3": "residual"}
+
+
 def predicted(config: Config) -> Json:
     climbed = ladder(config.depths)
     return {
         "assumes": "of rung 1 alone: W0 = 0; two layers of linear attention; Assumption 1 with the best division of "
         "the width. That other rungs do likewise is what is asked",
-        "source": "theory.toy.width, theory.toy.worth; theory.prompts.regression",
+        "source": "theory.toy.width, theory.toy.worth; theory.prompts.regression; proved: theory.toy.trained_layer, of "
+        "a causal first layer whose scores are of positions alone",
         "statistic": "share of E ||W*||^2 explained at the last position; a gap is the mean paired difference to "
         "vanilla's, its intervals family-wise over the variants of a rung and a task",
         "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
@@ -76,6 +88,10 @@ def _of_task(task: Setting, config: Config) -> Json:
         "ridge_stderr": ridge.stderr / task.d**2,
         "share": {v: {str(m): _explained(plan, task, m) for m in every} for v, plan in plans.items()},
         "worth": {v: {str(m): _worth(plan, task, m) for m in compared} for v, plan in plans.items()},
+        "proved": {
+            rung: {v: {str(m): _proved(plan, task, m, first) for m in every} for v, plan in plans.items()}
+            for rung, first in FIRST.items()
+        },
     }
 
 
@@ -101,3 +117,15 @@ def _worth(plan: Plan | None, task: Setting, width: int) -> float | None:
     except BadInput:
         return None
     return bounds.least if bounds.least == bounds.most else None
+
+
+def _proved(plan: Plan | None, task: Setting, width: int, first: First) -> list[float] | None:
+    """The least and the most that it explains at best; None where only the posterior mean is a bound."""
+    from theory.toy.trained_layer import share_bounds
+
+    if plan is None or isinstance(plan.depth, DepthAttention):
+        return None
+    try:
+        return list(share_bounds(plan, *task.floats, width, first, causal=True, counted=True))
+    except BadInput:
+        return None

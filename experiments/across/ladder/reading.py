@@ -71,6 +71,11 @@ class Results:
         losses = self.measurement["losses"][key(rung, task, variant, width)][str(steps)]
         return [nan if x is None else (numbers["zero_loss"] - x) / numbers["d"] ** 2 for x in losses]
 
+    def learns(self, rung: str, task: str, width: int) -> bool:
+        """Whether some model explains something, so that there is anything to compare."""
+        arms = (BASELINE, *self.variants)
+        return max(t_interval(self.shares(rung, task, v, width)).mean for v in arms) > KEPT
+
     def gaps(self, rung: str, task: str, variant: str, width: int) -> list[float]:
         """Of every seed, to vanilla."""
         both = (self.shares(rung, task, v, width) for v in (variant, BASELINE))

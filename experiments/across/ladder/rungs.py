@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 from theory.plans.architecture import Architecture, Vectors
@@ -105,6 +106,7 @@ def first_added(shape: Shape) -> Plan:
 OF_OUR_OWN: Mapping[str, Callable[[Shape], Plan]] = {"first-added": first_added}
 
 
+@lru_cache(maxsize=1024)
 def plan_of(variant: str, shape: Shape) -> Plan:
     """Of a named variant, or of the one above."""
     return OF_OUR_OWN[variant](shape) if variant in OF_OUR_OWN else resolve(variant, shape)

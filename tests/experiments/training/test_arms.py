@@ -580,6 +580,27 @@ def test_a_grid_is_widened_until_the_best_lies_inside(run, monkeypatch, best, tr
     assert rates["ours"] == about["best"]["ours"] == pytest.approx(best, rel=0.2)
 
 
+def test_tuning_on_several_seeds_decides_by_their_mean(run):
+    """By a trainer that is named."""
+    losses = {
+        (0.1, TUNING_SEED): 1.0,
+        (0.1, TUNING_SEED + 1): 4.0,
+        (0.2, TUNING_SEED): 2.0,
+        (0.2, TUNING_SEED + 1): 2.0,
+    }
+
+    def train(arms, *_):
+        return {arm: fake(arm, loss=losses.get((arm.recipe.learning_rate, arm.seed))) for arm in arms}
+
+    tuning = Tuning(grid=(0.1, 0.2, 0.3), share=1.0, seeds=2, widenings=0)
+    best, about = tuned({"ours": PROMPTS}, tuning, run, "x", train)
+    assert best == {"ours": 0.2}
+    assert about["losses"]["ours"] == {"0.1": 2.5, "0.2": 2.0, "0.3": None}
+    assert "the mean of 2 seeds" in tuning.described()
+    assert "one seed" in Tuning(grid=(0.1,)).described()
+    assert [[r["loss"] for r in round_.values()] for round_ in rounds(pair, 2, run, "x", train)] == [[None] * 2] * 2
+
+
 def test_an_arm_that_is_not_tuned_apart_is_not_marked():
     assert scale.untuned({}) == scale.untuned({"tuning": {"tuned": False}}) == {}
     one = {"tuned": True, "grid": [0.1], "losses": {"ours": {"0.1": 1.0}}, "best": {"ours": 0.1}}

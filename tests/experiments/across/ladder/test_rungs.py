@@ -102,11 +102,11 @@ def test_points_are_named_apart():
 @pytest.mark.parametrize("rung", ladder((3,)), ids=lambda rung: rung.key)
 def test_arms(rung):
     """The same initial deviation on all rungs; the last answer alone is scored, but for the top; a twin is vanilla."""
-    vanilla, twin = (arm(Point(rung, TASK, v, 3), CONFIG, 5, 40, 0.02) for v in ("vanilla", "twin"))
+    vanilla, twin = (arm(Point(rung, TASK, v, 3), CONFIG, 5, 8000, 0.02) for v in ("vanilla", "twin"))
     assert vanilla.std == pytest.approx(CONFIG.gain / 3**0.5)
     assert vanilla.source.scored == ("all" if rung.key == "8" else "last")
-    assert (vanilla.recipe.steps, vanilla.recipe.learning_rate, vanilla.seed) == (40, 0.02, 5)
+    assert (vanilla.recipe.steps, vanilla.recipe.learning_rate, vanilla.seed) == (8000, 0.02, 5)
     assert vanilla.recipe.weight_decay == (0.1 if rung.key == "8" else 0)
     assert twin == replace(vanilla, twin=True)
     assert vanilla.name == "vanilla"
-    assert arm(Point(rung, TASK, "first-added", 3), CONFIG, 5, 40).name == "first-added"
+    assert arm(Point(rung, TASK, "first-added", 3), CONFIG, 5, 8000).name == "first-added"

@@ -1,0 +1,63 @@
+"""The order of the variants at width d, rung by rung, against the toy's."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from experiments.across.ladder.reading import Results
+from experiments.training.campaign import BASELINE
+from experiments.verdicts.checks import Expectation
+from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.orders import Pairs, agreement, convolved, null_balances, widest_by_chance
+
+WIDTH = "toy.width"
+LEVEL = 0.05
+
+
+def order(results: Results, rung: str, task: str) -> Pairs:
+    """The pairs (better, worse) at width d whose paired difference is told from zero, family-wise."""
+    d = results.tasks[task]["d"]
+    arms = [v for v in (BASELINE, *results.variants) if results.converged(rung, task, v, d)]
+    pairs = list(combinations(arms, 2))
+    found = []
+    for a, b in pairs:
+        shares = zip(results.shares(rung, task, a, d), results.shares(rung, task, b, d), strict=True)
+        difference = t_interval([x - y for x, y in shares], len(pairs))
+        if abs(difference.mean) > difference.half_width:
+            found.append((a, b) if difference.mean > 0 else (b, a))
+    return found
+
+
+def levels(results: Results, task: str) -> dict[str, int]:
+    """The toy's order at width d, of what it covers: 0 for the best, equal numbers for ties."""
+    numbers = results.tasks[task]
+    shares = {v: by_width[str(numbers["d"])] for v, by_width in numbers["share"].items()}
+    known = {v: round(share, 9) for v, share in shares.items() if share is not None}
+    best_first = sorted(set(known.values()), reverse=True)
+    return {v: best_first.index(share) for v, share in known.items()}
+
+
+def of_order(results: Results, rung: str) -> Expectation:
+    """All tasks together, beside the exact permutation distribution: 95 % of it lie inside the interval."""
+    by_task = []
+    for task in results.tasks:
+        known = levels(results, task)
+        by_task.append((known, [p for p in order(results, rung, task) if p[0] in known and p[1] in known]))
+    null = convolved(null_balances(known, pairs) for known, pairs in by_task)
+    found = [agreement(known, pairs) for known, pairs in by_task]
+    with_it, against, tied = (sum(getattr(a, x) for a in found) for x in ("concordant", "discordant", "tied"))
+    widest = float(widest_by_chance(null, LEVEL))
+    return Expectation(
+        id=f"order/{rung}",
+        group=f"rung {rung}: order of the variants at width d",
+        claim=WIDTH,
+        statement=f"variants that differ stand in the toy's order: {with_it} pairs do, {against} stand in the opposite "
+        f"one, {tied} differ that the toy ties",
+        rule="sign",
+        predicted=1.0,
+        measured=float(with_it - against),
+        stderr=sum(p * balance**2 for balance, p in null.items()) ** 0.5,
+        tolerance=widest,
+        controls=((0.0, widest),),  # a toy that tells no pair apart
+        quantity="pairs in the toy's order, less those against it",
+    )
