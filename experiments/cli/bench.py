@@ -24,8 +24,8 @@ def add_to(commands: Commands) -> None:
         "suite",
         nargs="?",
         default="toy",
-        choices=("toy", "step"),
-        help="toy (the default), or step, of full size",
+        choices=("toy", "decoders", "step"),
+        help="toy (the default); decoders, many small ones; or step, of full size",
     )
     command.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
     command.add_argument("--variants", help="of step: names with commas between (default: a dozen)")
@@ -51,9 +51,14 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.step import bench_step
 
         return bench_step(options)
-    from experiments.bench.toy import run_benchmarks
+    if options.suite == "decoders":
+        from experiments.bench.decoders import run_decoders
 
-    results = run_benchmarks(options.threads)
+        results = run_decoders(options.threads)
+    else:
+        from experiments.bench.toy import run_benchmarks
+
+        results = run_benchmarks(options.threads)
     if options.json:
         print(json.dumps(results, indent=1))
     else:

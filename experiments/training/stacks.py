@@ -116,7 +116,10 @@ def _size(stack: Stack) -> float:
 
 
 def _finished(run: RunFolder) -> dict[str, Json]:
-    return {record["key"]: record for line in run.lines("stack", records=list) for record in line["records"]}
+    """By key, as `pool.train_all` gives them: of all stacks, and of trainings that were alone."""
+    lines = [record for line in run.lines("stack", records=list) for record in line["records"]]
+    lines += run.lines("run", key=str)
+    return {line["key"]: {name: x for name, x in line.items() if name not in ("kind", "key")} for line in lines}
 
 
 def _trained(stack: Stack, desk: Desk) -> Json:

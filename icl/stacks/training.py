@@ -207,7 +207,7 @@ def train(
                 trunk = run.saved()
         window, since = torch.zeros_like(run.left), 0
         for step in range(stretch.first + done - begins, stretch.last):
-            window += _step(stack, feed, optimiser, recipe, losses, step)
+            window += take_step(stack, feed, optimiser, recipe, losses, step)
             done, since = done + 1, since + 1
             on_step(done)
             if (step + 1) % recipe.log_every and step + 1 < stretch.last:
@@ -227,7 +227,7 @@ def train(
     return stack
 
 
-def _step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int) -> Tensor:
+def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recipe, losses: Losses, step: int) -> Tensor:
     """One step of all decoders; the loss of each."""
     inputs, targets = feed.batches(step, recipe.batch)
     means = []

@@ -104,7 +104,7 @@ def train(
     on_step(done)
     last_save = began = time.perf_counter()
     for step in range(done, recipe.steps):
-        window.append(_step(model, task, recipe, optimiser, seed, step, device))
+        window.append(take_step(model, task, recipe, optimiser, seed, step, device))
         on_step(step + 1)
         if (step + 1) % recipe.log_every and step + 1 < recipe.steps:
             continue
@@ -128,7 +128,7 @@ def train(
         began = time.perf_counter()
 
 
-def _step(
+def take_step(
     model: Decoder,
     task: Task,
     recipe: Recipe,

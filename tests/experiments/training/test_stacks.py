@@ -1,0 +1,105 @@
+"""Arms in stacks leave the records that they leave alone, whatever is finished already, and whoever stacks with them."""
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.store.folders import RunFolder, Slot
+from experiments.training import stacks
+from experiments.training.arms import Arm, PromptSource
+from experiments.training.pool import train_all
+from icl.recipe import Recipe
+from theory.plans.architecture import Architecture, Vectors
+
+CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
+LATE = Recipe(steps=20, batch=8, learning_rate=1e-2, warmup=0.2, decay="late", log_every=5)
+BASE = Arm(
+    architecture=CONFIG,
+    variant="vanilla",
+    source=PromptSource(2, 3, 0.1, 128, scored="last"),
+    recipe=LATE,
+    seed=0,
+    std=0.5,
+)
+LONGER = replace(BASE, recipe=replace(LATE, steps=40, warmup=0.1))
+ARMS = [
+    *(replace(arm, variant=v, seed=s) for v in ("vanilla", "skipv1") for s in (0, 1) for arm in (BASE, LONGER)),
+    replace(BASE, variant="cross-layer"),  # attends over a concatenation: it cannot stack
+    replace(BASE, variant="attnres"),
+    replace(BASE, recipe=replace(LATE, learning_rate=3e-2)),
+    replace(BASE, twin=True),
+]
+
+
+def run(path) -> RunFolder:
+    return RunFolder(path, Slot(jobs=1))
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """One by one, and stacked."""
+    out = tmp_path_factory.mktemp("runs")
+    return train_all(ARMS, run(out / "alone"), "alone"), stacks.train_stacked(ARMS, run(out / "stacked"), "stacked"), out
+
+
+def test_the_same_records(records):
+    alone, stacked, _ = records
+    assert list(stacked) == list(alone) == ARMS
+    for arm in ARMS:
+        one, other = alone[arm], stacked[arm]
+        assert one.keys() == other.keys()
+        for same in ("arm", "name", "seed", "parameters", "diverged", "tokens"):
+            assert one[same] == other[same], same
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert one["held_out"]["loss"] == pytest.approx(other["held_out"]["loss"], rel=1e-4)
+        assert [point[0] for point in one["evaluations"]] == [point[0] for point in other["evaluations"]]
+
+
+def test_curves_go_from_the_first_step_to_the_last(records):
+    alone, stacked, _ = records
+    for arm in (BASE, LONGER):
+        steps = [step for step, _ in stacked[arm]["curve"]]
+        assert steps[-1] == arm.recipe.steps
+        assert steps == sorted(set(steps))
+        by_step = dict(stacked[arm]["curve"])
+        for step, loss in alone[arm]["curve"]:
+            if step <= 15:  # windows end where a shorter training leaves, too
+                assert by_step[step] == pytest.approx(loss, rel=1e-4)
+
+
+def test_what_stacks_with_what():
+    found = stacks.stacks([arm for arm in ARMS if arm.variant != "cross-layer"])
+    assert sorted((len(stack.members), [r.steps for r in stack.recipes]) for stack in found) == [
+        (1, [20]),  # attnres: another depth rule
+        (2, [20]),  # another rate, and the twin: of one length
+        (4, [20, 40]),
+    ]
+
+
+def test_no_stack_is_too_large(monkeypatch):
+    monkeypatch.setattr(stacks, "MOST", 2)
+    found = stacks.stacks([replace(BASE, seed=seed) for seed in range(5)])
+    assert [len(stack.members) for stack in found] == [2, 2, 1]
+
+
+def test_what_is_finished_is_not_trained_again(records, monkeypatch):
+    _, stacked, out = records
+    trained = []
+    honest = stacks._trained
+    monkeypatch.setattr(stacks, "_trained", lambda stack, desk: trained.append(stack) or honest(stack, desk))
+    more = replace(BASE, seed=2)
+    found = stacks.train_stacked([more, *ARMS[:4]], run(out / "stacked"), "more")
+    assert [stack.members for stack in trained] == [(replace(more, recipe=trained[0].members[0].recipe),)]
+    assert {arm: record["loss"] for arm, record in found.items() if arm != more} == {
+        arm: stacked[arm]["loss"] for arm in ARMS[:4]
+    }
+
+
+def test_out_of_time_what_is_finished_is_given_and_the_rest_goes_on(records, tmp_path):
+    _, stacked, _ = records
+    none = stacks.train_stacked(ARMS[:4], RunFolder(tmp_path, Slot(jobs=1, deadline=0.0)), "late")
+    assert none == {}
+    found = stacks.train_stacked(ARMS[:4], run(tmp_path), "resumed")
+    assert {arm: r["loss"] for arm, r in found.items()} == {
+        arm: pytest.approx(stacked[arm]["loss"], rel=1e-4) for arm in ARMS[:4]
+    }
