@@ -17,7 +17,9 @@ from experiments.across.text.profiles import PROFILES
 from experiments.across.text.toy import toy
 from experiments.across.text.verdicts import told, worth_of
 from experiments.drawing.style import drawing
-from experiments.store.folders import UserError
+from experiments.store.folders import RunFolder, Unfinished, UserError
+from experiments.training import campaign
+from experiments.training import text as text_data
 from experiments.training.arms import TextSource
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.text import Text
@@ -216,3 +218,31 @@ def test_crossings_in_words():
     assert told([crossing(times, up), crossing(times, up)], 1).startswith("from 5.8 tokens")
     words = told([crossing(times, curve) for curve in (up, never, always)], 1)
     assert words == "1 of 3 seeds cross for good, 1 are there from the first evaluations on"
+
+
+def record():
+    """Of any training."""
+    about = dict.fromkeys(("tokens_per_second", "seconds", "epochs"), 1.0)
+    evaluations = [[step, 3.0] for step in range(1, 6)]
+    return {**about, "parameters": 1, "loss": 3.0, "diverged": None, "evaluations": evaluations}
+
+
+@pytest.mark.parametrize(("widest", "found"), [(0, []), (16, ["16"]), (24, ["16", "24"])])
+def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(widest, found, monkeypatch, tmp_path):
+    def train_all(arms, *_):
+        return {arm: record() for arm in arms if arm.architecture.d_model <= widest}
+
+    config = replace(PROFILES["smoke"].config, tuning=LONG.tuning)
+    monkeypatch.setattr(campaign, "train_all", train_all)
+    read = Text(TextSource("anywhere", "digest"), "some text", config.vocab, 10**9)
+    monkeypatch.setattr(text_data, "text", lambda *_: read)
+    if not found:
+        with pytest.raises(Unfinished, match="width 16: 0 of 20 learning-rate trials"):
+            EXPERIMENT.measure(config, 2, RunFolder(tmp_path))
+        return
+    measurement = EXPERIMENT.measure(config, 2, RunFolder(tmp_path))
+    assert list(measurement["widths"]) == found
+    assert {about["tuned_at"] for about in measurement["widths"].values()} == {16}
+    assert set(measurement["tuning"]["best"]) == {f"{name}/16" for name in config.variants}
+    for about in measurement["widths"].values():
+        assert about["rates"][BASELINE] <= measurement["widths"]["16"]["rates"][BASELINE]
