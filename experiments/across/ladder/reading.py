@@ -33,6 +33,11 @@ class SetIn:
     high: float
     share: float
 
+    @property
+    def sentence(self) -> str:
+        explained = f", which explain {self.share:.3f} of the signal" if self.count else ""
+        return f"learning sets in in {self.count} of {self.seeds} seeds ({self.low:.2f} to {self.high:.2f}){explained}"
+
 
 @dataclass(frozen=True, eq=False)
 class Results:
