@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.points import VARIANTS, Config, arm, points
+from experiments.across.ladder.points import VARIANTS, Config, arm, held_out_power, points
 from experiments.across.ladder.rungs import INGREDIENTS, ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
@@ -140,6 +140,7 @@ class Ladder:
             "seeds": len(by_seed),
             "tuning": tuning,
             "lengths": list(config.lengths),
+            "power": {task.key: held_out_power(task, config) for task in config.tasks},
             "losses": {p.key: {str(steps): last(p, steps, "loss") for steps in config.lengths} for p in every},
             "stderr": {p.key: last(p, config.lengths[-1], "stderr") for p in every},
             "diverged": [record["diverged"] for record in records if record["diverged"]],

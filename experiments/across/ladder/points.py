@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Literal
 
 from experiments.across.ladder.rungs import OF_OUR_OWN, Rung, in_order, ladder, plan_of
-from experiments.training.arms import Arm, PromptSource
+from experiments.training.arms import Arm, PromptSource, task_of
 from experiments.training.campaign import BASELINE, TWIN, Tuning
 from experiments.training.comparing import Asked
 from icl.recipe import Recipe
@@ -124,10 +125,21 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     return Arm(
         architecture=sizes,
         variant=variant,
-        source=PromptSource(*point.task.floats, config.held_out_prompts, scored="all" if point.rung.preset else "last"),
+        source=_source(point.task, config, "all" if point.rung.preset else "last"),
         recipe=replace(recipe, steps=steps, warmup=warmup, learning_rate=rate or recipe.learning_rate),
         seed=seed,
         std=config.gain * point.width**-0.5,
         twin=point.variant == TWIN,
         label="" if variant == label else label,
     )
+
+
+def held_out_power(task: Setting, config: Config) -> float:
+    """The mean of ||y_{n+1}||^2 over the held-out prompts: what predicting zero costs there."""
+    prompts = task_of(_source(task, config, "last"), 2 * task.n + 1)
+    squares = [batch.targets[:, -1].square().sum(-1).mean() for batch in prompts.held_out()]
+    return float(sum(squares) / len(squares))
+
+
+def _source(task: Setting, config: Config, scored: Literal["all", "last"]) -> PromptSource:
+    return PromptSource(*task.floats, config.held_out_prompts, scored=scored)

@@ -33,6 +33,11 @@ class SetIn:
     high: float
     share: float
 
+    @property
+    def sentence(self) -> str:
+        explained = f", which explain {self.share:.3f} of the signal" if self.count else ""
+        return f"learning sets in in {self.count} of {self.seeds} seeds ({self.low:.2f} to {self.high:.2f}){explained}"
+
 
 @dataclass(frozen=True, eq=False)
 class Results:
@@ -65,11 +70,14 @@ class Results:
     def shares(self, rung: str, task: str, variant: str, width: int, steps: int | None = None) -> list[float]:
         """Of every seed, the share of E ||W*||^2 explained with all pairs in the context; NaN where it diverged.
 
+        The loss counts by what predicting zero costs on the same prompts, so that a model which does so explains 0,
+        whatever prompts were drawn.
         steps: of the training, by default the most.
         """
         numbers, steps = self.tasks[task], steps or self.measurement["lengths"][-1]
         losses = self.measurement["losses"][key(rung, task, variant, width)][str(steps)]
-        return [nan if x is None else (numbers["zero_loss"] - x) / numbers["d"] ** 2 for x in losses]
+        most, power = numbers["zero_loss"] / numbers["d"] ** 2, self.measurement["power"][task]
+        return [nan if x is None else most * (1 - x / power) for x in losses]
 
     def learns(self, rung: str, task: str, width: int) -> bool:
         """Whether some model explains something, so that there is anything to compare."""

@@ -54,7 +54,7 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 judged.append(expected(f"own/{name}", group, WIDTH, said, "sign", 1.0, measured, twin, quantity=WON))
             if toy is not None and abs(toy) > KEPT:
                 more = "more" if toy > 0 else "less"
-                said = f"at width {width} {variant} explains {more} than vanilla"
+                said = f"at width {width} {variant} explains {more} than vanilla; {results.sets_in(*where).sentence}"
                 judged.append(expected(f"sign/{name}", group, WIDTH, said, "sign", toy, measured, twin, quantity=WON))
                 said = f"at width {width} {variant} explains {abs(toy):.2f} of the signal {more} than vanilla"
                 said += f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"

@@ -44,7 +44,8 @@ def worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 group=f"rung {rung}: worth of {variant}{results.note(*where)}, width {width}, {task}",
                 claim=WORTH,
                 statement=f"{variant} of width {width} explains what vanilla of {toy:.3g} times the width explains; "
-                f"all but {NEARLY:g} of the signal it explains at {_in_words(found)} times the width",
+                f"all but {NEARLY:g} of the signal it explains at {_in_words(found)} times the width, and at "
+                f"{_in_words(results.worth(*where, parameters=True, less=NEARLY))} times the parameters",
                 rule="none" if one else "size",
                 predicted=log2(toy),
                 measured=measured.mean,

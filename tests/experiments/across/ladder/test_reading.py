@@ -118,8 +118,21 @@ def test_what_sets_in():
     assert (found.count, found.seeds, found.share) == (4, 6, pytest.approx(toy))
     assert 0.22 < found.low < 0.23  # Clopper and Pearson's for 4 of 6
     assert 0.95 < found.high < 0.96
+    assert found.sentence == f"learning sets in in 4 of 6 seeds (0.22 to 0.96), which explain {toy:.3f} of the signal"
     every = Results(prediction, measurement).sets_in("4", TASK, "vanilla", 2)
     assert (every.count, every.high) == (6, 1)
+
+
+def test_a_model_that_predicts_zero_explains_nothing_whatever_prompts_were_drawn():
+    prediction = predicted()
+    measurement = measured(prediction, noise=0.0, share=lambda *_: 0.0)
+    zero = prediction["tasks"][TASK]["zero_loss"]
+    for by_steps in measurement["losses"].values():
+        by_steps |= {steps: [1.05 * x for x in losses] for steps, losses in by_steps.items()}
+    drawn = {**measurement, "power": {TASK: 1.05 * zero}}
+    assert Results(prediction, drawn).shares("4", TASK, "vanilla", 2) == pytest.approx([0.0] * 6, abs=1e-12)
+    assert Results(prediction, drawn).sets_in("4", TASK, "vanilla", 2).count == 0
+    assert Results(prediction, measurement).shares("4", TASK, "vanilla", 2)[0] < -0.04
 
 
 def test_worths_in_width_and_parameters():

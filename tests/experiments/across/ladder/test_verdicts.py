@@ -154,6 +154,7 @@ def test_a_run_from_prediction_to_figure(tmp_path, monkeypatch):
     assert set(measurement["tuning"]["best"].values()) == {0.03}
     losses = measurement["losses"][f"6/{TASK}/skipv1/2"]
     assert losses[str(CONFIG.lengths[-1])] == pytest.approx([2 + 1 / CONFIG.lengths[-1] + 0.01 * s for s in range(3)])
+    assert 0.9 < measurement["power"][TASK] / predicted()["tasks"][TASK]["zero_loss"] < 1.1
     assert losses[str(CONFIG.lengths[0])][0] > losses[str(CONFIG.lengths[-1])][0]
     json.dumps(measurement, allow_nan=False)
     prediction = predicted()
