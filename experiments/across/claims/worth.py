@@ -20,7 +20,6 @@ from theory.plans.variants import VARIANTS
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1.paper import PAPER
 from theory.toy import mixed_tokens, trained_layer, worth
-from theory.toy.positions import rotating_weights
 from theory.toy.token_pairs import best_entries
 from theory.toy.trained_layer import First, entry_bounds, share_bounds, worth_bounds
 
@@ -230,7 +229,14 @@ TRAINED = Claim(
     assumes=SETTING + "; layer 1's scores are of positions alone",
     verdict="verified",
     proof=trained_layer,
-    uses=("toy.positions-bound", "toy.least-width", "toy.residual-stream", "toy.worth"),
+    uses=(
+        "toy.positions-bound",
+        "toy.rotating-mha",
+        "toy.least-width",
+        "toy.generic-width",
+        "toy.residual-stream",
+        "toy.worth",
+    ),
     unjudged=OF_VALUE_MAPS,
 )
 
@@ -326,8 +332,7 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
     rotating = entry_bounds(_vanilla(), 2, 8, 0.0, 2, counted=True).least
     single = entry_bounds(_vanilla(), 2, 1, 0.0, 2, counted=True).least
     mixed = mixed_tokens.best_of_one_head(2, 1, 0.0, 2)
-    rotates = rotating_weights(2, 8, 0.0).readout.shape == (2, 2, 2)
-    return rotates and abs(rotating - 2 * kept(8)) < 1e-12 and abs(single - max(1, mixed, 2 * kept(1))) < 1e-12
+    return abs(rotating - 2 * kept(8)) < 1e-12 and abs(single - max(1, mixed, 2 * kept(1))) < 1e-12
 
 
 @TRAINED.check(
