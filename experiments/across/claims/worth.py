@@ -120,6 +120,8 @@ def raw_keys_are_worth(scale: Callable[[float], float]) -> bool:
     return True
 
 
+ANY_SQUARE = {mixed_tokens.best_square: "a size to try: any other explains what the same forms say of it"}
+
 RESIDUAL = Claim(
     "toy.residual-stream",
     PAPER.ours,
@@ -132,7 +134,7 @@ RESIDUAL = Claim(
     verdict="verified",
     proof=mixed_tokens,
     uses=("toy.positions-bound",),
-    unjudged={mixed_tokens.best_square: "a size to try: any other explains what the same forms say of it"},
+    unjudged=ANY_SQUARE,
 )
 
 
@@ -237,7 +239,7 @@ TRAINED = Claim(
         "toy.residual-stream",
         "toy.worth",
     ),
-    unjudged=OF_VALUE_MAPS,
+    unjudged={**OF_VALUE_MAPS, **ANY_SQUARE},
 )
 
 N, SIGMA = 8, 0.1
