@@ -33,6 +33,7 @@ POOL = Claim(
     verdict="verified",
     proof=pools,
     uses=("moments.general",),
+    unjudged={linear: "at Psi = I the best linear map is one preconditioned step, which may stand for it"},
 )
 
 
@@ -166,6 +167,7 @@ def ends_of_the_pool(power: int) -> bool:
         abs((double - none) / (single - none) - 2**power) < 1e-9
         and abs(fresh.value - known.value) < ERRORS * (fresh.stderr + known.stderr)
         and 0 < fresh.stderr < 0.01
+        and 0 < known.stderr < 0.01
     )
 
 
@@ -186,8 +188,19 @@ def step_loses_that(more: float) -> bool:
         for of_inputs, constant in STEPS:
             step = pools.pool_step(pool, n, sigma, of_inputs=of_inputs, constant=constant)
             known = Estimate(step.loss, 0.0, "")
-            if not _within(step.predict(x, y), y, known, more):
+            if not _within(step.predict(x, y), y, known, more) or not _follows(step, x[:9], y[:9]):
                 return False
+    return True
+
+
+def _follows(step: pools.Step, x: Array, y: Array) -> bool:
+    """Whether its predictions are its weights', prompt by prompt."""
+    for one_x, one_y, prediction in zip(x, y, step.predict(x, y), strict=True):
+        known = one_x[:, :-1]
+        parts = [one_y[:, :-1] @ known.T, *([known @ known.T] if step.of_inputs else [])]
+        seen = np.concatenate([*(part.ravel() for part in parts), [1.0] * step.constant])
+        if not np.allclose((step.weights @ seen).reshape(len(known), -1) @ one_x[:, -1], prediction):
+            return False
     return True
 
 

@@ -20,7 +20,6 @@ from theory.plans.variants import VARIANTS
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1.paper import PAPER
 from theory.toy import mixed_tokens, trained_layer, worth
-from theory.toy.positions import rotating_weights
 from theory.toy.token_pairs import best_entries
 from theory.toy.trained_layer import First, entry_bounds, share_bounds, worth_bounds
 
@@ -121,6 +120,8 @@ def raw_keys_are_worth(scale: Callable[[float], float]) -> bool:
     return True
 
 
+ANY_SQUARE = {mixed_tokens.best_square: "a size to try: any other explains what the same forms say of it"}
+
 RESIDUAL = Claim(
     "toy.residual-stream",
     PAPER.ours,
@@ -133,7 +134,7 @@ RESIDUAL = Claim(
     verdict="verified",
     proof=mixed_tokens,
     uses=("toy.positions-bound",),
-    unjudged={mixed_tokens.best_square: "a size to try: any other explains what the same forms say of it"},
+    unjudged=ANY_SQUARE,
 )
 
 
@@ -230,8 +231,15 @@ TRAINED = Claim(
     assumes=SETTING + "; layer 1's scores are of positions alone",
     verdict="verified",
     proof=trained_layer,
-    uses=("toy.positions-bound", "toy.least-width", "toy.residual-stream", "toy.worth"),
-    unjudged=OF_VALUE_MAPS,
+    uses=(
+        "toy.positions-bound",
+        "toy.rotating-mha",
+        "toy.least-width",
+        "toy.generic-width",
+        "toy.residual-stream",
+        "toy.worth",
+    ),
+    unjudged={**OF_VALUE_MAPS, **ANY_SQUARE},
 )
 
 N, SIGMA = 8, 0.1
@@ -326,8 +334,7 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
     rotating = entry_bounds(_vanilla(), 2, 8, 0.0, 2, counted=True).least
     single = entry_bounds(_vanilla(), 2, 1, 0.0, 2, counted=True).least
     mixed = mixed_tokens.best_of_one_head(2, 1, 0.0, 2)
-    rotates = rotating_weights(2, 8, 0.0).readout.shape == (2, 2, 2)
-    return rotates and abs(rotating - 2 * kept(8)) < 1e-12 and abs(single - max(1, mixed, 2 * kept(1))) < 1e-12
+    return abs(rotating - 2 * kept(8)) < 1e-12 and abs(single - max(1, mixed, 2 * kept(1))) < 1e-12
 
 
 @TRAINED.check(
