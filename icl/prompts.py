@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -81,6 +82,16 @@ class RegressionTask(Setting):
             x = _inputs(x, self.law)
             pool = self.pool
             w = w + self.w0.to(w) if pool is None else pool.to(w.device)[generator.below(len(pool), batch)].to(w)
+        return Prompts(x, w @ x + self.sigma * noise, w)
+
+    def samples(self, batch: int, generators: Sequence[Generator], dtype: torch.dtype = torch.float32) -> Prompts:
+        """`sample` from each of the generators, together: shapes with a dimension in front, of as many streams."""
+        if self.law != PLAIN:
+            each = [self.sample(batch, generator, dtype) for generator in generators]
+            return Prompts(*(torch.stack([getattr(prompts, name) for prompts in each]) for name in ("x", "y", "w")))
+        d, columns = self.d, self.n + 1
+        numbers = torch.stack([generator.normal((batch, d, 2 * columns + d), dtype) for generator in generators])
+        x, noise, w = numbers.tensor_split([columns, 2 * columns], dim=-1)
         return Prompts(x, w @ x + self.sigma * noise, w)
 
 

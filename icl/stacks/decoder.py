@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.plan import Plan, learned, plan
 
-CHUNK = 16  # decoders at a time: what stays in a core's cache, and what one compiled step is made for
+FLOATS = 2**18  # of a chunk's weights and scores: what stays in a core's cache
 LEARNED = "learned"
 Losses = Callable[..., Tensor]
 
@@ -48,8 +49,8 @@ class StackedDecoder:
     """The given decoders, whose weights are copied into `flat`: (rows, numbers a decoder).
 
     Every decoder has a place for every projection of every head, whether its plan builds it or not; what it does not
-    build is zero, has no effect and gets no gradient.  Rows beyond the last decoder's, up to a multiple of CHUNK,
-    repeat the first.
+    build is zero, has no effect and gets no gradient.  A single decoder stands there twice: a compiler takes a size of
+    one for a constant.
 
     Raises BadInput for decoders that do not stack: of different architectures, depth rules or sublayers, or with what
     `misfit` names.
@@ -62,13 +63,14 @@ class StackedDecoder:
                 raise BadInput(problem)
             if model.config != first.config or common(model.plan) != common(first.plan):
                 raise BadInput("the decoders of a stack have one architecture, one depth rule and the same sublayers")
-        self.plans = [model.plan for model in models] + [first.plan] * (-len(models) % CHUNK)
+        every = [*models, first] if len(models) == 1 else list(models)
+        self.plans = [model.plan for model in every]
         like = next(first.parameters())
         self.mixes = Mixes(self.plans, like.dtype, like.device)
         self.shapes = _shapes(first, self.mixes.width)
         self._places: dict[Plan, dict[str, tuple[Tensor, torch.Size]]] = {}
         rows = []
-        for model in [*models, *[first] * (len(self.plans) - len(models))]:
+        for model in every:
             row = torch.zeros(sum(map(math.prod, self.shapes.values())), dtype=like.dtype, device=like.device)
             if model.plan not in self._places:
                 self._places[model.plan] = _places(model, self.shapes)
@@ -96,6 +98,14 @@ class StackedDecoder:
         parts = [torch.full((math.prod(shape),), float(of[name])) for name, shape in self.shapes.items()]
         return torch.cat(parts).to(self.flat)
 
+    def chunks(self, batch: int) -> list[slice]:
+        """Rows to be computed together, two or more, for prompts of which there are so many."""
+        config = self.structure.config
+        numbers = self.flat.shape[1] + config.n_heads * config.context**2 * batch
+        count = max(1, min(len(self.flat) // 2, round(len(self.flat) * numbers / FLOATS)))
+        ends = [round(i * len(self.flat) / count) for i in range(count + 1)]
+        return [slice(a, b) for a, b in pairwise(ends)]
+
     def losses(self, rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor, read: slice) -> Tensor:
         """Squared errors, summed over the d outputs: (rows, tokens read, B).
 
@@ -107,20 +117,22 @@ class StackedDecoder:
         return _losses(self.structure, self.shapes, read, flat, fixed, placed, inputs, targets)
 
     def compiled(self, read: slice) -> Losses:
-        """`losses` by torch.compile, for rows of CHUNK; as it is where there is no compiler.
+        """`losses` by torch.compile, for any number of rows; as it is where there is no compiler.
 
         It is compiled when it is first called.
         """
         if not can_compile(self.flat.device):
-            return functools.partial(self.losses, read=read)
+            return partial(self.losses, read=read)
         torch.compiler.reset()  # else stacks before this one count against the number of recompilations
-        fast = torch.compile(functools.partial(_losses, self.structure, self.shapes, read), dynamic=False)
+        fast = torch.compile(partial(_losses, self.structure, self.shapes, read))
 
         def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
             fixed = [x[rows] for x in self.mixes.fixed]
-            out: Tensor = fast(
-                flat, fixed, [None if x is None else x[rows] for x in self.mixes.placed], inputs, targets
-            )
+            placed = [None if x is None else x[rows] for x in self.mixes.placed]
+            for tensor in (flat, inputs, targets, *fixed, *placed):
+                if tensor is not None:
+                    torch._dynamo.mark_dynamic(tensor, 0)
+            out: Tensor = fast(flat, fixed, placed, inputs, targets)
             return out
 
         return of_rows

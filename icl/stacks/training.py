@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Generator as Steps
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -22,8 +23,9 @@ from torch import Tensor
 
 from icl.checkpoint import Checkpoints
 from icl.models.decoder import Decoder
+from icl.prompts import TRAIN_STREAM, Generator
 from icl.recipe import Recipe
-from icl.stacks.decoder import CHUNK, Losses, StackedDecoder
+from icl.stacks.decoder import Losses, StackedDecoder
 from icl.training.loop import DIVERGED, HeldOut
 from icl.training.objectives import Batch, PromptTask
 from theory.errors import BadInput
@@ -111,10 +113,10 @@ class Feed:
         self.read = slice(task.tokens - 1, task.tokens) if task.scored == "last" else slice(0, task.tokens, 2)
 
     def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
-        """Of every stream: inputs (streams, d, T, B), targets (streams, d, tokens read, B)."""
-        parts = [self.laid(self.task.batch(seed, step, size)) for seed in self.streams]
-        inputs, targets = zip(*parts, strict=True)
-        return torch.stack(inputs), torch.stack(targets)
+        """`PromptTask.batch` of every stream: inputs (streams, d, T, B), targets (streams, d, tokens read, B)."""
+        prompts = self.task.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in self.streams])
+        inputs, targets = (x.to(self.like).permute(0, 2, 3, 1).contiguous() for x in (prompts.tokens(), prompts.y))
+        return inputs, targets[:, :, -1:] if self.task.scored == "last" else targets
 
     def laid(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The batch last: (d, T, B) and (d, tokens read, B)."""
@@ -164,7 +166,7 @@ def train(
     warn: Callable[[str], None] = lambda _: None,
     on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
-) -> Generator[Logged, bool | None, StackedDecoder]:
+) -> Steps[Logged, bool | None, StackedDecoder]:
     """Train copies of the decoders, yielding after every `log_every` steps and at the end of every recipe.
 
     recipes  trainings that differ in length only (`stretches`), the shortest first; their rate gives way to
@@ -231,8 +233,7 @@ def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recip
     """One step of all decoders; the loss of each."""
     inputs, targets = feed.batches(step, recipe.batch)
     means = []
-    for start in range(0, len(stack.flat), CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in stack.chunks(recipe.batch):
         flat = stack.flat[rows].detach().requires_grad_()
         mean = losses(rows, flat, inputs[feed.of[rows]], targets[feed.of[rows]]).mean((1, 2))
         (gradient,) = torch.autograd.grad(mean.sum(), flat)
@@ -245,14 +246,14 @@ def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recip
 @torch.no_grad()
 def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut | str, ...]:
     """As `icl.training.loop.evaluate`, of every decoder; of one that diverged, by which step; left: 0, or that step."""
-    parts: list[list[Tensor]] = [[] for _ in range(0, len(stack.flat), CHUNK)]
+    chunks = stack.chunks(EVALUATED)
+    parts: list[list[Tensor]] = [[] for _ in chunks]
     for batch in feed.task.held_out():
         inputs, targets = feed.laid(batch)
         for x, y in zip(inputs.split(EVALUATED, -1), targets.split(EVALUATED, -1), strict=True):
-            for i, found in enumerate(parts):
-                rows = slice(i * CHUNK, (i + 1) * CHUNK)
+            for rows, found in zip(chunks, parts, strict=True):
                 flat = stack.flat[rows]
-                same, wanted = (tensor.expand(CHUNK, *tensor.shape) for tensor in (x, y))
+                same, wanted = (tensor.expand(len(flat), *tensor.shape) for tensor in (x, y))
                 found.append(stack.losses(rows, flat, same, wanted, feed.read).double())
     losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
     count = losses.shape[-1]

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.points import VARIANTS, Config, arm, held_out_power, points
-from experiments.across.ladder.rungs import INGREDIENTS, ladder
+from experiments.across.ladder.points import VARIANTS, Config, arm, held_out_power, lengths, points
+from experiments.across.ladder.rungs import ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training import stacks
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
 
-REVERSED = (INGREDIENTS[::-1],)
 # Orders that pass through all sixteen sets of the four ingredients.
 EVERY = (
     ("softmax", "norms", "feed-forward", "residual"),
@@ -40,59 +39,62 @@ EVERY = (
     ("residual", "softmax", "feed-forward", "norms"),
 )
 _RECIPE = Recipe(
-    steps=4000,
-    batch=128,
-    learning_rate=0.01,
-    warmup=0.05,
+    steps=8000,
+    batch=16,
+    learning_rate=0.03,
+    warmup=0.02,
     floor=0.0,
     decay="late",
-    log_every=100,
+    log_every=1000,
+    compile=True,
     scale_outputs=False,
 )
-_FULL = Recipe(steps=4000, batch=128, learning_rate=0.01, weight_decay=0.1, warmup=0.1, floor=0.1, log_every=100)
-_RATES = Tuning(grid=(1e-3, 3e-3, 1e-2, 3e-2, 1e-1), share=1.0, seeds=3)
+_FULL = Recipe(
+    steps=8000,
+    batch=16,
+    learning_rate=0.03,
+    weight_decay=0.1,
+    warmup=0.1,
+    floor=0.1,
+    log_every=1000,
+    compile=True,
+)
+_RATES = Tuning(grid=(3e-3, 1e-2, 3e-2, 1e-1, 3e-1), share=1.0, seeds=2, widenings=1)
 _SMOKE = Config(
     tasks=(Setting(2, 4, 0.1),),
     widths=(1.0, 2.0),
     wider=(),
     variants=(BASELINE, "skipv1"),
     depths=(3,),
-    recipe=replace(_RECIPE, steps=40, batch=32, log_every=20),
-    full=replace(_FULL, steps=40, batch=32, log_every=20),
+    recipe=replace(_RECIPE, steps=40, log_every=20, compile=False),
+    full=replace(_FULL, steps=40, log_every=20, compile=False),
     lengths=(20, 40),
     held_out_prompts=512,
     tuning=Tuning(),
-    gain=0.4,
+    gain=0.5,
 )
 _CPU = Config(
-    tasks=(Setting(2, 8, 0.1),),
-    widths=(1.0, 1.5, 2.0),
-    wider=(3.0,),
-    variants=VARIANTS,
+    tasks=(Setting(2, 4, 0.1),),
+    widths=(1.0,),
+    wider=(1.5, 2.0),
+    variants=(BASELINE, "skipv1", "resformer", "svformer", "attnres"),
     depths=(4,),
-    orders=REVERSED,
     recipe=_RECIPE,
     full=_FULL,
-    lengths=(2000, 4000),
+    lengths=(8000, 16_000),
+    deep=(4000, 8000),
     held_out_prompts=4096,
     tuning=_RATES,
-    gain=0.4,
+    gain=0.5,
 )
-_LONG = replace(
-    _CPU,
-    tasks=(Setting(2, 8, 0.1), Setting(3, 12, 0.1), Setting(2, 24, 0.1), Setting(2, 8, 0.5), Setting(5, 20, 0.1)),
-    wider=(3.0, 4.0),
-    depths=(4, 8, 12),
-    orders=EVERY,
-    lengths=(4000, 8000, 16_000),
-)
+_LONG = replace(_CPU, wider=(1.5, 2.0, 3.0), variants=VARIANTS, lengths=(16_000, 32_000))
 _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2))
 _NARROW = "0.05 of the signal, where every seed sets in"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
     "cpu": Profile(config=_CPU, seeds=16, seconds=1500, detects=_NARROW),
-    "long": Profile(config=_LONG, seeds=32, seconds=86_400, detects=_NARROW, grows=True),
-    "gpu": Profile(config=_LONG, seeds=32, seconds=20_000, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
+    "long": Profile(config=_LONG, seeds=16, seconds=2700, detects=_NARROW, grows=True),
+    "gpu": Profile(config=_LONG, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
 }
 
@@ -118,10 +120,10 @@ class Ladder:
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         every = points(config)
-        trials = {p.key: arm(p, config, 0, config.lengths[-1]) for p in every if p.variant != TWIN}
+        trials = {p.key: arm(p, config, 0, lengths(p.rung, config)[-1]) for p in every if p.variant != TWIN}
         rates, tuning = tuned(trials, config.tuning, run, self.name, stacks.train_stacked)
         rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
-        cells = [(p, steps) for p in every for steps in config.lengths]
+        cells = [(p, steps) for p in every for steps in lengths(p.rung, config)]
         by_seed = rounds(
             lambda seed: {(p, steps): arm(p, config, seed, steps, rate_of[p]) for p, steps in cells},
             seeds,
@@ -139,10 +141,9 @@ class Ladder:
         return {
             "seeds": len(by_seed),
             "tuning": tuning,
-            "lengths": list(config.lengths),
             "power": {task.key: held_out_power(task, config) for task in config.tasks},
-            "losses": {p.key: {str(steps): last(p, steps, "loss") for steps in config.lengths} for p in every},
-            "stderr": {p.key: last(p, config.lengths[-1], "stderr") for p in every},
+            "losses": {p.key: {str(steps): last(p, steps, "loss") for steps in lengths(p.rung, config)} for p in every},
+            "stderr": {p.key: last(p, lengths(p.rung, config)[-1], "stderr") for p in every},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "provenance": of_runs(records),
         }

@@ -27,6 +27,7 @@ VARIANTS = (
     "attnres",
     *OF_OUR_OWN,
 )
+FEW_LAYERS = 2
 REORDERED = "skipv1"  # held against vanilla where the ingredients come in other orders
 
 
@@ -34,6 +35,7 @@ REORDERED = "skipv1"  # held against vanilla where the ingredients come in other
 class Config:
     """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
     depths      in layers, of rung 7; the last is rung 8's too
+    deep        lengths, of rungs with more than two layers; by default those of the others
     orders      in which the ingredients of rungs 3 to 6 are added as well, at width d
     recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before.
                 Where the decay is late, trainings of all lengths warm up for as many steps as the shortest, so that
@@ -54,6 +56,7 @@ class Config:
     tuning: Tuning
     gain: float
     orders: tuple[tuple[str, ...], ...] = ()
+    deep: tuple[int, ...] = ()
     own: tuple[Asked, ...] = ()
 
 
@@ -84,6 +87,11 @@ def rungs(config: Config) -> list[Rung]:
     """Of the ladder, then of the other orders, each once."""
     every = [*ladder(config.depths), *(rung for order in config.orders for rung in in_order(order))]
     return list({rung.key: rung for rung in every}.values())
+
+
+def lengths(rung: Rung, config: Config) -> tuple[int, ...]:
+    """Of a rung's trainings, in steps."""
+    return config.deep if config.deep and rung.layers > FEW_LAYERS else config.lengths
 
 
 def points(config: Config) -> list[Point]:
@@ -120,7 +128,7 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     """The training of a point; a rate: in place of the recipe's."""
     sizes, variant = model(point, config)
     recipe = config.full if point.rung.preset else config.recipe
-    warmup = recipe.warmup * (config.lengths[0] / steps if recipe.decay == "late" else 1)
+    warmup = recipe.warmup * (lengths(point.rung, config)[0] / steps if recipe.decay == "late" else 1)
     label = BASELINE if point.variant == TWIN else point.variant
     return Arm(
         architecture=sizes,

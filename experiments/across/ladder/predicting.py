@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.points import Config, Point, model, points, rungs, widths
+from experiments.across.ladder.points import Config, Point, lengths, model, points, rungs, widths
 from experiments.across.ladder.reading import CONVERGED, KEPT, NEARLY, OCTAVES, SETS_IN
 from experiments.across.ladder.rungs import ladder, plan_of
 from experiments.store.folders import Json
@@ -56,7 +56,7 @@ def predicted(config: Config) -> Json:
         "rungs": {rung.key: rung.adds for rung in climbed},
         "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
         "orders": [list(order) for order in config.orders],
-        "lengths": list(config.lengths),
+        "lengths": {rung.key: list(lengths(rung, config)) for rung in rungs(config)},
         "variants": [v for v in (*config.variants, *(own.name for own in config.own)) if v != BASELINE],
         "tasks": {task.key: _of_task(task, config) for task in config.tasks},
         "parameters": {p.key: _parameters(p, config) for p in points(config) if p.variant != TWIN},

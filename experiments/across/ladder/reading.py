@@ -74,10 +74,14 @@ class Results:
         whatever prompts were drawn.
         steps: of the training, by default the most.
         """
-        numbers, steps = self.tasks[task], steps or self.measurement["lengths"][-1]
-        losses = self.measurement["losses"][key(rung, task, variant, width)][str(steps)]
+        numbers, by_steps = self.tasks[task], self.measurement["losses"][key(rung, task, variant, width)]
+        losses = by_steps[str(steps or self.lengths(rung, task, variant, width)[-1])]
         most, power = numbers["zero_loss"] / numbers["d"] ** 2, self.measurement["power"][task]
         return [nan if x is None else most * (1 - x / power) for x in losses]
+
+    def lengths(self, rung: str, task: str, variant: str, width: int) -> list[int]:
+        """Of its trainings, in steps, the shortest first."""
+        return sorted(map(int, self.measurement["losses"][key(rung, task, variant, width)]))
 
     def learns(self, rung: str, task: str, width: int) -> bool:
         """Whether some model explains something, so that there is anything to compare."""
@@ -112,7 +116,7 @@ class Results:
 
     def doubling(self, rung: str, task: str, variant: str, width: int) -> Interval:
         """What the last doubling of the steps explains more; NaN where there was none."""
-        lengths = self.measurement["lengths"]
+        lengths = self.lengths(rung, task, variant, width)
         if len(lengths) < 2:
             return Interval(nan, nan, nan)
         few, many = (self.shares(rung, task, variant, width, steps) for steps in lengths[-2:])

@@ -153,7 +153,7 @@ def _never_below_bayes(results: Results) -> Iterator[Check]:
         for rung in results.prediction["cells"] | results.prediction["rungs"]:
             start, losses = f"{rung}/{task}/", {}
             for name, by_steps in results.measurement["losses"].items():
-                trained = [x for x in by_steps[str(results.measurement["lengths"][-1])] if x is not None]
+                trained = [x for x in by_steps[max(by_steps, key=int)] if x is not None]
                 if name.startswith(start) and trained:
                     losses[name] = sum(trained) / len(trained)
             if not losses:

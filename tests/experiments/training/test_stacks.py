@@ -1,4 +1,4 @@
-"""Arms in stacks leave the records that they leave alone, whatever is finished already, and whoever stacks with them."""
+"""Arms in stacks leave the records that they leave alone, whatever is finished, and whoever stacks with them."""
 
 from dataclasses import replace
 
@@ -39,7 +39,11 @@ def run(path) -> RunFolder:
 def records(tmp_path_factory):
     """One by one, and stacked."""
     out = tmp_path_factory.mktemp("runs")
-    return train_all(ARMS, run(out / "alone"), "alone"), stacks.train_stacked(ARMS, run(out / "stacked"), "stacked"), out
+    return (
+        train_all(ARMS, run(out / "alone"), "alone"),
+        stacks.train_stacked(ARMS, run(out / "stacked"), "stacked"),
+        out,
+    )
 
 
 def test_the_same_records(records):

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
-from icl.stacks.decoder import CHUNK, StackedDecoder, misfit
+from icl.stacks import decoder as stacked
+from icl.stacks.decoder import StackedDecoder, misfit
 from icl.testing import check_identity, plans
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Latent, Tokens, Vectors, misfits
@@ -38,11 +39,11 @@ def decoders(config: Architecture, of: list[Plan], std: float = 0.5) -> list[Dec
 
 
 def given_to(stack: StackedDecoder, read: slice, batch: int = 4):
-    """Inputs as a decoder takes them, targets, and both as a stack does, for its first CHUNK rows."""
+    """Inputs as a decoder takes them, targets, and both as a stack does, the same for every row."""
     generator = torch.Generator().manual_seed(0)
     width = stack.structure.config.stem.width
     inputs, targets = (torch.randn(batch, 2 * N + 1, width, generator=generator).double() for _ in range(2))
-    rows = [x.permute(2, 1, 0).expand(CHUNK, -1, -1, -1) for x in (inputs, targets)]
+    rows = [x.permute(2, 1, 0).expand(len(stack.flat), -1, -1, -1) for x in (inputs, targets)]
     return inputs, targets, rows[0], rows[1][:, :, read]
 
 
@@ -50,8 +51,8 @@ def assert_alike(models: list[Decoder], read: slice) -> None:
     """Losses and gradients of every decoder of a stack are those that it has alone."""
     stack = StackedDecoder(models)
     inputs, targets, x, y = given_to(stack, read)
-    flat = stack.flat[:CHUNK].requires_grad_()
-    losses = stack.losses(slice(0, CHUNK), flat, x, y, read)
+    flat = stack.flat.clone().requires_grad_()
+    losses = stack.losses(slice(0, len(flat)), flat, x, y, read)
     (gradient,) = torch.autograd.grad(losses.sum(), flat)
     for i, model in enumerate(models):
         alone = (model(inputs) - targets).square().sum(-1)[:, read].T
@@ -105,14 +106,27 @@ def test_attention_residuals_at_learned_queries(block):
     assert_alike(models, slice(0, 2 * N + 1, 2))
 
 
-def test_more_decoders_than_a_chunk():
+def test_weights_go_in_and_come_out():
     config = architecture(layers=2)
-    models = decoders(config, [resolve("skipv1", config.shape)] * (CHUNK + 3))
-    stack = StackedDecoder(models)
-    assert (stack.models, len(stack.flat)) == (CHUNK + 3, 2 * CHUNK)
-    for model, i in ((models[0], 0), (models[CHUNK + 2], CHUNK + 2)):
-        weights = stack.weights(i)
-        assert all(torch.equal(weights[name], p) for name, p in model.named_parameters())
+    for count in (1, 3):
+        models = decoders(config, [resolve("skipv1", config.shape)] * count)
+        stack = StackedDecoder(models)
+        assert stack.models == count
+        for i, model in enumerate(models):
+            weights = stack.weights(i)
+            assert all(torch.equal(weights[name], p) for name, p in model.named_parameters())
+
+
+@given(st.integers(1, 9), st.integers(1, 10**4))
+def test_chunks_are_all_rows_and_two_at_least(count, floats):
+    config = architecture(layers=1)
+    stack = StackedDecoder(decoders(config, [resolve("vanilla", config.shape)]))
+    stack.flat = stack.flat[:1].expand(2 * count, -1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "FLOATS", floats)
+        chunks = stack.chunks(4)
+    assert [i for rows in chunks for i in range(rows.start, rows.stop)] == list(range(2 * count))
+    assert min(rows.stop - rows.start for rows in chunks) >= 2
 
 
 @pytest.mark.parametrize(

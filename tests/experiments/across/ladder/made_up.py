@@ -51,7 +51,6 @@ def measured(prediction, config=CONFIG, *, share=as_the_toy, noise=0.004, seeds=
     return {
         "seeds": seeds,
         "tuning": {"tuned": False},
-        "lengths": list(config.lengths),
         "power": {name: task["zero_loss"] for name, task in prediction["tasks"].items()},
         "losses": losses,
         "stderr": stderr,
