@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.points import VARIANTS, Config, arm, held_out_power, lengths, points
+from experiments.across.ladder.measuring import measured, together
+from experiments.across.ladder.points import VARIANTS, Config
 from experiments.across.ladder.rungs import ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.store.folders import Json
-from experiments.training import stacks
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.store.folders import Json, Unfinished
+from experiments.training.campaign import BASELINE, Tuning
 from experiments.training.comparing import Asked
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
@@ -119,34 +119,16 @@ class Ladder:
         return predicted(config)
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        every = points(config)
-        trials = {p.key: arm(p, config, 0, lengths(p.rung, config)[-1]) for p in every if p.variant != TWIN}
-        rates, tuning = tuned(trials, config.tuning, run, self.name, stacks.train_stacked)
-        rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
-        cells = [(p, steps) for p in every for steps in lengths(p.rung, config)]
-        by_seed = rounds(
-            lambda seed: {(p, steps): arm(p, config, seed, steps, rate_of[p]) for p, steps in cells},
-            seeds,
-            run,
-            self.name,
-            stacks.train_stacked,
-        )
-        records = [record for round_ in by_seed for record in round_.values()]
-
-        def last(p: object, steps: int, what: str) -> list[float | None]:
-            """At the last position; None where the training diverged."""
-            found = (round_[p, steps]["held_out"] for round_ in by_seed)  # type: ignore[index]
-            return [held_out[what][-1] if held_out else None for held_out in found]
-
-        return {
-            "seeds": len(by_seed),
-            "tuning": tuning,
-            "power": {task.key: held_out_power(task, config) for task in config.tasks},
-            "losses": {p.key: {str(steps): last(p, steps, "loss") for steps in lengths(p.rung, config)} for p in every},
-            "stderr": {p.key: last(p, lengths(p.rung, config)[-1], "stderr") for p in every},
-            "diverged": [record["diverged"] for record in records if record["diverged"]],
-            "provenance": of_runs(records),
-        }
+        """Task by task: those whose trainings are finished when time is up count."""
+        found: list[Json] = []
+        for task in config.tasks:
+            try:
+                found.append(measured(replace(config, tasks=(task,)), seeds, run, self.name))
+            except Unfinished:
+                if not found:
+                    raise
+                break
+        return together(found)
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         from experiments.across.ladder.verdicts import verdicts

@@ -54,8 +54,8 @@ class Results:
 
     @property
     def tasks(self) -> Mapping[str, Json]:
-        found: Mapping[str, Json] = self.prediction["tasks"]
-        return found
+        """Those that were measured."""
+        return {name: task for name, task in self.prediction["tasks"].items() if name in self.measurement["power"]}
 
     @property
     def rungs(self) -> list[str]:

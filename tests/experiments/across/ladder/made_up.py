@@ -7,12 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from experiments import catalogue
-from experiments.across.ladder.points import points
+from experiments.across.ladder.points import VARIANTS, points
 from experiments.across.ladder.rungs import INGREDIENTS
 from theory.plans.setting import Setting
 
 EXPERIMENT = catalogue.experiment("ladder")
-CONFIG = replace(EXPERIMENT.profiles["cpu"].config, orders=(INGREDIENTS[::-1],), wider=(4.0,))
+CONFIG = replace(
+    EXPERIMENT.profiles["cpu"].config,
+    tasks=(Setting(2, 8, 0.1),),
+    widths=(1.0, 1.5, 2.0),
+    wider=(4.0,),
+    variants=VARIANTS,
+    orders=(INGREDIENTS[::-1],),
+    deep=(),
+)
 TWO_TASKS = replace(CONFIG, tasks=(Setting(2, 4, 0.1), Setting(3, 5, 0.1)), depths=(4, 8), orders=())
 
 

@@ -1,0 +1,57 @@
+"""What of a ladder counts when time is up, and how tasks are put together."""
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.across.ladder.points import arm, lengths, points
+from experiments.across.ladder.reading import Results
+from experiments.store.folders import RunFolder, Unfinished
+from experiments.training import stacks
+
+from .made_up import EXPERIMENT, TWO_TASKS, predicted
+from .test_verdicts import trained
+
+NARROW, WIDE = (task.key for task in TWO_TASKS.tasks)
+
+
+def until(monkeypatch, enough):
+    """Trainings of which only some are finished: `enough` says of which arms."""
+    monkeypatch.setattr(stacks, "train_stacked", lambda arms, *_: {a: r for a, r in trained(arms).items() if enough(a)})
+
+
+def test_tasks_are_measured_one_by_one(tmp_path, monkeypatch):
+    until(monkeypatch, lambda a: a.source.d == 2)
+    measurement = EXPERIMENT.measure(TWO_TASKS, 3, RunFolder(tmp_path))
+    assert {name.split("/")[1] for name in measurement["losses"]} == set(measurement["power"]) == {NARROW}
+    assert list(Results(predicted(TWO_TASKS), measurement).tasks) == [NARROW]
+    assert EXPERIMENT.compare(predicted(TWO_TASKS), measurement)
+
+
+def test_without_a_whole_task_there_is_nothing(tmp_path, monkeypatch):
+    until(monkeypatch, lambda a: a.source.d == 3)
+    with pytest.raises(Unfinished):
+        EXPERIMENT.measure(TWO_TASKS, 3, RunFolder(tmp_path))
+
+
+def test_all_tasks_have_the_seeds_of_the_one_with_fewest(tmp_path, monkeypatch):
+    until(monkeypatch, lambda a: a.source.d == 2 or a.seed < 2 or a.seed > 100)
+    measurement = EXPERIMENT.measure(TWO_TASKS, 3, RunFolder(tmp_path))
+    assert measurement["seeds"] == 2
+    assert set(measurement["power"]) == {NARROW, WIDE}
+    assert set(measurement["losses"]) == {p.key for p in points(TWO_TASKS)} == set(measurement["stderr"])
+    assert {len(x) for by in measurement["losses"].values() for x in by.values()} == {2}
+    assert set(measurement["tuning"]["best"]) == {p.key for p in points(TWO_TASKS) if p.variant != "twin"}
+    trainings = (2 + 3) * sum(len(lengths(p.rung, TWO_TASKS)) for p in points(replace(TWO_TASKS)) if p.task.d == 2)
+    assert measurement["provenance"]["trainings"] == trainings
+
+
+def test_deep_rungs_have_lengths_of_their_own():
+    config = replace(TWO_TASKS, deep=(100, 200))
+    for point in points(config):
+        deep = point.rung.layers > 2
+        assert lengths(point.rung, config) == ((100, 200) if deep else config.lengths)
+        assert lengths(point.rung, TWO_TASKS) == TWO_TASKS.lengths
+    deepest = next(p for p in points(config) if p.rung.layers > 2 and not p.rung.preset)
+    short, long = (arm(deepest, config, 0, steps).recipe for steps in config.deep)
+    assert short.warmup * short.steps == pytest.approx(long.warmup * long.steps)
