@@ -24,7 +24,7 @@ from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import SCHEDULES, Diverged, Recipe
 from icl.training.devices import peak_flops
-from icl.training.loop import ROUTINE, _dropout_stream, _step, evaluate, train
+from icl.training.loop import ROUTINE, _dropout_stream, take_step, evaluate, train
 from icl.training.objectives import Batch, PromptTask, TextTask
 from icl.training.optimiser import adamw
 from theory.errors import BadInput
@@ -434,7 +434,7 @@ def gradients_of_a_step(**options):
     model = model_of(REGRESSOR, "attnres")
     start = weights_of(model)
     recipe = Recipe(**{"steps": 10, "batch": 8, **LINEAR, **options})
-    found = _step(model, prompts(), recipe, adamw(model, recipe), 0, 0, torch.device("cpu"))
+    found = take_step(model, prompts(), recipe, adamw(model, recipe), 0, 0, torch.device("cpu"))
     return {name: (start[name] - p.detach()) / 0.01 for name, p in model.named_parameters()}, found.tolist()
 
 
