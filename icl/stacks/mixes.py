@@ -26,7 +26,7 @@ class Term:
 
     how   "own": each head its own head's, once; "scaled": the same, times numbers (S, H); "mixed": any heads', by
           matrices (S, H, H), from reading head to head read
-    slot  where the numbers stand among `Mixes.numbers`; -1 for "own"
+    slot  where the numbers stand among those of `numbers`; -1 for "own"
     """
 
     layer: int
@@ -41,7 +41,7 @@ class Mixes:
     """The mixes of all plans of a stack, (S, ...) numbers; S decoders, H heads, K learned weights at most.
 
     table    by layer, what its heads read
-    names    the learned weights of every decoder, in the order of the columns of `numbers`'s argument
+    names    the learned weights of every decoder, in the order of the columns that `numbers` takes
     """
 
     def __init__(self, plans: Sequence[Plan], dtype: torch.dtype, device: torch.device) -> None:
