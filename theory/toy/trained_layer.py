@@ -8,8 +8,10 @@ heads as wide as tokens.  `First` says what layer 2 reads:
     copy-residual   the assumed copy and the embedding
 All of it is in units of rho = n / (n + d + 1 + sigma^2), and an upper bound is one on suprema.  With scores of contents
 in layer 1 the lower bounds hold still, and of the upper ones only that of the Bayes posterior mean.  Layer 2 hides the
-query from itself, as SkipV1Former's mask does.  Where it sees itself, the lower bounds hold still, since a query scaled
-down by c adds a term that is c^2 times smaller; the upper ones do if the query's token holds nothing of the context.
+query from itself, as SkipV1Former's mask does.  Where it sees itself, the lower bounds of a trained layer 1 hold still,
+since a query scaled down by c adds a term that is c^2 times smaller; an assumed copy does not let it be scaled.  The
+upper ones do, but for the half entry of (2), if the query's token holds nothing of the context: what the query adds is
+an even term, which may take the mean off as a constant does.
 
 What holds, m >= d, for the last three of these.
 (1) If some raw value has a copied key, all d^2 are explained: layer 1 copies by one head, x_t into y_t's token, and

@@ -32,8 +32,8 @@ WORTH = Claim(
     place="theory/toy/worth.py; bears on SkipV1Former, sections 4 and 5",
     statement="Under the assumed copy vanilla explains rho min(floor(w^2 / 4), d^2) at every width w, so that at width "
     "m >= d SkipV1Former, ResFormer and SVFormer are worth max(1, 2d / m) times their width of vanilla, for all n, "
-    "sigma and numbers of heads: 2 at m = d, 1 from 2d on.  H heads with keys of layer 1 alone are worth "
-    "2 sqrt(H) / m where that is a whole number over m, below 1 from m > 2 sqrt(H) on.",
+    "sigma and numbers of heads: 2 at m = d, 1 from 2d on.  H < d^2 heads with keys of layer 1 alone are worth "
+    "2 sqrt(H) / m if H is a square, and below 1 just where floor(m^2 / 4) > H.",
     assumes=W0_ZERO + "; u_t = (A x_t ; B y_t) with a + b = m rows, the best division of m; between whole widths "
     "vanilla is a straight line in log width",
     verdict="verified",
@@ -116,6 +116,8 @@ def raw_keys_are_worth(scale: Callable[[float], float]) -> bool:
                 expected = 1.0 if counts[m - 1] == entries else equal / m
                 found = worth.worth_at_width(resolve("shared-keys", Shape(2, heads)), d, m)
                 if not np.allclose(found, expected, rtol=1e-12, atol=0):
+                    return False
+                if heads < d * d and (found.most < 1) != (m * m // 4 > heads):
                     return False
     return True
 
@@ -338,7 +340,7 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
 
 
 @TRAINED.check(
-    "keys of layer 1 alone, one to ten heads, causal: sampled prompts, least squares over rank-bounded maps; d = 2, 3",
+    "keys of layer 1 alone, one to ten heads, causal or not: singular values of the realigned identity; d = 2 and 3",
     states=lambda heads, all_entries: min(heads, all_entries),
     control=lambda heads, all_entries: all_entries,
     wrong="all of d^2, as where x_t's token may see y_t",
