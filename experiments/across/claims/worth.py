@@ -340,6 +340,24 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
 
 
 @TRAINED.check(
+    "SkipV0 and SkipKV1Former of two heads have one ordinary one in layer 2: mixing or copying, not rotating; d = 2",
+    states=0.0,
+    control=0.1,
+    wrong="a tenth of an entry more",
+    kind="float64",
+)
+def one_head_of_layer_2(more: float) -> bool:
+    """One head's entries at the best of a grid of sizes and factors: no more than the search finds."""
+    betas, squares = np.linspace(0.3, 1, 71), mixed_tokens.best_square(2, N, SIGMA) * np.linspace(0.5, 2, 61)
+    grid = (mixed_tokens.of_one_head(2, N, SIGMA, 2, b, square=s) for b, s in product(betas, squares))
+    mixing = max(1.0, *map(float, grid)) + more
+    return all(
+        abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, SIGMA, 2, causal=c, counted=True).least - mixing) < 1e-3
+        for name, c in product(("skipv0", "skipkv1"), (True, False))
+    )
+
+
+@TRAINED.check(
     "keys of layer 1 alone, one to ten heads, causal or not: singular values of the realigned identity; d = 2 and 3",
     states=lambda heads, all_entries: min(heads, all_entries),
     control=lambda heads, all_entries: all_entries,
