@@ -181,7 +181,8 @@ COVARIANCE = Claim(
     PAPER.ours,
     place="theory/skipv1/transfer.py; extends theory/toy/width.py beyond isotropic inputs",
     statement="At a covariance of x and width m >= d the toys of plans that reach back explain d (f_1 + ... + f_d), "
-    "vanilla's the best b (f_1 + ... + f_a) over a + b = m, a and b at most d, by P = Q S_yx M with M in closed form.  "
+    "vanilla's the best b (f_1 + ... + f_a) over a + b = m, a and b at most d, with f_j a mode's as in "
+    "skipv1.general-covariance, by P = Q S_yx M with M in closed form.  "
     "Vanilla explains at least as large a part of what they do as under isotropic inputs.",
     assumes=W0_ZERO.replace("N(0, I), x ~ N(0, I)", "N(0, psi I x Gamma), x ~ N(0, Sigma)"),
     verdict="verified",

@@ -130,9 +130,10 @@ RESIDUAL = Claim(
     place="theory/toy/mixed_tokens.py; bears on SkipV1Former, appendix A.1, which has no residual stream",
     statement="A residual stream beside the assumed copy lets vanilla mix x and y in one number, and its bound "
     "rho floor(m/2) ceil(m/2) falls: at m = d, one head in each layer, it explains up to rho d (d+1) / 2 in the limit "
-    "of long prompts, which is the bound of every first layer that sees positions alone.  What mixed tokens explain "
-    "at d <= m < 2d has a closed form, with enough heads and with one.",
-    assumes=SETTING,
+    "of long prompts, which bounds ordinary heads behind every first layer that sees positions alone.  What mixed "
+    "tokens explain at least at d <= m < 2d has a closed form, with one head and with enough, for which it is exact at "
+    "m = d.",
+    assumes=SETTING + "; layer 2 hides the query from itself",
     verdict="verified",
     proof=mixed_tokens,
     uses=("toy.positions-bound",),
@@ -209,12 +210,14 @@ def enough_heads_explain(more: float) -> bool:
     kind="float64",
 )
 def long_prompts_give(entries: Callable[[int], float]) -> bool:
-    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between."""
-    for d in (1, 2, 4):
-        missing = [entries(d) - mixed_tokens.best_of_one_head(d, n, 0.1, d, constant=True) for n in (10**6, 10**8)]
-        few, enough = (
-            f(d, 10**6, 0.1, d, constant=True) for f in (mixed_tokens.best_of_one_head, mixed_tokens.mixed_entries)
-        )
+    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between.
+
+    Beside an assumed copy, and where x's tokens are cleared.
+    """
+    for d, tau in product((1, 2, 4), (0, mixed_tokens.BESIDE_COPY)):
+        how: dict[str, Any] = {"tau": tau, "constant": True}
+        missing = [entries(d) - mixed_tokens.best_of_one_head(d, n, 0.1, d, **how) for n in (10**6, 10**8)]
+        few, enough = (f(d, 10**6, 0.1, d, **how) for f in (mixed_tokens.best_of_one_head, mixed_tokens.mixed_entries))
         if not (0 < missing[1] < 0.01 * entries(d) and abs(missing[0] / missing[1] - 10) < 0.1):
             return False
         if not few <= enough * (1 + 1e-3) < d * (d + 1) / 2 * (1 + 1e-3):
@@ -230,7 +233,7 @@ TRAINED = Claim(
     "explain rho d^2 at every width from d on, with or without a residual stream, and at m = d vanilla rho d (d+1) / 2 "
     "at most: at d = 2 these are worth between 1.5 and 2 times their width of vanilla, at d = 3 between 4/3 and 2.  In "
     "a causal layer H heads with keys of layer 1 alone explain rho min(H, d^2), no more.",
-    assumes=SETTING + "; layer 1's scores are of positions alone",
+    assumes=SETTING + "; layer 1's scores are of positions alone; layer 2 hides the query from itself",
     verdict="verified",
     proof=trained_layer,
     uses=(
