@@ -63,9 +63,10 @@ def ridge(x: Array, y: Array, sigma: float) -> Array:
     """
     check_sizes(1, 1, sigma)
     x, y, query = _split(x, y)
-    gram = x @ x.mT + sigma**2 * np.eye(x.shape[1])
-    inverse = np.linalg.inv(gram) if sigma else np.linalg.pinv(gram, hermitian=True)
-    return np.einsum("bij,bjk,bk->bi", y @ x.mT, inverse, query)
+    inputs, values, pairs = np.linalg.svd(x, full_matrices=False)  # S_xx + sigma^2 may be singular to rounding
+    spanned = values > max(x.shape[1:]) * np.finfo(float).eps * values[:, :1]
+    gains = np.divide(values, values**2 + sigma**2, out=np.zeros_like(values), where=spanned)
+    return np.einsum("bit,brt,br,bjr,bj->bi", y, pairs, gains, inputs, query, optimize=True)
 
 
 def pool_weights(x: Array, y: Array, pool: Array, sigma: float) -> Array:
