@@ -225,6 +225,9 @@ def long_prompts_give(entries: Callable[[int], float]) -> bool:
     return True
 
 
+N, SIGMA = 8, 0.1
+ONE_ORDINARY = ("skipv0", "skipkv1")  # of two heads of layer 2
+
 TRAINED = Claim(
     "toy.trained-layer",
     PAPER.ours,
@@ -244,10 +247,12 @@ TRAINED = Claim(
         "toy.residual-stream",
         "toy.worth",
     ),
-    unjudged={**OF_VALUE_MAPS, **ANY_SQUARE},
+    unjudged={
+        **OF_VALUE_MAPS,
+        **ANY_SQUARE,
+        **dict.fromkeys((VARIANTS[v].make for v in ONE_ORDINARY), "either has one ordinary head of two"),
+    },
 )
-
-N, SIGMA = 8, 0.1
 
 
 @TRAINED.check(
@@ -356,7 +361,7 @@ def one_head_of_layer_2(more: float) -> bool:
     mixing = max(1.0, *map(float, grid)) + more
     return all(
         abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, SIGMA, 2, causal=c, counted=True).least - mixing) < 1e-3
-        for name, c in product(("skipv0", "skipkv1"), (True, False))
+        for name, c in product(ONE_ORDINARY, (True, False))
     )
 
 
