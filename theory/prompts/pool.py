@@ -8,13 +8,15 @@ mean if the W_i are standard normal and there are no end of them).  S_yx, S_xx, 
 posterior   By Bayes' rule the posterior of W_i is p_i ~ exp(-||Y - W_i X||^2 / (2 sigma^2)), and the mean
             sum_i p_i W_i has the least loss of all.  What is left given a prompt is the posterior's variance,
                 sum_i p_i ||W_i||^2 - ||sum_i p_i W_i||^2,
-            whose mean is estimated by sampling prompts: neither W* nor the query adds to its error.  As sigma -> 0,
-            p is spread evenly over the W_i of least ||Y - W_i X||^2.
+            whose mean is estimated by sampling contexts: given one, neither W* nor a query adds to its error.  As
+            sigma -> 0, p is spread evenly over the W_i of least ||Y - W_i X||^2.
 ridge       P = S_yx R, R = (S_xx + sigma^2)^{-1}.  P - W = -sigma^2 W R + noise X^T R, and the law of S_xx is invariant
             under rotations, so that on a task W, and on the pool with the mean of ||W_i||^2 in its place, it loses
                 (sigma^4 ||W||^2 / d) r_2 + d sigma^2 (r_1 - sigma^2 r_2) + d sigma^2,         r_j = E tr R^j.
             It depends on the pool through its mean square alone.  r_j have no elementary form and are sampled, or
-            integrated at d = 1, where S_xx is chi-squared.  As sigma -> 0 it is ||W||^2 (d - n)_+ / d.
+            integrated at d = 1, where S_xx is chi-squared: with 1 / g^j = int t^(j-1) e^(-g t) dt, j = 1 or 2,
+                r_j = int over t > 0 of t^(j-1) e^(-sigma^2 t) (1 + 2 t)^(-n/2) dt.
+            As sigma -> 0 it is ||W||^2 (d - n)_+ / d.
 step        P_ij = a linear function of S_yx, of S_xx if asked, and of a constant if asked: what one layer of linear
             attention over copied pairs can be with enough heads.  (Around a mean task, S_xx stands in for a constant.)
             With E S_xx = n I and, pairing, for each W of the pool
@@ -28,18 +30,18 @@ step        P_ij = a linear function of S_yx, of S_xx if asked, and of a constan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from math import log
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
-from scipy.stats import chi2
 
 from theory.errors import BadInput, at_least, check_memory, check_sizes
 from theory.prompts.setting import Estimate
 
 Array = NDArray[np.float64]
 CHUNK = 2**22  # numbers at a time
+STEP = 1 / 32  # of integrals in log t
 ROUNDING = 1e-9  # of ||Y||^2: tasks so near to the nearest are as near, without noise
 
 
@@ -61,16 +63,17 @@ def ridge(x: Array, y: Array, sigma: float) -> Array:
     """
     check_sizes(1, 1, sigma)
     x, y, query = _split(x, y)
-    gram = x @ x.mT + sigma**2 * np.eye(x.shape[1])
-    inverse = np.linalg.inv(gram) if sigma else np.linalg.pinv(gram, hermitian=True)
-    return np.einsum("bij,bjk,bk->bi", y @ x.mT, inverse, query)
+    inputs, values, pairs = np.linalg.svd(x, full_matrices=False)  # S_xx + sigma^2 may be singular to rounding
+    spanned = values > max(x.shape[1:]) * np.finfo(float).eps * values[:, :1]
+    gains = np.divide(values, values**2 + sigma**2, out=np.zeros_like(values), where=spanned)
+    return np.einsum("bit,brt,br,bjr,bj->bi", y, pairs, gains, inputs, query, optimize=True)
 
 
 def pool_weights(x: Array, y: Array, pool: Array, sigma: float) -> Array:
     """The posterior of each task of the pool, (B, P); x, y: the context alone, (B, d, n) each.  Raises as the above."""
     d = x.shape[1]
     check_sizes(d, 1, sigma)
-    if pool.ndim != 3 or pool.shape[1:] != (d, d) or not len(pool):
+    if _tasks(pool) != d:
         raise BadInput(f"a pool is of shape (P, {d}, {d}), got {pool.shape}")
     check_memory(f"the posterior over {len(pool)} tasks", len(x) * len(pool))
     flat, squares = pool.reshape(len(pool), -1), (pool.mT @ pool).reshape(len(pool), -1)
@@ -89,7 +92,7 @@ def posterior_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 4000,
 
     Raises as `pool_posterior`, and InvalidSize for sizes without meaning or fewer than 2 samples.
     """
-    d = pool.shape[-1]
+    d = _tasks(pool)
     check_sizes(d, n, sigma)
     at_least("samples", samples, 2)
     rng = np.random.default_rng([seed, 0])
@@ -110,26 +113,33 @@ def posterior_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 4000,
 def ridge_on_pool(pool: Array, n: int, sigma: float, *, samples: int = 20_000, seed: int = 0) -> Estimate:
     """The loss of `ridge` on tasks of the pool: a quadratic in them, whose two coefficients are sampled from d = 2 on.
 
-    Raises InvalidSize.
+    Raises as `posterior_on_pool`.
     """
-    d = pool.shape[-1]
+    d = _tasks(pool)
     check_sizes(d, n, sigma)
     at_least("samples", samples, 2)
     square, noise = float((pool**2).sum(axis=(1, 2)).mean()), float(sigma) ** 2
     if not noise:
         return Estimate(square * max(d - n, 0) / d, 0.0, "exact: the part of W* that the inputs do not span")
     if d == 1:
-
-        def mean(power: int) -> float:
-            return float(quad(lambda g: chi2.pdf(g, n) * (g + noise) ** -power, 0, np.inf, limit=200)[0])
-
-        return Estimate(_ridge_loss(square, d, noise, mean(1), mean(2)), 0.0, "a numerical integral over S_xx")
+        value = _ridge_loss(square, d, noise, *(_inverse_power(n, noise, power) for power in (1, 2)))
+        return Estimate(value, 0.0, "a numerical integral over S_xx")
     x = np.random.default_rng([seed, 1]).standard_normal((samples, d, n))
     inverse = 1 / (np.linalg.eigvalsh(x @ x.mT).clip(min=0) + noise)
     losses = _ridge_loss(square, d, noise, inverse.sum(axis=1), (inverse**2).sum(axis=1))
     return Estimate(
         float(losses.mean()), float(losses.std(ddof=1) / samples**0.5), f"Monte Carlo over {samples} spectra"
     )
+
+
+def _inverse_power(n: int, noise: float, power: Literal[1, 2]) -> float:
+    """r_1 or r_2 at d = 1: the trapezoidal rule in w = log t, in which the integrand is smooth and no peak is narrow.
+
+    It falls at least like e^w to the left of -log(n + noise), and like exp(-noise e^w) to the right of -log(noise).
+    """
+    w = np.arange(-log(n + noise) - 40, 5 - log(noise), STEP)
+    t = np.exp(w)
+    return float(np.exp(power * w - noise * t - n / 2 * np.log1p(2 * t)).sum() * STEP)
 
 
 def _ridge_loss(square: float, d: int, noise: float, r_1: Any, r_2: Any) -> Any:
@@ -154,8 +164,11 @@ class Step:
 
 
 def pool_step(pool: Array, n: int, sigma: float, *, of_inputs: bool = False, constant: bool = False) -> Step:
-    """The linear step that is best on the pool, and its loss, exact to rounding.  Raises InvalidSize."""
-    d = pool.shape[-1]
+    """The linear step that is best on the pool, and its loss, exact to rounding.
+
+    Raises BadInput for what is no pool, InvalidSize.
+    """
+    d = _tasks(pool)
     check_sizes(d, n, sigma)
     check_memory("the moments of a step", 4.0 * d**4 * 4)
     count, eye = len(pool), np.eye(d)
@@ -185,6 +198,13 @@ def pool_step(pool: Array, n: int, sigma: float, *, of_inputs: bool = False, con
     square = float((pool**2).sum(axis=(1, 2)).mean())
     loss = square - 2 * (weights * target).sum() + ((weights @ moments) * weights).sum() + d * float(sigma) ** 2
     return Step(weights, float(loss), of_inputs, constant)
+
+
+def _tasks(pool: Array) -> int:
+    """The d of a pool, (P, d, d).  Raises BadInput for what is none."""
+    if pool.ndim != 3 or pool.shape[1] != pool.shape[2] or not pool.size or not np.isfinite(pool).all():
+        raise BadInput(f"a pool is of shape (P, d, d), all finite, got {pool.shape}")
+    return int(pool.shape[1])
 
 
 def _split(x: Array, y: Array) -> tuple[Array, Array, Array]:

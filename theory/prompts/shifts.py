@@ -4,9 +4,10 @@ Setting.  Tasks as in `theory.prompts.preconditioned`.  The optima of the two-la
     P = Q S_yx M,
 Q an orthogonal projection on b outputs, M: d x d of rank a; trained on the isotropic task (d, n, sigma), M = lambda
 times a projection on a inputs, lambda = 1 / (n + d + 1 + sigma^2).  SkipV1Former, ResFormer, SVFormer have a = b = d,
-vanilla a = min(floor(m/2), d) and b = min(ceil(m/2), d) at width m (`theory.toy.width`).  Weights that approach such an
-optimum approach this P in mean square under every law of x with finite fourth moments, as what they leave beside it is
-a matrix that shrinks times second moments of the context.  So P is what trained optima do elsewhere.
+vanilla a = min(floor(m/2), d) and b = min(ceil(m/2), d) at width m, or the other way round (`theory.toy.width`).
+Weights that approach such an optimum approach this P in mean square under every law of x with finite fourth moments, as
+what they leave beside it is a matrix that shrinks times second moments of the context.  So P is what optima do
+elsewhere.
 
 Theorem.  On a task of n' pairs, noise sigma', covariance Sigma of x, mean W0 and prior Psi (x) Gamma, P loses
     L_0 - 2 n' tr(M Sigma Omega_Q Sigma) + tr(M Sigma M^T A_Q),
@@ -19,8 +20,9 @@ Isotropic tests, x with independent entries of excess kurtosis kappa or, as kapp
 W0 = 0 that is a share of E ||W*||^2
     (a b / d^2) [2 n' mu - n' mu^2 (n' + d + 1 + kappa + sigma'^2)],        mu = lambda (`share_elsewhere`),
 which at the task trained on is (a b / d^2) rho.  It falls below zero from n' + d + 1 + kappa + sigma'^2 > 2 / lambda
-on: prompts about twice as long.  Where attention takes means over the prompt, mu = lambda n / n'; then longer prompts
-help.  Both factors are the same for all plans: whatever the shift, the order of the plans stays as it was, as long as
+on: with kappa = 0 and the noise as it was, from n' > 2 n + d + 1 + sigma^2 on.  Where attention takes means over the
+prompt, mu = lambda n / n'; then longer prompts help, or make no difference if d = 1, kappa = -2 and sigma' = 0.  The
+bracket is the same for all plans: whatever the shift of this kind, the order of the plans stays as it was, as long as
 the share is positive, and turns round where it is negative.
 
 Orientation.  Trained on an isotropic task, vanilla may end with any projections, Q and the one in M independent and

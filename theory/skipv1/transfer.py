@@ -5,7 +5,7 @@ with a + b = m rows.
 
 Theorem.  At width m >= d the toys explain, at the best division of m,
     d (f_1 + ... + f_d)                                            if some raw value has a copied key,
-    max over a + b = m of min(b, d) (f_1 + ... + f_min(a, d))      if all heads are ordinary,
+    max over a + b = m of min(b, d) (f_1 + ... + f_min(a, d))      if no pair mixes the two, but some head is ordinary,
 with f_j = n psi^2 g_j^2 / ((n + 1) psi g_j + psi t + sigma^2), g_j the eigenvalues of Sigma^{1/2} Gamma Sigma^{1/2} and
 t their sum; 0 if all pairs are a raw value with a raw key.  It is P = Q S_yx M, Q any projection on b outputs, with
     M = Sigma^{-1/2} U diag(mu_j) U^T Sigma^{-1/2},    mu_j = psi g_j / ((n + 1) psi g_j + psi t + sigma^2),
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from theory.errors import BadInput, at_least
+from theory.errors import BadInput, at_least, check_sizes
 from theory.plans.heads import Heads
 from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1.general import modes
@@ -60,7 +60,7 @@ def best_division(moments: PromptMoments, heads: Heads, width: int) -> tuple[int
 
 def trained_columns(moments: PromptMoments, inputs: int) -> Array:
     """M of the theorem, (d, d) in float64, for the `inputs` strongest inputs.  Raises InvalidSize, and as `modes`."""
-    at_least("inputs", inputs, 0)
+    check_sizes(moments.d, moments.n, moments.sigma, inputs)
     of = modes(moments)
     into = of.whiten @ of.of_inputs[:, :inputs]
     return (into * of.multipliers[0, :inputs]) @ into.T

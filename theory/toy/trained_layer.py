@@ -8,8 +8,10 @@ heads as wide as tokens.  `First` says what layer 2 reads:
     copy-residual   the assumed copy and the embedding
 All of it is in units of rho = n / (n + d + 1 + sigma^2), and an upper bound is one on suprema.  With scores of contents
 in layer 1 the lower bounds hold still, and of the upper ones only that of the Bayes posterior mean.  Layer 2 hides the
-query from itself, as SkipV1Former's mask does.  Where it sees itself, the lower bounds hold still, since a query scaled
-down by c adds a term that is c^2 times smaller; the upper ones do if the query's token holds nothing of the context.
+query from itself, as SkipV1Former's mask does.  Where it sees itself, the lower bounds of a trained layer 1 hold still,
+since a query scaled down by c adds a term that is c^2 times smaller; an assumed copy does not let it be scaled.  The
+upper ones do, but for the half entry of (2), if the query's token holds nothing of the context: what the query adds is
+an even term, which may take the mean off as a constant does.
 
 What holds, m >= d, for the last three of these.
 (1) If some raw value has a copied key, all d^2 are explained: layer 1 copies by one head, x_t into y_t's token, and
@@ -78,7 +80,7 @@ def entry_bounds(
     """Entries of W*, in units of rho, that a two-layer plan explains at best: at least, and at most (inf: not bounded).
 
     causal   whether layer 1 is
-    counted  with as many heads in each layer as the plan has; else with as many as it takes
+    counted  with as many heads in each layer as the plan has, in layer 2 of the kind; else with as many as it takes
 
     Raises theory.plans.heads.NotCovered for a plan without meaning there, InvalidSize for a width below d.
     """
@@ -91,7 +93,7 @@ def entry_bounds(
         raise NotCovered("attention over depth reads the embedding: without a residual stream it has no meaning")
     heads = toy_heads(replace(plan, depth=Residual()))
     constant = not isinstance(depth, DepthAttention) or depth.query == "static"
-    count = plan.shape.heads if counted else None
+    count = _count(plan, heads) if counted else None
     bound = is_bound(plan) and needs_free_weights(heads)
     least = 0.0 if bound else _least(heads, d, n, sigma, width, first, causal=causal, count=count)
     return Bounds(least, _most(heads, d, width, first, causal=causal) if constant else inf)
@@ -146,7 +148,7 @@ def worth_bounds(
     if plan == vanilla:
         return Bounds(1.0, 1.0)
     heads = toy_heads(replace(vanilla, depth=Residual()))
-    count = vanilla.shape.heads if counted else None
+    count = _count(vanilla, heads) if counted else None
     curve = {w: bounds(vanilla, w) for w in range(d, max(2 * d, width) + 1)}
     below = {
         w: Bounds(
@@ -174,12 +176,19 @@ def _crossing(curve: list[tuple[int, float]], entries: float) -> float:
     return inf
 
 
+def _count(plan: Plan, heads: Heads) -> tuple[int, int]:
+    """Heads of layer 1, and ordinary ones of layer 2: SkipV0 has fewer there, and SkipKV1Former's others are raw."""
+    pairs = [head for head in heads if not head.raw and not head.key_raw]
+    ordinary = {pair.readout[0] for pair in pairs if isinstance(pair.readout, tuple)}  # (head, value): `toy_heads`
+    return len(plan.live(1)), len(ordinary)
+
+
 def _pairs(heads: Heads) -> set[tuple[bool, bool]]:
     return {(bool(head.raw), bool(head.key_raw)) for head in heads}
 
 
 def _least(
-    heads: Heads, d: int, n: int, sigma: float, width: int, first: First, *, causal: bool, count: int | None
+    heads: Heads, d: int, n: int, sigma: float, width: int, first: First, *, causal: bool, count: tuple[int, int] | None
 ) -> float:
     pairs = _pairs(heads)
     if (RAW, COPIED) in pairs:
@@ -209,20 +218,20 @@ def _most(heads: Heads, d: int, width: int, first: First, *, causal: bool) -> An
 
 @lru_cache(maxsize=4096)
 def vanilla_least(
-    d: int, n: int, sigma: float, width: int, first: First, *, causal: bool = True, count: int | None = None
+    d: int, n: int, sigma: float, width: int, first: First, *, causal: bool = True, count: tuple[int, int] | None = None
 ) -> float:
-    """What ordinary heads, `count` in each layer or as many as it takes, explain at least: (2)."""
+    """What `count` heads of layer 1 and ordinary ones of layer 2, or as many as it takes, explain at least: (2)."""
     return max(0.0, *_constructions(d, n, sigma, min(width, 2 * d), first, causal=causal, count=count))
 
 
 def _constructions(
-    d: int, n: int, sigma: float, width: int, first: First, *, causal: bool, count: int | None
+    d: int, n: int, sigma: float, width: int, first: First, *, causal: bool, count: tuple[int, int] | None
 ) -> Iterator[float]:
     stream, free = first != "positions", first != "copy-residual"
     tau = 0 if free else BESIDE_COPY
 
     def enough(of_first: int, of_second: int) -> bool:
-        return count is None or (count >= of_second and (count >= of_first or not free))
+        return count is None or (count[1] >= of_second and (count[0] >= of_first or not free))
 
     if enough(1 if stream else 2, 1):
         yield float(width * width // 4)

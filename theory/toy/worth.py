@@ -13,14 +13,16 @@ Theorem.
     max(1, 2d / m) at every m >= d: exactly 2 at m = d, and 1 from m = 2d on.
 (3) Vanilla, and whatever explains as much (SkipV0, true cross-layer attention), is worth 1 at m <= 2d.  Beyond, where
     v is flat, we call worth 1 what explains all, as (2) does: vanilla need not grow.
-(4) Keys of layer 1 alone, r of them (shared keys), explain min(r, d^2) at every m >= d, so that their worth falls like
-    1 / m: 2 k / m for r = k^2 <= d^2.  It is below 1 from m > 2 sqrt(r) on.
-A plan that explains nothing is worth 0.
+(4) Keys of layer 1 alone, r of them (shared keys), explain min(r, d^2) at every m >= d.  For r >= d^2 that is (2).  For
+    r < d^2 their worth falls like 1 / m, 2 k / m for r = k^2, and is below 1 where floor(m^2 / 4) > r, which at
+    r = k (k+1) begins at m = 2k + 2, the second whole number beyond 2 sqrt(r).
+A plan that explains nothing is worth 0, but where vanilla explains nothing either (m = 1).
 Proof.  (1) For w >= d this is `theory.toy.width`.  Below d a read-in R: w x d loses part of the input, but the proof
 there uses of u_t = (A x_t ; B y_t) only that A and B have a + b = w rows, which may be any that R leaves: with
 R = (I_w 0), A its first a rows and B its last b.  P's odd part depends on B S_yx A^T, a b numbers at most, and one
 ordinary head comes as near to that as one likes.  floor((w+1)^2 / 4) - floor(w^2 / 4) = floor((w+1) / 2) >= 1.
-(2) to (4) insert e(m) from `theory.toy.width` and `theory.toy.raw_keys`, case (i), whose maximum is at a = d.     QED
+(2) to (4) insert e(m) from `theory.toy.width` and `theory.toy.raw_keys`, case (i), whose maximum is at a = d; for m up
+to 2d, v(m) > r makes vanilla's width for r entries smaller than m, and beyond 2d it is below 2d.                  QED
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ SHIFTS = Claim(
     PAPER.ours,
     place="theory/prompts/shifts.py; bears on SkipV1Former, appendix A.1",
     statement="A toy's optimum, trained on isotropic inputs and tested elsewhere, has a loss in closed form: for other "
-    "lengths, noise, covariances, W0, and inputs that are not normal.  Under isotropic inputs and W0 = 0 it explains "
-    "(entries / d^2) (2 n mu - n mu^2 (n + d + 1 + kappa + sigma^2)) of the test's signal, whatever the plan, so that "
-    "the order of plans stays as it was while that is positive; without a mean over the prompt, prompts more than "
-    "twice as long make all of them do harm.",
+    "lengths, noise, covariances, W0, and inputs with independent entries or on a sphere.  Under isotropic inputs and "
+    "W0 = 0 it explains (entries / d^2) (2 n mu - n mu^2 (n + d + 1 + kappa + sigma^2)) of the test's signal, so that "
+    "the order of plans stays as it was while that is positive; with mu as trained on n pairs, and nothing else "
+    "changed, prompts of more than 2 n + d + 1 + sigma^2 pairs make all of them do harm.",
     assumes="trained at W0 = 0; P = Q S_yx M, which optima attain or approach; the sphere counts as kappa = -2",
     verdict="verified",
     proof=shifts,
@@ -94,7 +94,7 @@ def _projection(d: int, rank: int) -> Array:
 
 @SHIFTS.check(
     "longer prompts: beyond which length a trained step does harm, d = 1 to 4; with means over the prompt, none",
-    states=lambda d, n, sigma: 2 * (n + d + 1 + sigma**2) - (d + 1 + sigma**2),
+    states=lambda d, n, sigma: 2 * n + d + 1 + sigma**2,
     control=lambda d, n, sigma: 2 * n,
     wrong="twice the length, as if d and sigma were nothing",
     kind="exact",
@@ -105,7 +105,7 @@ def longest_useful(length: Callable[[int, int, Fraction], Fraction]) -> bool:
         for n in (3, 8):
             step, last = learned_step(d, n, sigma), length(d, n, sigma)
             shares = {k: share_elsewhere(d, k, sigma, step) for k in range(1, 6 * (n + d))}
-            if any((share > 0) != (k < last) for k, share in shares.items()):
+            if any((share < 0) != (k > last) for k, share in shares.items()):
                 return False
             means = [share_elsewhere(d, k, sigma, learned_step(d, n, sigma, test_n=k)) for k in range(n, 8 * n)]
             if means != sorted(means) or means[0] != shares[n] or means[-1] <= means[0]:
@@ -181,7 +181,8 @@ COVARIANCE = Claim(
     PAPER.ours,
     place="theory/skipv1/transfer.py; extends theory/toy/width.py beyond isotropic inputs",
     statement="At a covariance of x and width m >= d the toys of plans that reach back explain d (f_1 + ... + f_d), "
-    "vanilla's the best b (f_1 + ... + f_a) over a + b = m, a and b at most d, by P = Q S_yx M with M in closed form.  "
+    "vanilla's the best b (f_1 + ... + f_a) over a + b = m, a and b at most d, with f_j a mode's as in "
+    "skipv1.general-covariance, by P = Q S_yx M with M in closed form.  "
     "Vanilla explains at least as large a part of what they do as under isotropic inputs.",
     assumes=W0_ZERO.replace("N(0, I), x ~ N(0, I)", "N(0, psi I x Gamma), x ~ N(0, Sigma)"),
     verdict="verified",

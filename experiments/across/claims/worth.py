@@ -32,8 +32,8 @@ WORTH = Claim(
     place="theory/toy/worth.py; bears on SkipV1Former, sections 4 and 5",
     statement="Under the assumed copy vanilla explains rho min(floor(w^2 / 4), d^2) at every width w, so that at width "
     "m >= d SkipV1Former, ResFormer and SVFormer are worth max(1, 2d / m) times their width of vanilla, for all n, "
-    "sigma and numbers of heads: 2 at m = d, 1 from 2d on.  H heads with keys of layer 1 alone are worth "
-    "2 sqrt(H) / m where that is a whole number over m, below 1 from m > 2 sqrt(H) on.",
+    "sigma and numbers of heads: 2 at m = d, 1 from 2d on.  H < d^2 heads with keys of layer 1 alone are worth "
+    "2 sqrt(H) / m if H is a square, and below 1 just where floor(m^2 / 4) > H.",
     assumes=W0_ZERO + "; u_t = (A x_t ; B y_t) with a + b = m rows, the best division of m; between whole widths "
     "vanilla is a straight line in log width",
     verdict="verified",
@@ -117,6 +117,8 @@ def raw_keys_are_worth(scale: Callable[[float], float]) -> bool:
                 found = worth.worth_at_width(resolve("shared-keys", Shape(2, heads)), d, m)
                 if not np.allclose(found, expected, rtol=1e-12, atol=0):
                     return False
+                if heads < d * d and (found.most < 1) != (m * m // 4 > heads):
+                    return False
     return True
 
 
@@ -128,9 +130,10 @@ RESIDUAL = Claim(
     place="theory/toy/mixed_tokens.py; bears on SkipV1Former, appendix A.1, which has no residual stream",
     statement="A residual stream beside the assumed copy lets vanilla mix x and y in one number, and its bound "
     "rho floor(m/2) ceil(m/2) falls: at m = d, one head in each layer, it explains up to rho d (d+1) / 2 in the limit "
-    "of long prompts, which is the bound of every first layer that sees positions alone.  What mixed tokens explain "
-    "at d <= m < 2d has a closed form, with enough heads and with one.",
-    assumes=SETTING,
+    "of long prompts, which bounds ordinary heads behind every first layer that sees positions alone.  What mixed "
+    "tokens explain at least at d <= m < 2d has a closed form, with one head and with enough, for which it is exact at "
+    "m = d.",
+    assumes=SETTING + "; layer 2 hides the query from itself",
     verdict="verified",
     proof=mixed_tokens,
     uses=("toy.positions-bound",),
@@ -207,18 +210,23 @@ def enough_heads_explain(more: float) -> bool:
     kind="float64",
 )
 def long_prompts_give(entries: Callable[[int], float]) -> bool:
-    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between."""
-    for d in (1, 2, 4):
-        missing = [entries(d) - mixed_tokens.best_of_one_head(d, n, 0.1, d, constant=True) for n in (10**6, 10**8)]
-        few, enough = (
-            f(d, 10**6, 0.1, d, constant=True) for f in (mixed_tokens.best_of_one_head, mixed_tokens.mixed_entries)
-        )
+    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between.
+
+    Beside an assumed copy, and where x's tokens are cleared.
+    """
+    for d, tau in product((1, 2, 4), (0, mixed_tokens.BESIDE_COPY)):
+        how: dict[str, Any] = {"tau": tau, "constant": True}
+        missing = [entries(d) - mixed_tokens.best_of_one_head(d, n, 0.1, d, **how) for n in (10**6, 10**8)]
+        few, enough = (f(d, 10**6, 0.1, d, **how) for f in (mixed_tokens.best_of_one_head, mixed_tokens.mixed_entries))
         if not (0 < missing[1] < 0.01 * entries(d) and abs(missing[0] / missing[1] - 10) < 0.1):
             return False
         if not few <= enough * (1 + 1e-3) < d * (d + 1) / 2 * (1 + 1e-3):
             return False
     return True
 
+
+N, SIGMA = 8, 0.1
+ONE_ORDINARY = ("skipv0", "skipkv1")  # of two heads of layer 2
 
 TRAINED = Claim(
     "toy.trained-layer",
@@ -228,7 +236,7 @@ TRAINED = Claim(
     "explain rho d^2 at every width from d on, with or without a residual stream, and at m = d vanilla rho d (d+1) / 2 "
     "at most: at d = 2 these are worth between 1.5 and 2 times their width of vanilla, at d = 3 between 4/3 and 2.  In "
     "a causal layer H heads with keys of layer 1 alone explain rho min(H, d^2), no more.",
-    assumes=SETTING + "; layer 1's scores are of positions alone",
+    assumes=SETTING + "; layer 1's scores are of positions alone; layer 2 hides the query from itself",
     verdict="verified",
     proof=trained_layer,
     uses=(
@@ -239,10 +247,12 @@ TRAINED = Claim(
         "toy.residual-stream",
         "toy.worth",
     ),
-    unjudged={**OF_VALUE_MAPS, **ANY_SQUARE},
+    unjudged={
+        **OF_VALUE_MAPS,
+        **ANY_SQUARE,
+        **dict.fromkeys((VARIANTS[v].make for v in ONE_ORDINARY), "either has one ordinary head of two"),
+    },
 )
-
-N, SIGMA = 8, 0.1
 
 
 @TRAINED.check(
@@ -338,7 +348,25 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
 
 
 @TRAINED.check(
-    "keys of layer 1 alone, one to ten heads, causal: sampled prompts, least squares over rank-bounded maps; d = 2, 3",
+    "SkipV0 and SkipKV1Former of two heads have one ordinary one in layer 2: mixing or copying, not rotating; d = 2",
+    states=0.0,
+    control=0.1,
+    wrong="a tenth of an entry more",
+    kind="float64",
+)
+def one_head_of_layer_2(more: float) -> bool:
+    """One head's entries at the best of a grid of sizes and factors: no more than the search finds."""
+    betas, squares = np.linspace(0.3, 1, 71), mixed_tokens.best_square(2, N, SIGMA) * np.linspace(0.5, 2, 61)
+    grid = (mixed_tokens.of_one_head(2, N, SIGMA, 2, b, square=s) for b, s in product(betas, squares))
+    mixing = max(1.0, *map(float, grid)) + more
+    return all(
+        abs(entry_bounds(resolve(name, Shape(2, 2)), 2, N, SIGMA, 2, causal=c, counted=True).least - mixing) < 1e-3
+        for name, c in product(ONE_ORDINARY, (True, False))
+    )
+
+
+@TRAINED.check(
+    "keys of layer 1 alone, one to ten heads, causal or not: singular values of the realigned identity; d = 2 and 3",
     states=lambda heads, all_entries: min(heads, all_entries),
     control=lambda heads, all_entries: all_entries,
     wrong="all of d^2, as where x_t's token may see y_t",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import erfcx, expn
 
 from theory.errors import BadInput, InvalidSize
 from theory.prompts.pool import (
@@ -46,7 +47,7 @@ def test_without_noise_the_task_that_fits_is_known_and_alike_ones_share(seed, d,
 
 
 @settings(max_examples=20)
-@given(seed=st.integers(0, 99), d=st.integers(1, 4), n=st.integers(1, 6), sigma=st.sampled_from([0.0, 0.5]))
+@given(seed=st.integers(0, 99), d=st.integers(1, 4), n=st.integers(1, 6), sigma=st.sampled_from([0.0, 1e-9, 0.5]))
 def test_ridge_solves_its_equations(seed, d, n, sigma):
     _, x, y = draw(seed, d, 3, n, sigma, 4)
     for b in range(4):
@@ -74,6 +75,21 @@ def test_one_task_is_known():
     assert ridge_on_pool(pool, 1, 0.0).value == pytest.approx(7)
 
 
+@pytest.mark.parametrize("sigma", [1e-4, 0.01, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("n", [1, 2, 8, 400, 20_000])
+def test_ridge_at_d_1_is_made_of_exponential_integrals(n, sigma):
+    """With p = n / 2, z = sigma^2 / 2 and F_p = e^z E_p(z): r_1 = F_p / 2 and r_2 = (F_{p-1} - F_p) / 4."""
+    z, square = sigma**2 / 2, 1.7
+    if n == 1:  # E_{1/2} is an error function, and z E_{-1/2} = e^{-z} + E_{1/2} / 2
+        above = (np.pi / z) ** 0.5 * erfcx(z**0.5)
+        below = (1 + above / 2) / z
+    else:
+        below, above = (np.exp(z) * expn(n // 2 - i, z) for i in (1, 0))
+    r_1, r_2 = above / 2, (below - above) / 4
+    known = sigma**4 * square * r_2 + sigma**2 * (r_1 - sigma**2 * r_2) + sigma**2
+    assert ridge_on_pool(np.full((1, 1, 1), square**0.5), n, sigma).value == pytest.approx(known, rel=1e-9)
+
+
 def test_shapes_of_labels():
     pool, x, y = draw(0, 2, 3, 4, 0.3, 5)
     step = pool_step(pool, 4, 0.3, of_inputs=True, constant=True)
@@ -89,8 +105,13 @@ def test_shapes_of_labels():
 
 def test_bad_input():
     pool, x, y = draw(0, 2, 3, 4, 0.3, 5)
-    with pytest.raises(BadInput, match="a pool is of shape"):
-        pool_posterior(x, y, pool[:, :1], 0.3)
+    for none in (pool[:, :1], pool[0], pool[:0], pool * np.nan, np.eye(3)[None]):
+        with pytest.raises(BadInput, match="a pool is of shape"):
+            pool_posterior(x, y, none, 0.3)
+    for none in (pool[:, :1], pool[0], pool[:0], pool * np.nan):
+        for loss in (posterior_on_pool, ridge_on_pool, pool_step):
+            with pytest.raises(BadInput, match="a pool is of shape"):
+                loss(none, 3, 0.3)
     with pytest.raises(InvalidSize, match="sigma"):
         pool_posterior(x, y, pool, -1.0)
     with pytest.raises(InvalidSize, match="samples"):

@@ -47,5 +47,7 @@ def test_raw_keys_and_bad_input():
     assert explained_at_width(moments, (Head(0, 1, 0, 1),), 3) == 0
     with pytest.raises(InvalidSize, match="width"):
         explained_at_width(moments, MHA, 2)
+    with pytest.raises(InvalidSize, match="rank"):
+        trained_columns(moments, 4)
     with pytest.raises(BadInput, match="multiple of the identity"):
         explained_at_width(PromptMoments(2, 3, 0.1, prior_rows=np.diag([1.0, 2.0])), MHA, 2)

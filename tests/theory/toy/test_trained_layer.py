@@ -10,6 +10,7 @@ from theory.plans.heads import NotCovered
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan
 from theory.prompts.regression import ridge
+from theory.toy.mixed_tokens import best_of_one_head
 from theory.toy.trained_layer import bayes_share, entry_bounds, share_bounds, worth_bounds
 from theory.toy.worth import plan_entries, worth_at_width
 
@@ -45,6 +46,20 @@ def test_worth_is_between_its_bounds_where_all_is_known(name, d, extra, first):
     if name in ("skipv1", "resformer", "svformer", "cla-v"):
         assert least >= 1
         assert most == pytest.approx(max(1, 2 * d / (d + extra)))
+
+
+@pytest.mark.parametrize("first", FIRSTS)
+@pytest.mark.parametrize("name", ["skipv0", "skipkv1"])
+def test_heads_that_a_plan_lacks_in_layer_2_are_not_counted(name, first):
+    """Rotating takes two ordinary heads there: of two heads these plans have one, of four they have two."""
+    one, two = (entry_bounds(resolve(name, Shape(2, h)), 2, 8, 0.1, 2, first, counted=True).least for h in (2, 4))
+    copying, mixing = (
+        1,
+        best_of_one_head(2, 8, 0.1, 2, tau=4 * (first == "copy-residual"), constant=first != "positions"),
+    )
+    assert one == pytest.approx(max(copying, mixing))
+    assert two >= entry_bounds(VANILLA, 2, 8, 0.1, 2, first, counted=True).least >= one
+    assert (two > one) == (first == "positions")
 
 
 def test_the_assumed_copy_is_the_toy_s_own():

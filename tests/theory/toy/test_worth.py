@@ -47,6 +47,14 @@ def test_what_reaches_back_is_worth_2_at_d_and_1_from_2d_on(d, extra, heads):
     assert worth_at_width(plan, d, d + extra) == pytest.approx((max(1, 2 * d / (d + extra)),) * 2)
 
 
+@given(d=DIMENSIONS, extra=st.integers(0, 30), heads=st.integers(1, 12))
+def test_keys_of_layer_1_are_worth_less_than_1_just_where_vanilla_explains_more(d, extra, heads):
+    worth = worth_at_width(resolve("shared-keys", Shape(2, heads)), d, d + extra).most
+    assert (worth < 1) == (vanilla_entries(d, d + extra) > min(heads, d * d))
+    if heads >= d * d:
+        assert worth == pytest.approx(max(1, 2 * d / (d + extra)))
+
+
 def test_keys_of_layer_1_beside_ordinary_ones_lie_between():
     plan = resolve("residual-keys", Shape(2, 2))
     for d in (2, 3, 4, 5):
