@@ -1,0 +1,150 @@
+"""Further axes: does what the toy and the rungs of the ladder do survive prompts that nothing was trained on?
+
+Models of the ladder (`experiments.across.ladder.rungs`) are trained on one law of prompts and tested on others: more
+noise, inputs that are not normal, another covariance, tasks around a mean, longer prompts, a finite pool of tasks.  On
+each the theory has exact predictions for its toys, for ridge regression and for the posterior mean.
+
+What cannot be asked: a model with weights for positions reads no prompt longer than those of training, so length is
+asked of models with rotary positions; and on rungs with a residual stream there is a path from the query to the output,
+so that what the toy does around W0 without one is not asked at all.  At d = 2 a power law of the covariance is a spike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from experiments.across.axes.points import Config, Test, Trained, rungs, sizes, widths
+from experiments.across.axes.verdicts import CLAIMS
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.comparing import Asked
+from experiments.verdicts.checks import Judgement
+from icl.recipe import Recipe
+from theory.plans.architecture import Architecture
+from theory.plans.law import Law
+from theory.plans.setting import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+_SPIKE, _AROUND = Law(spike=4), Law(w0=1.0)
+PLAIN = Trained(
+    name="plain",
+    tests=(
+        Test(name="noise 0.5", sigma=0.5),
+        Test(name="noise 1", sigma=1.0),
+        Test(name="sphere", law=Law(inputs="sphere")),
+        Test(name="laplace", law=Law(inputs="laplace")),
+        Test(name="spike 4", law=_SPIKE),
+        Test(name="W0 = I", law=_AROUND),
+    ),
+)
+ROTARY = Trained(
+    name="plain, rotary",
+    rotary=True,
+    tests=(Test(name="6 pairs", pairs=6), Test(name="8 pairs", pairs=8), Test(name="16 pairs", pairs=16)),
+)
+SPIKED = Trained(name="spike 4", law=_SPIKE, tests=(Test(name="plain"),))
+AROUND = Trained(name="W0 = I", law=_AROUND, tests=(Test(name="plain"),))
+
+
+def pools(*counts: int) -> tuple[Trained, ...]:
+    """Tested on fresh tasks too."""
+    return tuple(Trained(name=f"pool of {n}", law=Law(pool=n), tests=(Test(name="fresh tasks"),)) for n in counts)
+
+
+_RECIPE = Recipe(
+    steps=4000,
+    batch=16,
+    learning_rate=0.03,
+    warmup=0.05,
+    floor=0.0,
+    decay="late",
+    log_every=1000,
+    compile=True,
+    scale_outputs=False,
+)
+_SMOKE = Config(
+    task=Setting(2, 4, 0.1),
+    trained=(
+        replace(PLAIN, tests=PLAIN.tests[:1]),
+        replace(ROTARY, tests=ROTARY.tests[1:2]),
+        replace(SPIKED, tests=()),
+        *pools(4),
+    ),
+    rungs=("3", "6"),
+    widths=(1.0,),
+    variants=(BASELINE, "skipv1"),
+    recipe=replace(_RECIPE, steps=20, warmup=0.1, log_every=10, compile=False),
+    lengths=(10, 20),
+    held_out_prompts=512,
+    tuning=Tuning(),
+    gain=0.5,
+)
+_CPU = replace(
+    _SMOKE,
+    trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 8, 32)),
+    variants=(BASELINE, "skipv1", "svformer"),
+    recipe=_RECIPE,
+    lengths=(2000, 4000),
+    held_out_prompts=4096,
+    tuning=Tuning(grid=(1e-2, 3e-2, 1e-1), share=0.5, widenings=1),
+)
+_GPU = replace(
+    _CPU,
+    trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 4, 8, 16, 32, 64, 128)),
+    widths=(1.0, 2.0),
+    lengths=(16_000, 32_000),
+    tuning=Tuning(grid=(3e-3, 1e-2, 3e-2, 1e-1, 3e-1), share=1.0, seeds=2, widenings=1),
+)
+_TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1))
+_NARROW = "0.05 of the signal, where every seed learns and converges"
+PROFILES = {
+    "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=400, detects=_NARROW),
+    "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
+    "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=30, detects=None, grows=True),
+}
+
+
+class Axes:
+    name = "ladder-axes"
+    title = "Trained on one law of prompts, tested on others: noise, covariance, W0, length, a pool of tasks"
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = CLAIMS
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        shapes = ((r, t, m) for r in rungs(config) for t in config.trained for m in widths(config))
+        return list(dict.fromkeys(sizes(*shape, config) for shape in shapes))
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        return replace(config, variants=(BASELINE,), own=own)
+
+    def predict(self, config: Config) -> Json:
+        from experiments.across.axes.predicting import predicted
+
+        return predicted(config)
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        from experiments.across.axes.measuring import measured
+
+        return measured(config, seeds, run, self.name)
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        from experiments.across.axes.verdicts import verdicts
+
+        return verdicts(prediction, measurement)
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.across.axes.figure import draw
+
+        return draw(prediction, measurement)
+
+
+EXPERIMENT: Experiment = Axes()
