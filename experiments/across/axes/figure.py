@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -32,7 +34,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
         _pools(axes[len(chosen) + i], results, pools, rung)
     for letter, axis in zip("abcd", axes, strict=False):
         axis.set_title(f"({letter}) {axis.get_title(loc='left')}", loc="left")
-    handles: dict[str, object] = {}
+    handles: dict[str, Any] = {}
     for axis in (axes[0], axes[len(chosen)]):
         handles |= {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.across.axes.points import Config, Point, Test, arm, points, source
+from experiments.across.axes.points import Config, Point, Test, Trained, arm, points, source
 from experiments.store.folders import Json, RunFolder
 from experiments.training import stacks
 from experiments.training.arms import prompt_task
@@ -36,7 +36,7 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     return {
         "seeds": len(by_seed),
         "tuning": tuning,
-        "power": {t.name: {test.name: power(test, config) for test in t.every} for t in config.trained},
+        "power": {t.name: {test.name: power(t, test, config) for test in t.every} for t in config.trained},
         "by_length": {
             p.key: {str(n): [_last(round_[p, n]["held_out"]) for round_ in by_seed] for n in config.lengths}
             for p in every
@@ -48,9 +48,11 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     }
 
 
-def power(test: Test, config: Config) -> float:
+def power(trained: Trained, test: Test, config: Config) -> float:
     """The mean of ||y_{n+1}||^2 over the held-out prompts of a test: what predicting zero costs there."""
-    squares = [batch.targets[:, -1].square().sum(-1).mean() for batch in prompt_task(source(test, config)).held_out()]
+    squares = [
+        batch.targets[:, -1].square().sum(-1).mean() for batch in prompt_task(source(trained, test, config)).held_out()
+    ]
     return float(sum(squares) / len(squares))
 
 

@@ -33,12 +33,14 @@ class Test:
 class Trained:
     """A law of prompts that models are trained on, and what else they are tested on.
 
+    sigma   the noise in training; by default the configuration's
     rotary  rotary positions, which longer prompts than those of training can be read with, in place of biases
     """
 
     name: str
     law: Law = PLAIN
     tests: tuple[Test, ...] = ()
+    sigma: float | None = None
     rotary: bool = False
 
     @property
@@ -116,8 +118,13 @@ def sizes(rung: Rung, trained: Trained, width: int, config: Config) -> Architect
     return replace(found, positions="rope") if trained.rotary else found
 
 
-def source(test: Test, config: Config) -> PromptSource:
-    d, n, sigma = config.task.floats
+def task_of(trained: Trained, config: Config) -> Setting:
+    """The sizes and the noise of what is trained on."""
+    return config.task if trained.sigma is None else replace(config.task, sigma=trained.sigma)
+
+
+def source(trained: Trained, test: Test, config: Config) -> PromptSource:
+    d, n, sigma = task_of(trained, config).floats
     noise = sigma if test.sigma is None else test.sigma
     return PromptSource(d, test.pairs or n, noise, config.held_out_prompts, scored="last", law=test.law)
 
@@ -136,7 +143,7 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     return Arm(
         architecture=architecture,
         variant=made,
-        source=source(Test(name=ITSELF, law=point.trained.law), config),
+        source=source(point.trained, point.trained.every[0], config),
         recipe=replace(
             recipe,
             steps=steps,
@@ -147,5 +154,5 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
         std=config.gain * point.width**-0.5,
         twin=named == TWIN,
         label="" if made == label else label,
-        elsewhere=tuple(source(test, config) for test in point.trained.tests),
+        elsewhere=tuple(source(point.trained, test, config) for test in point.trained.tests),
     )

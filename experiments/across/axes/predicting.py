@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.across.axes.losses import ridge_on_law, toy_loss
-from experiments.across.axes.points import Config, Test, Trained, rungs, source, widths
+from experiments.across.axes.points import Config, Test, Trained, rungs, source, task_of, widths
 from experiments.across.ladder.reading import CONVERGED, KEPT
 from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
@@ -41,7 +41,6 @@ def predicted(config: Config) -> Json:
         "tuning": config.tuning.described("rung, law, variant and width"),
         "d": config.task.d,
         "n": config.task.n,
-        "sigma": config.task.floats[2],
         "rungs": {rung.key: rung.adds for rung in rungs(config)},
         "widths": widths(config),
         "variants": [name for name in config.names if name != BASELINE],
@@ -53,14 +52,15 @@ def predicted(config: Config) -> Json:
 def _of_trained(trained: Trained, config: Config) -> Json:
     return {
         "law": trained.law.words,
+        "sigma": task_of(trained, config).floats[2],
         "rotary": trained.rotary,
         "tests": {test.name: _of_test(trained, test, config) for test in trained.every},
     }
 
 
 def _of_test(trained: Trained, test: Test, config: Config) -> Json:
-    asked = source(test, config)
-    prompts, before = asked.regression, source(trained.every[0], config).regression
+    asked, learnt = source(trained, test, config), task_of(trained, config)
+    prompts, before = asked.regression, source(trained, trained.every[0], config).regression
     task, noise = Setting(asked.d, asked.n, asked.sigma), asked.d * asked.sigma**2
     signal = float(prompts.signal)
     means = before.w0.numpy(), prompts.w0.numpy()
@@ -70,14 +70,14 @@ def _of_test(trained: Trained, test: Test, config: Config) -> Json:
         "law": test.law.words,
         "signal": signal,
         "zero_loss": signal + noise,
-        "toy": {rung.key: _toys(trained, test, config, rung.key, means, signal) for rung in rungs(config)},
+        "toy": {rung.key: _toys(trained, test, config, rung.key, means, signal, noise) for rung in rungs(config)},
     }
 
     def share(loss: float) -> float:
         return (signal + noise - loss) / signal
 
     if (pool := prompts.pool) is None:
-        ridge = ridge_on_law(test.law, task, means[1], penalty=config.task.floats[2] ** 2, around=means[0])
+        ridge = ridge_on_law(test.law, task, means[1], penalty=learnt.floats[2] ** 2, around=means[0])
         bayes = ridge_on_law(test.law, task, means[1], penalty=asked.sigma**2, around=means[1])
     else:
         from theory.prompts.pool import pool_step, posterior_on_pool, ridge_on_pool
@@ -95,17 +95,16 @@ def _of_test(trained: Trained, test: Test, config: Config) -> Json:
     }
 
 
-def _toys(trained: Trained, test: Test, config: Config, rung: str, means: Means, signal: float) -> Json:
+def _toys(trained: Trained, test: Test, config: Config, rung: str, means: Means, signal: float, noise: float) -> Json:
     """Shares, by variant and width; None where the toy has nothing to say."""
     plans: dict[str, Plan | None] = {variant: plan_of(variant, TOY) for variant in config.variants}
     plans |= {variant.name: variant.toy for variant in config.own}
     averages = "softmax" in next(r for r in rungs(config) if r.key == rung).ingredients
-    noise = config.task.floats[2] if test.sigma is None else test.sigma
 
     def share(plan: Plan | None, width: int) -> float | None:
         if plan is None:
             return None
-        loss = toy_loss(plan, config.task, trained, test, means, width, averages=averages)
-        return None if loss is None else (signal + config.task.d * noise**2 - loss) / signal
+        loss = toy_loss(plan, task_of(trained, config), trained, test, means, width, averages=averages)
+        return None if loss is None else (signal + noise - loss) / signal
 
     return {name: {str(width): share(plan, width) for width in widths(config)} for name, plan in plans.items()}

@@ -96,10 +96,12 @@ def _pool(results: Results, at: Where) -> Iterator[Expectation]:
     """Does a model lose less than ridge on the pool it was trained on, as the best linear step does?
 
     A step that sees part of S_yx alone is no better than one that sees all: where that one loses more than ridge, any
-    does; where it loses less, nothing is predicted of vanilla at widths below 2 d.
+    does; where it loses less, nothing is predicted of vanilla at widths below 2 d.  Nor of either, where it is close.
     """
     about, twin = results.about(at), results.gap(at, TWIN)
     won, d = about["step"] - about["ridge"], results.prediction["d"]
+    if abs(won) <= KEPT:
+        return
     for variant in (BASELINE, *results.variants):
         whole = variant != BASELINE or at.width >= 2 * d
         if won > 0 and not whole:
