@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.across.axes.points import Config, Test, Trained, rungs, sizes, widths
+from experiments.across.axes.points import Config, Shift, Trained, rungs, sizes, widths
 from experiments.across.axes.verdicts import CLAIMS
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
@@ -36,26 +36,26 @@ _SPIKE, _AROUND = Law(spike=4), Law(w0=1.0)
 PLAIN = Trained(
     name="plain",
     tests=(
-        Test(name="noise 0.5", sigma=0.5),
-        Test(name="noise 1", sigma=1.0),
-        Test(name="sphere", law=Law(inputs="sphere")),
-        Test(name="laplace", law=Law(inputs="laplace")),
-        Test(name="spike 4", law=_SPIKE),
-        Test(name="W0 = I", law=_AROUND),
+        Shift(name="noise 0.5", sigma=0.5),
+        Shift(name="noise 1", sigma=1.0),
+        Shift(name="sphere", law=Law(inputs="sphere")),
+        Shift(name="laplace", law=Law(inputs="laplace")),
+        Shift(name="spike 4", law=_SPIKE),
+        Shift(name="W0 = I", law=_AROUND),
     ),
 )
 ROTARY = Trained(
     name="plain, rotary",
     rotary=True,
-    tests=(Test(name="6 pairs", pairs=6), Test(name="8 pairs", pairs=8), Test(name="16 pairs", pairs=16)),
+    tests=(Shift(name="6 pairs", pairs=6), Shift(name="8 pairs", pairs=8), Shift(name="16 pairs", pairs=16)),
 )
-SPIKED = Trained(name="spike 4", law=_SPIKE, tests=(Test(name="plain"),))
-AROUND = Trained(name="W0 = I", law=_AROUND, tests=(Test(name="plain"),))
+SPIKED = Trained(name="spike 4", law=_SPIKE, tests=(Shift(name="plain"),))
+AROUND = Trained(name="W0 = I", law=_AROUND, tests=(Shift(name="plain"),))
 
 
 def pools(*counts: int) -> tuple[Trained, ...]:
     """Tested on fresh tasks too.  With so much noise that ridge and the pool's posterior mean lie far apart."""
-    fresh = (Test(name="fresh tasks"),)
+    fresh = (Shift(name="fresh tasks"),)
     return tuple(Trained(name=f"pool of {n}", law=Law(pool=n), tests=fresh, sigma=0.5) for n in counts)
 
 

@@ -69,7 +69,7 @@ def _shares(axis: Axes, results: Results, places: list[Where], rung: str) -> Non
     axis.set_ylim(LEAST - 0.06, 1.05)
     axis.set_ylabel("share of the test's signal explained")
     axis.set_xlabel("trained on: tested on")
-    axis.set_title(f"Rung {rung}, width {places[0].width}")
+    axis.set_title(f"Rung {rung}, width {places[0].width}; triangles: below {LEAST:g}")
 
 
 def _tick(at: Where) -> str:
@@ -106,6 +106,6 @@ def _pools(axis: Axes, results: Results, places: list[Where], rung: str) -> None
             axis, [x * 1.06 ** (i - (len(variants) - 1) / 2) for x in sizes], shown, label=f"{variant}, 95 %", **plain
         )
     axis.set_xscale("log", base=2)
-    axis.set_yscale("log")
     axis.set_xticks(sizes, [str(size) for size in sizes])
     axis.minorticks_off()
+    axis.set_ylim(bottom=0)

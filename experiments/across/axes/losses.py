@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments.across.axes.points import Test, Trained
+from experiments.across.axes.points import Shift, Trained
 from theory.errors import BadInput
 from theory.plans.heads import toy_heads
 from theory.plans.law import KURTOSIS, Law
@@ -63,7 +63,7 @@ def ridge_on_law(law: Law, task: Setting, w0: Array, *, penalty: float, around: 
 
 
 def toy_loss(
-    plan: Plan, task: Setting, trained: Trained, test: Test, means: tuple[Array, Array], width: int, *, averages: bool
+    plan: Plan, task: Setting, trained: Trained, test: Shift, means: tuple[Array, Array], width: int, *, averages: bool
 ) -> float | None:
     """Of the optimum of a plan's toy; None where it is not known, as on a pool.
 

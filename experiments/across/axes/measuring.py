@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.across.axes.points import Config, Point, Test, Trained, arm, points, source
+from experiments.across.axes.points import Config, Point, Shift, Trained, arm, points, source
 from experiments.store.folders import Json, RunFolder
 from experiments.training import stacks
 from experiments.training.arms import prompt_task
@@ -48,7 +48,7 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     }
 
 
-def power(trained: Trained, test: Test, config: Config) -> float:
+def power(trained: Trained, test: Shift, config: Config) -> float:
     """The mean of ||y_{n+1}||^2 over the held-out prompts of a test: what predicting zero costs there."""
     squares = [
         batch.targets[:, -1].square().sum(-1).mean() for batch in prompt_task(source(trained, test, config)).held_out()

@@ -20,7 +20,7 @@ ITSELF = "as trained"  # the test on what a model was trained on
 
 
 @dataclass(frozen=True, kw_only=True)
-class Test:
+class Shift:
     """Prompts to be tested on.  pairs, sigma: by default those of training."""
 
     name: str
@@ -39,13 +39,13 @@ class Trained:
 
     name: str
     law: Law = PLAIN
-    tests: tuple[Test, ...] = ()
+    tests: tuple[Shift, ...] = ()
     sigma: float | None = None
     rotary: bool = False
 
     @property
-    def every(self) -> tuple[Test, ...]:
-        return (Test(name=ITSELF, law=self.law), *self.tests)
+    def every(self) -> tuple[Shift, ...]:
+        return (Shift(name=ITSELF, law=self.law), *self.tests)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ def task_of(trained: Trained, config: Config) -> Setting:
     return config.task if trained.sigma is None else replace(config.task, sigma=trained.sigma)
 
 
-def source(trained: Trained, test: Test, config: Config) -> PromptSource:
+def source(trained: Trained, test: Shift, config: Config) -> PromptSource:
     d, n, sigma = task_of(trained, config).floats
     noise = sigma if test.sigma is None else test.sigma
     return PromptSource(d, test.pairs or n, noise, config.held_out_prompts, scored="last", law=test.law)

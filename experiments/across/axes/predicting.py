@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.across.axes.losses import ridge_on_law, toy_loss
-from experiments.across.axes.points import Config, Test, Trained, rungs, source, task_of, widths
+from experiments.across.axes.points import Config, Shift, Trained, rungs, source, task_of, widths
 from experiments.across.ladder.reading import CONVERGED, KEPT
 from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
@@ -24,7 +24,8 @@ RULES = {
     "that step does. The place between ridge (0) and the posterior mean (1) is reported, with its interval",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal trained on more, by the "
     "upper end of its paired 95 % interval; what compares an arm that has not is inconclusive",
-    "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
+    "control": "of gaps vanilla's twin with other initial weights, of which nothing of the kind may be seen; of pools "
+    "what does the opposite: predicting zero, or the posterior mean",
 }
 
 
@@ -58,7 +59,7 @@ def _of_trained(trained: Trained, config: Config) -> Json:
     }
 
 
-def _of_test(trained: Trained, test: Test, config: Config) -> Json:
+def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
     asked, learnt = source(trained, test, config), task_of(trained, config)
     prompts, before = asked.regression, source(trained, trained.every[0], config).regression
     task, noise = Setting(asked.d, asked.n, asked.sigma), asked.d * asked.sigma**2
@@ -95,7 +96,7 @@ def _of_test(trained: Trained, test: Test, config: Config) -> Json:
     }
 
 
-def _toys(trained: Trained, test: Test, config: Config, rung: str, means: Means, signal: float, noise: float) -> Json:
+def _toys(trained: Trained, test: Shift, config: Config, rung: str, means: Means, signal: float, noise: float) -> Json:
     """Shares, by variant and width; None where the toy has nothing to say."""
     plans: dict[str, Plan | None] = {variant: plan_of(variant, TOY) for variant in config.variants}
     plans |= {variant.name: variant.toy for variant in config.own}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import nan
 
 from experiments.across.axes.points import ITSELF, key
-from experiments.across.ladder.reading import CONVERGED, KEPT
+from experiments.across.ladder.reading import CONVERGED, KEPT, SETS_IN, SetIn
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, untuned
-from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.intervals import Interval, share_interval, t_interval
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Where:
 
     @property
     def words(self) -> str:
-        on = "what they were trained on" if self.test == ITSELF else self.test
-        return f"rung {self.rung}, trained on {self.trained}, tested on {on}, width {self.width}"
+        on = "" if self.test == ITSELF else f" on {self.test}"
+        return f"rung {self.rung}, width {self.width}, {self.trained}{on}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,20 @@ class Results:
 
     def learns(self, at: Where) -> bool:
         """Whether some model explains something of what it was trained on, so that there is anything to compare."""
-        home = Where(at.rung, at.trained, at.width)
+        home = replace(at, test=ITSELF)
         return max(self.share(home, v).mean for v in (BASELINE, *self.variants)) > KEPT
+
+    def sets_in(self, at: Where, variant: str) -> SetIn | None:
+        """On what was trained on, by the ladder's rule; a training that diverged does not.  None where no toy sets a
+        measure."""
+        home = replace(at, test=ITSELF)
+        toy = self.toy(home, BASELINE)
+        if toy is None:
+            return None
+        shares = self.shares(home, variant)
+        those = [share for share in shares if share > SETS_IN * toy]
+        low, high = share_interval(len(those), len(shares), method="exact")
+        return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
 
     def converged(self, at: Where, variant: str) -> bool:
         return key(at.rung, at.trained, variant, at.width) in self._converged

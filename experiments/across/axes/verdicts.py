@@ -65,7 +65,10 @@ def _gaps(results: Results, at: Where) -> Iterator[Expectation]:
             judged.append(expected(name, group, claim, said, "sign", 1.0, measured, twin, quantity=WON))
         if toy is not None and abs(toy) > KEPT:
             more = "more" if toy > 0 else "less"
-            said, name = f"{variant} explains {more} than vanilla", _name("sign", at, variant)
+            said, name = (
+                f"{variant} explains {more} than vanilla{_set_in(results, at, variant)}",
+                _name("sign", at, variant),
+            )
             judged.append(expected(name, group, claim, said, "sign", toy, measured, twin, quantity=WON))
             said = f"{variant} explains {abs(toy):.2f} of the signal {more} than vanilla"
             size = replace(judged[-1], id=_name("size", at, variant), statement=said, rule="size", slack=KEPT)
@@ -92,13 +95,20 @@ def _gaps(results: Results, at: Where) -> Iterator[Expectation]:
         yield from (x if compared else replace(x, controls=()) for x in judged)
 
 
+def _set_in(results: Results, at: Where, variant: str) -> str:
+    """Of the test on what was trained on, in words."""
+    if at.test != ITSELF or (found := results.sets_in(at, variant)) is None:
+        return ""
+    return f"; {found.sentence}"
+
+
 def _pool(results: Results, at: Where) -> Iterator[Expectation]:
     """Does a model lose less than ridge on the pool it was trained on, as the best linear step does?
 
     A step that sees part of S_yx alone is no better than one that sees all: where that one loses more than ridge, any
     does; where it loses less, nothing is predicted of vanilla at widths below 2 d.  Nor of either, where it is close.
     """
-    about, twin = results.about(at), results.gap(at, TWIN)
+    about = results.about(at)
     won, d = about["step"] - about["ridge"], results.prediction["d"]
     if abs(won) <= KEPT:
         return
@@ -108,6 +118,8 @@ def _pool(results: Results, at: Where) -> Iterator[Expectation]:
             continue
         share, place = results.share(at, variant), results.between(at, variant)
         measured = Interval(share.mean - about["ridge"], share.stderr, share.half_width)
+        # What does the opposite: predicting zero loses more than ridge, the posterior mean less.
+        opposite = (0.0 if won > 0 else about["bayes"]) - about["ridge"]
         less, note = "less" if won > 0 else "more", results.note(at, variant)
         lies = f"{place.mean:.2f} +- {place.half_width:.2f}" if isfinite(place.mean) else "nowhere"
         judged = expected(
@@ -119,9 +131,10 @@ def _pool(results: Results, at: Where) -> Iterator[Expectation]:
             "sign",
             won,
             measured.widened(about["ridge_stderr"], STANDARD_ERRORS),
-            twin,
+            None,
             quantity="share of the signal explained, less ridge's",
         )
+        judged = replace(judged, controls=((opposite, judged.tolerance),))
         yield judged if results.learns(at) and results.converged(at, variant) else replace(judged, controls=())
 
 
