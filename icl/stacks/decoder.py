@@ -20,7 +20,7 @@ from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.plan import Plan, learned, plan
 
-FLOATS = 2**18  # of a chunk's weights and scores: what stays in a core's cache
+FLOATS = {"cpu": 2**18, "cuda": 2**27}  # of a chunk's weights and scores: what stays in a core's cache; what fits
 LEARNED = "learned"
 Losses = Callable[..., Tensor]
 
@@ -102,7 +102,9 @@ class StackedDecoder:
         """Rows to be computed together, two or more, for prompts of which there are so many."""
         config = self.structure.config
         numbers = self.flat.shape[1] + config.n_heads * config.context**2 * batch
-        count = max(1, min(len(self.flat) // 2, round(len(self.flat) * numbers / FLOATS)))
+        count = max(
+            1, min(len(self.flat) // 2, round(len(self.flat) * numbers / FLOATS.get(self.flat.device.type, 2**18)))
+        )
         ends = [round(i * len(self.flat) / count) for i in range(count + 1)]
         return [slice(a, b) for a, b in pairwise(ends)]
 

@@ -151,9 +151,13 @@ class Run:
             tensor.copy_(tensors[prefix + name])
 
     def watch(self, losses: Tensor, step: int) -> None:
-        """As `icl.training.loop` stops a training whose loss is no number or has left its first one far behind."""
-        self.start.copy_(torch.where(self.start.isnan(), losses, self.start))
-        gone = ~losses.isfinite() | (losses > DIVERGED * self.start) | ~self.tensors["flat"].isfinite().all(1)
+        """As `icl.training.loop` stops a training whose loss is no number or has left its first one far behind.
+
+        losses: (steps, rows), since what was logged before
+        """
+        self.start.copy_(torch.where(self.start.isnan(), losses.mean(0), self.start))
+        far = losses.median(0).values > DIVERGED * self.start
+        gone = ~losses.isfinite().all(0) | far | ~self.tensors["flat"].isfinite().all(1)
         self.left.copy_(torch.where(gone & (self.left == 0), float(step), self.left))
 
 
@@ -215,20 +219,21 @@ def train(
                 run.restore(trunk)
             else:
                 trunk = run.saved()
-        window, since = torch.zeros_like(run.left), 0
+        window: list[Tensor] = []
         for step in range(stretch.first + done - begins, stretch.last):
-            window += take_step(stack, feed, optimiser, recipe, losses, step)
-            done, since = done + 1, since + 1
+            window.append(take_step(stack, feed, optimiser, recipe, losses, step))
+            done += 1
             on_step(done)
             if (step + 1) % recipe.log_every and step + 1 < stretch.last:
                 continue
-            run.watch(window / since, step + 1)
+            logged = torch.stack(window)
+            run.watch(logged, step + 1)
             ended = stretch.ends and step + 1 == stretch.last
             found = evaluate(stack, feed, run.left) if ended else None
             besides = _each_on(stack, others, run.left) if ended and others else None
-            mean = tuple((window / since)[: stack.models].tolist())
+            mean = tuple(logged.mean(0)[: stack.models].tolist())
             stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, besides)
-            window, since = torch.zeros_like(window), 0
+            window = []
             finished = stretch is plan[-1] and step + 1 == stretch.last
             if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
                 saved.save(done, {**run.saved(), **{f"trunk.{name}": t for name, t in trunk.items()}})

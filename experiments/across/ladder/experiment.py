@@ -62,8 +62,8 @@ _FULL = Recipe(
 _RATES = Tuning(grid=(3e-3, 1e-2, 3e-2, 1e-1, 3e-1), share=1.0, seeds=2, widenings=1)
 _SMOKE = Config(
     tasks=(Setting(2, 4, 0.1),),
-    widths=(1.0, 2.0),
-    wider=(),
+    widths=(1.0,),
+    wider=(2.0,),
     variants=(BASELINE, "skipv1"),
     depths=(3,),
     recipe=replace(_RECIPE, steps=40, log_every=20, compile=False),

@@ -123,7 +123,7 @@ def test_chunks_are_all_rows_and_two_at_least(count, floats):
     stack = StackedDecoder(decoders(config, [resolve("vanilla", config.shape)]))
     stack.flat = stack.flat[:1].expand(2 * count, -1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stacked, "FLOATS", floats)
+        patch.setitem(stacked.FLOATS, "cpu", floats)
         chunks = stack.chunks(4)
     assert [i for rows in chunks for i in range(rows.start, rows.stop)] == list(range(2 * count))
     assert min(rows.stop - rows.start for rows in chunks) >= 2

@@ -9,7 +9,7 @@ import torch
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
-from icl.stacks.training import stretches, train
+from icl.stacks.training import Feed, stretches, train
 from icl.training import loop
 from icl.training.objectives import PromptTask
 from theory.errors import BadInput
@@ -101,6 +101,19 @@ def test_a_member_that_diverges_takes_nobody_with_it():
     assert str(found[1]).startswith("training diverged by step")
     for i in (0, 2):
         assert found[i].loss == pytest.approx(alone(wild[i], LATE)[1].loss, rel=ROUNDING)
+
+
+def test_a_step_that_costs_much_is_no_divergence(monkeypatch):
+    honest = Feed.batches
+
+    def spiked(self, step, size):
+        inputs, targets = honest(self, step, size)
+        return inputs, targets * (100 if step == 20 else 1)
+
+    monkeypatch.setattr(Feed, "batches", spiked)
+    logged = trained([LATE])
+    assert max(logged[2].losses) > 100 * max(logged[0].losses)
+    assert not [end for end in ends(logged) if isinstance(end, str)]
 
 
 @pytest.mark.parametrize("killed", [1, 3, 4, 5])

@@ -24,7 +24,7 @@ from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import SCHEDULES, Diverged, Recipe
 from icl.training.devices import peak_flops
-from icl.training.loop import ROUTINE, _dropout_stream, _step, evaluate, train
+from icl.training.loop import ROUTINE, _dropout_stream, evaluate, take_step, train
 from icl.training.objectives import Batch, PromptTask, TextTask
 from icl.training.optimiser import adamw
 from theory.errors import BadInput
@@ -407,6 +407,21 @@ def test_what_diverges_keeps_the_last_good_checkpoint(factor, tmp_path, monkeypa
     assert_same_bits(weights_of(resumed), weights_of(unbroken))
 
 
+class Spiked(PromptTask):
+    """One step of the second five costs some ten thousand times what others cost."""
+
+    def batch(self, seed, step, size):
+        batch = super().batch(seed, step, size)
+        return Batch(batch.inputs, batch.targets * (100 if step == 8 else 1))
+
+
+def test_a_step_that_costs_much_is_no_divergence():
+    recipe = replace(RECIPE, steps=10, log_every=5, evaluate_every=0)
+    task = Spiked(RegressionTask(2, 3, 0.1), 64, 32)
+    first, last = train(model_of(REGRESSOR), task, recipe, 0)
+    assert last.loss > 100 * first.loss
+
+
 def test_a_weight_that_is_no_number_is_noticed_at_the_first_report():
     model = model_of(REGRESSOR)
     with torch.no_grad():
@@ -434,7 +449,7 @@ def gradients_of_a_step(**options):
     model = model_of(REGRESSOR, "attnres")
     start = weights_of(model)
     recipe = Recipe(**{"steps": 10, "batch": 8, **LINEAR, **options})
-    found = _step(model, prompts(), recipe, adamw(model, recipe), 0, 0, torch.device("cpu"))
+    found = take_step(model, prompts(), recipe, adamw(model, recipe), 0, 0, torch.device("cpu"))
     return {name: (start[name] - p.detach()) / 0.01 for name, p in model.named_parameters()}, found.tolist()
 
 
