@@ -6,7 +6,8 @@ each the theory has exact predictions for its toys, for ridge regression and for
 
 What cannot be asked: a model with weights for positions reads no prompt longer than those of training, so length is
 asked of models with rotary positions; and on rungs with a residual stream there is a path from the query to the output,
-so that what the toy does around W0 without one is not asked at all.  At d = 2 a power law of the covariance is a spike.
+so that what the toy does around W0 without one is not asked at all.  Rates, lengths and initial weights are the
+ladder's.  At d = 2 a power law of the covariance is a spike.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from experiments.across.axes.points import Config, Shift, Trained, rungs, sizes, widths
 from experiments.across.axes.verdicts import CLAIMS
+from experiments.across.ladder.experiment import PROFILES as LADDER
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, Tuning
 from experiments.training.comparing import Asked
 from experiments.verdicts.checks import Judgement
-from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.law import Law
 from theory.plans.setting import Setting
@@ -59,17 +60,7 @@ def pools(*counts: int) -> tuple[Trained, ...]:
     return tuple(Trained(name=f"pool of {n}", law=Law(pool=n), tests=fresh, sigma=0.5) for n in counts)
 
 
-_RECIPE = Recipe(
-    steps=4000,
-    batch=16,
-    learning_rate=0.03,
-    warmup=0.05,
-    floor=0.0,
-    decay="late",
-    log_every=1000,
-    compile=True,
-    scale_outputs=False,
-)
+_LADDER, _QUICK = (LADDER[profile].config for profile in ("cpu", "smoke"))
 _SMOKE = Config(
     task=Setting(2, 4, 0.1),
     trained=(
@@ -81,33 +72,39 @@ _SMOKE = Config(
     rungs=("3", "6"),
     widths=(1.0,),
     variants=(BASELINE, "skipv1"),
-    recipe=replace(_RECIPE, steps=20, warmup=0.1, log_every=10, compile=False),
+    recipe=replace(_QUICK.recipe, log_every=10),
     lengths=(10, 20),
     held_out_prompts=512,
     tuning=Tuning(),
-    gain=0.5,
+    gain=_QUICK.gain,
 )
 _CPU = replace(
     _SMOKE,
-    trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 8, 32)),
-    variants=(BASELINE, "skipv1", "svformer"),
-    recipe=_RECIPE,
-    lengths=(2000, 4000),
+    trained=(PLAIN, SPIKED, *pools(2, 16)),
+    recipe=_LADDER.recipe,
+    lengths=_LADDER.lengths,
     held_out_prompts=4096,
     tuning=Tuning(grid=(1e-2, 3e-2, 1e-1), share=0.5, widenings=1),
+    gain=_LADDER.gain,
+)
+_LONG = replace(
+    _CPU,
+    trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 8, 32)),
+    variants=(BASELINE, "skipv1", "svformer"),
+    tuning=_LADDER.tuning,
 )
 _GPU = replace(
-    _CPU,
+    _LONG,
     trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 4, 8, 16, 32, 64, 128)),
     widths=(1.0, 2.0),
-    lengths=(16_000, 32_000),
-    tuning=Tuning(grid=(3e-3, 1e-2, 3e-2, 1e-1, 3e-1), share=1.0, seeds=2, widenings=1),
+    lengths=tuple(2 * steps for steps in _LADDER.lengths),
 )
 _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1))
 _NARROW = "0.05 of the signal, where every seed learns and converges"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
-    "cpu": Profile(config=_CPU, seeds=16, seconds=400, detects=_NARROW),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=480, detects=_NARROW),
+    "long": Profile(config=_LONG, seeds=16, seconds=2700, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=30, detects=None, grows=True),
 }

@@ -9,7 +9,7 @@ from experiments import catalogue
 from experiments.across.axes.points import points
 
 EXPERIMENT = catalogue.experiment("ladder-axes")
-CONFIG = EXPERIMENT.profiles["cpu"].config
+CONFIG = EXPERIMENT.profiles["long"].config
 
 
 @functools.cache
