@@ -9,9 +9,11 @@ from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.comparing import TOY, names_of_own
+from theory.errors import BadInput
 from theory.plans.plan import Plan
 from theory.plans.setting import Setting
 from theory.prompts.moments import Array
+from theory.toy.width import explained_share_at_width
 
 Means = tuple[Array, Array]  # W0 in training, and in the test
 
@@ -20,8 +22,9 @@ RULES = {
     "size": f"it holds the toy's gap, give or take {KEPT:g}, and is narrower than that gap",
     "no gap": f"where the toy's is at most {KEPT:g}, it lies within {KEPT:g} of zero",
     "pool": "the interval of what ridge loses more than the model lies on the side of zero of what ridge loses more "
-    "than the best linear step; that a plan that sees less than all of S_yx loses more than ridge is predicted where "
-    "that step does. The place between ridge (0) and the posterior mean (1) is reported, with its interval",
+    "than the best linear step, where the toy sees all of S_yx; where it sees less, and that step loses more than "
+    f"ridge, so does the model. Nothing else is predicted, nor where the two differ by at most {KEPT:g}. The place "
+    "between ridge (0) and the posterior mean (1) is reported, with its interval",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal trained on more, by the "
     "upper end of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "control": "of gaps vanilla's twin with other initial weights, of which nothing of the kind may be seen; of pools "
@@ -86,7 +89,7 @@ def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
         ridge = ridge_on_pool(pool.numpy(), *task.floats[1:])
         bayes = posterior_on_pool(pool.numpy(), *task.floats[1:])
         step = pool_step(pool.numpy(), *task.floats[1:], of_inputs=True, constant=True)
-        about |= {"pool": test.law.pool, "step": share(step.loss)}
+        about |= {"pool": test.law.pool, "step": share(step.loss), "sees": _seen(learnt, config)}
     return {
         **about,
         "ridge": share(ridge.value),
@@ -96,10 +99,28 @@ def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
     }
 
 
+def _seen(task: Setting, config: Config) -> Json:
+    """How much of S_yx the toys see, at most: by variant and width; None where that is not known."""
+
+    def part(plan: Plan | None, width: int) -> float | None:
+        try:
+            share = None if plan is None else explained_share_at_width(plan, *task.floats, width)
+        except BadInput:
+            return None
+        return None if share is None else share / float(task.signal_share)
+
+    plans = _plans(config).items()
+    return {name: {str(width): part(plan, width) for width in widths(config)} for name, plan in plans}
+
+
+def _plans(config: Config) -> dict[str, Plan | None]:
+    """Of the toy, by variant."""
+    plans: dict[str, Plan | None] = {variant: plan_of(variant, TOY) for variant in config.variants}
+    return plans | {variant.name: variant.toy for variant in config.own}
+
+
 def _toys(trained: Trained, test: Shift, config: Config, rung: str, means: Means, signal: float, noise: float) -> Json:
     """Shares, by variant and width; None where the toy has nothing to say."""
-    plans: dict[str, Plan | None] = {variant: plan_of(variant, TOY) for variant in config.variants}
-    plans |= {variant.name: variant.toy for variant in config.own}
     averages = "softmax" in next(r for r in rungs(config) if r.key == rung).ingredients
 
     def share(plan: Plan | None, width: int) -> float | None:
@@ -108,4 +129,4 @@ def _toys(trained: Trained, test: Shift, config: Config, rung: str, means: Means
         loss = toy_loss(plan, task_of(trained, config), trained, test, means, width, averages=averages)
         return None if loss is None else (signal + noise - loss) / signal
 
-    return {name: {str(width): share(plan, width) for width in widths(config)} for name, plan in plans.items()}
+    return {name: {str(width): share(plan, width) for width in widths(config)} for name, plan in _plans(config).items()}

@@ -23,6 +23,7 @@ WIDTH, SHIFTS, COVARIANCE, AROUND, POOL = (
     "skipv1.bias",
     "prompts.pool",
 )
+ROUNDING = 1e-9
 CLAIMS = (SHIFTS, COVARIANCE, POOL, WIDTH, AROUND)
 
 
@@ -106,35 +107,33 @@ def _pool(results: Results, at: Where) -> Iterator[Expectation]:
     """Does a model lose less than ridge on the pool it was trained on, as the best linear step does?
 
     A step that sees part of S_yx alone is no better than one that sees all: where that one loses more than ridge, any
-    does; where it loses less, nothing is predicted of vanilla at widths below 2 d.  Nor of either, where it is close.
+    does; where it loses less, nothing is predicted of what sees part.  Nor of either, where it is close.
     """
     about = results.about(at)
-    won, d = about["step"] - about["ridge"], results.prediction["d"]
-    if abs(won) <= KEPT:
-        return
+    won = about["step"] - about["ridge"]
     for variant in (BASELINE, *results.variants):
-        whole = variant != BASELINE or at.width >= 2 * d
-        if won > 0 and not whole:
-            continue
+        sees = about["sees"][variant][str(at.width)]
+        known = abs(won) > KEPT and sees is not None and (won < 0 or sees > 1 - ROUNDING)
         share, place = results.share(at, variant), results.between(at, variant)
         measured = Interval(share.mean - about["ridge"], share.stderr, share.half_width)
         # What does the opposite: predicting zero loses more than ridge, the posterior mean less.
         opposite = (0.0 if won > 0 else about["bayes"]) - about["ridge"]
         less, note = "less" if won > 0 else "more", results.note(at, variant)
-        lies = f"{place.mean:.2f} +- {place.half_width:.2f}" if isfinite(place.mean) else "nowhere"
+        said = f"{variant} loses {less} than ridge, as the best linear step does"
+        said = said if known else f"nothing is predicted of {variant} against ridge"
+        lies = f"{place.mean:.2f} +- {place.half_width:.2f}" if isfinite(place.mean) else "not known"
         judged = expected(
             _name("pool", at, variant),
             f"{at.words}: {variant}{note} against ridge",
             POOL,
-            f"on a pool of {about['pool']} {variant} loses {less} than ridge, as the best linear step does; it lies at "
-            f"{lies} between ridge (0) and the pool's posterior mean (1)",
+            f"on a pool of {about['pool']} {said}; its place between ridge (0) and the posterior mean (1) is {lies}",
             "sign",
             won,
             measured.widened(about["ridge_stderr"], STANDARD_ERRORS),
             None,
             quantity="share of the signal explained, less ridge's",
         )
-        judged = replace(judged, controls=((opposite, judged.tolerance),))
+        judged = replace(judged, controls=((opposite, judged.tolerance),), decided=known)
         yield judged if results.learns(at) and results.converged(at, variant) else replace(judged, controls=())
 
 

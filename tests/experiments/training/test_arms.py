@@ -328,7 +328,7 @@ def test_a_damaged_line_is_refused_at_the_start(damage, tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     first, *others = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(DAMAGED_LINES[damage](first.removesuffix(b"\n")) + b"\n" + b"".join(others))
-    monkeypatch.setattr(loop, "_step", None)  # no step is taken
+    monkeypatch.setattr(loop, "take_step", None)  # no step is taken
     with pytest.raises(UserError, match=r"^line 1 of .*metrics.jsonl is damaged; delete that line and run again$"):
         train_arm(PROMPTS, tmp_path, "cpu")
 

@@ -105,6 +105,20 @@ def test_around_w0_it_explains_that_and_its_share_of_the_rest():
         assert found == pytest.approx((2 + entries * TASK.signal_share) / 6)
 
 
+@pytest.mark.parametrize("kept", [1.0, 0.5])
+def test_around_w0_and_tested_elsewhere_it_loses_what_its_step_does(kept):
+    """W0 + lambda (S_yx - W0 S_xx), prompt by prompt; with half of W0 instead it is another number."""
+    w0, zero = np.eye(2), np.zeros((2, 2))
+    prompts = RegressionTask(2, 4, 0.1).sample(40_000, Generator(9, 8))
+    x, y = prompts.x.double().numpy(), prompts.y.double().numpy()
+    step = 1 / (TASK.n + TASK.d + 1 + TASK.sigma**2)
+    matrix = kept * w0 + step * (y - kept * w0 @ x)[:, :, :-1] @ x[:, :, :-1].mT
+    errors = ((np.einsum("bij,bj->bi", matrix, x[:, :, -1]) - y[:, :, -1]) ** 2).sum(1)
+    there = Trained(name="around", law=Law(w0=1.0))
+    said = toy_loss(plan_of("skipv1", TOY), TASK, there, Shift(name="plain"), (w0, zero), 2, averages=False)
+    assert (abs(errors.mean() - said) < 4 * errors.std() / len(errors) ** 0.5) == (kept == 1)
+
+
 def test_lengths_count_for_sums_and_not_for_means():
     longer, plain = Shift(name="long", pairs=16), Trained(name="plain")
     sums, averages = (share("skipv1", TASK, plain, longer, 2, averages=x) for x in (False, True))
