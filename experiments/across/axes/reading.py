@@ -118,7 +118,8 @@ class Results:
     def _converged(self) -> set[str]:
         found = set()
         for name, by_length in self.measurement["by_length"].items():
-            rung, trained, _, width = name.split("/")
+            rung, trained, named = name.split("/", 2)  # a variant of a user's own may have a folder in its name
+            width = named.rpartition("/")[2]
             lengths = sorted(map(int, by_length))[-2:]
             at = Where(rung, trained, int(width))
             ends = [self._shares(at, by_length[str(n)]) for n in lengths]
