@@ -71,7 +71,7 @@ def answers(structure: Structure, weights: Parameters, mixes: Sequence[Tensor], 
 
 
 def linear(x: Tensor, weights: Parameters, name: str) -> Tensor:
-    """`nn.Linear`: (S, in, T, B) -> (S, out, T, B); x itself where there are no weights of that name."""
+    """A linear map: (S, in, T, B) -> (S, out, T, B); x itself where there are no weights of that name."""
     if f"{name}.weight" not in weights:
         return x
     decoders, _, *rest = x.shape

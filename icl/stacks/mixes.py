@@ -26,7 +26,7 @@ class Term:
 
     how   "own": each head its own head's, once; "scaled": the same, times numbers (S, H); "mixed": any heads', by
           matrices (S, H, H), from reading head to head read
-    slot  where the numbers stand among `Mixes.numbers`; -1 for "own"
+    slot  where the numbers stand among those of `numbers`; -1 for "own"
     """
 
     layer: int
@@ -40,14 +40,15 @@ Table = tuple[dict[Role, tuple[Term, ...]], ...]
 class Mixes:
     """The mixes of all plans of a stack, (S, ...) numbers; S decoders, H heads, K learned weights at most.
 
-    table    by layer, what its heads read
-    names    the learned weights of every decoder, in the order of the columns of `numbers`'s argument
+    table   by layer, what its heads read
+    fixed   the numbers of every slot: (S, H) or (S, H, H); placed: what each learned weight adds to them, (S, K, ...),
+            or None; a decoder's learned weights in the order of `theory.plans.plan.learned`
+    width   K
     """
 
     def __init__(self, plans: Sequence[Plan], dtype: torch.dtype, device: torch.device) -> None:
         shape = plans[0].shape
-        self.names = [tuple(learned(plan)) for plan in plans]
-        self.width = max(map(len, self.names))
+        self.width = max(len(learned(plan)) for plan in plans)
         self.fixed: list[Tensor] = []
         self.placed: list[Tensor | None] = []
         distinct = list(dict.fromkeys(plans))
@@ -79,12 +80,6 @@ class Mixes:
         self.fixed.append(fixed.contiguous())
         self.placed.append(placed.contiguous() if learns else None)
         return Term(layer, "scaled" if same else "mixed", len(self.fixed) - 1)
-
-    @property
-    def structure(self) -> tuple[object, ...]:
-        """What is equal where the same computation does for two stacks."""
-        rows = tuple(tuple(row.items()) for row in self.table)
-        return rows, tuple(placed is None for placed in self.placed)
 
 
 def numbers(fixed: Sequence[Tensor], placed: Sequence[Tensor | None], weights: Tensor) -> list[Tensor]:
