@@ -26,7 +26,7 @@ from theory.plans.plan import Plan
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.prompts import RegressionTask
-    from icl.training.objectives import Task
+    from icl.training.objectives import PromptTask, Task
 
 TWINS = 1_000_000  # beyond every seed that a user may ask for
 
@@ -100,6 +100,7 @@ class Arm:
     probes  by name (`experiments.training.probes`): what is measured of the model at the start and at the end
     label   what the variant is called where it is shown; by default its name, if it has one
     start   weights, optimiser and step are those at another's end; by default initial weights, and step 0
+    elsewhere  prompts on which the held-out loss at the end is asked for as well, whatever it was trained on
     """
 
     architecture: Architecture
@@ -112,6 +113,7 @@ class Arm:
     probes: tuple[str, ...] = ()
     label: str = ""
     start: Start | None = None
+    elsewhere: tuple[PromptSource, ...] = ()
 
     @property
     def name(self) -> str:
@@ -135,6 +137,9 @@ class Arm:
         fields = self._fields(asdict)
         if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
             fields["source"] = self.source.to_json()
+        del fields["elsewhere"]
+        if self.elsewhere:
+            fields["elsewhere"] = [source.to_json() for source in self.elsewhere]
         if not isinstance(self.variant, str):
             return {**fields, "variant": self.name, "plan": text(self.plan)}
         return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
@@ -157,19 +162,28 @@ class Arm:
     def task(self) -> Task:
         return task_of(self.source, self.architecture.context)
 
+    def tasks_elsewhere(self) -> list[PromptTask]:
+        return [prompt_task(source) for source in self.elsewhere]
+
 
 def task_of(source: TextSource | PromptSource, context: int) -> Task:
     """What a model of this context is trained and evaluated on.  Raises UserError for text that is not as it was."""
-    from icl.training.objectives import PromptTask, TextTask
+    from icl.data.shards import open_data
+    from icl.training.objectives import TextTask
 
     if isinstance(source, PromptSource):
-        return PromptTask(source.regression, source.held_out_prompts, source.held_out_at_a_time, source.scored)
-    from icl.data.shards import open_data
+        return prompt_task(source)
 
     data = open_data(Path(source.folder))
     if data.manifest.digest != source.digest:
         raise UserError(f"{source.folder} holds other text than it did; name it again")
     return TextTask(data, context, source.held_out_windows, opened=source.opened)
+
+
+def prompt_task(source: PromptSource) -> PromptTask:
+    from icl.training.objectives import PromptTask
+
+    return PromptTask(source.regression, source.held_out_prompts, source.held_out_at_a_time, source.scored)
 
 
 def _digest(content: str) -> str:

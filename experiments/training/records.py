@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from icl.recipe import Diverged
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
-    from icl.training.loop import Logged
-    from icl.training.objectives import Task
+    from icl.training.loop import HeldOut, Logged
+    from icl.training.objectives import PromptTask, Task
 
 
 LOGGED: Json = {
@@ -56,6 +57,8 @@ def train_arm(
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     model, task = arm.model(device), arm.task()
+    for other in arm.tasks_elsewhere():
+        _fitting(model, other)  # before anything is trained
     at_start = _probed(arm, model, task, device)
     log = StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED)
     diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step, start)
@@ -73,6 +76,7 @@ def train_arm(
         "parameters": sum(p.numel() for p in model.parameters()),
         "diverged": diverged,
         **losses(arm, log.lines, diverged),
+        **of_elsewhere(arm, None if diverged else _elsewhere(arm, model)),
         "tokens": arm.recipe.steps * arm.recipe.batch * task.tokens,
         **_of_text(task, arm),
         "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
@@ -139,6 +143,26 @@ def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
         "held_out": held_out if isinstance(arm.source, PromptSource) else None,
         "loss": _mean(held_out["loss"]) if held_out else None,
     }
+
+
+def of_elsewhere(arm: Arm, found: Sequence[HeldOut | None] | None) -> Json:
+    """What a record says of the other prompts, where they are asked for; None where nothing finite was found."""
+    if not arm.elsewhere:
+        return {}
+    return {"elsewhere": [one and asdict(one) for one in found or [None] * len(arm.elsewhere)]}
+
+
+def _elsewhere(arm: Arm, model: Decoder) -> list[HeldOut | None]:
+    from icl.training.elsewhere import evaluate_on
+
+    found = [evaluate_on(model, task, arm.recipe) for task in arm.tasks_elsewhere()]
+    return [one if all(map(isfinite, one.loss)) else None for one in found]
+
+
+def _fitting(model: Decoder, task: PromptTask) -> None:
+    from icl.training.elsewhere import fitting
+
+    fitting(model, task)
 
 
 def _probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:

@@ -23,7 +23,7 @@ from experiments.store.steps import StepLog, stoppable
 from experiments.store.work import results
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.pool import train_all
-from experiments.training.records import losses
+from experiments.training.records import losses, of_elsewhere
 from icl.recipe import Recipe
 from theory.plans.accounting import total_parameters
 from theory.plans.plan import Plan
@@ -70,7 +70,7 @@ def stacks(arms: Sequence[Arm]) -> list[Stack]:
         of_any_rate = sorted((replace(recipe, learning_rate=1.0) for recipe in recipes), key=lambda r: r.steps)
         sharing = [of_any_rate] if _share(of_any_rate) else [[recipe] for recipe in of_any_rate]
         for some in sharing:
-            shapes[arm.architecture, arm.source, arm.std, tuple(some), _common(arm.plan)].append(arm)
+            shapes[arm.architecture, arm.source, arm.std, tuple(some), _common(arm.plan), arm.elsewhere].append(arm)
     return [
         Stack(tuple(members[i : i + MOST]), shape[3])
         for shape, members in shapes.items()
@@ -139,11 +139,15 @@ def _trained(stack: Stack, desk: Desk) -> Json:
         folder=desk.folder / "training",
         warn=warn,
         name=_name(stack, device),
+        elsewhere=members[0].tasks_elsewhere(),
     )
     note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
     with stoppable(steps):
         for logged in steps:
             ends = logged.held_out and [x if isinstance(x, str) else asdict(x) for x in logged.held_out]
+            if ends and logged.elsewhere:
+                found = zip(ends, logged.elsewhere, members, strict=True)
+                ends = [end if isinstance(end, str) else {**end, **of_elsewhere(arm, x)} for end, x, arm in found]
             numbers = [loss if math.isfinite(loss) else None for loss in logged.losses]
             where = {"recipe": logged.recipe, "shared": logged.shared, "at": logged.step}
             log.add(logged.done, **where, losses=numbers, held_out=ends)
@@ -161,7 +165,9 @@ def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str
     end = next(line["held_out"] for line in reversed(own) if line["held_out"])[i]
     diverged = end if isinstance(end, str) else None
     curve = [{"step": line["at"], "loss": line["losses"][i], "held_out": None} for line in own]
-    curve[-1]["held_out"] = None if diverged else end
+    held_out = None if diverged else dict(end)
+    besides = held_out.pop("elsewhere", None) if held_out else None
+    curve[-1]["held_out"] = held_out
     return {
         "key": arm.key(device),
         "arm": arm.to_json(),
@@ -170,6 +176,7 @@ def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str
         "parameters": total_parameters(arm.architecture, arm.plan),
         "diverged": diverged,
         **losses(arm, curve, diverged),
+        **({"elsewhere": besides or [None] * len(arm.elsewhere)} if arm.elsewhere else {}),
         "tokens": arm.recipe.steps * arm.recipe.batch * arm.architecture.context,
         "tokens_per_second": None,
         "mfu": None,

@@ -26,6 +26,7 @@ from icl.models.decoder import Decoder
 from icl.prompts import TRAIN_STREAM, Generator
 from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
+from icl.training.elsewhere import fitting
 from icl.training.loop import DIVERGED, HeldOut
 from icl.training.objectives import Batch, PromptTask
 from theory.errors import BadInput
@@ -53,6 +54,7 @@ class Logged:
     shared    whether the longer ones have them too
     losses    of every decoder, the mean over these steps
     held_out  at the end of a recipe: of every decoder, or why it diverged
+    elsewhere there, of every decoder, on each of the other tasks asked for; None where it is no number, or diverged
     done      steps in all, shared ones once
     """
 
@@ -62,6 +64,7 @@ class Logged:
     losses: tuple[float, ...]
     held_out: tuple[HeldOut | str, ...] | None
     done: int
+    elsewhere: tuple[tuple[HeldOut | None, ...], ...] | None = None
 
 
 def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
@@ -170,24 +173,29 @@ def train(
     warn: Callable[[str], None] = lambda _: None,
     on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
+    elsewhere: Sequence[PromptTask] = (),
 ) -> Steps[Logged, bool | None, StackedDecoder]:
     """Train copies of the decoders, yielding after every `log_every` steps and at the end of every recipe.
 
     recipes  trainings that differ in length only (`stretches`), the shortest first; their rate gives way to
     rates    of every decoder; seeds: of its data's order
+    elsewhere  other tasks, on whose held-out prompts every recipe's end is evaluated too
     folder   for checkpoints, from which a killed training is resumed; name: as in `icl.training.loop.train`
 
     Returns the stack at the end of the last recipe.  Sent True, it saves and ends.  Raises BadInput for decoders that
-    do not stack and recipes that have no meaning for a stack, BadCheckpoint.
+    do not stack, recipes that have no meaning for a stack and prompts that the decoders cannot read, BadCheckpoint.
     """
     for recipe in recipes:
         for field, value in MEANINGLESS.items():
             if getattr(recipe, field) != value:
                 raise BadInput(f"{field} has no meaning for a stack: leave it at {value}")
+    for other in elsewhere:
+        fitting(models[0], other)
     stack = StackedDecoder(models)
     extra = len(stack.flat) - len(models)
     padded = torch.tensor([*rates, *[rates[0]] * extra], dtype=stack.flat.dtype, device=stack.flat.device)
     feed = Feed(task, [*seeds, *[seeds[0]] * extra], stack.flat)
+    others = [Feed(other, [0], stack.flat) for other in elsewhere]
     optimiser = AdamW(stack, recipes[-1], padded)
     run, plan = Run(stack, optimiser), stretches(recipes)
     about = (models[0].config, [m.plan for m in models], task.identity, list(recipes), list(seeds), list(rates), name)
@@ -222,8 +230,9 @@ def train(
             run.watch(logged, step + 1)
             ended = stretch.ends and step + 1 == stretch.last
             found = evaluate(stack, feed, run.left) if ended else None
+            besides = _each_on(stack, others, run.left) if ended and others else None
             mean = tuple(logged.mean(0)[: stack.models].tolist())
-            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done)
+            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, besides)
             window = []
             finished = stretch is plan[-1] and step + 1 == stretch.last
             if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
@@ -270,3 +279,9 @@ def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut |
         else:
             ends.append(HeldOut(tuple(of_mean.tolist()), tuple(of_spread.tolist())))
     return tuple(ends[: stack.models])
+
+
+def _each_on(stack: StackedDecoder, others: Sequence[Feed], left: Tensor) -> tuple[tuple[HeldOut | None, ...], ...]:
+    """By decoder, then by task."""
+    by_task = [[None if isinstance(x, str) else x for x in evaluate(stack, feed, left)] for feed in others]
+    return tuple(zip(*by_task, strict=True))

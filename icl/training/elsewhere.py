@@ -18,10 +18,15 @@ def evaluate_on(model: Decoder, task: PromptTask, recipe: Recipe) -> HeldOut:
     recipe   for its precision alone
     Raises BadInput for prompts of another width, and for longer ones than the model has positions for.
     """
+    return evaluate(fitting(model, task), task, recipe)
+
+
+def fitting(model: Decoder, task: PromptTask) -> Decoder:
+    """The model, or what `reaching` makes of it, for prompts of the task.  Raises BadInput as `evaluate_on`."""
     stem, d = model.config.stem, task.task.d
     if not isinstance(stem, Vectors) or stem.width != d:
         raise BadInput(f"prompts of d = {d} are for a model that reads vectors of that width, not {stem}")
-    return evaluate(reaching(model, task.tokens), task, recipe)
+    return reaching(model, task.tokens)
 
 
 def reaching(model: Decoder, tokens: int) -> Decoder:

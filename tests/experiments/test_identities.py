@@ -105,6 +105,8 @@ RUNS = {
     "scale-loss cpu": "scale-loss/cpu-e4da50f1df",
     "scale-loss gpu": "scale-loss/gpu",
     "scale-loss gpu-tiny": "scale-loss/gpu-tiny",
+    "ladder-axes long": "ladder-axes/long",
+    "ladder-axes gpu": "ladder-axes/gpu",
     "ladder-text long": "ladder-text/long",
     "ladder-text gpu": "ladder-text/gpu",
 }

@@ -133,7 +133,7 @@ def test_the_record_of_a_training_on_prompts(tmp_path):
     assert record["key"] == PROMPTS.key("cpu")
     assert record["arm"] == PROMPTS.to_json()
     assert record["arm"] == {
-        **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label")},
+        **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label", "elsewhere")},
         "probe": False,
         "source": {"d": 2, "n": 3, "sigma": 0.1, "held_out_prompts": 64},  # as it was before there was a choice
     }
@@ -328,7 +328,7 @@ def test_a_damaged_line_is_refused_at_the_start(damage, tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     first, *others = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(DAMAGED_LINES[damage](first.removesuffix(b"\n")) + b"\n" + b"".join(others))
-    monkeypatch.setattr(loop, "_step", None)  # no step is taken
+    monkeypatch.setattr(loop, "take_step", None)  # no step is taken
     with pytest.raises(UserError, match=r"^line 1 of .*metrics.jsonl is damaged; delete that line and run again$"):
         train_arm(PROMPTS, tmp_path, "cpu")
 

@@ -58,6 +58,7 @@ def trained(monkeypatch):
         about |= {"parameters": arm.architecture.d_model, "evaluations": [[step, loss] for step in range(1, 6)]}
         magnitudes = {stage: {**found, "bounds": None} for stage, found in probed.items()}
         curve = [[10, loss]]
+        about |= {"elsewhere": [held_out] * len(arm.elsewhere)} if arm.elsewhere else {}
         return {**about, "loss": loss, "curve": curve, "held_out": held_out, "diverged": None, "magnitudes": magnitudes}
 
     def answer(wanted, *_):
@@ -72,7 +73,7 @@ def trained(monkeypatch):
 
 
 def test_most_full_size_experiments_compare_variants():
-    assert set(NAMES) == {"ladder", "ladder-text", "scale-icl", "scale-loss", "scale-magnitude"}
+    assert set(NAMES) == {"ladder", "ladder-axes", "ladder-text", "scale-icl", "scale-loss", "scale-magnitude"}
     with pytest.raises(UserError, match="train variants, and resformer-mapping does not"):
         comparing(catalogue.experiment("resformer-mapping"), "smoke", ["resformer"])
 

@@ -9,7 +9,9 @@ from experiments.training import stacks
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.pool import train_all
 from icl.recipe import Recipe
+from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
+from theory.plans.law import Law
 
 CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
 LATE = Recipe(steps=20, batch=8, learning_rate=1e-2, warmup=0.2, decay="late", log_every=5)
@@ -84,6 +86,66 @@ def test_no_stack_is_too_large(monkeypatch):
     monkeypatch.setattr(stacks, "MOST", 2)
     found = stacks.stacks([replace(BASE, seed=seed) for seed in range(5)])
     assert [len(stack.members) for stack in found] == [2, 2, 1]
+
+
+ELSEWHERE = (
+    PromptSource(2, 1, 0.5, 128, scored="last"),
+    PromptSource(2, 6, 0.1, 64, scored="last", law=Law(spike=4, w0=1.0)),
+    PromptSource(2, 6, 0.1, 64, law=Law(inputs="sphere", pool=3)),
+)
+
+
+@pytest.mark.parametrize("positions", ["rope", "none"])
+def test_on_other_prompts_stacked_and_alone_are_the_same(tmp_path, positions):
+    base = replace(BASE, architecture=replace(CONFIG, positions=positions), elsewhere=ELSEWHERE)
+    both = replace(LONGER, architecture=base.architecture, elsewhere=ELSEWHERE)
+    arms = [replace(arm, variant=v) for v in ("vanilla", "skipv1") for arm in (base, both)]
+    without = replace(base, elsewhere=())
+    alone = train_all([*arms, without], run(tmp_path / "alone"), "alone")
+    stacked = stacks.train_stacked([*arms, without], run(tmp_path / "stacked"), "stacked")
+    for arm in arms:
+        one, other = alone[arm], stacked[arm]
+        assert one.keys() == other.keys()
+        assert one["arm"] == other["arm"]
+        assert one["held_out"].keys() == other["held_out"].keys()
+        assert len(one["elsewhere"]) == len(other["elsewhere"]) == len(ELSEWHERE)
+        for a, b in zip(one["elsewhere"], other["elsewhere"], strict=True):
+            assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
+            assert a["stderr"] == pytest.approx(b["stderr"], rel=1e-3)
+        assert len(one["elsewhere"][2]["loss"]) == 7
+    assert "elsewhere" not in alone[without]
+    assert alone[without].keys() == stacked[without].keys()
+    assert alone[without]["loss"] == alone[base]["loss"]  # asked of the others, it is trained as it was
+
+
+def test_what_is_asked_elsewhere_is_part_of_an_arm_and_of_its_stack():
+    asking = replace(BASE, elsewhere=ELSEWHERE[:1])
+    assert asking.key("cpu") != BASE.key("cpu") != replace(BASE, elsewhere=ELSEWHERE).key("cpu")
+    assert "elsewhere" not in BASE.to_json()
+    assert asking.to_json()["elsewhere"] == [ELSEWHERE[0].to_json()]
+    assert len(stacks.stacks([BASE, asking])) == 2
+
+
+def test_a_diverged_training_has_nothing_to_say_elsewhere(tmp_path):
+    wild = replace(BASE, recipe=replace(LATE, learning_rate=1e6), elsewhere=ELSEWHERE[:1])
+    calm = replace(BASE, elsewhere=ELSEWHERE[:1])
+    for train in (train_all, stacks.train_stacked):
+        found = train([wild, calm], run(tmp_path / train.__name__), "wild")
+        assert found[wild]["diverged"]
+        assert found[wild]["elsewhere"] == [None]
+        assert found[calm]["elsewhere"][0]["loss"][0] > 0
+
+
+@pytest.mark.parametrize("positions", ["bias", "learned"])
+def test_prompts_beyond_the_positions_are_refused_before_training(tmp_path, positions):
+    long = replace(BASE, architecture=replace(CONFIG, positions=positions), elsewhere=ELSEWHERE[1:2])
+    for train in (train_all, stacks.train_stacked):
+        with pytest.raises(BadInput, match="13 tokens are more than the context of 7"):
+            train([long], run(tmp_path / train.__name__), "long")
+    short = replace(long, elsewhere=ELSEWHERE[:1])
+    both = (train_all, stacks.train_stacked)
+    one, other = (train([short], run(tmp_path / "short" / train.__name__), "short") for train in both)
+    assert one[short]["elsewhere"][0]["loss"] == pytest.approx(other[short]["elsewhere"][0]["loss"], rel=1e-4)
 
 
 def test_what_is_finished_is_not_trained_again(records, monkeypatch):

@@ -11,9 +11,11 @@ from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.stacks.training import Feed, stretches, train
 from icl.training import loop
+from icl.training.elsewhere import evaluate_on
 from icl.training.objectives import PromptTask
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
+from theory.plans.law import Law
 from theory.plans.names import resolve
 
 CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
@@ -137,6 +139,21 @@ def test_a_killed_training_ends_with_the_same_numbers(tmp_path, killed):
 def test_settings_without_meaning(field):
     with pytest.raises(BadInput, match="no meaning for a stack"):
         next(train(models(), task(), [replace(LATE, **field)], [0] * 6, [1e-2] * 6))
+
+
+def test_elsewhere_every_member_loses_what_it_loses_alone():
+    config = replace(CONFIG, positions="rope")
+    made = [Decoder(config, resolve(v, CONFIG.shape), seed=s, std=0.5) for v, s, _ in MEMBERS]
+    others = [
+        PromptTask(RegressionTask(2, 5, 0.5, Law(spike=4)), 128, 64, "last"),
+        PromptTask(RegressionTask(2, 2, 0.1, Law(w0=1.0)), 64, 64),
+    ]
+    steps = train(made, task(), lengths(20, 40), [s for _, s, _ in MEMBERS], [r for *_, r in MEMBERS], elsewhere=others)
+    *_, last = steps
+    for model, member, found in zip(made, MEMBERS, last.elsewhere, strict=True):
+        list(loop.train(model, task(), replace(lengths(20, 40)[1], learning_rate=member[2]), member[1]))
+        for other, loss in zip(others, found, strict=True):
+            assert loss.loss == pytest.approx(evaluate_on(model, other, LATE).loss, rel=ROUNDING)
 
 
 @pytest.mark.slow

@@ -1,0 +1,141 @@
+"""What a measurement of the axes says: shares and gaps on every test, places between ridge and a pool's posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import nan
+
+from experiments.across.axes.points import ITSELF, key
+from experiments.across.ladder.reading import CONVERGED, KEPT, SETS_IN, SetIn
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, untuned
+from experiments.verdicts.intervals import Interval, share_interval, t_interval
+
+
+@dataclass(frozen=True)
+class Where:
+    """A test of models of one rung, law and width."""
+
+    rung: str
+    trained: str
+    width: int
+    test: str = ITSELF
+
+    @property
+    def words(self) -> str:
+        on = "" if self.test == ITSELF else f" on {self.test}"
+        return f"rung {self.rung}, width {self.width}, {self.trained}{on}"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """A prediction and a measurement.  Shares are of the test's E ||W* x||^2; NaN where a training diverged."""
+
+    prediction: Json
+    measurement: Json
+
+    @property
+    def variants(self) -> list[str]:
+        """But vanilla."""
+        found: list[str] = self.prediction["variants"]
+        return found
+
+    @property
+    def family(self) -> int:
+        """Of intervals that are judged together: the variants' and the twin's."""
+        return len(self.variants) + 1
+
+    def places(self) -> Iterator[Where]:
+        for rung in self.prediction["rungs"]:
+            for trained, about in self.prediction["trained"].items():
+                for width in self.prediction["widths"]:
+                    yield from (Where(rung, trained, width, test) for test in about["tests"])
+
+    def about(self, at: Where) -> Json:
+        """The prediction for a test."""
+        found: Json = self.prediction["trained"][at.trained]["tests"][at.test]
+        return found
+
+    def shares(self, at: Where, variant: str) -> list[float]:
+        """The loss counts by what predicting zero costs on the same prompts."""
+        losses = self.measurement["losses"][key(at.rung, at.trained, variant, at.width)][at.test]
+        return self._shares(at, losses)
+
+    def _shares(self, at: Where, losses: list[float | None]) -> list[float]:
+        about, power = self.about(at), self.measurement["power"][at.trained][at.test]
+        most = about["zero_loss"] / about["signal"]
+        return [nan if x is None else most * (1 - x / power) for x in losses]
+
+    def share(self, at: Where, variant: str) -> Interval:
+        return t_interval(self.shares(at, variant), self.family)
+
+    def gap(self, at: Where, variant: str) -> Interval:
+        """To vanilla."""
+        both = (self.shares(at, v) for v in (variant, BASELINE))
+        return t_interval([a - b for a, b in zip(*both, strict=True)], self.family)
+
+    def toy(self, at: Where, variant: str) -> float | None:
+        """The share that the toy explains; vanilla's is its twin's."""
+        by_variant = self.about(at)["toy"][at.rung]
+        found: float | None = by_variant.get(BASELINE if variant == TWIN else variant, {}).get(str(at.width))
+        return found
+
+    def toy_gap(self, at: Where, variant: str) -> float | None:
+        mine, vanilla = self.toy(at, variant), self.toy(at, BASELINE)
+        return None if mine is None or vanilla is None else mine - vanilla
+
+    def between(self, at: Where, variant: str) -> Interval:
+        """On a pool, the place of a model's loss between ridge's, 0, and that of the pool's posterior mean, 1."""
+        about = self.about(at)
+        room = about["bayes"] - about["ridge"]
+        if not room > 0:
+            return Interval(nan, nan, nan)
+        return t_interval([(x - about["ridge"]) / room for x in self.shares(at, variant)], self.family)
+
+    def learns(self, at: Where) -> bool:
+        """Whether some model explains something of what it was trained on, so that there is anything to compare."""
+        home = replace(at, test=ITSELF)
+        return max(self.share(home, v).mean for v in (BASELINE, *self.variants)) > KEPT
+
+    def sets_in(self, at: Where, variant: str) -> SetIn | None:
+        """On what was trained on, by the ladder's rule; a training that diverged does not.  None where no toy sets a
+        measure."""
+        home = replace(at, test=ITSELF)
+        toy = self.toy(home, BASELINE)
+        if toy is None:
+            return None
+        shares = self.shares(home, variant)
+        those = [share for share in shares if share > SETS_IN * toy]
+        low, high = share_interval(len(those), len(shares), method="exact")
+        return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
+
+    def converged(self, at: Where, variant: str) -> bool:
+        return key(at.rung, at.trained, variant, at.width) in self._converged
+
+    @cached_property
+    def _converged(self) -> set[str]:
+        found = set()
+        for name, by_length in self.measurement["by_length"].items():
+            rung, trained, named = name.split("/", 2)  # a variant of a user's own may have a folder in its name
+            width = named.rpartition("/")[2]
+            lengths = sorted(map(int, by_length))[-2:]
+            at = Where(rung, trained, int(width))
+            ends = [self._shares(at, by_length[str(n)]) for n in lengths]
+            if len(ends) < 2:
+                continue
+            more = t_interval([b - a for a, b in zip(*ends, strict=True)])
+            if more.mean + more.half_width <= CONVERGED:  # of NaN: not
+                found.add(name)
+        return found
+
+    @cached_property
+    def _untuned(self) -> set[str]:
+        return set(untuned(self.measurement))
+
+    def note(self, at: Where, variant: str) -> str:
+        """What stands behind the name of an arm: nothing, unless it is short of what it can do."""
+        marks = ["untuned"] if key(at.rung, at.trained, variant, at.width) in self._untuned else []
+        marks += [] if self.converged(at, variant) else ["not converged"]
+        return f" ({', '.join(marks)})" if marks else ""
