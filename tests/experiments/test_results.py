@@ -43,7 +43,9 @@ def test_a_result_that_grows_holds_trainings_and_what_follows_from_them(name):
     there = {path.name for path in (RESULTS / name).iterdir() if not path.name.startswith((".", "unfinished-"))}
     finished = FILES if name in FINISHED else {"prediction.json"}
     assert there == {"config.json", "metrics.jsonl"} | finished
-    lines = RunFolder(RESULTS / name).lines("run", key=str, loss=float | None)
+    run = RunFolder(RESULTS / name)
+    lines = run.lines("run", key=str, loss=float | None)
+    lines += [record for line in run.lines("stack", records=list) for record in line["records"]]
     assert lines
     assert len({line["key"] for line in lines}) == len(lines)
 
