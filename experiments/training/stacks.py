@@ -50,8 +50,9 @@ def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
     keys = {arm: arm.key(device) for arm in arms}
     alone = [arm for arm in keys if not _stacks(arm)]
     finished = _finished(run)
-    todo = [arm for arm, key in keys.items() if key not in finished and arm not in alone]
-    items = {_name(stack, device): stack for stack in stacks(todo)}
+    # One of each key: variants may be the same plan on a shape.
+    todo = {key: arm for arm, key in keys.items() if key not in finished and arm not in alone}
+    items = {_name(stack, device): stack for stack in stacks(list(todo.values()))}
     results("stack", items, _trained, run, label=label, size=_size, partial=True)
     records = _finished(run)
     found = train_all(alone, run, label) if alone else {}

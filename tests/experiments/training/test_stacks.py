@@ -11,6 +11,7 @@ from experiments.training.pool import train_all
 from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
+from theory.plans.names import resolve
 from theory.plans.law import Law
 
 CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
@@ -146,6 +147,17 @@ def test_prompts_beyond_the_positions_are_refused_before_training(tmp_path, posi
     both = (train_all, stacks.train_stacked)
     one, other = (train([short], run(tmp_path / "short" / train.__name__), "short") for train in both)
     assert one[short]["elsewhere"][0]["loss"] == pytest.approx(other[short]["elsewhere"][0]["loss"], rel=1e-4)
+
+
+def test_one_plan_under_two_names_is_trained_once(tmp_path, monkeypatch):
+    """With two layers SVFormer and CLA's shared values are the same plan."""
+    sizes = []
+    honest = stacks._trained
+    monkeypatch.setattr(stacks, "_trained", lambda stack, desk: sizes.append(len(stack.members)) or honest(stack, desk))
+    named = [replace(BASE, variant=resolve(name, CONFIG.shape), label=name) for name in ("svformer", "cla-v")]
+    found = stacks.train_stacked(named, run(tmp_path), "twice")
+    assert sizes == [1]
+    assert found[named[0]]["loss"] == found[named[1]]["loss"]
 
 
 def test_what_is_finished_is_not_trained_again(records, monkeypatch):
