@@ -11,8 +11,8 @@ from experiments.training.pool import train_all
 from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.names import resolve
 from theory.plans.law import Law
+from theory.plans.names import resolve
 
 CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
 LATE = Recipe(steps=20, batch=8, learning_rate=1e-2, warmup=0.2, decay="late", log_every=5)
