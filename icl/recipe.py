@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from numbers import Real
 from typing import Any, Literal
@@ -81,6 +81,16 @@ class Recipe:
             return self.floor + (1 - self.floor) * ((self.steps - step - 1) / (self.steps - self._late()))
         gone = (step + 1 - rising) / (self.steps - rising)
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * gone)) / 2
+
+    def of_length(self, steps: int) -> Recipe:
+        """The same training, longer or shorter.
+
+        Where the decay is late it warms up for as many steps, as far as they are left to it before the rate falls: so
+        the shorter of two is the beginning of the longer until its rate falls.  Otherwise for the same share of them.
+        """
+        if self.decay != "late":
+            return replace(self, steps=steps)
+        return replace(self, steps=steps, warmup=min(1 - LATE, self.warmup * self.steps / steps))
 
     def begins_to_fall(self) -> int:
         """The first step (from 0) from which on the rate is below the peak; `steps` if there is none.

@@ -70,6 +70,11 @@ class PromptSource:
 
         return RegressionTask(self.d, self.n, self.sigma, self.law)
 
+    def power(self) -> float:
+        """The mean of ||y_{n+1}||^2 over the held-out prompts: what predicting zero costs there."""
+        squares = [batch.targets[:, -1].square().sum(-1).mean() for batch in prompt_task(self).held_out()]
+        return float(sum(squares) / len(squares))
+
     def to_json(self) -> Json:
         """As a record keeps it: as it was before there were laws, where the law is plain."""
         fields: Json = canonical(self)

@@ -20,13 +20,14 @@ Trainer = Callable[
 ]  # `experiments.training.pool.train_all`, or its like
 BASELINE, TWIN = "vanilla", "twin"  # the same model with other initial weights: no difference is there to find
 TUNING_SEED = 500_000  # and those that follow, apart from the seeds that are compared
+APART = 10_000  # between the restarts of one seed
 FARTHEST = 4.0  # factor by which a grid of learning rates is widened at a time, at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
     """Learning rates to try for each arm, on `share` of its steps and on so many `seeds` that are not compared, whose
-    mean decides.
+    mean decides; of each the best of its random `restarts`, if it has several.
 
     Where an arm's best rate is the lowest or highest of them, the next one beyond is tried too, `widenings` times at
     most.  An empty grid: the rate of the recipe is used for all arms, untuned.
@@ -36,14 +37,17 @@ class Tuning:
     share: float = 0.25
     widenings: int = 3
     seeds: int = 1
+    restarts: int = 1
 
     def described(self, each: str = "variant") -> str:
         """What a prediction says of it, of arms that differ by `each`."""
         if not self.grid:
             return "not tuned: one learning rate for all arms"
+        best = f", each the best of {self.restarts} random restarts" if self.restarts > 1 else ""
         return (
             f"per {each} from {self.grid}, widened up to {self.widenings} times where the best is at an end, on "
             f"{self.share:.0%} of the steps, {'one seed' if self.seeds == 1 else f'the mean of {self.seeds} seeds'}"
+            f"{best}"
         )
 
 
@@ -107,22 +111,28 @@ def _losses_by_rate(
     label: str,
     train: Trainer | None,
 ) -> dict[str, dict[float, float | None]]:
-    """The means over the seeds; None where one diverged."""
+    """The means over the seeds; None where one diverged, with all of its restarts."""
     trials = {
         (name, rate): [
-            replace(arm, seed=TUNING_SEED + i, recipe=_shorter(arm, rate, tuning.share)) for i in range(tuning.seeds)
+            [
+                replace(arm, seed=TUNING_SEED + i + APART * r, recipe=_shorter(arm, rate, tuning.share))
+                for r in range(tuning.restarts)
+            ]
+            for i in range(tuning.seeds)
         ]
         for name, arm in arms.items()
         for rate in rates[name]
     }
-    every = dict.fromkeys(arm for seeds in trials.values() for arm in seeds)
+    every = dict.fromkeys(arm for seeds in trials.values() for tries in seeds for arm in tries)
     records = (train or train_all)(list(every), run, f"{label}, learning rates")
     if len(records) < len(every):
         raise Unfinished(f"{label}: {len(records)} of {len(every)} learning-rate trials are finished")
 
-    def mean(arms: Sequence[Arm]) -> float | None:
-        losses = [records[arm]["loss"] for arm in arms]
-        return None if None in losses else sum(losses) / len(losses)
+    def mean(seeds: Sequence[Sequence[Arm]]) -> float | None:
+        ends = ([records[arm]["loss"] for arm in tries] for tries in seeds)
+        losses = [min((loss for loss in of_seed if loss is not None), default=None) for of_seed in ends]
+        known = [loss for loss in losses if loss is not None]
+        return sum(known) / len(known) if len(known) == len(losses) else None
 
     return {name: {rate: mean(trials[name, rate]) for rate in rates[name]} for name in arms}
 
@@ -161,7 +171,7 @@ def mark(arm: str, measurement: Json) -> str:
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:
     steps = max(arm.recipe.log_every, round(share * arm.recipe.steps))
-    return replace(arm.recipe, steps=steps, learning_rate=rate, evaluate_every=0)
+    return replace(arm.recipe.of_length(steps), learning_rate=rate, evaluate_every=0)
 
 
 def expected(

@@ -10,6 +10,7 @@ from experiments.across.ladder.rungs import Rung, ladder
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, Tuning
 from experiments.training.comparing import Asked
+from experiments.training.restarts import NONE, Restarts
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.law import PLAIN, Law
@@ -67,6 +68,7 @@ class Config:
     held_out_prompts: int
     tuning: Tuning
     gain: float
+    restarts: Restarts = NONE
     own: tuple[Asked, ...] = ()
 
     @property
@@ -87,6 +89,11 @@ class Point:
     @property
     def key(self) -> str:
         return key(self.rung.key, self.trained.name, self.variant, self.width)
+
+    @property
+    def tuned_as(self) -> Point:
+        """The twin has vanilla's rate."""
+        return replace(self, variant=BASELINE) if self.variant == TWIN else self
 
 
 def key(rung: str, trained: str, variant: str, width: int) -> str:
@@ -139,17 +146,11 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     else:
         made = BASELINE if named == TWIN else named
     label = BASELINE if named == TWIN else named
-    recipe = config.recipe
     return Arm(
         architecture=architecture,
         variant=made,
         source=source(point.trained, point.trained.every[0], config),
-        recipe=replace(
-            recipe,
-            steps=steps,
-            warmup=recipe.warmup * config.lengths[0] / steps,
-            learning_rate=rate or recipe.learning_rate,
-        ),
+        recipe=replace(config.recipe.of_length(steps), learning_rate=rate or config.recipe.learning_rate),
         seed=seed,
         std=config.gain * point.width**-0.5,
         twin=named == TWIN,

@@ -43,6 +43,7 @@ def predicted(config: Config) -> Json:
         "difference to vanilla's, its intervals family-wise over the variants of a test",
         "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
         "tuning": config.tuning.described("rung, law, variant and width"),
+        "restarts": config.restarts.described(),
         "d": config.task.d,
         "n": config.task.n,
         "rungs": {rung.key: rung.adds for rung in rungs(config)},

@@ -8,10 +8,10 @@ from functools import cached_property
 from math import nan
 
 from experiments.across.axes.points import ITSELF, key
-from experiments.across.ladder.reading import CONVERGED, KEPT, SETS_IN, SetIn
+from experiments.across.ladder.reading import CONVERGED, KEPT, SetIn, set_in
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, untuned
-from experiments.verdicts.intervals import Interval, share_interval, t_interval
+from experiments.verdicts.intervals import Interval, t_interval
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,9 @@ class Results:
         toy = self.toy(home, BASELINE)
         if toy is None:
             return None
-        shares = self.shares(home, variant)
-        those = [share for share in shares if share > SETS_IN * toy]
-        low, high = share_interval(len(those), len(shares), method="exact")
-        return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
+        tried = self.measurement.get("restarts", {}).get(key(at.rung, at.trained, variant, at.width))
+        alone = self._shares(home, [loss for of_seed in tried for loss in of_seed]) if tried else None
+        return set_in(alone or self.shares(home, variant), toy)
 
     def converged(self, at: Where, variant: str) -> bool:
         return key(at.rung, at.trained, variant, at.width) in self._converged

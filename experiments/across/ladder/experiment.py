@@ -19,6 +19,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, Unfinished
 from experiments.training.campaign import BASELINE, Tuning
 from experiments.training.comparing import Asked
+from experiments.training.restarts import Restarts
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
@@ -59,7 +60,7 @@ _FULL = Recipe(
     log_every=1000,
     compile=True,
 )
-_RATES = Tuning(grid=(3e-3, 1e-2, 3e-2, 1e-1, 3e-1), share=1.0, seeds=2, widenings=1)
+_RATES = Tuning(grid=(1e-3, 3e-3, 1e-2, 3e-2, 1e-1), share=0.25, seeds=2, restarts=2, widenings=1)
 _SMOKE = Config(
     tasks=(Setting(2, 4, 0.1),),
     widths=(1.0,),
@@ -71,7 +72,7 @@ _SMOKE = Config(
     lengths=(20, 40),
     held_out_prompts=512,
     tuning=Tuning(),
-    gain=0.5,
+    gain=1.0,
 )
 _CPU = Config(
     tasks=(Setting(2, 4, 0.1),),
@@ -82,19 +83,34 @@ _CPU = Config(
     recipe=_RECIPE,
     full=_FULL,
     lengths=(8000, 16_000),
-    deep=(4000, 8000),
+    deep=(2000, 4000),
+    restarts=Restarts(count=4, steps=4000),
+    deep_restarts=Restarts(count=2, steps=1000),
     held_out_prompts=4096,
     tuning=_RATES,
-    gain=0.5,
+    gain=1.0,
 )
-_LONG = replace(_CPU, wider=(1.5, 2.0, 3.0), variants=VARIANTS, lengths=(16_000, 32_000))
-_TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2))
+_LONG = replace(
+    _CPU,
+    wider=(1.5, 2.0, 3.0),
+    lengths=(16_000, 32_000),
+    deep=(4000, 8000),
+    restarts=Restarts(count=16, steps=4000),
+    deep_restarts=Restarts(count=4, steps=2000),
+    tuning=replace(_RATES, share=0.125, restarts=8),
+)
+_GPU = replace(_LONG, variants=VARIANTS, widths=(1.0, 1.5), orders=EVERY)
+_TINY = replace(
+    _SMOKE,
+    tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2, restarts=2),
+    restarts=Restarts(count=2, steps=20),
+)
 _NARROW = "0.05 of the signal, where every seed sets in"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
     "cpu": Profile(config=_CPU, seeds=16, seconds=1700, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=2700, detects=_NARROW, grows=True),
-    "gpu": Profile(config=_LONG, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
+    "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
 }
 

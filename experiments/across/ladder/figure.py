@@ -151,7 +151,7 @@ def _set_in(axis: Axes, results: Results, task: str) -> None:
     for i, variant in enumerate((BASELINE, *results.variants)):
         look, at = _look(variant), _places(results, i)[1:]
         found = [results.sets_in(rung, task, variant, d) for rung in results.rungs]
-        share = [s.count / s.seeds for s in found]
+        share = [s.count / s.trainings for s in found]
         ends = [
             [y - s.low for y, s in zip(share, found, strict=True)],
             [s.high - y for y, s in zip(share, found, strict=True)],
@@ -160,5 +160,5 @@ def _set_in(axis: Axes, results: Results, task: str) -> None:
             at, share, ends, linestyle="none", color=look["color"], marker=look["marker"], mfc="white", elinewidth=0.8
         )
     axis.set_ylim(-0.05, 1.05)
-    axis.set_ylabel("share of the seeds")
-    axis.set_title(f"Seeds in which learning sets in, width {d}, 95 %")
+    axis.set_ylabel("share of single trainings")
+    axis.set_title(f"How often learning sets in, width {d}, 95 %")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from experiments.across.ladder.points import Config, Point, arm, held_out_power, lengths, points
+from experiments.across.ladder.points import Config, arm, lengths, points, restarts, source
 from experiments.store.folders import Json, RunFolder
-from experiments.training import stacks
-from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds, tuned
+from experiments.training.campaign import of_runs
+from experiments.training.restarts import Comparison, trained
 
 
 def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
@@ -17,33 +16,20 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     Raises Unfinished if time is up before two seeds of all points are trained.
     """
     (task,), every = config.tasks, points(config)
-    longest = {p: lengths(p.rung, config)[-1] for p in every}
-    trials = {p.key: arm(p, config, 0, steps) for p, steps in longest.items() if p.variant != TWIN}
-    rates, tuning = tuned(trials, config.tuning, run, label, stacks.train_stacked)
-    rate_of = {p: rates[(replace(p, variant=BASELINE) if p.variant == TWIN else p).key] for p in every}
-    cells = [(p, steps) for p in every for steps in lengths(p.rung, config)]
-    by_seed = rounds(
-        lambda seed: {(p, steps): arm(p, config, seed, steps, rate_of[p]) for p, steps in cells},
-        seeds,
-        run,
-        label,
-        stacks.train_stacked,
+    comparison = Comparison(
+        models=every,
+        make=lambda p, seed, steps, rate: arm(p, config, seed, steps, rate),
+        lengths=lambda p: lengths(p.rung, config),
+        tuning=config.tuning,
+        restarts=lambda p: restarts(p.rung, config),
     )
-
-    def last(p: Point, steps: int, what: str) -> list[float | None]:
-        """At the last position."""
-        ends = (round_[p, steps]["held_out"] for round_ in by_seed)
-        return [end[what][-1] if end else None for end in ends]
-
-    records = [record for round_ in by_seed for record in round_.values()]
+    found = trained(comparison, seeds, run, label)
     return {
-        "seeds": len(by_seed),
-        "tuning": tuning,
-        "power": {task.key: held_out_power(task, config)},
-        "losses": {p.key: {str(steps): last(p, steps, "loss") for steps in lengths(p.rung, config)} for p in every},
-        "stderr": {p.key: last(p, steps, "stderr") for p, steps in longest.items()},
-        "diverged": [record["diverged"] for record in records if record["diverged"]],
-        "provenance": of_runs(records),
+        **found.about,
+        "power": {task.key: source(task, config, "last").power()},
+        "losses": {p.key: {str(n): found.last(p, n, "loss") for n in lengths(p.rung, config)} for p in every},
+        "stderr": {p.key: found.last(p, lengths(p.rung, config)[-1], "stderr") for p in every},
+        "restarts": found.alone(),
     }
 
 
@@ -54,6 +40,7 @@ def together(found: Sequence[Json]) -> Json:
     by_seed = {
         "losses": {name: {s: x[:seeds] for s, x in by.items()} for one in found for name, by in one["losses"].items()},
         "stderr": {name: x[:seeds] for one in found for name, x in one["stderr"].items()},
+        "restarts": {name: x[:seeds] for one in found for name, x in one["restarts"].items()},
     }
     tables = {
         what: {name: x for one in tuning for name, x in one[what].items()}

@@ -8,9 +8,10 @@ from math import ceil
 from typing import Literal
 
 from experiments.across.ladder.rungs import OF_OUR_OWN, Rung, in_order, ladder, plan_of
-from experiments.training.arms import Arm, PromptSource, task_of
+from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, Tuning
 from experiments.training.comparing import Asked
+from experiments.training.restarts import NONE, Restarts
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Plan
@@ -36,10 +37,9 @@ class Config:
     """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
     depths      in layers, of rung 7; the last is rung 8's too
     deep        lengths, of rungs with more than two layers; by default those of the others
+    restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
     orders      in which the ingredients of rungs 3 to 6 are added as well, at width d
-    recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before.
-                Where the decay is late, trainings of all lengths warm up for as many steps as the shortest, so that
-                each is the beginning of the next until it decays
+    recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     own         variants of a user's own, beside
     """
@@ -55,8 +55,10 @@ class Config:
     held_out_prompts: int
     tuning: Tuning
     gain: float
+    restarts: Restarts = NONE
     orders: tuple[tuple[str, ...], ...] = ()
     deep: tuple[int, ...] = ()
+    deep_restarts: Restarts | None = None
     own: tuple[Asked, ...] = ()
 
 
@@ -72,6 +74,11 @@ class Point:
     @property
     def key(self) -> str:
         return key(self.rung.key, self.task.key, self.variant, self.width)
+
+    @property
+    def tuned_as(self) -> Point:
+        """The twin has vanilla's rate."""
+        return replace(self, variant=BASELINE) if self.variant == TWIN else self
 
 
 def key(rung: str, task: str, variant: str, width: int | str) -> str:
@@ -92,6 +99,10 @@ def rungs(config: Config) -> list[Rung]:
 def lengths(rung: Rung, config: Config) -> tuple[int, ...]:
     """Of a rung's trainings, in steps."""
     return config.deep if config.deep and rung.layers > FEW_LAYERS else config.lengths
+
+
+def restarts(rung: Rung, config: Config) -> Restarts:
+    return config.deep_restarts if config.deep_restarts and rung.layers > FEW_LAYERS else config.restarts
 
 
 def points(config: Config) -> list[Point]:
@@ -128,13 +139,12 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     """The training of a point; a rate: in place of the recipe's."""
     sizes, variant = model(point, config)
     recipe = config.full if point.rung.preset else config.recipe
-    warmup = recipe.warmup * (lengths(point.rung, config)[0] / steps if recipe.decay == "late" else 1)
     label = BASELINE if point.variant == TWIN else point.variant
     return Arm(
         architecture=sizes,
         variant=variant,
-        source=_source(point.task, config, "all" if point.rung.preset else "last"),
-        recipe=replace(recipe, steps=steps, warmup=warmup, learning_rate=rate or recipe.learning_rate),
+        source=source(point.task, config, "all" if point.rung.preset else "last"),
+        recipe=replace(recipe.of_length(steps), learning_rate=rate or recipe.learning_rate),
         seed=seed,
         std=config.gain * point.width**-0.5,
         twin=point.variant == TWIN,
@@ -142,12 +152,5 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     )
 
 
-def held_out_power(task: Setting, config: Config) -> float:
-    """The mean of ||y_{n+1}||^2 over the held-out prompts: what predicting zero costs there."""
-    prompts = task_of(_source(task, config, "last"), 2 * task.n + 1)
-    squares = [batch.targets[:, -1].square().sum(-1).mean() for batch in prompts.held_out()]
-    return float(sum(squares) / len(squares))
-
-
-def _source(task: Setting, config: Config, scored: Literal["all", "last"]) -> PromptSource:
+def source(task: Setting, config: Config, scored: Literal["all", "last"]) -> PromptSource:
     return PromptSource(*task.floats, config.held_out_prompts, scored=scored)

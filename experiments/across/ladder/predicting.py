@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.points import Config, Point, lengths, model, points, rungs, widths
+from experiments.across.ladder.points import Config, Point, lengths, model, points, restarts, rungs, widths
 from experiments.across.ladder.reading import CONVERGED, KEPT, NEARLY, OCTAVES, SETS_IN
 from experiments.across.ladder.rungs import ladder, plan_of
 from experiments.store.folders import Json
@@ -32,7 +32,7 @@ RULES = {
     "one, all of it lies within that of zero",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more, by the upper end "
     "of its paired 95 % interval; what compares an arm that has not is inconclusive",
-    "sets in": f"a seed explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
+    "sets in": f"a single training explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
     "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
 }
 
@@ -53,6 +53,7 @@ def predicted(config: Config) -> Json:
         "vanilla's, its intervals family-wise over the variants of a rung and a task",
         "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
         "tuning": config.tuning.described("rung, variant and width"),
+        "restarts": {rung.key: restarts(rung, config).described() for rung in rungs(config)},
         "rungs": {rung.key: rung.adds for rung in climbed},
         "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
         "orders": [list(order) for order in config.orders],

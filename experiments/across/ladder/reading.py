@@ -24,11 +24,11 @@ NEARLY = 0.02  # of the signal, that vanilla may explain less and yet be as good
 
 @dataclass(frozen=True)
 class SetIn:
-    """Seeds in which in-context learning sets in, of how many; the exact interval of their probability; the mean share
-    that those explain, NaN for none of them."""
+    """Trainings in which in-context learning sets in, of how many; the exact interval of their probability; the mean
+    share that those explain, NaN for none of them."""
 
     count: int
-    seeds: int
+    trainings: int
     low: float
     high: float
     share: float
@@ -36,7 +36,15 @@ class SetIn:
     @property
     def sentence(self) -> str:
         explained = f", which explain {self.share:.3f} of the signal" if self.count else ""
-        return f"learning sets in in {self.count} of {self.seeds} seeds ({self.low:.2f} to {self.high:.2f}){explained}"
+        which = f"{self.count} of {self.trainings} trainings ({self.low:.2f} to {self.high:.2f})"
+        return f"learning sets in in {which}{explained}"
+
+
+def set_in(shares: Sequence[float], toy: float) -> SetIn:
+    """Of all trainings' shares, NaN where one diverged, against what vanilla's toy explains."""
+    those = [share for share in shares if share > SETS_IN * toy]
+    low, high = share_interval(len(those), len(shares), method="exact")
+    return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +82,20 @@ class Results:
         whatever prompts were drawn.
         steps: of the training, by default the most.
         """
-        numbers, by_steps = self.tasks[task], self.measurement["losses"][key(rung, task, variant, width)]
-        losses = by_steps[str(steps or self.lengths(rung, task, variant, width)[-1])]
-        most, power = numbers["zero_loss"] / numbers["d"] ** 2, self.measurement["power"][task]
+        by_steps = self.measurement["losses"][key(rung, task, variant, width)]
+        return self._shares(task, by_steps[str(steps or self.lengths(rung, task, variant, width)[-1])])
+
+    def _shares(self, task: str, losses: Sequence[float | None]) -> list[float]:
+        numbers, power = self.tasks[task], self.measurement["power"][task]
+        most = numbers["zero_loss"] / numbers["d"] ** 2
         return [nan if x is None else most * (1 - x / power) for x in losses]
+
+    def alone(self, rung: str, task: str, variant: str, width: int) -> list[float]:
+        """The share of every single training: of all restarts, after their own steps, or of all seeds."""
+        tried = self.measurement.get("restarts", {}).get(key(rung, task, variant, width))
+        if not tried:
+            return self.shares(rung, task, variant, width)
+        return self._shares(task, [loss for of_seed in tried for loss in of_seed])
 
     def lengths(self, rung: str, task: str, variant: str, width: int) -> list[int]:
         """Of its trainings, in steps, the shortest first."""
@@ -148,12 +166,9 @@ class Results:
         return f" ({', '.join(marks)})" if marks else ""
 
     def sets_in(self, rung: str, task: str, variant: str, width: int) -> SetIn:
-        """A training that diverged does not set in."""
-        shares = self.shares(rung, task, variant, width)
-        least = SETS_IN * self.tasks[task]["share"][BASELINE][str(width)]
-        those = [share for share in shares if share > least]
-        low, high = share_interval(len(those), len(shares), method="exact")
-        return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
+        """Of single trainings, the best of restarts or not; one that diverged does not set in."""
+        shares, toy = self.alone(rung, task, variant, width), self.tasks[task]["share"][BASELINE][str(width)]
+        return set_in(shares, toy)
 
     def worth(
         self, rung: str, task: str, variant: str, width: int, *, parameters: bool = False, less: float = 0.0

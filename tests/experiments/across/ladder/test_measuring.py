@@ -47,10 +47,10 @@ def test_all_tasks_have_the_seeds_of_the_one_with_fewest(tmp_path, monkeypatch):
 
 
 def test_deep_rungs_have_lengths_of_their_own():
-    config = replace(TWO_TASKS, deep=(100, 200))
+    config = replace(TWO_TASKS, deep=(1000, 2000))
     for point in points(config):
         deep = point.rung.layers > 2
-        assert lengths(point.rung, config) == ((100, 200) if deep else config.lengths)
+        assert lengths(point.rung, config) == ((1000, 2000) if deep else config.lengths)
         assert lengths(point.rung, TWO_TASKS) == TWO_TASKS.lengths
     deepest = next(p for p in points(config) if p.rung.layers > 2 and not p.rung.preset)
     short, long = (arm(deepest, config, 0, steps).recipe for steps in config.deep)

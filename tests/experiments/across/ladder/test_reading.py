@@ -116,7 +116,7 @@ def test_what_sets_in():
     losses[0], losses[1] = prediction["tasks"][TASK]["zero_loss"], None
     found = Results(prediction, measurement).sets_in("4", TASK, "skipv1", 2)
     toy = prediction["tasks"][TASK]["share"]["skipv1"]["2"]
-    assert (found.count, found.seeds, found.share) == (4, 6, pytest.approx(toy))
+    assert (found.count, found.trainings, found.share) == (4, 6, pytest.approx(toy))
     assert 0.22 < found.low < 0.23  # Clopper and Pearson's for 4 of 6
     assert 0.95 < found.high < 0.96
     assert found.sentence == f"learning sets in in 4 of 6 seeds (0.22 to 0.96), which explain {toy:.3f} of the signal"

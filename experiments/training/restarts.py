@@ -1,0 +1,163 @@
+"""Random restarts: for every seed several initial weights and orders of the data are tried, and the best is trained.
+
+Where a small model ends is often settled by its first steps: in a local minimum, or beyond it.  What a model can do and
+how often one training finds it are two questions.  The best of several restarts answers the first; all of them, each by
+itself, the second.
+
+The best is the one with the least training loss in the last line of its log: prompts that nothing else has seen, so
+that held-out ones have no part in the choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Generic, Protocol, TypeVar
+
+from experiments.store.folders import Json, RunFolder, Unfinished
+from experiments.training import stacks
+from experiments.training.arms import Arm
+from experiments.training.campaign import APART, Tuning, of_runs, rounds, tuned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarts:
+    """count: of initial weights tried for each seed, for so many steps, decay included; 1: none is tried beforehand."""
+
+    count: int = 1
+    steps: int = 0
+
+    def described(self) -> str:
+        """What a prediction says of them."""
+        if self.count == 1:
+            return "one start a seed"
+        return (
+            f"a seed is the best of {self.count} random restarts, by the training loss at the end of {self.steps} "
+            "steps; how many set in is said of all of them, each by itself, after those steps"
+        )
+
+
+NONE = Restarts()
+
+
+class Model(Protocol):
+    """What is trained, but for its seed, its learning rate and its steps.  key: how results name it; tuned_as: the one
+    whose learning rate it has."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def tuned_as(self) -> Model: ...
+
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Generic[M]):
+    """Models to be tuned, restarted and trained to several lengths, in steps.
+
+    make     the training of a model: by seed, length and learning rate (None: the recipe's)
+    lengths  of a model's trainings, the shortest first
+    """
+
+    models: Sequence[M]
+    make: Callable[[M, int, int, float | None], Arm]
+    lengths: Callable[[M], Sequence[int]]
+    tuning: Tuning
+    restarts: Callable[[M], Restarts]
+
+
+@dataclass(frozen=True)
+class Trained(Generic[M]):
+    """rounds: records of one seed's models by length, for every seed; tried: by a model's key, for every seed the
+    records of its restarts, none where there is but one."""
+
+    rounds: Sequence[Mapping[tuple[M, int], Json]]
+    tuning: Json
+    tried: Mapping[str, Sequence[Sequence[Json]]]
+
+    @property
+    def records(self) -> list[Json]:
+        every = [record for of_seed in self.rounds for record in of_seed.values()]
+        return [*every, *(record for seeds in self.tried.values() for tries in seeds for record in tries)]
+
+    @property
+    def about(self) -> Json:
+        """What every measurement says of its trainings."""
+        diverged = [x["diverged"] for of_seed in self.rounds for x in of_seed.values() if x["diverged"]]
+        return {
+            "seeds": len(self.rounds),
+            "tuning": self.tuning,
+            "diverged": diverged,
+            "provenance": of_runs(self.records),
+        }
+
+    def last(self, model: M, steps: int, what: str) -> list[float | None]:
+        """At the last position of the held-out prompts, of every seed; None where the training diverged."""
+        return [at_last(of_seed[model, steps], what) for of_seed in self.rounds]
+
+    def alone(self) -> dict[str, list[list[float | None]]]:
+        """The held-out losses of all restarts, by key, seed and restart."""
+        return {key: [[at_last(x, "loss") for x in tries] for tries in seeds] for key, seeds in self.tried.items()}
+
+
+def at_last(record: Json, what: str) -> float | None:
+    end = record["held_out"]
+    return end[what][-1] if end else None
+
+
+def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -> Trained[M]:
+    """Rates are tuned, then restarts tried, then the best of them trained.
+
+    Raises Unfinished if time is up before two seeds of all models are trained.
+    """
+    models, make, lengths = comparison.models, comparison.make, comparison.lengths
+    trials = {m.key: _trial(make(m, 0, lengths(m)[-1], None)) for m in models if m.tuned_as == m}
+    rates, tuning = tuned(trials, comparison.tuning, run, label, stacks.train_stacked)
+    rate_of = {m: rates[m.tuned_as.key] for m in models}
+    chosen, tried = _tried(comparison, rate_of, seeds, run, label)
+    complete = len(next(iter(chosen.values())))
+    by_seed = rounds(
+        lambda seed: {(m, n): make(m, chosen[m][seed], n, rate_of[m]) for m in models for n in lengths(m)},
+        complete,
+        run,
+        label,
+        stacks.train_stacked,
+    )
+    return Trained(by_seed, tuning, {name: of_seeds[: len(by_seed)] for name, of_seeds in tried.items()})
+
+
+def _trial(arm: Arm) -> Arm:
+    return replace(arm, elsewhere=())
+
+
+def _tried(
+    comparison: Comparison[M], rate_of: Mapping[M, float], seeds: int, run: RunFolder, label: str
+) -> tuple[dict[M, list[int]], dict[str, list[list[Json]]]]:
+    """Of every model, for as many seeds as time allows: the seeds that are the best of their restarts; and all
+    records."""
+    chosen: dict[M, list[int]] = {m: list(range(seeds)) for m in comparison.models}
+    restarted = {m: found for m in comparison.models if (found := comparison.restarts(m)).count > 1}
+    arms = {
+        (m, seed): [_trial(comparison.make(m, seed + APART * r, some.steps, rate_of[m])) for r in range(some.count)]
+        for seed in range(seeds)
+        for m, some in restarted.items()
+    }
+    every = [arm for tries in arms.values() for arm in tries]
+    records = stacks.train_stacked(every, run, f"{label}, restarts") if every else {}
+    complete = next((s for (_, s), tries in arms.items() if any(arm not in records for arm in tries)), seeds)
+    if complete < 2:
+        done = sum(arm in records for arm in every)
+        raise Unfinished(f"{label}: {done} of {len(every)} restarts are finished; a comparison needs two seeds of all")
+    tried = {m.key: [[records[arm] for arm in arms[m, seed]] for seed in range(complete)] for m in restarted}
+    for m in comparison.models:
+        chosen[m] = [s + APART * _best(tried[m.key][s]) if m in restarted else s for s in range(complete)]
+    return chosen, tried
+
+
+def _best(tries: Sequence[Json]) -> int:
+    """The first of those with the least training loss; one that diverged only where all have."""
+    return min(range(len(tries)), key=lambda i: inf if tries[i]["diverged"] else tries[i]["curve"][-1][1])
