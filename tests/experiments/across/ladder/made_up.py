@@ -9,6 +9,7 @@ import numpy as np
 from experiments import catalogue
 from experiments.across.ladder.points import VARIANTS, points
 from experiments.across.ladder.rungs import INGREDIENTS
+from experiments.training.restarts import Restarts
 from theory.plans.setting import Setting
 
 EXPERIMENT = catalogue.experiment("ladder")
@@ -20,8 +21,11 @@ CONFIG = replace(
     variants=VARIANTS,
     orders=(INGREDIENTS[::-1],),
     deep=(),
+    deep_restarts=None,
 )
-TWO_TASKS = replace(CONFIG, tasks=(Setting(2, 4, 0.1), Setting(3, 5, 0.1)), depths=(4, 8), orders=())
+TWO_TASKS = replace(
+    CONFIG, tasks=(Setting(2, 4, 0.1), Setting(3, 5, 0.1)), depths=(4, 8), orders=(), restarts=Restarts()
+)
 
 
 @functools.cache

@@ -119,9 +119,25 @@ def test_what_sets_in():
     assert (found.count, found.trainings, found.share) == (4, 6, pytest.approx(toy))
     assert 0.22 < found.low < 0.23  # Clopper and Pearson's for 4 of 6
     assert 0.95 < found.high < 0.96
-    assert found.sentence == f"learning sets in in 4 of 6 seeds (0.22 to 0.96), which explain {toy:.3f} of the signal"
+    assert (
+        found.sentence == f"learning sets in in 4 of 6 trainings (0.22 to 0.96), which explain {toy:.3f} of the signal"
+    )
     every = Results(prediction, measurement).sets_in("4", TASK, "vanilla", 2)
     assert (every.count, every.high) == (6, 1)
+
+
+def test_what_sets_in_is_said_of_all_restarts():
+    """The shares are those of the best of each seed's."""
+    prediction = predicted()
+    measurement = measured(prediction, noise=0.0)
+    zero, (loss, *_) = prediction["tasks"][TASK]["zero_loss"], measurement["losses"][f"4/{TASK}/skipv1/2"]["16000"]
+    measurement["restarts"] = {f"4/{TASK}/skipv1/2": [[loss, zero, None], [zero, loss, loss]]}
+    results = Results(prediction, measurement)
+    found = results.sets_in("4", TASK, "skipv1", 2)
+    assert (found.count, found.trainings) == (3, 6)
+    assert found.share == pytest.approx(prediction["tasks"][TASK]["share"]["skipv1"]["2"])
+    assert min(results.shares("4", TASK, "skipv1", 2)) == pytest.approx(found.share)
+    assert results.sets_in("4", TASK, "vanilla", 2).trainings == 6
 
 
 def test_a_model_that_predicts_zero_explains_nothing_whatever_prompts_were_drawn():

@@ -10,6 +10,7 @@ from experiments.across.ladder.reading import Results
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
 from experiments.training import stacks
+from experiments.training.campaign import APART, TUNING_SEED
 from experiments.training.comparing import comparing
 
 from .made_up import CONFIG, EXPERIMENT, TWO_TASKS, as_the_toy, measured, predicted, verdicts
@@ -137,13 +138,17 @@ def test_the_figure_has_a_line_for_each_variant_and_theory_s():
 
 
 def trained(arms, *_):
-    """Records of trainings that nobody ran: wider ones are better, longer ones a little, and one rate is best."""
+    """Records of trainings that nobody ran: wider ones are better, longer ones a little, one rate is best, and the
+    second restart."""
     found = {}
     for one in arms:
-        rate = one.recipe.learning_rate
-        loss = 4 / one.architecture.d_model + abs(rate - 0.03) + 1 / one.recipe.steps + 0.01 * (one.seed % 7)
+        restart, seed = divmod(one.seed, APART)
+        better = -0.1 * (restart % (TUNING_SEED // APART) == 1)
+        loss = 4 / one.architecture.d_model + abs(one.recipe.learning_rate - 0.03) + 1 / one.recipe.steps + better
+        loss += 0.01 * seed
         held_out = {"loss": [loss], "stderr": [0.01]}
-        found[one] = {"loss": loss, "held_out": held_out, "diverged": None, "seconds": 1.0}
+        curve = [[one.recipe.steps, loss]]
+        found[one] = {"loss": loss, "held_out": held_out, "diverged": None, "seconds": 1.0, "curve": curve}
     return found
 
 
@@ -153,7 +158,12 @@ def test_a_run_from_prediction_to_figure(tmp_path, monkeypatch):
     assert set(measurement["losses"]) == {p.key for p in points(CONFIG)}
     assert set(measurement["tuning"]["best"].values()) == {0.03}
     losses = measurement["losses"][f"6/{TASK}/skipv1/2"]
-    assert losses[str(CONFIG.lengths[-1])] == pytest.approx([2 + 1 / CONFIG.lengths[-1] + 0.01 * s for s in range(3)])
+    last = CONFIG.lengths[-1]
+    assert losses[str(last)] == pytest.approx([1.9 + 1 / last + 0.01 * s for s in range(3)])
+    tried = measurement["restarts"][f"6/{TASK}/skipv1/2"]
+    assert [[round(x, 2) for x in of_seed] for of_seed in tried] == [
+        [round(2 + 0.01 * s - 0.1 * (r == 1), 2) for r in range(4)] for s in range(3)
+    ]
     assert 0.9 < measurement["power"][TASK] / predicted()["tasks"][TASK]["zero_loss"] < 1.1
     assert losses[str(CONFIG.lengths[0])][0] > losses[str(CONFIG.lengths[-1])][0]
     json.dumps(measurement, allow_nan=False)

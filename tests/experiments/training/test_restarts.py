@@ -1,0 +1,166 @@
+"""Which of several restarts is trained, what is kept of the others, and what counts when time is up."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+
+from experiments.store.folders import RunFolder, Unfinished
+from experiments.training import stacks
+from experiments.training.arms import Arm, PromptSource
+from experiments.training.campaign import APART, TUNING_SEED, Tuning
+from experiments.training.restarts import NONE, Comparison, Restarts, trained
+from icl.recipe import Recipe
+from theory.plans.architecture import Architecture, Vectors
+
+SIZES = Architecture(d_model=2, n_layers=2, n_heads=1, d_ff=0, context=7, stem=Vectors(2), head_dim=2, norm="none")
+RECIPE = Recipe(steps=100, batch=4, learning_rate=0.01, decay="late", warmup=0.1, log_every=10)
+SOME, UNTUNED = Restarts(count=3, steps=40), Tuning()
+
+
+@dataclass(frozen=True)
+class Model:
+    variant: str
+
+    @property
+    def key(self):
+        return self.variant
+
+    @property
+    def tuned_as(self):
+        return self
+
+
+MODELS = (Model("vanilla"), Model("skipv1"))
+
+
+def make(model, seed, steps, rate, recipe=RECIPE):
+    source = PromptSource(2, 3, 0.1, 64, scored="last")
+    made = replace(recipe.of_length(steps), learning_rate=rate or recipe.learning_rate)
+    return Arm(architecture=SIZES, variant=model.variant, source=source, recipe=made, seed=seed, elsewhere=(source,))
+
+
+def comparison(restarts=SOME, tuning=UNTUNED):
+    return Comparison(models=MODELS, make=make, lengths=lambda _: (50, 100), tuning=tuning, restarts=lambda _: restarts)
+
+
+def made_up(arms, *_, seen=None, training=lambda arm: -arm.seed, held_out=lambda arm: arm.seed, ends=lambda _: True):
+    """Records by a rule; those of arms that do not end in time are lacking, and None is a training that diverged."""
+    records = {}
+    for arm in filter(ends, arms):
+        loss, end = training(arm), held_out(arm)
+        diverged = "training diverged" if loss is None else None
+        records[arm] = {
+            "curve": [[1, 0.0], [arm.recipe.steps, loss]],
+            "held_out": None if diverged else {"loss": [9.0, end], "stderr": [0.1, 0.2]},
+            "loss": None if diverged else end,
+            "diverged": diverged,
+            "seconds": 1.0,
+        }
+        if seen is not None:
+            seen.append(arm)
+    return records
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(tmp_path)
+
+
+def by(monkeypatch, **rules):
+    monkeypatch.setattr(stacks, "train_stacked", partial(made_up, **rules))
+
+
+def test_the_best_by_training_loss_is_trained(monkeypatch, run):
+    seen = []
+    by(monkeypatch, seen=seen)
+    found = trained(comparison(), 2, run, "made up")
+    assert [arm.seed for arm in seen if arm.recipe.steps == 100] == [2 * APART, 2 * APART, 2 * APART + 1, 2 * APART + 1]
+    assert {arm.seed for arm in seen if arm.recipe.steps == 40} == {s + APART * r for s in (0, 1) for r in (0, 1, 2)}
+    tried = [[0, APART, 2 * APART], [1, APART + 1, 2 * APART + 1]]
+    assert found.alone() == {"vanilla": tried, "skipv1": tried}
+    assert found.last(MODELS[0], 100, "loss") == [2 * APART, 2 * APART + 1]
+    assert found.about["seeds"] == 2
+    assert found.about["provenance"]["trainings"] == 2 * 2 * (2 + 3)
+
+
+def test_the_held_out_loss_has_no_part_in_the_choice(monkeypatch, run):
+    by(monkeypatch, training=lambda arm: abs(arm.seed // APART - 1), held_out=lambda arm: -arm.seed)
+    found = trained(comparison(), 2, run, "made up")
+    assert found.last(MODELS[1], 50, "loss") == [-APART, -APART - 1]
+
+
+def test_one_that_diverged_is_not_chosen(monkeypatch, run):
+    by(monkeypatch, training=lambda arm: None if arm.seed >= 2 * APART else -arm.seed)
+    found = trained(comparison(), 2, run, "made up")
+    assert found.last(MODELS[0], 100, "loss") == [APART, APART + 1]
+    assert found.alone()["vanilla"][0] == [0, APART, None]
+    assert found.about["diverged"] == []
+
+
+def test_where_all_diverged_so_does_the_seed(monkeypatch, run):
+    by(monkeypatch, training=lambda _: None)
+    found = trained(comparison(), 2, run, "made up")
+    assert found.last(MODELS[0], 100, "loss") == [None, None]
+    assert len(found.about["diverged"]) == 2 * 2 * 2
+
+
+def test_without_restarts_every_seed_is_trained(monkeypatch, run):
+    by(monkeypatch)
+    found = trained(comparison(NONE), 3, run, "made up")
+    assert found.last(MODELS[0], 100, "loss") == [0, 1, 2]
+    assert found.alone() == {}
+
+
+def test_trials_are_held_out_where_they_were_trained_alone(monkeypatch, run):
+    seen = []
+    by(monkeypatch, seen=seen)
+    tuning = Tuning(grid=(0.01, 0.02), share=0.5, seeds=2, restarts=3, widenings=0)
+    trained(comparison(tuning=tuning), 2, run, "made up")
+    assert {bool(arm.elsewhere) for arm in seen if arm.recipe.steps in (50, 100) and arm.seed < TUNING_SEED} == {True}
+    trials = [arm for arm in seen if arm.seed >= TUNING_SEED]
+    assert {arm.seed for arm in trials} == {TUNING_SEED + i + APART * r for i in (0, 1) for r in (0, 1, 2)}
+    assert not any(arm.elsewhere for arm in trials)
+    assert not any(arm.elsewhere for arm in seen if arm.recipe.steps == 40)
+
+
+def test_a_rate_is_as_good_as_the_best_of_its_restarts(monkeypatch, run):
+    """At one rate a single restart is good, at the other all are middling: means would say the other."""
+
+    def end(arm):
+        lucky = arm.recipe.learning_rate == 0.01 and (arm.seed - TUNING_SEED) // APART == 1
+        return 0.0 if lucky else 1.0 if arm.recipe.learning_rate == 0.02 else 2.0
+
+    by(monkeypatch, held_out=end)
+    tuning = Tuning(grid=(0.01, 0.02), share=0.5, seeds=2, restarts=3, widenings=0)
+    found = trained(comparison(tuning=tuning), 2, run, "made up")
+    assert found.tuning["best"] == {"vanilla": 0.01, "skipv1": 0.01}
+    assert found.tuning["losses"]["vanilla"] == {"0.01": 0.0, "0.02": 1.0}
+
+
+@pytest.mark.parametrize("late", [{"steps": 40}, {"steps": 100}])
+def test_seeds_of_which_all_restarts_and_lengths_are_finished_count(monkeypatch, run, late):
+    """What is late is of seed 2 alone, so that two seeds are whole."""
+    by(monkeypatch, ends=lambda arm: not (arm.seed % APART == 2 and arm.recipe.steps == late["steps"]))
+    found = trained(comparison(), 4, run, "made up")
+    assert found.about["seeds"] == 2
+    assert {len(x) for x in found.alone().values()} == {2}
+
+
+def test_fewer_than_two_seeds_are_none(monkeypatch, run):
+    by(monkeypatch, ends=lambda arm: arm.seed % APART < 1)
+    with pytest.raises(Unfinished, match=r"6 of 18 restarts"):
+        trained(comparison(), 3, run, "made up")
+
+
+def test_restarts_are_the_beginning_of_what_is_trained():
+    """With a late decay: the same rates until the shorter one falls."""
+    short, long = (make(MODELS[0], 0, steps, None).recipe for steps in (40, 100))
+    assert [short.rate(i) for i in range(short.begins_to_fall())] == [
+        long.rate(i) for i in range(short.begins_to_fall())
+    ]
+
+
+@pytest.mark.parametrize("restarts", [NONE, SOME])
+def test_in_words(restarts):
+    assert ("3 random restarts" in restarts.described()) == (restarts is SOME)
