@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from experiments.across.axes.losses import ridge_on_law, toy_loss
 from experiments.across.axes.points import Config, Shift, Trained, rungs, source, task_of, widths
-from experiments.across.ladder.reading import CONVERGED, KEPT
+from experiments.across.gaps import KEPT
+from experiments.across.ladder.reading import CONVERGED
 from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE

@@ -8,7 +8,8 @@ from functools import cached_property
 from math import nan
 
 from experiments.across.axes.points import ITSELF, key
-from experiments.across.ladder.reading import CONVERGED, KEPT, SetIn, set_in
+from experiments.across.gaps import KEPT
+from experiments.across.ladder.reading import SetIn, gained, marks, reached, set_in
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, untuned
 from experiments.verdicts.intervals import Interval, t_interval
@@ -122,10 +123,7 @@ class Results:
             lengths = sorted(map(int, by_length))[-2:]
             at = Where(rung, trained, int(width))
             ends = [self._shares(at, by_length[str(n)]) for n in lengths]
-            if len(ends) < 2:
-                continue
-            more = t_interval([b - a for a, b in zip(*ends, strict=True)])
-            if more.mean + more.half_width <= CONVERGED:  # of NaN: not
+            if len(ends) == 2 and reached(gained(*ends)):
                 found.add(name)
         return found
 
@@ -134,7 +132,5 @@ class Results:
         return set(untuned(self.measurement))
 
     def note(self, at: Where, variant: str) -> str:
-        """What stands behind the name of an arm: nothing, unless it is short of what it can do."""
-        marks = ["untuned"] if key(at.rung, at.trained, variant, at.width) in self._untuned else []
-        marks += [] if self.converged(at, variant) else ["not converged"]
-        return f" ({', '.join(marks)})" if marks else ""
+        untuned = key(at.rung, at.trained, variant, at.width) in self._untuned
+        return marks(untuned=untuned, converged=self.converged(at, variant))

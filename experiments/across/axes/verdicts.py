@@ -8,8 +8,8 @@ from math import isfinite
 
 from experiments.across.axes.points import ITSELF, key
 from experiments.across.axes.reading import Results, Where
-from experiments.across.ladder.reading import KEPT
-from experiments.across.ladder.verdicts import STANDARD_ERRORS, WON
+from experiments.across.gaps import KEPT, Gap, expectations
+from experiments.across.ladder.verdicts import STANDARD_ERRORS
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
@@ -49,51 +49,27 @@ def claim_of(results: Results, at: Where) -> str:
     return WIDTH if at.test == ITSELF and not about["law"] else SHIFTS
 
 
-def _name(kind: str, at: Where, variant: str) -> str:
-    return f"{kind}/{key(at.rung, at.trained, variant, at.width)}/{at.test}"
+def _place(at: Where, variant: str) -> str:
+    return f"{key(at.rung, at.trained, variant, at.width)}/{at.test}"
 
 
 def _gaps(results: Results, at: Where) -> Iterator[Expectation]:
-    """Sign and size, or none; and what a user hopes of a variant of theirs."""
-    claim, twin, vanilla = claim_of(results, at), results.gap(at, TWIN), results.share(at, BASELINE)
+    """Of every variant."""
+    learns, twin, vanilla = results.learns(at), results.gap(at, TWIN), results.share(at, BASELINE)
     for variant in results.variants:
-        measured, toy = results.gap(at, variant), results.toy_gap(at, variant)
-        group = f"{at.words}: {variant}{results.note(at, variant)} against vanilla{results.note(at, BASELINE)}"
-        judged: list[Expectation] = []
-        if variant in own_names(results.prediction):
-            said = f"{variant} explains more than vanilla"
-            name = _name("own", at, variant)
-            judged.append(expected(name, group, claim, said, "sign", 1.0, measured, twin, quantity=WON))
-        if toy is not None and abs(toy) > KEPT:
-            more = "more" if toy > 0 else "less"
-            said, name = (
-                f"{variant} explains {more} than vanilla{_set_in(results, at, variant)}",
-                _name("sign", at, variant),
-            )
-            judged.append(expected(name, group, claim, said, "sign", toy, measured, twin, quantity=WON))
-            said = f"{variant} explains {abs(toy):.2f} of the signal {more} than vanilla"
-            size = replace(judged[-1], id=_name("size", at, variant), statement=said, rule="size", slack=KEPT)
-            judged.append(replace(size, group=f"{group}: size"))
-        elif toy is not None:
-            # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
-            judged.append(
-                Expectation(
-                    id=_name("none", at, variant),
-                    group=group,
-                    claim=claim,
-                    statement=f"{variant} explains what vanilla explains",
-                    rule="none",
-                    predicted=0.0,
-                    measured=measured.mean,
-                    stderr=measured.stderr,
-                    tolerance=measured.half_width,
-                    controls=((vanilla.mean, vanilla.half_width),),
-                    slack=KEPT,
-                    quantity=WON,
-                )
-            )
-        compared = results.learns(at) and all(results.converged(at, v) for v in (variant, BASELINE))
-        yield from (x if compared else replace(x, controls=()) for x in judged)
+        compared = learns and all(results.converged(at, v) for v in (variant, BASELINE))
+        gap = Gap(
+            id=_place(at, variant),
+            group=f"{at.words}: {variant}{results.note(at, variant)} against vanilla{results.note(at, BASELINE)}",
+            claim=claim_of(results, at),
+            variant=variant,
+            measured=results.gap(at, variant),
+            toy=results.toy_gap(at, variant),
+            hoped=variant in own_names(results.prediction),
+            twin=twin if compared else None,
+            vanilla=vanilla if compared else None,
+        )
+        yield from expectations(gap, of_sign=_set_in(results, at, variant))
 
 
 def _set_in(results: Results, at: Where, variant: str) -> str:
@@ -123,7 +99,7 @@ def _pool(results: Results, at: Where) -> Iterator[Expectation]:
         said = said if known else f"nothing is predicted of {variant} against ridge"
         lies = f"{place.mean:.2f} +- {place.half_width:.2f}" if isfinite(place.mean) else "not known"
         judged = expected(
-            _name("pool", at, variant),
+            f"pool/{_place(at, variant)}",
             f"{at.words}: {variant}{note} against ridge",
             POOL,
             f"on a pool of {about['pool']} {said}; its place between ridge (0) and the posterior mean (1) is {lies}",

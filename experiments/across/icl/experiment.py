@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.across.icl.verdicts import CLAIM, NEGLIGIBLE, cell
+from experiments.across.gaps import KEPT
+from experiments.across.icl.verdicts import CLAIM, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
@@ -182,8 +183,8 @@ class ScaleIcl:
             "source": "theory.toy.width, Theorem; theory.prompts.regression",
             "statistic": "share of E ||W*||^2 explained at the last position; its mean paired difference to vanilla",
             "rule": "an effect: its family-wise 95 % interval excludes zero, and that of vanilla against a twin with "
-            f"other initial weights does not; a size: the interval holds it within {NEGLIGIBLE:g}, and is narrower; no "
-            f"effect: the interval lies within {NEGLIGIBLE:g}; nothing is compared where no model explains as much",
+            f"other initial weights does not; a size: the interval holds it within {KEPT:g}, and is narrower; no "
+            f"effect: the interval lies within {KEPT:g}; nothing is compared where no model explains as much",
             "tuning": config.tuning.described("variant and width"),
             "d": d,
             "n": config.n,

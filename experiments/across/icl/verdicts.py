@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from experiments.across.gaps import KEPT, WON, Gap, expectations
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected, mark
 from experiments.training.comparing import own_names
-from experiments.verdicts.checks import Check, Expectation, Judgement
+from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 
 CLAIM = "toy.width"
-WON = "share of the signal explained, less vanilla's"
-NEGLIGIBLE = 0.05  # of the signal: a gap that is none, and the slack of one that has the toy's size
 
 
 def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
@@ -23,15 +21,20 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
     judgements: list[Judgement] = []
     for width in widths:
         shares = {v: t_interval(explained_shares(prediction, measurement, v, width)) for v in (BASELINE, *gaps)}
-        against = Compared(width, None, None)
-        if max(share.mean for share in shares.values()) > NEGLIGIBLE:
-            against = Compared(width, won[width][TWIN], shares[BASELINE])
+        learned = max(share.mean for share in shares.values()) > KEPT
         for variant, by_width in gaps.items():
-            note = mark(cell(variant, width), measurement)
-            if variant in own_names(prediction):
-                judgements.append(_hoped(against, variant, won[width][variant], note))
-            if by_width[width] is not None:
-                judgements += _expected(against, variant, by_width[width], won[width][variant], note)
+            gap = Gap(
+                id=cell(variant, width),
+                group=f"{variant}{mark(cell(variant, width), measurement)} against vanilla, width {width}",
+                claim=CLAIM,
+                variant=variant,
+                measured=won[width][variant],
+                toy=by_width[width],
+                hoped=variant in own_names(prediction),
+                twin=won[width][TWIN] if learned else None,
+                vanilla=shares[BASELINE] if learned else None,
+            )
+            judgements += expectations(gap, f"at width {width} ")
     narrow, wide = widths[0], widths[-1]
     closing = _closing(prediction, measurement, narrow, wide)
     for variant, by_width in gaps.items():
@@ -85,59 +88,6 @@ def _closing(prediction: Json, measurement: Json, narrow: str, wide: str) -> dic
         return [a - b for a, b in zip(*both, strict=True)]
 
     return against_baseline(change(BASELINE), {v: change(v) for v in (*prediction["gap"], TWIN)})
-
-
-@dataclass(frozen=True)
-class Compared:
-    """What an effect at one width is held against: vanilla's twin, and vanilla; None where no model has learned."""
-
-    width: str
-    twin: Interval | None
-    vanilla: Interval | None
-
-
-def _expected(against: Compared, variant: str, gap: float, measured: Interval, note: str) -> list[Judgement]:
-    width = against.width
-    name, where = cell(variant, width), f"{variant}{note} against vanilla, width {width}"
-    if gap == 0:
-        # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
-        control = (_pair(against.vanilla),) if against.vanilla else ()
-        statement = f"at width {width} {variant} explains what vanilla explains"
-        same = Expectation(
-            f"none/{name}", where, CLAIM, statement, "none", 0.0, *_numbers(measured), control, NEGLIGIBLE, WON
-        )
-        return [same]
-    statement = f"at width {width} {variant} explains more than vanilla"
-    effect = expected(f"sign/{name}", where, CLAIM, statement, "sign", gap, measured, against.twin, quantity=WON)
-    statement = f"at width {width} {variant} explains {gap:.2f} of the signal more than vanilla"
-    size = replace(
-        effect, id=f"size/{name}", group=f"{where}: size", statement=statement, rule="size", slack=NEGLIGIBLE
-    )
-    return [effect, size]
-
-
-def _hoped(against: Compared, variant: str, measured: Interval, note: str) -> Expectation:
-    """What a user's own variant is there for."""
-    width = against.width
-    return expected(
-        f"own/{cell(variant, width)}",
-        f"{variant}{note} better than vanilla, width {width}",
-        CLAIM,
-        f"at width {width} {variant} explains more than vanilla",
-        "sign",
-        1.0,
-        measured,
-        against.twin,
-        quantity=WON,
-    )
-
-
-def _pair(interval: Interval) -> tuple[float, float]:
-    return interval.mean, interval.half_width
-
-
-def _numbers(interval: Interval) -> tuple[float, float, float]:
-    return interval.mean, interval.stderr, interval.half_width
 
 
 def _never_below_bayes(prediction: Json, measurement: Json) -> list[Judgement]:

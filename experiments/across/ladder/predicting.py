@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.across.gaps import KEPT
 from experiments.across.ladder.points import Config, Point, lengths, model, points, restarts, rungs, widths
-from experiments.across.ladder.reading import CONVERGED, KEPT, NEARLY, OCTAVES, SETS_IN
+from experiments.across.ladder.reading import CONVERGED, NEARLY, OCTAVES, SETS_IN
 from experiments.across.ladder.rungs import ladder, plan_of
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite, nan
 
+from experiments.across.gaps import KEPT
 from experiments.across.ladder.points import key
 from experiments.across.ladder.rungs import THEORY
 from experiments.store.folders import Json
@@ -14,9 +15,8 @@ from experiments.training.campaign import BASELINE, TWIN, untuned
 from experiments.verdicts.intervals import Interval, share_interval, t_interval
 from experiments.verdicts.worth import Worth, worth
 
-# All fixed before anything was trained; the first two in shares of the signal.
-KEPT = 0.05  # a gap that is none, and how far one of the toy's size may be from it
-CONVERGED = 0.02  # what the last doubling of the steps may still explain
+# All fixed before anything was trained, as is `experiments.across.gaps.KEPT`.
+CONVERGED = 0.02  # of the signal: what the last doubling of the steps may still explain
 SETS_IN = 0.25  # of what vanilla's toy explains at the same width
 OCTAVES = 0.25  # log2 of a worth that is one, and how far one of the toy's size may be from it
 NEARLY = 0.02  # of the signal, that vanilla may explain less and yet be as good, where a worth is judged
@@ -45,6 +45,22 @@ def set_in(shares: Sequence[float], toy: float) -> SetIn:
     those = [share for share in shares if share > SETS_IN * toy]
     low, high = share_interval(len(those), len(shares), method="exact")
     return SetIn(len(those), len(shares), low, high, sum(those) / len(those) if those else nan)
+
+
+def gained(few: Sequence[float], many: Sequence[float]) -> Interval:
+    """What a doubling of the steps explains more, paired by seed: shares after both."""
+    return t_interval([b - a for a, b in zip(few, many, strict=True)])
+
+
+def reached(more: Interval) -> bool:
+    """Whether a training that gained so much by its last doubling has converged; NaN: no."""
+    return more.mean + more.half_width <= CONVERGED
+
+
+def marks(*, untuned: bool, converged: bool) -> str:
+    """What stands behind the name of an arm: nothing, unless it is short of what it can do."""
+    short = [name for name, is_so in (("untuned", untuned), ("not converged", not converged)) if is_so]
+    return f" ({', '.join(short)})" if short else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +153,7 @@ class Results:
         lengths = self.lengths(rung, task, variant, width)
         if len(lengths) < 2:
             return Interval(nan, nan, nan)
-        few, many = (self.shares(rung, task, variant, width, steps) for steps in lengths[-2:])
-        return t_interval([b - a for a, b in zip(few, many, strict=True)])
+        return gained(*(self.shares(rung, task, variant, width, steps) for steps in lengths[-2:]))
 
     def converged(self, rung: str, task: str, variant: str, width: int) -> bool:
         if rung == THEORY:
@@ -150,8 +165,7 @@ class Results:
         found = set()
         for name in self.measurement["losses"]:
             rung, task, variant, width = name.split("/")
-            more = self.doubling(rung, task, variant, int(width))
-            if more.mean + more.half_width <= CONVERGED:  # of NaN: not
+            if reached(self.doubling(rung, task, variant, int(width))):
                 found.add(name)
         return found
 
@@ -160,10 +174,8 @@ class Results:
         return set(untuned(self.measurement))
 
     def note(self, rung: str, task: str, variant: str, width: int) -> str:
-        """What stands behind the name of an arm: nothing, unless it is short of what it can do."""
-        marks = ["untuned"] if key(rung, task, variant, width) in self._untuned else []
-        marks += [] if self.converged(rung, task, variant, width) else ["not converged"]
-        return f" ({', '.join(marks)})" if marks else ""
+        where = rung, task, variant, width
+        return marks(untuned=key(*where) in self._untuned, converged=self.converged(*where))
 
     def sets_in(self, rung: str, task: str, variant: str, width: int) -> SetIn:
         """Of single trainings, the best of restarts or not; one that diverged does not set in."""

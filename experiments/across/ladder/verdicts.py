@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from experiments.across.gaps import KEPT, Gap, expectations
 from experiments.across.ladder.ingredients import Effect, climbed, permuted
 from experiments.across.ladder.orders import of_order
 from experiments.across.ladder.points import key
-from experiments.across.ladder.reading import KEPT, Results, against_toy
+from experiments.across.ladder.reading import Results, against_toy
 from experiments.across.ladder.worths import worths
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import t_interval
 
 WIDTH = "toy.width"
-WON = "share of the signal explained, less vanilla's"
 STANDARD_ERRORS = 4
 
 
@@ -38,59 +37,34 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
 
 
 def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
-    """Of every variant at every width: sign and size, or none; and what a user hopes of a variant of theirs."""
-    numbers = results.tasks[task]
+    """Of every variant at every width."""
+    numbers, own = results.tasks[task], own_names(results.prediction)
     for width in numbers["widths"]:
-        twin = results.gap(rung, task, TWIN, width)
+        learns, twin = results.learns(rung, task, width), results.gap(rung, task, TWIN, width)
         vanilla = t_interval(results.shares(rung, task, BASELINE, width), results.family)
         for variant in results.variants:
             where, measured = (rung, task, variant, width), results.gap(rung, task, variant, width)
-            name, toy = key(*where), results.toy_gap(task, variant, width)
+            toy = results.toy_gap(task, variant, width)
             against = f"{variant}{results.note(*where)} against vanilla{results.note(rung, task, BASELINE, width)}"
-            group = f"rung {rung}: {against}, width {width}, {task}"
-            judged: list[Expectation] = []
-            if variant in own_names(results.prediction):
-                said = f"at width {width} {variant} explains more than vanilla"
-                judged.append(expected(f"own/{name}", group, WIDTH, said, "sign", 1.0, measured, twin, quantity=WON))
-            if toy is not None and abs(toy) > KEPT:
-                more = "more" if toy > 0 else "less"
-                said = f"at width {width} {variant} explains {more} than vanilla; {results.sets_in(*where).sentence}"
-                judged.append(expected(f"sign/{name}", group, WIDTH, said, "sign", toy, measured, twin, quantity=WON))
-                said = f"at width {width} {variant} explains {abs(toy):.2f} of the signal {more} than vanilla"
-                said += f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
-                judged.append(
-                    replace(
-                        judged[-1], id=f"size/{name}", statement=said, rule="size", slack=KEPT, group=f"{group}: size"
-                    )
-                )
-            elif toy is not None:
-                # Between vanilla and predicting zero there is a difference: a rule that sees none sees nothing.
-                judged.append(
-                    Expectation(
-                        id=f"none/{name}",
-                        group=group,
-                        claim=WIDTH,
-                        statement=f"at width {width} {variant} explains what vanilla explains",
-                        rule="none",
-                        predicted=0.0,
-                        measured=measured.mean,
-                        stderr=measured.stderr,
-                        tolerance=measured.half_width,
-                        controls=((vanilla.mean, vanilla.half_width),),
-                        slack=KEPT,
-                        quantity=WON,
-                    )
-                )
-            compared = results.learns(rung, task, width) and not _short(results, rung, task, variant, width)
-            yield from (x if compared else replace(x, controls=()) for x in judged)
+            compared = learns and all(results.converged(rung, task, v, width) for v in (variant, BASELINE))
+            gap = Gap(
+                id=key(*where),
+                group=f"rung {rung}: {against}, width {width}, {task}",
+                claim=WIDTH,
+                variant=variant,
+                measured=measured,
+                toy=toy,
+                hoped=variant in own,
+                twin=twin if compared else None,
+                vanilla=vanilla if compared else None,
+            )
+            rule = "" if toy is None else f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
+            said = f"; {results.sets_in(*where).sentence}"
+            yield from expectations(gap, f"at width {width} ", of_sign=said, of_size=rule)
 
 
 def _does(word: str) -> str:
     return "leaves it undecided" if word == "undecided" else f"{word} it"
-
-
-def _short(results: Results, rung: str, task: str, variant: str, width: int) -> bool:
-    return not all(results.converged(rung, task, v, width) for v in (variant, BASELINE))
 
 
 def _proved(results: Results, rung: str, task: str) -> Iterator[Expectation]:

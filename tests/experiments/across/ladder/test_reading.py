@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.across.gaps import KEPT
 from experiments.across.ladder.ingredients import climbed, permuted
-from experiments.across.ladder.reading import KEPT, Results, against_toy, by_ingredient
+from experiments.across.ladder.reading import Results, against_toy, by_ingredient
 from experiments.verdicts.intervals import Interval
 
 from .made_up import CONFIG, TWO_TASKS, as_the_toy, measured, predicted
