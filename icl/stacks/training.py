@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Generator as Steps
 from dataclasses import dataclass
 from functools import partial
@@ -143,12 +143,12 @@ class Run:
             "left": self.left,
         }
 
-    def saved(self, prefix: str = "") -> dict[str, Tensor]:
-        return {prefix + name: tensor.clone() for name, tensor in self.tensors.items()}
+    def saved(self) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.tensors.items()}
 
-    def restore(self, tensors: dict[str, Tensor], prefix: str = "") -> None:
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
         for name, tensor in self.tensors.items():
-            tensor.copy_(tensors[prefix + name])
+            tensor.copy_(tensors[name])
 
     def watch(self, losses: Tensor, step: int) -> None:
         """As `icl.training.loop` stops a training whose loss is no number or has left its first one far behind.
