@@ -15,6 +15,7 @@ from experiments.bench.turns import in_turns, ratio
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
+from experiments.store.threads import threads as on_threads
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
@@ -171,12 +172,8 @@ def decoders(width: int, layers: int) -> Json:
 
 def run_decoders(threads: int, sizes: Sequence[tuple[int, int]] = SIZES) -> Json:
     """All sizes on so many CPU threads, with provenance."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with on_threads(threads):
         results = [decoders(*size) for size in sizes]
-    finally:
-        torch.set_num_threads(before)
     return {"threads": threads, **provenance("cpu", __name__), "benchmarks": results}
 
 

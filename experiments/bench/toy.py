@@ -13,6 +13,7 @@ from statistics import median
 from experiments.bench.turns import in_turns, ratio, words
 from experiments.store.folders import Json
 from experiments.store.provenance import provenance
+from experiments.store.threads import threads as on_threads
 from experiments.toys.runs import population_weights
 from theory.plans.heads import TOYS
 from theory.prompts import setting
@@ -25,18 +26,10 @@ SAMPLED, EXACT = "sampled training (baseline)", "exact minimisation"
 
 def run_benchmarks(threads: int) -> Json:
     """Both benchmarks on `threads` CPU threads, with provenance."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
     from experiments.bench.stack import stack
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with threadpool_limits(threads):  # of numpy's products too, in the exact minimisation
-            return {"threads": threads, **provenance("cpu", __name__), "benchmarks": [optimum(), stack()]}
-    finally:
-        torch.set_num_threads(before)
+    with on_threads(threads):
+        return {"threads": threads, **provenance("cpu", __name__), "benchmarks": [optimum(), stack()]}
 
 
 def optimum() -> Json:

@@ -31,6 +31,21 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads for torch, which is loaded, and for BLAS in what is."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def one_thread_environment() -> AbstractContextManager[None]:
     """One thread for the libraries of processes that are spawned in here."""
     return environment(dict.fromkeys(THREADS, "1"))
