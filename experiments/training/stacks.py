@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from experiments.store.common import packed, unpacked
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import warn
@@ -118,9 +119,14 @@ def _size(stack: Stack) -> float:
 
 def _finished(run: RunFolder) -> dict[str, Json]:
     """By key, as `pool.train_all` gives them: of all stacks, and of trainings that were alone."""
-    lines = [record for line in run.lines("stack", records=list) for record in line["records"]]
-    lines += run.lines("run", key=str)
-    return {line["key"]: {name: x for name, x in line.items() if name not in ("kind", "key")} for line in lines}
+    records = [*stacked(run), *run.lines("run", key=str)]
+    return {one["key"]: {name: x for name, x in one.items() if name not in ("kind", "key")} for one in records}
+
+
+def stacked(run: RunFolder) -> list[Json]:
+    """The records of all trainings that stood in stacks."""
+    lines = run.lines("stack", common=dict, records=list)
+    return [record for line in lines for record in unpacked(line["common"], line["records"])]
 
 
 def _trained(stack: Stack, desk: Desk) -> Json:
@@ -156,7 +162,8 @@ def _trained(stack: Stack, desk: Desk) -> Json:
     seconds = round((time.monotonic() - began) / (len(members) * len(stack.recipes)), 2)
     about = {"seconds": seconds, **provenance(device, __name__)}
     trainings = [(i, place) for place in range(len(stack.recipes)) for i in range(len(members))]
-    return {"records": [{**_record(stack, i, place, log.lines, device), **about} for i, place in trainings]}
+    common, records = packed([{**_record(stack, i, place, log.lines, device), **about} for i, place in trainings])
+    return {"common": common, "records": records}
 
 
 def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str) -> Json:

@@ -8,6 +8,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.store.folders import RunFolder
+from experiments.training.stacks import stacked
 from experiments.verdicts.checks import judgement, worst
 from theory.plans.variants import VARIANTS
 
@@ -45,7 +46,7 @@ def test_a_result_that_grows_holds_trainings_and_what_follows_from_them(name):
     assert there == {"config.json", "metrics.jsonl"} | finished
     run = RunFolder(RESULTS / name)
     lines = run.lines("run", key=str, loss=float | None)
-    lines += [record for line in run.lines("stack", records=list) for record in line["records"]]
+    lines += stacked(run)
     assert lines
     assert len({line["key"] for line in lines}) == len(lines)
 

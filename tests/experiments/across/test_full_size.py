@@ -15,6 +15,7 @@ from experiments.cli import main
 from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import RunFolder, Slot, Unfinished
 from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.stacks import stacked
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = catalogue.names("scale")
@@ -54,7 +55,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
     assert (run / "figure.png").stat().st_size > 10_000
     assert not list(run.path.glob("unfinished-*"))
     records = [line for line in run.metrics() if line["kind"] == "run"]
-    records += [record for line in run.metrics() if line["kind"] == "stack" for record in line["records"]]
+    records += stacked(run)
     assert records
     assert all({"device", "versions", "commit", "source", "seed", "curve", "loss"} <= set(r) for r in records)
 
