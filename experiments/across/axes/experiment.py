@@ -23,6 +23,7 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, Tuning
 from experiments.training.comparing import Asked
+from experiments.training.restarts import Restarts
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
 from theory.plans.law import Law
@@ -84,14 +85,14 @@ _CPU = replace(
     recipe=_LADDER.recipe,
     lengths=_LADDER.lengths,
     held_out_prompts=4096,
-    tuning=Tuning(grid=(1e-2, 3e-2, 1e-1), share=0.5, widenings=1),
+    tuning=_LADDER.tuning,
+    restarts=replace(_LADDER.restarts, count=8),
     gain=_LADDER.gain,
 )
 _LONG = replace(
     _CPU,
     trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 8, 32)),
     variants=(BASELINE, "skipv1", "svformer"),
-    tuning=_LADDER.tuning,
 )
 _GPU = replace(
     _LONG,
@@ -99,7 +100,9 @@ _GPU = replace(
     widths=(1.0, 2.0),
     lengths=tuple(2 * steps for steps in _LADDER.lengths),
 )
-_TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1))
+_TINY = replace(
+    _SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1), restarts=Restarts(count=2, steps=10)
+)
 _NARROW = "0.05 of the signal, where every seed learns and converges"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
