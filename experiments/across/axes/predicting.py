@@ -26,8 +26,8 @@ RULES = {
     "than the best linear step, where the toy sees all of S_yx; where it sees less, and that step loses more than "
     f"ridge, so does the model. Nothing else is predicted, nor where the two differ by at most {KEPT:g}. The place "
     "between ridge (0) and the posterior mean (1) is reported, with its interval",
-    "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal trained on more, by the "
-    "upper end of its paired 95 % interval; what compares an arm that has not is inconclusive",
+    "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal trained on more or "
+    "less, by the ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "control": "of gaps vanilla's twin with other initial weights, of which nothing of the kind may be seen; of pools "
     "what does the opposite: predicting zero, or the posterior mean",
 }

@@ -73,16 +73,18 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
         look, at = _look(variant), _places(results, i + 1)
         toy = numbers["worth"].get(variant, {}).get(str(d))
         found = [results.worth(rung, task, variant, d) for rung in results.rungs]
+        decided = [results.judged(rung, task, variant, d, wider=True) for rung in results.rungs]
         line = [toy or nan, *(min(max(w.factor, low), high) for w in found)]
         axis.plot(at, line, linewidth=1, color=look["color"], linestyle=look["linestyle"])
         axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
         if toy is not None:
             axis.axhline(toy, color=look["color"], linestyle=look["linestyle"], linewidth=0.5, alpha=0.5, zorder=1)
-        for x, y, w in zip(at[1:], line[1:], found, strict=True):
+        for x, y, w, full in zip(at[1:], line[1:], found, decided, strict=True):
             edge = {inf: "^", -inf: "v"}.get(w.factor, look["marker"])
             ends = [[y - max(w.least, low)], [min(w.most, high) - y]]
             if isfinite(y):
-                axis.errorbar([x], [y], ends, color=look["color"], marker=edge, mfc="white", elinewidth=0.8)
+                inside = look["color"] if full else "white"
+                axis.errorbar([x], [y], ends, color=look["color"], marker=edge, mfc=inside, elinewidth=0.8)
     axis.axhline(1, color="#1a1a1a", linestyle="--", linewidth=1)
     axis.axhline(most / d, color="#999999", linestyle=":", linewidth=1)
     axis.set_yscale("log", base=2)
@@ -91,7 +93,7 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     axis.set_yticks(ticks, [f"{x:g}" for x in ticks])
     axis.minorticks_off()
     axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
-    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla")
+    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla; filled: converged")
 
 
 def _order(axis: Axes, results: Results, task: str) -> None:
@@ -136,9 +138,12 @@ def _shares(axis: Axes, results: Results, task: str) -> None:
         axis.plot(at, line, linewidth=0.8, color=look["color"], linestyle=look["linestyle"])
         axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
         _bars(axis, at[1:], found, f"{variant}", look)
+        full = [results.converged(rung, task, variant, d) for rung in results.rungs]
+        ends = [(x, interval.mean) for x, interval, is_full in zip(at[1:], found, full, strict=True) if is_full]
+        axis.plot(*zip(*ends, strict=True), color=look["color"], marker=look["marker"], linestyle="none", zorder=4)
     axis.set_ylim(-0.05, 1)
     axis.set_ylabel("share of the signal explained")
-    axis.set_title(f"Explained at width {d}, with all pairs, 95 %")
+    axis.set_title(f"Explained at width {d}, with all pairs, 95 %; filled: converged")
 
 
 def _bars(axis: Axes, at: Sequence[float], found: Sequence[Interval], name: str, look: dict[str, Any]) -> None:

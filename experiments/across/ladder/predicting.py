@@ -31,8 +31,8 @@ RULES = {
     "worth": f"of explaining all but {NEARLY:g} of the signal that the variant explains: its interval, in log2, comes "
     f"within {OCTAVES:g} of the toy's, and half of it is less than the toy's less that much; where the toy's worth is "
     "one, all of it lies within that of zero",
-    "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more, by the upper end "
-    "of its paired 95 % interval; what compares an arm that has not is inconclusive",
+    "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more or less, by the "
+    "ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "sets in": f"a single training explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
     "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
 }

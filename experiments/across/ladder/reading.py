@@ -16,7 +16,7 @@ from experiments.verdicts.intervals import Interval, share_interval, t_interval
 from experiments.verdicts.worth import Worth, worth
 
 # All fixed before anything was trained, as is `experiments.across.gaps.KEPT`.
-CONVERGED = 0.02  # of the signal: what the last doubling of the steps may still explain
+CONVERGED = 0.02  # of the signal: what the last doubling of the steps may change
 SETS_IN = 0.25  # of what vanilla's toy explains at the same width
 OCTAVES = 0.25  # log2 of a worth that is one, and how far one of the toy's size may be from it
 NEARLY = 0.02  # of the signal, that vanilla may explain less and yet be as good, where a worth is judged
@@ -53,8 +53,11 @@ def gained(few: Sequence[float], many: Sequence[float]) -> Interval:
 
 
 def reached(more: Interval) -> bool:
-    """Whether a training that gained so much by its last doubling has converged; NaN: no."""
-    return more.mean + more.half_width <= CONVERGED
+    """Whether a training that gained so much by its last doubling has converged; NaN: no.
+
+    One that lost by it has not: its optimiser fails.
+    """
+    return abs(more.mean) + more.half_width <= CONVERGED
 
 
 def marks(*, untuned: bool, converged: bool) -> str:
@@ -176,6 +179,12 @@ class Results:
     def note(self, rung: str, task: str, variant: str, width: int) -> str:
         where = rung, task, variant, width
         return marks(untuned=key(*where) in self._untuned, converged=self.converged(*where))
+
+    def judged(self, rung: str, task: str, variant: str, width: int, *, wider: bool = False) -> bool:
+        """Whether a variant and vanilla have converged, and something is learned; wider: vanilla at all its widths."""
+        others = self.tasks[task]["vanilla_widths"] if wider else [width]
+        arms = [(variant, width), *((BASELINE, m) for m in others)]
+        return self.learns(rung, task, width) and all(self.converged(rung, task, v, m) for v, m in arms)
 
     def sets_in(self, rung: str, task: str, variant: str, width: int) -> SetIn:
         """Of single trainings, the best of restarts or not; one that diverged does not set in."""

@@ -40,13 +40,13 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
     """Of every variant at every width."""
     numbers, own = results.tasks[task], own_names(results.prediction)
     for width in numbers["widths"]:
-        learns, twin = results.learns(rung, task, width), results.gap(rung, task, TWIN, width)
+        twin = results.gap(rung, task, TWIN, width)
         vanilla = t_interval(results.shares(rung, task, BASELINE, width), results.family)
         for variant in results.variants:
             where, measured = (rung, task, variant, width), results.gap(rung, task, variant, width)
             toy = results.toy_gap(task, variant, width)
             against = f"{variant}{results.note(*where)} against vanilla{results.note(rung, task, BASELINE, width)}"
-            compared = learns and all(results.converged(rung, task, v, width) for v in (variant, BASELINE))
+            compared = results.judged(*where)
             gap = Gap(
                 id=key(*where),
                 group=f"rung {rung}: {against}, width {width}, {task}",

@@ -7,7 +7,7 @@ from math import inf, isfinite, log2, nan
 
 from experiments.across.ladder.points import key
 from experiments.across.ladder.reading import NEARLY, OCTAVES, Results
-from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.campaign import TWIN
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval
 from experiments.verdicts.worth import Worth
@@ -34,8 +34,6 @@ def worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
             found, one = results.worth(*where, less=NEARLY), abs(log2(toy)) <= OCTAVES
             measured = _octaves(found)
             twin = _octaves(results.worth(rung, task, TWIN, width, less=NEARLY))
-            reliable = results.learns(rung, task, width) and results.converged(*where)
-            reliable = reliable and all(results.converged(rung, task, BASELINE, m) for m in widths)
             controls = [(twin.mean, twin.half_width), (0.0, 0.0)]
             if one:
                 controls = [(1.0, 0.0)]
@@ -51,7 +49,7 @@ def worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 measured=measured.mean,
                 stderr=nan,
                 tolerance=measured.half_width,
-                controls=tuple(controls) if reliable else (),
+                controls=tuple(controls) if results.judged(*where, wider=True) else (),
                 slack=OCTAVES,
                 quantity="log2 of the worth in width, open ends 8 away",
             )
