@@ -145,6 +145,6 @@ def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():
         summary = json.loads(path.read_text())
         expects = any("rule" in check for check in summary["checks"])
         assert summary["verdict"] == "pass" or (expects and summary["verdict"] != "fail")
-        assert summary["profile"] == "cpu"
+        assert summary["profile"] in ("cpu", "long")
         assert summary["commit"], "made outside a checkout"
         assert "+changes" not in summary["commit"]

@@ -119,10 +119,10 @@ def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monk
     monkeypatch.setitem(icl_experiment.PROFILES, "smoke", replace(smoke, config=tiny))
     command = ["scale-icl", "--out", str(tmp_path / "runs"), "--variant", mine]
     assert main(["run", *command, "--profile", "smoke", "--jobs", "1"]) == 0
-    assert "my.py:mine better than vanilla, width 8" in capsys.readouterr().out
+    assert "my.py:mine against vanilla, width 8" in capsys.readouterr().out
     (folder,) = (tmp_path / "runs" / "scale-icl+my.py_mine").iterdir()
     assert main(["compare", *command]) == 0
-    assert "my.py:mine better than vanilla, width 8" in capsys.readouterr().out
+    assert "my.py:mine against vanilla, width 8" in capsys.readouterr().out
     before = RunFolder(folder).metrics()
     again = experiments.run("scale-icl", "smoke", out=tmp_path / "runs", variants=[mine])
     assert again.folder == folder
