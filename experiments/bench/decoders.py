@@ -143,7 +143,7 @@ def decoders(width: int, layers: int) -> Json:
 
     seeds = [i % SEEDS for i in range(DECODERS)]
     sides: dict[str, tuple[Side, int, int]] = {
-        BASELINE: (Loop(models()[:LOOP_DECODERS], seeds), 1, LOOP_DECODERS),
+        BASELINE: (Loop(models()[:LOOP_DECODERS], seeds[:LOOP_DECODERS]), 1, LOOP_DECODERS),
         "stack": (Stacked(models(), seeds, compiled=False), STEPS, DECODERS),
         "stack, compiled": (Stacked(models(), seeds, compiled=True), STEPS, DECODERS),
         "torch.func vmap": (Vmapped(models(), seeds), 1, DECODERS),

@@ -1,11 +1,14 @@
 """Benchmarks refuse to report a ratio between sides that do not agree."""
 
+from functools import partial
+
 import pytest
 import torch
 
+from experiments.bench import decoders, turns
 from experiments.bench import stack as bench_stack
 from experiments.bench import toy as bench
-from experiments.bench import turns
+from icl.stacks.decoder import StackedDecoder
 
 
 @pytest.fixture
@@ -47,6 +50,29 @@ def test_both_sides_of_the_race_reach_the_optimum():
     result = bench.optimum()
     assert result["difference"] == {"exact minimisation": [], "sampled training (baseline)": []}
     assert result["same_answer"]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Decoders; and nothing is compiled."""
+    for name, count in {"DECODERS": 6, "SEEDS": 4, "LOOP_DECODERS": 3, "COMPARED": 2, "STEPS": 1}.items():
+        monkeypatch.setattr(decoders, name, count)
+    monkeypatch.setattr(StackedDecoder, "compiled", lambda self, read: partial(self.losses, read=read))
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize(("width", "layers"), [(2, 2), (6, 3)])
+def test_decoders_one_by_one_and_stacked_agree(width, layers):
+    (result,) = decoders.run_decoders(1, [(width, layers)])["benchmarks"]
+    assert result["same_answer"]
+    assert set(result["ratios"]) == {"stack", "stack, compiled", "torch.func vmap"}
+
+
+@pytest.mark.usefixtures("few")
+def test_a_stack_that_differs_is_noticed(monkeypatch):
+    honest = decoders.Stacked.weights
+    monkeypatch.setattr(decoders.Stacked, "weights", lambda self, i: {n: -w for n, w in honest(self, i).items()})
+    assert not decoders.decoders(2, 2)["same_answer"]
 
 
 def test_threads_are_put_back(monkeypatch):

@@ -158,6 +158,7 @@ def place(tmp_path_factory):
             ("experiments.runs", "mutate", put_aside),
             ("experiments.bench.step", "_Side", put_aside),
             ("experiments.bench.toy", "run_benchmarks", put_aside),
+            ("experiments.bench.decoders", "run_decoders", put_aside),
             ("theory.toy.minimise", "minimise", lambda *_, **__: found),
             ("theory.skipv1.gap", "paper_bound", lambda *_, **__: Estimate(1.0, 0.0, "none")),
         ):
