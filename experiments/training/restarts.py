@@ -139,7 +139,6 @@ def _tried(
 ) -> tuple[dict[M, list[int]], dict[str, list[list[Json]]]]:
     """Of every model, for as many seeds as time allows: the seeds that are the best of their restarts; and all
     records."""
-    chosen: dict[M, list[int]] = {m: list(range(seeds)) for m in comparison.models}
     restarted = {m: found for m in comparison.models if (found := comparison.restarts(m)).count > 1}
     arms = {
         (m, seed): [_trial(comparison.make(m, seed + APART * r, some.steps, rate_of[m])) for r in range(some.count)]
@@ -153,8 +152,10 @@ def _tried(
         done = sum(arm in records for arm in every)
         raise Unfinished(f"{label}: {done} of {len(every)} restarts are finished; a comparison needs two seeds of all")
     tried = {m.key: [[records[arm] for arm in arms[m, seed]] for seed in range(complete)] for m in restarted}
-    for m in comparison.models:
-        chosen[m] = [s + APART * _best(tried[m.key][s]) if m in restarted else s for s in range(complete)]
+    chosen = {
+        m: [s + APART * _best(tried[m.key][s]) if m in restarted else s for s in range(complete)]
+        for m in comparison.models
+    }
     return chosen, tried
 
 

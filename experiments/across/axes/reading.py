@@ -10,8 +10,9 @@ from math import nan
 from experiments.across.axes.points import ITSELF, key
 from experiments.across.gaps import KEPT
 from experiments.across.ladder.reading import SetIn, gained, marks, reached, set_in
+from experiments.across.results import Read, explained
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, untuned
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval, t_interval
 
 
@@ -30,23 +31,8 @@ class Where:
         return f"rung {self.rung}, width {self.width}, {self.trained}{on}"
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """A prediction and a measurement.  Shares are of the test's E ||W* x||^2; NaN where a training diverged."""
-
-    prediction: Json
-    measurement: Json
-
-    @property
-    def variants(self) -> list[str]:
-        """But vanilla."""
-        found: list[str] = self.prediction["variants"]
-        return found
-
-    @property
-    def family(self) -> int:
-        """Of intervals that are judged together: the variants' and the twin's."""
-        return len(self.variants) + 1
+class Results(Read):
+    """Shares are of the test's E ||W* x||^2; NaN where a training diverged."""
 
     def places(self) -> Iterator[Where]:
         for rung in self.prediction["rungs"]:
@@ -60,14 +46,12 @@ class Results:
         return found
 
     def shares(self, at: Where, variant: str) -> list[float]:
-        """The loss counts by what predicting zero costs on the same prompts."""
         losses = self.measurement["losses"][key(at.rung, at.trained, variant, at.width)][at.test]
         return self._shares(at, losses)
 
     def _shares(self, at: Where, losses: list[float | None]) -> list[float]:
         about, power = self.about(at), self.measurement["power"][at.trained][at.test]
-        most = about["zero_loss"] / about["signal"]
-        return [nan if x is None else most * (1 - x / power) for x in losses]
+        return explained(losses, zero=about["zero_loss"], signal=about["signal"], power=power)
 
     def share(self, at: Where, variant: str) -> Interval:
         return t_interval(self.shares(at, variant), self.family)
@@ -107,9 +91,8 @@ class Results:
         toy = self.toy(home, BASELINE)
         if toy is None:
             return None
-        tried = self.measurement.get("restarts", {}).get(key(at.rung, at.trained, variant, at.width))
-        alone = self._shares(home, [loss for of_seed in tried for loss in of_seed]) if tried else None
-        return set_in(alone or self.shares(home, variant), toy)
+        tried = self._shares(home, self.tried(key(at.rung, at.trained, variant, at.width)))
+        return set_in(tried or self.shares(home, variant), toy)
 
     def converged(self, at: Where, variant: str) -> bool:
         return key(at.rung, at.trained, variant, at.width) in self._converged
@@ -127,10 +110,6 @@ class Results:
                 found.add(name)
         return found
 
-    @cached_property
-    def _untuned(self) -> set[str]:
-        return set(untuned(self.measurement))
-
     def note(self, at: Where, variant: str) -> str:
-        untuned = key(at.rung, at.trained, variant, at.width) in self._untuned
+        untuned = key(at.rung, at.trained, variant, at.width) in self.untuned
         return marks(untuned=untuned, converged=self.converged(at, variant))

@@ -10,8 +10,9 @@ from math import isfinite, nan
 from experiments.across.gaps import KEPT
 from experiments.across.ladder.points import key
 from experiments.across.ladder.rungs import THEORY
+from experiments.across.results import Read, explained
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, untuned
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval, share_interval, t_interval
 from experiments.verdicts.worth import Worth, worth
 
@@ -66,18 +67,8 @@ def marks(*, untuned: bool, converged: bool) -> str:
     return f" ({', '.join(short)})" if short else ""
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """A prediction and a measurement.  Rungs, tasks and variants by name, widths in numbers a token."""
-
-    prediction: Json
-    measurement: Json
-
-    @property
-    def variants(self) -> list[str]:
-        """But vanilla."""
-        found: list[str] = self.prediction["variants"]
-        return found
+class Results(Read):
+    """Rungs, tasks and variants by name, widths in numbers a token."""
 
     @property
     def tasks(self) -> Mapping[str, Json]:
@@ -89,16 +80,9 @@ class Results:
         """Those that are trained."""
         return list(self.prediction["rungs"])
 
-    @property
-    def family(self) -> int:
-        """Of intervals that are judged together: the variants' and the twin's."""
-        return len(self.variants) + 1
-
     def shares(self, rung: str, task: str, variant: str, width: int, steps: int | None = None) -> list[float]:
         """Of every seed, the share of E ||W*||^2 explained with all pairs in the context; NaN where it diverged.
 
-        The loss counts by what predicting zero costs on the same prompts, so that a model which does so explains 0,
-        whatever prompts were drawn.
         steps: of the training, by default the most.
         """
         by_steps = self.measurement["losses"][key(rung, task, variant, width)]
@@ -106,15 +90,12 @@ class Results:
 
     def _shares(self, task: str, losses: Sequence[float | None]) -> list[float]:
         numbers, power = self.tasks[task], self.measurement["power"][task]
-        most = numbers["zero_loss"] / numbers["d"] ** 2
-        return [nan if x is None else most * (1 - x / power) for x in losses]
+        return explained(losses, zero=numbers["zero_loss"], signal=numbers["d"] ** 2, power=power)
 
     def alone(self, rung: str, task: str, variant: str, width: int) -> list[float]:
         """The share of every single training: of all restarts, after their own steps, or of all seeds."""
-        tried = self.measurement.get("restarts", {}).get(key(rung, task, variant, width))
-        if not tried:
-            return self.shares(rung, task, variant, width)
-        return self._shares(task, [loss for of_seed in tried for loss in of_seed])
+        tried = self._shares(task, self.tried(key(rung, task, variant, width)))
+        return tried or self.shares(rung, task, variant, width)
 
     def lengths(self, rung: str, task: str, variant: str, width: int) -> list[int]:
         """Of its trainings, in steps, the shortest first."""
@@ -172,13 +153,9 @@ class Results:
                 found.add(name)
         return found
 
-    @cached_property
-    def _untuned(self) -> set[str]:
-        return set(untuned(self.measurement))
-
     def note(self, rung: str, task: str, variant: str, width: int) -> str:
         where = rung, task, variant, width
-        return marks(untuned=key(*where) in self._untuned, converged=self.converged(*where))
+        return marks(untuned=key(*where) in self.untuned, converged=self.converged(*where))
 
     def judged(self, rung: str, task: str, variant: str, width: int, *, wider: bool = False) -> bool:
         """Whether a variant and vanilla have converged, and something is learned; wider: vanilla at all its widths."""
