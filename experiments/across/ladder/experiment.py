@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from experiments.across.ladder.measuring import measured, together
 from experiments.across.ladder.points import VARIANTS, Config
-from experiments.across.ladder.rungs import ladder
+from experiments.across.ladder.rungs import INGREDIENTS, ROTARY, ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, Unfinished
 from experiments.training.campaign import BASELINE, Tuning
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
 
+# Of rotary positions: to the first rung that has a residual stream, and to all that is added after it.
+_ROTATED = (("residual", ROTARY), (*INGREDIENTS, ROTARY))
 # Orders that pass through all sixteen sets of the four ingredients.
 EVERY = (
     ("softmax", "norms", "feed-forward", "residual"),
@@ -98,8 +100,10 @@ _LONG = replace(
     restarts=Restarts(count=16, steps=4000),
     deep_restarts=Restarts(count=4, steps=2000),
     tuning=replace(_RATES, share=0.125, restarts=8),
+    variants=VARIANTS,
+    orders=(("softmax", "norms", "feed-forward"), ("norms", "residual"), *_ROTATED),
 )
-_GPU = replace(_LONG, variants=VARIANTS, widths=(1.0, 1.5), orders=EVERY)
+_GPU = replace(_LONG, widths=(1.0, 1.5), orders=(*EVERY, *_ROTATED))
 _TINY = replace(
     _SMOKE,
     tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2, restarts=2),
@@ -119,7 +123,7 @@ class Ladder:
     name = "ladder"
     title = "From the theorem's toy to a full-size model, one ingredient at a time"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = ("toy.width", "toy.worth", "toy.trained-layer", "toy.residual-stream")
+    claims: tuple[str, ...] = ("toy.width", "toy.worth", "toy.trained-layer", "toy.residual-stream", "toy.rotary")
     profiles: Mapping[str, Profile] = PROFILES
 
     def architectures(self, config: Config) -> Sequence[Architecture]:

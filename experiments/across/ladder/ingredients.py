@@ -8,11 +8,17 @@ from itertools import pairwise
 
 from experiments.across.ladder.points import REORDERED
 from experiments.across.ladder.reading import Results, by_ingredient
-from experiments.across.ladder.rungs import INGREDIENTS, THEORY, cell
+from experiments.across.ladder.rungs import ROTARY, THEORY, cell
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval
 
-ADDED = {"residual": "a residual stream", "softmax": "softmax", "norms": "norms", "feed-forward": "a feed-forward"}
+ADDED = {
+    "residual": "a residual stream",
+    "softmax": "softmax",
+    "norms": "norms",
+    "feed-forward": "a feed-forward",
+    ROTARY: "rotary positions",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ def permuted(results: Results) -> Iterator[Effect]:
     pairs = [
         (before, after, new)
         for before, had in trained.items()
-        for new in INGREDIENTS
+        for new in ADDED
         if new not in had and (after := cell([*had, new]).key) in trained
     ]
     if not results.prediction["orders"] or REORDERED not in results.variants:

@@ -29,17 +29,17 @@ VARIANTS = (
     *OF_OUR_OWN,
 )
 FEW_LAYERS = 2
-REORDERED = "skipv1"  # held against vanilla where the ingredients come in other orders
+REORDERED = "svformer"  # held against vanilla where the ingredients come in other orders
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
-    depths      in layers, of rung 7; the last is rung 8's too
+    depths      in layers, of rung 7; the last is that of 8a and 8b too
     deep        lengths, of rungs with more than two layers; by default those of the others
     restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
-    orders      in which the ingredients of rungs 3 to 6 are added as well, at width d
-    recipe      of rungs 2 to 7; full: of rung 8; each for all `lengths`, in steps, every one twice the one before
+    orders      in which ingredients are added as well, at width d
+    recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     own         variants of a user's own, beside
     """

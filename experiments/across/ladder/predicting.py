@@ -49,7 +49,7 @@ def predicted(config: Config) -> Json:
         "assumes": "of rung 1 alone: W0 = 0; two layers of linear attention; Assumption 1 with the best division of "
         "the width. That other rungs do likewise is what is asked",
         "source": "theory.toy.width, theory.toy.worth; theory.prompts.regression; proved: theory.toy.trained_layer, of "
-        "a causal first layer whose scores are of positions alone",
+        "a causal first layer whose scores are of positions alone; theory.toy.parity",
         "statistic": "share of E ||W*||^2 explained at the last position; a gap is the mean paired difference to "
         "vanilla's, its intervals family-wise over the variants of a rung and a task",
         "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
@@ -94,7 +94,16 @@ def _of_task(task: Setting, config: Config) -> Json:
             rung: {v: {str(m): _proved(plan, task, m, first) for m in every} for v, plan in plans.items()}
             for rung, first in FIRST.items()
         },
+        "nothing": [p.key for p in points(config) if p.task == task and p.variant != TWIN and _nothing(p, config)],
     }
+
+
+def _nothing(point: Point, config: Config) -> bool:
+    """Whether it is proved to explain nothing (`theory.toy.parity`)."""
+    from theory.toy.parity import keeps_signs
+
+    sizes, variant = model(point, config)
+    return keeps_signs(sizes, plan_of(variant, sizes.shape) if isinstance(variant, str) else variant)
 
 
 def _explained(plan: Plan | None, task: Setting, width: int) -> float | None:

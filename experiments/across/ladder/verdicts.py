@@ -33,6 +33,7 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
         judgements.append(of_order(results, rung))
     judgements += [_of_ingredient(results, "ingredient", effect) for effect in climbed(results)]
     judgements += [_of_ingredient(results, "reordered", effect) for effect in permuted(results)]
+    judgements += _nothing(results)
     return [*judgements, *_never_below_bayes(results)]
 
 
@@ -93,6 +94,30 @@ def _proved(results: Results, rung: str, task: str) -> Iterator[Expectation]:
             slack=(most - least) / 2 + KEPT,
             quantity="share of the signal explained",
         )
+
+
+def _nothing(results: Results) -> Iterator[Expectation]:
+    """Of models that are proved to explain nothing, after however many steps.  Control: what the variant explains on
+    rung 2."""
+    for task, numbers in results.tasks.items():
+        for name in numbers["nothing"]:
+            rung, _, variant, width = name.split("/")
+            where = (task, variant, int(width))
+            measured, without = (t_interval(results.shares(r, *where), results.family) for r in (rung, "2"))
+            yield Expectation(
+                id=f"nothing/{name}",
+                group=f"rung {rung}: what is proved of rotary positions under linear scores, {task}",
+                claim="toy.rotary",
+                statement=f"at width {width} {variant} explains nothing; on rung 2 it explains {without.mean:.3f}",
+                rule="none",
+                predicted=0.0,
+                measured=measured.mean,
+                stderr=measured.stderr,
+                tolerance=measured.half_width,
+                controls=((without.mean, without.half_width),),
+                slack=KEPT,
+                quantity="share of the signal explained",
+            )
 
 
 def _of_ingredient(results: Results, kind: str, effect: Effect) -> Expectation:

@@ -23,6 +23,7 @@ CONFIG = replace(
     deep=(),
     deep_restarts=None,
 )
+RUNGS = (*"234567", "8a", "8b")
 TWO_TASKS = replace(
     CONFIG, tasks=(Setting(2, 4, 0.1), Setting(3, 5, 0.1)), depths=(4, 8), orders=(), restarts=Restarts()
 )

@@ -12,7 +12,7 @@ from experiments.across.ladder.ingredients import climbed, permuted
 from experiments.across.ladder.reading import Results, against_toy, by_ingredient
 from experiments.verdicts.intervals import Interval
 
-from .made_up import CONFIG, TWO_TASKS, as_the_toy, measured, predicted
+from .made_up import CONFIG, RUNGS, TWO_TASKS, as_the_toy, measured, predicted
 
 TASK = CONFIG.tasks[0].key
 
@@ -86,7 +86,7 @@ def test_shares_gaps_and_doublings_are_those_put_in():
             assert results.change("1", "5", task, variant, d, 1).mean == pytest.approx(0, abs=1e-12)
         assert results.toy_gap(task, "attnres", d) is None
         assert isnan(results.gap("1", task, "attnres", d).mean)
-        assert results.doubling("8", task, "vanilla", d).mean == pytest.approx(0.01)
+        assert results.doubling("8b", task, "vanilla", d).mean == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize(("doubling", "noise", "converged"), [(0.0, 0.0, True), (0.019, 0.0, True), (0.03, 0.0, False)])
@@ -174,9 +174,7 @@ def test_every_ingredient_in_words():
     prediction = predicted()
     results = Results(prediction, measured(prediction, share=softmax_takes_it, noise=0.001))
     words = {effect.after: (effect.word, effect.sentence) for effect in climbed(results) if effect.variant == "skipv1"}
-    assert {rung: word for rung, (word, _) in words.items()} == {
-        r: "breaks" if r == "4" else "keeps" for r in "2345678"
-    }
+    assert {rung: word for rung, (word, _) in words.items()} == {r: "breaks" if r == "4" else "keeps" for r in RUNGS}
     assert words["4"][1].startswith("adding softmax breaks skipv1's gap to vanilla at width d (d2-n8-s0.1), from 0.5")
     others = {(effect.before, effect.after): effect.word for effect in permuted(results)}
     assert others["norms+feed-forward", "softmax+norms+feed-forward"] == "breaks"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.across.ladder.experiment import EVERY
 from experiments.across.ladder.points import VARIANTS, Point, arm, key, model, points, rungs, widths
-from experiments.across.ladder.rungs import INGREDIENTS, OF_OUR_OWN, cell, cells, in_order, ladder, plan_of
+from experiments.across.ladder.rungs import INGREDIENTS, OF_OUR_OWN, ROTARY, cell, cells, in_order, ladder, plan_of
 from icl.models.decoder import Decoder
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture
@@ -30,7 +30,7 @@ def changed(before, after):
 
 
 def test_every_rung_adds_one_thing():
-    second, third, fourth, fifth, sixth, seventh, eighth = ladder((4,))
+    second, third, fourth, fifth, sixth, seventh, trained, eighth = ladder((4,))
     assert changed(second, third) == set()
     assert (second.plan(plan_of("vanilla", Shape(2, 2))).depth, third.plan(plan_of("vanilla", Shape(2, 2))).depth) == (
         Chain(),
@@ -40,7 +40,9 @@ def test_every_rung_adds_one_thing():
     assert changed(fourth, fifth) == {"norm"}
     assert changed(fifth, sixth) == {"d_ff"}
     assert changed(sixth, seventh) == {"n_layers", "n_heads", "head_dim"}
-    assert changed(seventh, eighth) == {"positions"}
+    assert changed(seventh, trained) == set()
+    assert (seventh.preset, trained.preset) == (False, True)
+    assert changed(trained, eighth) == {"positions"}
     first = second.architecture(TASK, 5)
     assert (first.d_ff, first.norm, first.score, first.head_dim) == (0, "none", "linear", 5)
     preset = Architecture(d_model=8, n_layers=4, n_heads=4, d_ff=16, context=7, stem=first.stem)  # LLaMA's by default
@@ -48,9 +50,9 @@ def test_every_rung_adds_one_thing():
 
 
 def test_depths_and_orders():
-    assert [rung.key for rung in ladder((4,))] == list("2345678")
-    assert [rung.key for rung in ladder((4, 8))] == [*"23456", "7, 4 layers", "7, 8 layers", "8"]
-    assert ladder((4, 12))[-1].layers == 12
+    assert [rung.key for rung in ladder((4,))] == [*"234567", "8a", "8b"]
+    assert [rung.key for rung in ladder((4, 8))] == [*"23456", "7, 4 layers", "7, 8 layers", "8a", "8b"]
+    assert [rung.layers for rung in ladder((4, 12))[-2:]] == [12, 12]
     assert [rung.key for rung in in_order(INGREDIENTS)] == list("23456")
     backwards = [rung.key for rung in in_order(INGREDIENTS[::-1])]
     assert backwards == ["2", "feed-forward", "norms+feed-forward", "softmax+norms+feed-forward", "6"]
@@ -59,8 +61,16 @@ def test_depths_and_orders():
     assert passed == {rung.key for rung in cells()}
     assert cell(["softmax", "residual"]).key == "4"
     keys = [rung.key for rung in rungs(replace(CONFIG, orders=EVERY))]
-    assert keys[:7] == list("2345678")
-    assert len(set(keys)) == len(keys) == 18
+    assert keys[:8] == [*"234567", "8a", "8b"]
+    assert len(set(keys)) == len(keys) == 19
+
+
+def test_rotary_positions_come_to_any_set():
+    plain, turned = (cell(("softmax", "residual", *more)) for more in ((), (ROTARY,)))
+    assert (turned.key, turned.plan(plan_of("vanilla", Shape(2, 2))).depth) == ("4+rotary", Residual())
+    assert changed(plain, turned) == {"positions"}
+    odd = turned.architecture(Setting(3, 2, 0.1), 3)
+    assert (odd.positions, odd.width, plain.architecture(Setting(3, 2, 0.1), 3).width) == ("rope", 4, 3)
 
 
 def test_a_depth_rule_of_its_own_stays_where_there_is_no_residual_stream():
@@ -96,7 +106,7 @@ def test_points_are_named_apart():
     assert {p.variant for p in at_the_top} == {"vanilla"}
     assert widths(Setting(3, 4, 0.1), (1.0, 1.5, 2.0, 2.0)) == [3, 5, 6]
     reordered = [p for p in every if p.rung.key == "norms+feed-forward"]
-    assert {(p.variant, p.width) for p in reordered} == {("vanilla", 2), ("skipv1", 2), ("twin", 2)}
+    assert {(p.variant, p.width) for p in reordered} == {("vanilla", 2), ("svformer", 2), ("twin", 2)}
 
 
 @pytest.mark.parametrize("rung", ladder((3,)), ids=lambda rung: rung.key)
@@ -104,9 +114,9 @@ def test_arms(rung):
     """The same initial deviation on all rungs; the last answer alone is scored, but for the top; a twin is vanilla."""
     vanilla, twin = (arm(Point(rung, TASK, v, 3), CONFIG, 5, 8000, 0.02) for v in ("vanilla", "twin"))
     assert vanilla.std == pytest.approx(CONFIG.gain / 3**0.5)
-    assert vanilla.source.scored == ("all" if rung.key == "8" else "last")
+    assert vanilla.source.scored == ("all" if rung.key in ("8a", "8b") else "last")
     assert (vanilla.recipe.steps, vanilla.recipe.learning_rate, vanilla.seed) == (8000, 0.02, 5)
-    assert vanilla.recipe.weight_decay == (0.1 if rung.key == "8" else 0)
+    assert vanilla.recipe.weight_decay == (0.1 if rung.key in ("8a", "8b") else 0)
     assert twin == replace(vanilla, twin=True)
     assert vanilla.name == "vanilla"
     assert arm(Point(rung, TASK, "first-added", 3), CONFIG, 5, 8000).name == "first-added"

@@ -1,19 +1,21 @@
 """The ladder's verdicts on made-up measurements; and a whole run, but for its training."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from experiments.across.ladder.orders import levels, order
 from experiments.across.ladder.points import arm, points
 from experiments.across.ladder.reading import Results
+from experiments.across.ladder.rungs import INGREDIENTS, ROTARY
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
 from experiments.training import stacks
 from experiments.training.campaign import APART, TUNING_SEED
 from experiments.training.comparing import comparing
 
-from .made_up import CONFIG, EXPERIMENT, TWO_TASKS, as_the_toy, measured, predicted, verdicts
+from .made_up import CONFIG, EXPERIMENT, RUNGS, TWO_TASKS, as_the_toy, measured, predicted, verdicts
 
 TASK = CONFIG.tasks[0].key
 
@@ -25,10 +27,10 @@ def judged(found, start):
 def test_a_ladder_that_is_the_toy_throughout():
     prediction = predicted()
     found = verdicts(prediction, measured(prediction))
-    assert {found[f"{rule}/{rung}/{TASK}/skipv1/2"] for rung in "2345678" for rule in ("sign", "size")} == {"agrees"}
-    assert {found[f"none/{rung}/{TASK}/skipv0/{m}"] for rung in "2345678" for m in (2, 3, 4)} == {"agrees"}
-    assert {found[f"worth/{rung}/{TASK}/skipv1/3"] for rung in "2345678"} == {"agrees"}
-    assert {found[f"worth/{rung}/{TASK}/skipv0/3"] for rung in "2345678"} == {"agrees"}
+    assert {found[f"{rule}/{rung}/{TASK}/skipv1/2"] for rung in RUNGS for rule in ("sign", "size")} == {"agrees"}
+    assert {found[f"none/{rung}/{TASK}/skipv0/{m}"] for rung in RUNGS for m in (2, 3, 4)} == {"agrees"}
+    assert {found[f"worth/{rung}/{TASK}/skipv1/3"] for rung in RUNGS} == {"agrees"}
+    assert {found[f"worth/{rung}/{TASK}/skipv0/3"] for rung in RUNGS} == {"agrees"}
     assert judged(found, "order/") == {"agrees"}
     assert judged(found, "ingredient/") == {"agrees"}
     assert judged(found, "bayes/") == {"pass"}
@@ -191,7 +193,7 @@ def test_a_user_s_own_variant_against_vanilla(tmp_path, monkeypatch):
     assert prediction["tasks"][config.tasks[0].key]["share"]["mine.py:mine"]["2"] > 0.5
     measurement = made.measure(config, 2, RunFolder(tmp_path / "run"))
     ids = {check.id for check in made.compare(prediction, measurement)}
-    assert f"own/8/{config.tasks[0].key}/mine.py:mine/2" in ids
+    assert f"own/8b/{config.tasks[0].key}/mine.py:mine/2" in ids
 
 
 def test_lengths_share_their_beginning():
@@ -203,3 +205,16 @@ def test_lengths_share_their_beginning():
         [long.rate(i) for i in range(short.begins_to_fall())]
     )
     assert long.rate(short.begins_to_fall() + 1) > short.rate(short.begins_to_fall() + 1)
+
+
+def test_rotary_positions_under_linear_scores_explain_nothing():
+    config = replace(CONFIG, orders=(("residual", ROTARY), (*INGREDIENTS, ROTARY)))
+    prediction = predicted(config)
+    name = f"nothing/3+rotary/{TASK}/svformer/2"
+
+    def nothing_there(prediction, point):
+        return 0.0 if point.rung.key == "3+rotary" else as_the_toy(prediction, point)
+
+    assert prediction["tasks"][TASK]["nothing"] == [f"3+rotary/{TASK}/{v}/2" for v in ("vanilla", "svformer")]
+    assert verdicts(prediction, measured(prediction, config, share=nothing_there))[name] == "agrees"
+    assert verdicts(prediction, measured(prediction, config))[name] == "contradicts"
