@@ -23,10 +23,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     results = Results(prediction, measurement)
     chosen = list(prediction["rungs"])[:PANELS]
     fig, axes = style.figure(len(chosen), 2, width=5.6, height=3.9)
-    places = [
-        Where(*x)
-        for x in dict.fromkeys((p.rung, p.trained, min(prediction["widths"]), p.test) for p in results.places())
-    ]
+    places = [at for at in results.places() if at.width == min(prediction["trained"][at.trained]["widths"])]
     for i, rung in enumerate(chosen):
         here = [at for at in places if at.rung == rung]
         pools = [at for at in here if "pool" in results.about(at)]

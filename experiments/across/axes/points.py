@@ -36,6 +36,7 @@ class Trained:
 
     sigma   the noise in training; by default the configuration's
     rotary  rotary positions, which longer prompts than those of training can be read with, in place of biases
+    rungs, widths  those of the configuration that it is trained on, by default all; widths that are none of its own
     """
 
     name: str
@@ -43,6 +44,8 @@ class Trained:
     tests: tuple[Shift, ...] = ()
     sigma: float | None = None
     rotary: bool = False
+    rungs: tuple[str, ...] = ()
+    widths: tuple[float, ...] = ()
 
     @property
     def every(self) -> tuple[Shift, ...]:
@@ -101,12 +104,15 @@ def key(rung: str, trained: str, variant: str, width: int) -> str:
     return f"{rung}/{trained}/{variant}/{width}"
 
 
-def rungs(config: Config) -> list[Rung]:
-    return [rung for rung in ladder((3,)) if rung.key in config.rungs]
+def rungs(config: Config, trained: Trained | None = None) -> list[Rung]:
+    """All, or those that a law is trained on."""
+    asked = (trained.rungs if trained else ()) or config.rungs
+    return [rung for rung in ladder((3,)) if rung.key in config.rungs and rung.key in asked]
 
 
-def widths(config: Config) -> list[int]:
-    return list(dict.fromkeys(ceil(factor * config.task.d - 1e-9) for factor in config.widths))
+def widths(config: Config, trained: Trained) -> list[int]:
+    factors = trained.widths or config.widths
+    return list(dict.fromkeys(ceil(factor * config.task.d - 1e-9) for factor in factors))
 
 
 def points(config: Config) -> list[Point]:
@@ -114,10 +120,14 @@ def points(config: Config) -> list[Point]:
 
 
 def _points(config: Config) -> Iterator[Point]:
-    for rung in rungs(config):
-        for trained in config.trained:
-            for width in widths(config):
-                yield from (Point(rung, trained, variant, width) for variant in (*config.names, TWIN))
+    for rung, trained, width in places(config):
+        yield from (Point(rung, trained, variant, width) for variant in (*config.names, TWIN))
+
+
+def places(config: Config) -> list[tuple[Rung, Trained, int]]:
+    return [
+        (r, t, m) for r in rungs(config) for t in config.trained if r in rungs(config, t) for m in widths(config, t)
+    ]
 
 
 def sizes(rung: Rung, trained: Trained, width: int, config: Config) -> Architecture:

@@ -48,7 +48,6 @@ def predicted(config: Config) -> Json:
         "d": config.task.d,
         "n": config.task.n,
         "rungs": {rung.key: rung.adds for rung in rungs(config)},
-        "widths": widths(config),
         "variants": [name for name in config.names if name != BASELINE],
         "trained": {trained.name: _of_trained(trained, config) for trained in config.trained},
         **names_of_own(config.own),
@@ -60,6 +59,8 @@ def _of_trained(trained: Trained, config: Config) -> Json:
         "law": trained.law.words,
         "sigma": task_of(trained, config).floats[2],
         "rotary": trained.rotary,
+        "rungs": [rung.key for rung in rungs(config, trained)],
+        "widths": widths(config, trained),
         "tests": {test.name: _of_test(trained, test, config) for test in trained.every},
     }
 
@@ -76,7 +77,9 @@ def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
         "law": test.law.words,
         "signal": signal,
         "zero_loss": signal + noise,
-        "toy": {rung.key: _toys(trained, test, config, rung.key, means, signal, noise) for rung in rungs(config)},
+        "toy": {
+            rung.key: _toys(trained, test, config, rung.key, means, signal, noise) for rung in rungs(config, trained)
+        },
     }
 
     def share(loss: float) -> float:
@@ -91,7 +94,7 @@ def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
         ridge = ridge_on_pool(pool.numpy(), *task.floats[1:])
         bayes = posterior_on_pool(pool.numpy(), *task.floats[1:])
         step = pool_step(pool.numpy(), *task.floats[1:], of_inputs=True, constant=True)
-        about |= {"pool": test.law.pool, "step": share(step.loss), "sees": _seen(learnt, config)}
+        about |= {"pool": test.law.pool, "step": share(step.loss), "sees": _seen(trained, config)}
     return {
         **about,
         "ridge": share(ridge.value),
@@ -101,8 +104,10 @@ def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
     }
 
 
-def _seen(task: Setting, config: Config) -> Json:
+def _seen(trained: Trained, config: Config) -> Json:
     """How much of S_yx the toys see, at most: by variant and width; None where that is not known."""
+
+    task = task_of(trained, config)
 
     def part(plan: Plan | None, width: int) -> float | None:
         try:
@@ -112,7 +117,7 @@ def _seen(task: Setting, config: Config) -> Json:
         return None if share is None else share / float(task.signal_share)
 
     plans = _plans(config).items()
-    return {name: {str(width): part(plan, width) for width in widths(config)} for name, plan in plans}
+    return {name: {str(width): part(plan, width) for width in widths(config, trained)} for name, plan in plans}
 
 
 def _plans(config: Config) -> dict[str, Plan | None]:
@@ -131,4 +136,5 @@ def _toys(trained: Trained, test: Shift, config: Config, rung: str, means: Means
         loss = toy_loss(plan, task_of(trained, config), trained, test, means, width, averages=averages)
         return None if loss is None else (signal + noise - loss) / signal
 
-    return {name: {str(width): share(plan, width) for width in widths(config)} for name, plan in _plans(config).items()}
+    sizes = widths(config, trained)
+    return {name: {str(width): share(plan, width) for width in sizes} for name, plan in _plans(config).items()}

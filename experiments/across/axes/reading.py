@@ -37,7 +37,7 @@ class Results(Read):
     def places(self) -> Iterator[Where]:
         for rung in self.prediction["rungs"]:
             for trained, about in self.prediction["trained"].items():
-                for width in self.prediction["widths"]:
+                for width in about["widths"] if rung in about["rungs"] else ():
                     yield from (Where(rung, trained, width, test) for test in about["tests"])
 
     def about(self, at: Where) -> Json:

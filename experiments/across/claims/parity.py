@@ -32,8 +32,10 @@ PARITY = Claim(
     "values, no weights over depth that look at outputs; RMSNorm, LayerNorm or none",
     verdict="verified",
     proof=parity,
-    unjudged=dict.fromkeys((mix.q, mix.k, mix.v, denseformer), "true of every plan that keeps to a token's own entries")
-    | {
+    unjudged={
+        **dict.fromkeys(
+            (mix.q, mix.k, mix.v, denseformer), "true of every plan whose heads read a token's own entries"
+        ),
         Architecture.sublayers: "for how many weights over depth a decoder has room, not what they are",
         Architecture.has_feed_forward: "a decoder is built by what it says",
     },

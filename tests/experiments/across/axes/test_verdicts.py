@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.across.axes.experiment import PLAIN, ROTARY
 from experiments.across.axes.points import ITSELF, arm, points
 from experiments.across.axes.reading import Results, Where
 from experiments.store.folders import RunFolder, Slot
@@ -27,8 +28,9 @@ def test_models_that_do_as_the_toy_agree_on_every_axis():
 
 
 def test_long_prompts_turn_the_order_round_where_attention_takes_sums():
-    prediction = predicted()
-    results = Results(prediction, measured(prediction))
+    config = replace(CONFIG, trained=(PLAIN, replace(ROTARY, rungs=(), widths=())))
+    prediction = predicted(config)
+    results = Results(prediction, measured(prediction, config))
     gaps = {rung: results.toy_gap(Where(rung, "plain, rotary", 2, "16 pairs"), "skipv1") for rung in ("3", "6")}
     assert gaps["3"] < 0 < gaps["6"]
     positive = [at for at in results.places() if at.trained == "plain" and at.test != ITSELF]
