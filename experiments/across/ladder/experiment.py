@@ -101,9 +101,11 @@ _LONG = replace(
     deep_restarts=Restarts(count=4, steps=2000),
     tuning=replace(_RATES, share=0.125, restarts=8),
     variants=VARIANTS,
+    widths=(1.0, 1.5),
+    between=("svformer",),
     orders=(("softmax", "norms", "feed-forward"), ("norms", "residual"), *_ROTATED),
 )
-_GPU = replace(_LONG, widths=(1.0, 1.5), orders=(*EVERY, *_ROTATED))
+_GPU = replace(_LONG, between=(), orders=(*EVERY, *_ROTATED))
 _TINY = replace(
     _SMOKE,
     tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2, restarts=2),

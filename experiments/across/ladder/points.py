@@ -35,6 +35,7 @@ REORDERED = "svformer"  # held against vanilla where the ingredients come in oth
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
+    between     variants that are trained at the widths after the first, in two layers; by default all, on all rungs
     depths      in layers, of rung 7; the last is that of 8a and 8b too
     deep        lengths, of rungs with more than two layers; by default those of the others
     restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
@@ -55,6 +56,7 @@ class Config:
     held_out_prompts: int
     tuning: Tuning
     gain: float
+    between: tuple[str, ...] = ()
     restarts: Restarts = NONE
     orders: tuple[tuple[str, ...], ...] = ()
     deep: tuple[int, ...] = ()
@@ -111,15 +113,22 @@ def points(config: Config) -> list[Point]:
 
 def _points(config: Config) -> Iterator[Point]:
     climbed = {rung.key for rung in ladder(config.depths)}
-    variants = (*config.variants, *(variant.name for variant in config.own))
     for task in config.tasks:
         compared = widths(task, config.widths)
         for rung in rungs(config):
-            if rung.key in climbed:
-                yield from (Point(rung, task, v, m) for m in compared for v in (*variants, TWIN))
-                yield from (Point(rung, task, BASELINE, m) for m in widths(task, config.wider) if m not in compared)
-            else:
+            if rung.key not in climbed:
                 yield from (Point(rung, task, v, task.d) for v in (BASELINE, REORDERED, TWIN))
+                continue
+            for i, m in enumerate(compared):
+                yield from (Point(rung, task, v, m) for v in _variants(rung, config, first=not i))
+            yield from (Point(rung, task, BASELINE, m) for m in widths(task, config.wider) if m not in compared)
+
+
+def _variants(rung: Rung, config: Config, *, first: bool) -> tuple[str, ...]:
+    """At the first of the widths that are compared, or at others."""
+    if first or not config.between:
+        return (*config.variants, *(variant.name for variant in config.own), TWIN)
+    return (BASELINE, *config.between, TWIN) if rung.layers <= FEW_LAYERS else (BASELINE,)
 
 
 def model(point: Point, config: Config) -> tuple[Architecture, str | Plan]:

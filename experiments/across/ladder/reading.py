@@ -80,6 +80,10 @@ class Results(Read):
         """Those that are trained."""
         return list(self.prediction["rungs"])
 
+    def compared(self, rung: str, task: str, width: int) -> list[str]:
+        """The variants that are trained there."""
+        return [v for v in self.variants if key(rung, task, v, width) in self.measurement["losses"]]
+
     def shares(self, rung: str, task: str, variant: str, width: int, steps: int | None = None) -> list[float]:
         """Of every seed, the share of E ||W*||^2 explained with all pairs in the context; NaN where it diverged.
 
@@ -103,7 +107,7 @@ class Results(Read):
 
     def learns(self, rung: str, task: str, width: int) -> bool:
         """Whether some model explains something, so that there is anything to compare."""
-        arms = (BASELINE, *self.variants)
+        arms = (BASELINE, *self.compared(rung, task, width))
         return max(t_interval(self.shares(rung, task, v, width)).mean for v in arms) > KEPT
 
     def gaps(self, rung: str, task: str, variant: str, width: int) -> list[float]:

@@ -41,9 +41,11 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
     """Of every variant at every width."""
     numbers, own = results.tasks[task], own_names(results.prediction)
     for width in numbers["widths"]:
+        if not results.compared(rung, task, width):
+            continue
         twin = results.gap(rung, task, TWIN, width)
         vanilla = t_interval(results.shares(rung, task, BASELINE, width), results.family)
-        for variant in results.variants:
+        for variant in results.compared(rung, task, width):
             where, measured = (rung, task, variant, width), results.gap(rung, task, variant, width)
             toy = results.toy_gap(task, variant, width)
             against = f"{variant}{results.note(*where)} against vanilla{results.note(rung, task, BASELINE, width)}"

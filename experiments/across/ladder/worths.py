@@ -26,7 +26,7 @@ def worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
     for width in numbers["widths"]:
         if len(widths) < 2:
             return
-        for variant in results.variants:
+        for variant in results.compared(rung, task, width):
             toy = numbers["worth"].get(variant, {}).get(str(width))
             if not toy:
                 continue

@@ -218,3 +218,16 @@ def test_rotary_positions_under_linear_scores_explain_nothing():
     assert prediction["tasks"][TASK]["nothing"] == [f"3+rotary/{TASK}/{v}/2" for v in ("vanilla", "svformer")]
     assert verdicts(prediction, measured(prediction, config, share=nothing_there))[name] == "agrees"
     assert verdicts(prediction, measured(prediction, config))[name] == "contradicts"
+
+
+def test_some_variants_alone_are_compared_between_the_widths():
+    config = replace(CONFIG, between=("svformer",))
+    trained = {(p.rung.key, p.variant) for p in points(config) if p.width == 3}
+    assert trained == {(r, v) for r in "23456" for v in ("vanilla", "svformer", "twin")} | {
+        (r, "vanilla") for r in RUNGS[5:]
+    }
+    prediction = predicted(config)
+    found = verdicts(prediction, measured(prediction, config))
+    at_3 = {name for name in found if name.startswith(("sign/", "none/", "worth/")) and name.endswith("/3")}
+    assert at_3 == {f"{rule}/{r}/{TASK}/svformer/3" for rule in ("sign", "worth") for r in "23456"}
+    assert {found[name] for name in at_3} == {"agrees"}
