@@ -48,9 +48,9 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, inf, log
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from theory.errors import at_least, check_sizes
+from theory.errors import InvalidSize, at_least, check_sizes
 from theory.plans.depth import DepthAttention, Residual
 from theory.plans.heads import Heads, NotCovered, is_bound, toy_heads
 from theory.plans.plan import Plan
@@ -82,10 +82,13 @@ def entry_bounds(
     causal   whether layer 1 is
     counted  with as many heads in each layer as the plan has, in layer 2 of the kind; else with as many as it takes
 
-    Raises theory.plans.heads.NotCovered for a plan without meaning there, InvalidSize for a width below d.
+    Raises theory.plans.heads.NotCovered for a plan without meaning there, InvalidSize for a width below d and for a
+    first layer of another name.
     """
     check_sizes(d, n, sigma)
     at_least("width", width, d)
+    if first not in get_args(First):
+        raise InvalidSize(f"the first layer must be one of {', '.join(get_args(First))}, got {first!r}")
     if first == "assumed":
         return plan_entries(plan, d, width)
     depth = plan.depth

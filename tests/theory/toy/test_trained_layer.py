@@ -88,3 +88,5 @@ def test_the_posterior_mean_s_share():
 def test_sizes():
     with pytest.raises(InvalidSize, match="width"):
         entry_bounds(VANILLA, 3, 8, 0.1, 2)
+    with pytest.raises(InvalidSize, match="one of assumed, positions, residual, copy-residual, got 'stream'"):
+        entry_bounds(VANILLA, 3, 8, 0.1, 3, "stream")
