@@ -105,6 +105,14 @@ _LONG = replace(
     between=("svformer",),
     orders=(("softmax", "norms", "feed-forward"), ("norms", "residual"), *_ROTATED),
 )
+_TASKS = replace(
+    _CPU,
+    tasks=(Setting(2, 8, 0.1), Setting(2, 4, 0.5), Setting(3, 6, 0.1), Setting(4, 8, 0.1)),
+    wider=(2.0,),
+    variants=(BASELINE, "skipv1", "svformer"),
+    depths=(),
+    restarts=Restarts(count=8, steps=4000),
+)
 _GPU = replace(_LONG, between=(), orders=(*EVERY, *_ROTATED))
 _TINY = replace(
     _SMOKE,
@@ -116,6 +124,7 @@ PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
     "cpu": Profile(config=_CPU, seeds=16, seconds=1330, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=4800, detects=_NARROW, grows=True),
+    "tasks": Profile(config=_TASKS, seeds=8, seconds=3600, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
 }

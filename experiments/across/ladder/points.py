@@ -36,7 +36,7 @@ REORDERED = "svformer"  # held against vanilla where the ingredients come in oth
 class Config:
     """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
     between     variants that are trained at the widths after the first, in two layers; by default all, on all rungs
-    depths      in layers, of rung 7; the last is that of 8a and 8b too
+    depths      in layers, of rung 7; the last is that of 8a and 8b too; none of these where there is none
     deep        lengths, of rungs with more than two layers; by default those of the others
     restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
     orders      in which ingredients are added as well, at width d

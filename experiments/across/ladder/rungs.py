@@ -78,20 +78,25 @@ class Rung:
 def ladder(depths: Sequence[int]) -> list[Rung]:
     """Rungs 2 to 8b, of which 7 comes in every depth, in layers, and 8a and 8b in the last.
 
-    Depths are named where there are several.
+    Depths are named where there are several.  Without any, rung 6 is the last.
     """
+    climbed = [
+        Rung("2", "a trained first layer", ()),
+        *(Rung(str(i + 3), added, INGREDIENTS[: i + 1]) for i, added in enumerate(INGREDIENTS)),
+    ]
+    if not depths:
+        return climbed
     names = {depth: f"7, {depth} layers" if len(depths) > 1 else "7" for depth in depths}
     deeper = [Rung(names[depth], f"{depth} layers of {SEVERAL} heads", layers=depth, heads=SEVERAL) for depth in depths]
     full = Rung("8a", "AdamW, every position", layers=depths[-1], heads=SEVERAL, preset=True)
     top = replace(full, key="8b", adds="rotary positions", ingredients=(*INGREDIENTS, ROTARY))
-    climbed = [Rung(str(i + 3), added, INGREDIENTS[: i + 1]) for i, added in enumerate(INGREDIENTS)]
-    return [Rung("2", "a trained first layer", ()), *climbed, *deeper, full, top]
+    return [*climbed, *deeper, full, top]
 
 
 def cell(ingredients: Sequence[str]) -> Rung:
     """Two layers with some of the ingredients: the rung that has just these, if there is one."""
     has = tuple(x for x in INGREDIENTS if x in ingredients)
-    found = next((rung for rung in ladder((3,)) if rung.ingredients == has), None) or Rung("+".join(has), has[-1], has)
+    found = next((rung for rung in ladder(()) if rung.ingredients == has), None) or Rung("+".join(has), has[-1], has)
     if ROTARY not in ingredients:
         return found
     return Rung(f"{found.key}+{ROTARY}", "rotary positions", (*has, ROTARY))

@@ -51,6 +51,7 @@ def test_every_rung_adds_one_thing():
 
 def test_depths_and_orders():
     assert [rung.key for rung in ladder((4,))] == [*"234567", "8a", "8b"]
+    assert [rung.key for rung in ladder(())] == list("23456")
     assert [rung.key for rung in ladder((4, 8))] == [*"23456", "7, 4 layers", "7, 8 layers", "8a", "8b"]
     assert [rung.layers for rung in ladder((4, 12))[-2:]] == [12, 12]
     assert [rung.key for rung in in_order(INGREDIENTS)] == list("23456")
