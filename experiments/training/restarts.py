@@ -4,8 +4,10 @@ Where a small model ends is often settled by its first steps: in a local minimum
 how often one training finds it are two questions.  The best of several restarts answers the first; all of them, each by
 itself, the second.
 
-The best is the one with the least training loss in the last line of its log: prompts that nothing else has seen, so
-that held-out ones have no part in the choice.
+The best is the one with the least training loss in the last line of its log, a mean over some of its last steps:
+prompts that nothing else has seen, so that held-out ones have no part in the choice.  The best of one model and of
+another are different starts, so that what is paired by seed is paired by a number: intervals hold, but are no narrower
+for it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Restarts:
             return "one start a seed"
         return (
             f"a seed is the best of {self.count} random restarts, by the training loss at the end of {self.steps} "
-            "steps; how many set in is said of all of them, each by itself, after those steps"
+            "steps (the last mean of its log); how many set in is said of all of them, each by itself, after those "
+            "steps.  So a seed's number pairs two models, but not their initial weights or the order of their data"
         )
 
 

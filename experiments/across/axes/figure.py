@@ -19,7 +19,7 @@ PANELS = 2  # rungs
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Of the first two rungs, at the smallest width."""
+    """Of the first two rungs, at the smallest width of each law."""
     results = Results(prediction, measurement)
     chosen = list(prediction["rungs"])[:PANELS]
     fig, axes = style.figure(len(chosen), 2, width=5.6, height=3.9)
@@ -43,6 +43,11 @@ def _of_pool(results: Results, at: Where) -> bool:
 
 
 def _shares(axis: Axes, results: Results, places: list[Where], rung: str) -> None:
+    axis.set_ylabel("share of the test's signal explained")
+    axis.set_xlabel("trained on: tested on")
+    axis.set_title(f"Rung {rung}")
+    if not places:
+        return
     variants = [BASELINE, *results.variants]
     for i, variant in enumerate(variants):
         look = style.look(variant)
@@ -62,15 +67,17 @@ def _shares(axis: Axes, results: Results, places: list[Where], rung: str) -> Non
     bayes = [results.about(place)["bayes"] for place in places]
     axis.plot(range(len(places)), bayes, "x", color="black", markersize=5, label="Bayes")
     axis.axhline(0, color="#999999", linewidth=0.6)
-    axis.set_xticks(range(len(places)), [_tick(place) for place in places], rotation=55, ha="right", fontsize=6.5)
+    usual = min(place.width for place in places)
+    axis.set_xticks(
+        range(len(places)), [_tick(place, usual) for place in places], rotation=55, ha="right", fontsize=6.5
+    )
     axis.set_ylim(LEAST - 0.06, 1.05)
-    axis.set_ylabel("share of the test's signal explained")
-    axis.set_xlabel("trained on: tested on")
-    axis.set_title(f"Rung {rung}, width {places[0].width}; triangles: below {LEAST:g}")
+    axis.set_title(f"Rung {rung}, width {usual}; triangles: below {LEAST:g}")
 
 
-def _tick(at: Where) -> str:
-    return f"{at.trained}: {'same' if at.test == ITSELF else at.test}"
+def _tick(at: Where, usual: int) -> str:
+    wide = "" if at.width == usual else f" ({at.width} wide)"
+    return f"{at.trained}{wide}: {'same' if at.test == ITSELF else at.test}"
 
 
 def _pools(axis: Axes, results: Results, places: list[Where], rung: str) -> None:

@@ -82,7 +82,7 @@ class Results(Read):
     def learns(self, at: Where) -> bool:
         """Whether some model explains something of what it was trained on, so that there is anything to compare."""
         home = replace(at, test=ITSELF)
-        return max(self.share(home, v).mean for v in (BASELINE, *self.variants)) > KEPT
+        return any(self.share(home, v).mean > KEPT for v in (BASELINE, *self.variants))
 
     def sets_in(self, at: Where, variant: str) -> SetIn | None:
         """On what was trained on, by the ladder's rule; a training that diverged does not.  None where no toy sets a

@@ -23,13 +23,12 @@ from theory.toy import parity
 PARITY = Claim(
     "toy.rotary",
     PAPER.ours,
-    place="theory/toy/parity.py; bears on SkipV1Former, section 5, whose models have rotary positions, and on its "
-    "appendix A.1, whose toy has none",
-    statement="With linear scores, rotary positions or none, and nothing constant in a token or a score, no decoder of "
-    "any width, depth, number of heads or variant explains anything of in-context regression around W0 = 0 that reads "
-    "x and y as tokens of their own: its answer does not see the sign of y.",
-    assumes="W* and the noise as likely as their negatives; no feed-forward, no biases, no assumed copy, no dynamic "
-    "values, no weights over depth that look at outputs; RMSNorm, LayerNorm or none",
+    place="theory/toy/parity.py; bears on SkipV1Former, appendix A.1, whose toy has linear scores and no positions",
+    statement="With linear scores, rotary positions or none, and nothing constant in a token or a score, no decoder "
+    "without feed-forward, of any width, depth and number of heads, explains anything of in-context regression that "
+    "reads x and y as tokens of their own: its answer does not see the sign of y.",
+    assumes="W* and the noise, given x, as likely as their negatives together; no feed-forward, no biases, no assumed "
+    "copy, no dynamic values, no weights over depth that look at outputs; RMSNorm, LayerNorm or none",
     verdict="verified",
     proof=parity,
     unjudged={
@@ -75,7 +74,7 @@ def _turned(config: Architecture, plan: Plan) -> float:
 
 
 @PARITY.check(
-    "decoders with random weights, 3 variants, 10 departures from the plainest: those of which it speaks see no sign, "
+    "decoders with random weights, 6 plans, 10 departures from the plainest: those of which it speaks see no sign, "
     "the others do",
     states=parity.keeps_signs,
     control=lambda config, plan: parity.keeps_signs(replace(config, score="linear"), plan),

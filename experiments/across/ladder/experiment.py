@@ -87,7 +87,7 @@ _CPU = Config(
     lengths=(8000, 16_000),
     deep=(2000, 4000),
     restarts=Restarts(count=4, steps=4000),
-    deep_restarts=Restarts(count=2, steps=1000),
+    deep_restarts=Restarts(count=2, steps=2000),
     held_out_prompts=4096,
     tuning=_RATES,
     gain=1.0,
@@ -142,7 +142,7 @@ class Ladder:
         return [rung.architecture(task, task.d) for rung, task in tasks]
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
-        return replace(config, variants=(BASELINE,), own=own, orders=())
+        return replace(config, variants=(BASELINE,), own=own, orders=(), between=())
 
     def predict(self, config: Config) -> Json:
         from experiments.across.ladder.predicting import predicted

@@ -68,6 +68,10 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     """Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there."""
     numbers = results.tasks[task]
     d, most = numbers["d"], max(numbers["vanilla_widths"])
+    axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
+    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla; filled: converged")
+    if len(numbers["vanilla_widths"]) < 2:
+        return
     low, high = 0.8, 1.25 * most / d
     for i, variant in enumerate(results.variants):
         look, at = _look(variant), _places(results, i + 1)
@@ -92,8 +96,6 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     ticks = [1, 1.5, 2, 3, 4]
     axis.set_yticks(ticks, [f"{x:g}" for x in ticks])
     axis.minorticks_off()
-    axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
-    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla; filled: converged")
 
 
 def _order(axis: Axes, results: Results, task: str) -> None:

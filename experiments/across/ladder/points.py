@@ -43,6 +43,8 @@ class Config:
     recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     own         variants of a user's own, beside
+
+    Raises ValueError for widths, depths and orders that nothing could be said of.
     """
 
     tasks: tuple[Setting, ...]
@@ -62,6 +64,14 @@ class Config:
     deep: tuple[int, ...] = ()
     deep_restarts: Restarts | None = None
     own: tuple[Asked, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.widths[0] != 1:
+            raise ValueError("gaps, orders and ingredients are judged at width d: the first width is 1")
+        if any(depth <= FEW_LAYERS for depth in self.depths):
+            raise ValueError(f"rung 7 has more layers than the {FEW_LAYERS} of those before it")
+        if self.orders and REORDERED not in self.variants:
+            raise ValueError(f"where ingredients come in other orders {REORDERED} is held against vanilla")
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,13 @@ class Point:
 def key(rung: str, task: str, variant: str, width: int | str) -> str:
     """How results name a point."""
     return f"{rung}/{task}/{variant}/{width}"
+
+
+def parts(name: str) -> tuple[str, str, str, int]:
+    """Of `key`.  A variant of a user's own may have folders in its name."""
+    rung, task, rest = name.split("/", 2)
+    variant, _, width = rest.rpartition("/")
+    return rung, task, variant, int(width)
 
 
 def widths(task: Setting, factors: Sequence[float]) -> list[int]:

@@ -34,7 +34,7 @@ RULES = {
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more or less, by the "
     "ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
     "sets in": f"a single training explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
-    "proved to explain nothing": f"what it explains lies within {NEARLY:g} of zero",
+    "proved to explain nothing": f"it explains at most {NEARLY:g}, or a part of that within its interval",
     "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
 }
 

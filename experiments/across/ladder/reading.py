@@ -8,7 +8,7 @@ from functools import cached_property
 from math import isfinite, nan
 
 from experiments.across.gaps import KEPT
-from experiments.across.ladder.points import key
+from experiments.across.ladder.points import key, parts
 from experiments.across.ladder.rungs import THEORY
 from experiments.across.results import Read, explained
 from experiments.store.folders import Json
@@ -108,7 +108,8 @@ class Results(Read):
     def learns(self, rung: str, task: str, width: int) -> bool:
         """Whether some model explains something, so that there is anything to compare."""
         arms = (BASELINE, *self.compared(rung, task, width))
-        return max(t_interval(self.shares(rung, task, v, width)).mean for v in arms) > KEPT
+        means = [t_interval(self.shares(rung, task, v, width)).mean for v in arms]
+        return any(mean > KEPT for mean in means)
 
     def gaps(self, rung: str, task: str, variant: str, width: int) -> list[float]:
         """Of every seed, to vanilla."""
@@ -152,8 +153,7 @@ class Results(Read):
     def _converged(self) -> set[str]:
         found = set()
         for name in self.measurement["losses"]:
-            rung, task, variant, width = name.split("/")
-            if reached(self.doubling(rung, task, variant, int(width))):
+            if reached(self.doubling(*parts(name))):
                 found.add(name)
         return found
 

@@ -102,6 +102,11 @@ def cell(ingredients: Sequence[str]) -> Rung:
     return Rung(f"{found.key}+{ROTARY}", "rotary positions", (*has, ROTARY))
 
 
+def without(rotary: str) -> str:
+    """The key of the rung that has biases for pairs of positions in place of rotary ones."""
+    return rotary.removesuffix(f"+{ROTARY}")
+
+
 def in_order(order: Sequence[str]) -> list[Rung]:
     """Rung 2, and what it becomes as ingredients are added in this order."""
     return [cell(order[:count]) for count in range(len(order) + 1)]

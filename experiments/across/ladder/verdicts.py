@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from experiments.across.gaps import KEPT, Gap, expectations
 from experiments.across.ladder.ingredients import Effect, climbed, permuted
 from experiments.across.ladder.orders import of_order
-from experiments.across.ladder.points import key
+from experiments.across.ladder.points import key, parts
 from experiments.across.ladder.reading import NEARLY, Results, against_toy
+from experiments.across.ladder.rungs import without
 from experiments.across.ladder.worths import worths
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
@@ -30,7 +31,7 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
             judgements += _gaps(results, rung, task)
             judgements += worths(results, rung, task)
             judgements += _proved(results, rung, task)
-        judgements.append(of_order(results, rung))
+            judgements.append(of_order(results, rung, task))
     judgements += [_of_ingredient(results, "ingredient", effect) for effect in climbed(results)]
     judgements += [_of_ingredient(results, "reordered", effect) for effect in permuted(results)]
     judgements += _nothing(results)
@@ -61,7 +62,11 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 twin=twin if compared else None,
                 vanilla=vanilla if compared else None,
             )
-            rule = "" if toy is None else f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
+            rule = (
+                ""
+                if toy is None or not compared
+                else f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
+            )
             said = f"; {results.sets_in(*where).sentence}"
             yield from expectations(gap, f"at width {width} ", of_sign=said, of_size=rule)
 
@@ -98,25 +103,26 @@ def _proved(results: Results, rung: str, task: str) -> Iterator[Expectation]:
         )
 
 
-def _nothing(results: Results) -> Iterator[Expectation]:
-    """Of models that are proved to explain nothing, after however many steps.  Control: what the variant explains on
-    rung 2."""
+def _nothing(results: Results) -> Iterator[Check]:
+    """Models that are proved to explain nothing do not, whatever was made of them.  Control: a bound as far below zero
+    as they explain more than nothing with biases for positions."""
     for task, numbers in results.tasks.items():
         for name in numbers["nothing"]:
-            rung, _, variant, width = name.split("/")
-            where = (task, variant, int(width))
-            measured, without = (t_interval(results.shares(r, *where), results.family) for r in (rung, "2"))
-            yield Expectation(
+            rung, _, variant, width = parts(name)
+            where = (task, variant, width)
+            measured, biased = (t_interval(results.shares(r, *where), results.family) for r in (rung, without(rung)))
+            yield Check(
                 id=f"nothing/{name}",
-                group=f"rung {rung}: what is proved of rotary positions under linear scores, {task}",
+                group="what is proved of rotary positions under linear scores",
                 claim="toy.rotary",
-                statement=f"at width {width} {variant} explains nothing; on rung 2 it explains {without.mean:.3f}",
-                rule="none",
+                statement=f"rung {rung}, width {width}, {task}: {variant} explains nothing; with biases for pairs of "
+                f"positions {biased.mean:.3f}",
                 predicted=0.0,
                 measured=measured.mean,
                 stderr=measured.stderr,
-                tolerance=measured.half_width,
-                controls=((without.mean, without.half_width),),
+                tolerance=measured.half_width + NEARLY,
+                controls=(-biased.mean,),
+                relation="at most",
                 slack=NEARLY,
                 quantity="share of the signal explained",
             )

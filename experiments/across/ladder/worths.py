@@ -19,7 +19,9 @@ OPEN = 8.0  # log2: more than any worth
 def worths(results: Results, rung: str, task: str) -> Iterator[Expectation]:
     """In width.  Where vanilla no longer grows no interval ends, so that it is of explaining NEARLY as much.
 
-    Controls: vanilla's twin and a worth of one, where the toy says another; a worth of two, where it says one.
+    Controls: vanilla's twin and a worth of one, where the toy says another; a worth of two, where it says one.  At
+    vanilla's least width a worth of one has no lower end that could be seen, nor has the twin's: unless a variant is a
+    little ahead such a worth can only be contradicted, and of two controls the second alone tells anything.
     """
     numbers = results.tasks[task]
     widths = numbers["vanilla_widths"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.across.ladder.orders import levels, order
-from experiments.across.ladder.points import arm, points
+from experiments.across.ladder.points import arm, key, parts, points
 from experiments.across.ladder.reading import Results
 from experiments.across.ladder.rungs import INGREDIENTS, ROTARY
 from experiments.drawing.style import drawing
@@ -49,7 +49,7 @@ def test_gaps_that_turn_contradict():
     found = verdicts(prediction, measured(prediction, share=turned))
     assert found[f"sign/5/{TASK}/skipv1/2"] == found[f"size/5/{TASK}/skipv1/2"] == "contradicts"
     assert found[f"sign/4/{TASK}/skipv1/2"] == "agrees"
-    assert found["order/5"] == "contradicts"
+    assert found[f"order/5/{TASK}"] == "contradicts"
     assert found[f"ingredient/4 to 5/{TASK}/skipv1"] == found[f"ingredient/5 to 6/{TASK}/skipv1"] == "contradicts"
     assert found[f"worth/5/{TASK}/skipv1/3"] == "contradicts"
 
@@ -215,9 +215,13 @@ def test_rotary_positions_under_linear_scores_explain_nothing():
     def nothing_there(prediction, point):
         return 0.0 if point.rung.key == "3+rotary" else as_the_toy(prediction, point)
 
+    def unlearned(prediction, point):
+        return -0.1 if point.rung.key == "3+rotary" else as_the_toy(prediction, point)
+
     assert prediction["tasks"][TASK]["nothing"] == [f"3+rotary/{TASK}/{v}/2" for v in ("vanilla", "svformer")]
-    assert verdicts(prediction, measured(prediction, config, share=nothing_there))[name] == "agrees"
-    assert verdicts(prediction, measured(prediction, config))[name] == "contradicts"
+    for share in (nothing_there, unlearned):
+        assert verdicts(prediction, measured(prediction, config, share=share))[name] == "pass"
+    assert verdicts(prediction, measured(prediction, config))[name] == "fail"
 
 
 def test_some_variants_alone_are_compared_between_the_widths():
@@ -231,3 +235,26 @@ def test_some_variants_alone_are_compared_between_the_widths():
     at_3 = {name for name in found if name.startswith(("sign/", "none/", "worth/")) and name.endswith("/3")}
     assert at_3 == {f"{rule}/{r}/{TASK}/svformer/3" for rule in ("sign", "worth") for r in "23456"}
     assert {found[name] for name in at_3} == {"agrees"}
+
+
+def test_an_order_that_cannot_be_told_from_chance_is_undecided():
+    config = replace(CONFIG, variants=("vanilla", "skipv1", "svformer"), orders=())
+    prediction = predicted(config)
+    assert judged(verdicts(prediction, measured(prediction, config)), "order/") == {"undecided"}
+
+
+def test_a_user_s_variant_may_have_folders_in_its_name():
+    assert parts(key("2", TASK, "mine/plans.py:best", 3)) == ("2", TASK, "mine/plans.py:best", 3)
+
+
+@pytest.mark.parametrize("wrong", [{"widths": (1.5,)}, {"depths": (2,)}, {"variants": ("vanilla", "skipv1")}])
+def test_a_ladder_of_which_nothing_could_be_said(wrong):
+    with pytest.raises(ValueError, match=r"width d|more layers|held against"):
+        replace(CONFIG, **wrong)
+
+
+def test_one_width_of_vanilla_can_be_drawn():
+    config = replace(CONFIG, widths=(1.0,), wider=(), orders=())
+    prediction = predicted(config)
+    with drawing():
+        EXPERIMENT.draw(prediction, measured(prediction, config))
