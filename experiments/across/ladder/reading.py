@@ -96,6 +96,10 @@ class Results(Read):
         numbers, power = self.tasks[task], self.measurement["power"][task]
         return explained(losses, zero=numbers["zero_loss"], signal=numbers["d"] ** 2, power=power)
 
+    def best(self, rung: str, task: str, variant: str, width: int) -> float:
+        """The share of the best seed: what some weights of that shape explain, but for the noise of the prompts."""
+        return max((share for share in self.shares(rung, task, variant, width) if isfinite(share)), default=nan)
+
     def alone(self, rung: str, task: str, variant: str, width: int) -> list[float]:
         """The share of every single training: of all restarts, after their own steps, or of all seeds."""
         tried = self._shares(task, self.tried(key(rung, task, variant, width)))

@@ -67,7 +67,8 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 if toy is None or not compared
                 else f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
             )
-            said = f"; {results.sets_in(*where).sentence}"
+            best, least = (results.best(rung, task, v, width) for v in (variant, BASELINE))
+            said = f"; {results.sets_in(*where).sentence}; its best seed explains {best:.3f}, vanilla's {least:.3f}"
             yield from expectations(gap, f"at width {width} ", of_sign=said, of_size=rule)
 
 
