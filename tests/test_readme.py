@@ -15,6 +15,7 @@ import pytest
 
 import experiments
 from experiments import catalogue
+from experiments.across.ladder.reading import Results
 from experiments.cli import main
 from experiments.cli.parser import parser
 from experiments.verdicts.intervals import t_interval
@@ -54,6 +55,13 @@ def test_numbers_on_the_first_page():
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES["README.md"]
+    prediction, measurement = (
+        json.loads((ROOT / f"results/ladder/{x}.json").read_text()) for x in ("prediction", "measurement")
+    )
+    ladder = Results(prediction, measurement)
+    for rung in "23456":
+        lead = ladder.gap(rung, "d2-n4-s0.1", "svformer", 2)
+        assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in PAGES["README.md"]
     summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
     checks = {check["id"]: check for check in summary["checks"]}
     factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}

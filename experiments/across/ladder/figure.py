@@ -65,30 +65,35 @@ def _places(results: Results, i: int) -> list[float]:
 
 
 def _worth(axis: Axes, results: Results, task: str) -> None:
-    """Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there."""
+    """Lines join what is judged; what is not stands alone and pale, and not at all where nothing bounds it.
+
+    Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there.
+    """
     numbers = results.tasks[task]
     d, most = numbers["d"], max(numbers["vanilla_widths"])
+    low, high = 0.8, 1.25 * most / d
     axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
-    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla; filled: converged")
+    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla; pale: not converged")
     if len(numbers["vanilla_widths"]) < 2:
         return
-    low, high = 0.8, 1.25 * most / d
     for i, variant in enumerate(results.variants):
         look, at = _look(variant), _places(results, i + 1)
-        toy = numbers["worth"].get(variant, {}).get(str(d))
-        found = [results.worth(rung, task, variant, d) for rung in results.rungs]
-        decided = [results.judged(rung, task, variant, d, wider=True) for rung in results.rungs]
-        line = [toy or nan, *(min(max(w.factor, low), high) for w in found)]
-        axis.plot(at, line, linewidth=1, color=look["color"], linestyle=look["linestyle"])
-        axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
-        if toy is not None:
-            axis.axhline(toy, color=look["color"], linestyle=look["linestyle"], linewidth=0.5, alpha=0.5, zorder=1)
-        for x, y, w, full in zip(at[1:], line[1:], found, decided, strict=True):
-            edge = {inf: "^", -inf: "v"}.get(w.factor, look["marker"])
-            ends = [[y - max(w.least, low)], [min(w.most, high) - y]]
-            if isfinite(y):
-                inside = look["color"] if full else "white"
-                axis.errorbar([x], [y], ends, color=look["color"], marker=edge, mfc=inside, elinewidth=0.8)
+        toy = numbers["worth"].get(variant, {}).get(str(d)) or nan
+        joined = [(at[0], toy)]
+        for x, rung in zip(at[1:], results.rungs, strict=True):
+            found = results.worth(rung, task, variant, d)
+            y = min(max(found.factor, low), high)
+            if not (isfinite(found.least) or isfinite(found.most)):
+                continue
+            judged = results.judged(rung, task, variant, d, wider=True)
+            joined += [(x, y)] if judged else []
+            ends = [[y - max(found.least, low)], [min(found.most, high) - y]]
+            edge = {inf: "^", -inf: "v"}.get(found.factor, look["marker"])
+            shown = {"mfc": look["color"], "alpha": 1.0} if judged else {"mfc": "white", "alpha": 0.4}
+            axis.errorbar([x], [y], ends, color=look["color"], marker=edge, elinewidth=0.8, **shown)
+        axis.plot(*zip(*joined, strict=True), linewidth=1, color=look["color"], linestyle=look["linestyle"])
+        axis.plot(at[:1], [toy], color=look["color"], marker=look["marker"], linestyle="none")
+        axis.axhline(toy, color=look["color"], linestyle=look["linestyle"], linewidth=0.5, alpha=0.5, zorder=1)
     axis.axhline(1, color="#1a1a1a", linestyle="--", linewidth=1)
     axis.axhline(most / d, color="#999999", linestyle=":", linewidth=1)
     axis.set_yscale("log", base=2)
