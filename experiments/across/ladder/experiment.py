@@ -87,7 +87,7 @@ _CPU = Config(
     lengths=(8000, 16_000),
     deep=(2000, 4000),
     restarts=Restarts(count=4, steps=4000),
-    deep_restarts=Restarts(count=2, steps=2000),
+    deep_restarts=Restarts(),
     held_out_prompts=4096,
     tuning=_RATES,
     gain=1.0,
