@@ -96,6 +96,7 @@ _LONG = replace(
     _CPU,
     trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 8, 32)),
     variants=(BASELINE, "skipv1", "svformer"),
+    lengths=(16_000, 32_000),
 )
 _GPU = replace(
     _LONG,
@@ -107,8 +108,8 @@ _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1)
 _NARROW = "0.05 of the signal, where every seed learns and converges"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
-    "cpu": Profile(config=_CPU, seeds=16, seconds=480, detects=_NARROW),
-    "long": Profile(config=_LONG, seeds=16, seconds=2700, detects=_NARROW, grows=True),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=1600, detects=_NARROW),
+    "long": Profile(config=_LONG, seeds=16, seconds=7200, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=30, detects=None, grows=True),
 }
