@@ -8,7 +8,7 @@ from functools import cached_property
 from math import nan
 
 from experiments.store.folders import Json
-from experiments.training.campaign import untuned
+from experiments.training.tuning import untuned
 
 
 @dataclass(frozen=True, eq=False)

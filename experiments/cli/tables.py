@@ -55,7 +55,7 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
 
 
 def print_untuned(run: RunFolder) -> None:
-    from experiments.training.campaign import untuned
+    from experiments.training.tuning import untuned
 
     for arm, why in untuned(run.read("measurement.json")).items():
         print(f"untuned: {arm}: {why}")

@@ -14,8 +14,8 @@ from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
-from experiments.training.campaign import untuned
 from experiments.training.comparing import known_as, own_places
+from experiments.training.tuning import untuned
 from experiments.verdicts import words
 from experiments.verdicts.checks import by_quantity, worst
 from icl.files import write_atomically

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.store.desk import Desk
@@ -15,6 +15,8 @@ from experiments.training.records import train_arm
 
 if TYPE_CHECKING:
     from icl.training.loop import Logged
+
+Trainer = Callable[[Sequence[Arm], RunFolder, str], dict[Arm, Json]]  # `train_all`, or its like
 
 
 def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:

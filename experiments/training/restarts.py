@@ -20,7 +20,8 @@ from typing import Generic, Protocol, TypeVar
 from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks
 from experiments.training.arms import Arm
-from experiments.training.campaign import APART, Tuning, of_runs, rounds, tuned
+from experiments.training.campaign import of_runs, rounds
+from experiments.training.tuning import APART, Tuning, tuned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +57,17 @@ class Model(Protocol):
 
 
 M = TypeVar("M", bound=Model)
+Losses = Sequence[float | None]  # one a seed; None where the training diverged
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Generic[M]):
     """Models to be tuned, restarted and trained to several lengths, in steps.
 
-    make     the training of a model: by seed, length and learning rate (None: the recipe's)
-    lengths  of a model's trainings, the shortest first
+    make       the training of a model: by seed, length and learning rate (None: the recipe's)
+    lengths    of a model's trainings, the shortest first
+    converged  whether it has, by the held-out losses of all seeds after the last length but one and after the last
+    doublings  so many times a model that has not, and all that are tuned as it is, are trained twice as long as before
     """
 
     models: Sequence[M]
@@ -71,6 +75,8 @@ class Comparison(Generic[M]):
     lengths: Callable[[M], Sequence[int]]
     tuning: Tuning
     restarts: Callable[[M], Restarts]
+    converged: Callable[[M, Losses, Losses], bool]
+    doublings: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,10 @@ class Trained(Generic[M]):
         """The held-out losses of all restarts, by key, seed and restart."""
         return {key: [[at_last(x, "loss") for x in tries] for tries in seeds] for key, seeds in self.tried.items()}
 
+    def lengths(self, model: M) -> list[int]:
+        """Of its trainings, in steps, the shortest first."""
+        return sorted(steps for trained, steps in self.rounds[0] if trained == model)
+
 
 def at_last(record: Json, what: str) -> float | None:
     end = record["held_out"]
@@ -122,15 +132,51 @@ def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -
     rates, tuning = tuned(trials, comparison.tuning, run, label, stacks.train_stacked)
     rate_of = {m: rates[m.tuned_as.key] for m in models}
     chosen, tried = _tried(comparison, rate_of, seeds, run, label)
+
+    def best(m: M, seed: int, steps: int) -> Arm:
+        return make(m, chosen[m][seed], steps, rate_of[m])
+
     complete = len(next(iter(chosen.values())))
     by_seed = rounds(
-        lambda seed: {(m, n): make(m, chosen[m][seed], n, rate_of[m]) for m in models for n in lengths(m)},
+        lambda seed: {(m, n): best(m, seed, n) for m in models for n in lengths(m)},
         complete,
         run,
         label,
         stacks.train_stacked,
     )
-    return Trained(by_seed, tuning, {name: of_seeds[: len(by_seed)] for name, of_seeds in tried.items()})
+    found = Trained(by_seed, tuning, {name: of_seeds[: len(by_seed)] for name, of_seeds in tried.items()})
+    late: set[M] = set()
+    for _ in range(comparison.doublings):
+        found = _longer(comparison, found, best, late, run, label)
+    return found
+
+
+def _longer(
+    comparison: Comparison[M],
+    found: Trained[M],
+    best: Callable[[M, int, int], Arm],
+    late: set[M],
+    run: RunFolder,
+    label: str,
+) -> Trained[M]:
+    """With trainings twice as long of those that have not converged.  late: those that time was up for, which stay as
+    they are; more of them, afterwards."""
+    together: dict[Model, list[M]] = {}
+    for m in comparison.models:
+        together.setdefault(m.tuned_as, []).append(m)
+
+    def converged(m: M) -> bool:
+        few, many = (found.last(m, steps, "loss") for steps in found.lengths(m)[-2:])
+        return comparison.converged(m, few, many)
+
+    on = [m for some in together.values() if not (late.intersection(some) or all(map(converged, some))) for m in some]
+    steps, seeds = {m: 2 * found.lengths(m)[-1] for m in on}, range(len(found.rounds))
+    arms = {(seed, m): best(m, seed, steps[m]) for m in on for seed in seeds}
+    records = stacks.train_stacked(list(arms.values()), run, f"{label}, twice as long") if arms else {}
+    unfinished = {m.tuned_as for (_, m), arm in arms.items() if arm not in records}
+    late |= {m for m in on if m.tuned_as in unfinished}
+    longer = [{(m, steps[m]): records[arms[seed, m]] for m in on if m not in late} for seed in seeds]
+    return replace(found, rounds=[{**so_far, **more} for so_far, more in zip(found.rounds, longer, strict=True)])
 
 
 def _trial(arm: Arm) -> Arm:

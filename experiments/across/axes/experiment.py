@@ -21,9 +21,10 @@ from experiments.across.axes.verdicts import CLAIMS
 from experiments.across.ladder.experiment import PROFILES as LADDER
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.campaign import BASELINE
 from experiments.training.comparing import Asked
 from experiments.training.restarts import Restarts
+from experiments.training.tuning import Finals, Tuning
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
 from theory.plans.law import Law
@@ -97,6 +98,8 @@ _LONG = replace(
     trained=(PLAIN, ROTARY, SPIKED, AROUND, *pools(2, 8, 32)),
     variants=(BASELINE, "skipv1", "svformer"),
     lengths=(16_000, 32_000),
+    tuning=replace(_LADDER.tuning, share=0.125, finals=Finals(rates=2, trials=4)),
+    doublings=1,
 )
 _GPU = replace(
     _LONG,

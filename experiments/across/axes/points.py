@@ -8,9 +8,10 @@ from math import ceil
 
 from experiments.across.ladder.rungs import Rung, ladder
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.campaign import BASELINE, TWIN, Tuning
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import Asked
 from experiments.training.restarts import NONE, Restarts
+from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.law import PLAIN, Law
@@ -54,11 +55,12 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """widths   of the embedding, as factors of d, rounded up, from 1 on
-    rungs    of the ladder, by name: those that have a residual stream
-    lengths  in steps, every one twice the one before; the warm-up is that of the shortest
-    gain     deviation of the initial matrices, times the square root of the width
-    own      variants of a user's own, beside
+    """widths     of the embedding, as factors of d, rounded up, from 1 on
+    rungs      of the ladder, by name: those that have a residual stream
+    lengths    in steps, every one twice the one before; the warm-up is that of the shortest
+    doublings  of the last length, at most, of models that have not converged by it
+    gain       deviation of the initial matrices, times the square root of the width
+    own        variants of a user's own, beside
     """
 
     task: Setting
@@ -72,6 +74,7 @@ class Config:
     tuning: Tuning
     gain: float
     restarts: Restarts = NONE
+    doublings: int = 0
     own: tuple[Asked, ...] = ()
 
     @property
@@ -107,7 +110,7 @@ def key(rung: str, trained: str, variant: str, width: int) -> str:
 def rungs(config: Config, trained: Trained | None = None) -> list[Rung]:
     """All, or those that a law is trained on."""
     asked = (trained.rungs if trained else ()) or config.rungs
-    return [rung for rung in ladder((3,)) if rung.key in config.rungs and rung.key in asked]
+    return [rung for rung in ladder(()) if rung.key in config.rungs and rung.key in asked]
 
 
 def widths(config: Config, trained: Trained) -> list[int]:

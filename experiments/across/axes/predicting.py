@@ -28,6 +28,8 @@ RULES = {
     "between ridge (0) and the posterior mean (1) is reported, with its interval",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal trained on more or "
     "less, by the ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
+    "trained": "to both lengths; a model that has not converged by then, and a twin with vanilla, twice as long, and "
+    "again, as often as `doublings` says",
     "control": "of gaps vanilla's twin with other initial weights, of which nothing of the kind may be seen; of pools "
     "what does the opposite: predicting zero, or the posterior mean",
 }
@@ -45,6 +47,7 @@ def predicted(config: Config) -> Json:
         "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
         "tuning": config.tuning.described("rung, law, variant and width"),
         "restarts": config.restarts.described(),
+        "doublings": config.doublings,
         "d": config.task.d,
         "n": config.task.n,
         "rungs": {rung.key: rung.adds for rung in rungs(config)},
@@ -106,7 +109,6 @@ def _of_test(trained: Trained, test: Shift, config: Config) -> Json:
 
 def _seen(trained: Trained, config: Config) -> Json:
     """How much of S_yx the toys see, at most: by variant and width; None where that is not known."""
-
     task = task_of(trained, config)
 
     def part(plan: Plan | None, width: int) -> float | None:

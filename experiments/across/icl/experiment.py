@@ -17,8 +17,9 @@ from experiments.across.icl.verdicts import CLAIM, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
 from experiments.training.comparing import TOY, Asked, names_of_own
+from experiments.training.tuning import Tuning, tuned
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.errors import BadInput

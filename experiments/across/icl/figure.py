@@ -12,7 +12,8 @@ from experiments.across.icl.verdicts import cell, explained_shares
 from experiments.drawing import curves as icl_curves
 from experiments.drawing import style
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, mark
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.tuning import mark
 from experiments.verdicts.intervals import Interval, t_interval
 
 SPREAD = 0.04  # between the markers of variants at one width, in powers of two times their number

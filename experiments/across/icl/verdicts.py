@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from experiments.across.gaps import KEPT, WON, Gap, expectations
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected, mark
+from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
+from experiments.training.tuning import mark
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 

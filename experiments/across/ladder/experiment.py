@@ -17,9 +17,10 @@ from experiments.across.ladder.points import VARIANTS, Config
 from experiments.across.ladder.rungs import INGREDIENTS, ROTARY, ladder
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, Unfinished
-from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.campaign import BASELINE
 from experiments.training.comparing import Asked
 from experiments.training.restarts import Restarts
+from experiments.training.tuning import Finals, Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
@@ -99,7 +100,8 @@ _LONG = replace(
     deep=(4000, 8000),
     restarts=Restarts(count=16, steps=4000),
     deep_restarts=Restarts(count=4, steps=2000),
-    tuning=replace(_RATES, share=0.125, restarts=8),
+    tuning=replace(_RATES, share=0.125, restarts=8, finals=Finals(rates=2, trials=4)),
+    doublings=2,
     variants=VARIANTS,
     widths=(1.0, 1.5),
     between=("svformer",),

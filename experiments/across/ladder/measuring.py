@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.across.ladder.points import Config, arm, lengths, points, restarts, source
+from experiments.across.ladder.reading import settled
 from experiments.store.folders import Json, RunFolder
 from experiments.training.campaign import of_runs
 from experiments.training.restarts import Comparison, trained
@@ -16,19 +17,22 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     Raises Unfinished if time is up before two seeds of all points are trained.
     """
     (task,), every = config.tasks, points(config)
+    zero, power = float(task.zero_loss), source(task, config, "last").power()
     comparison = Comparison(
         models=every,
         make=lambda p, seed, steps, rate: arm(p, config, seed, steps, rate),
         lengths=lambda p: lengths(p.rung, config),
         tuning=config.tuning,
         restarts=lambda p: restarts(p.rung, config),
+        converged=lambda _, few, many: settled(few, many, zero=zero, signal=task.d**2, power=power),
+        doublings=config.doublings,
     )
     found = trained(comparison, seeds, run, label)
     return {
         **found.about,
-        "power": {task.key: source(task, config, "last").power()},
-        "losses": {p.key: {str(n): found.last(p, n, "loss") for n in lengths(p.rung, config)} for p in every},
-        "stderr": {p.key: found.last(p, lengths(p.rung, config)[-1], "stderr") for p in every},
+        "power": {task.key: power},
+        "losses": {p.key: {str(n): found.last(p, n, "loss") for n in found.lengths(p)} for p in every},
+        "stderr": {p.key: found.last(p, found.lengths(p)[-1], "stderr") for p in every},
         "restarts": found.alone(),
     }
 
@@ -44,7 +48,7 @@ def together(found: Sequence[Json]) -> Json:
     }
     tables = {
         what: {name: x for one in tuning for name, x in one[what].items()}
-        for what in ("losses", "best")
+        for what in ("losses", "finals", "best")
         if what in tuning[0]
     }
     return {

@@ -9,9 +9,10 @@ from typing import Literal
 
 from experiments.across.ladder.rungs import OF_OUR_OWN, Rung, in_order, ladder, plan_of
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.campaign import BASELINE, TWIN, Tuning
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import Asked
 from experiments.training.restarts import NONE, Restarts
+from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Plan
@@ -41,6 +42,7 @@ class Config:
     restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
     orders      in which ingredients are added as well, at width d
     recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
+    doublings   of the last length, at most, of models that have not converged by it
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     own         variants of a user's own, beside
 
@@ -61,6 +63,7 @@ class Config:
     between: tuple[str, ...] = ()
     restarts: Restarts = NONE
     orders: tuple[tuple[str, ...], ...] = ()
+    doublings: int = 0
     deep: tuple[int, ...] = ()
     deep_restarts: Restarts | None = None
     own: tuple[Asked, ...] = ()

@@ -33,6 +33,8 @@ RULES = {
     "one, all of it lies within that of zero",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more or less, by the "
     "ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
+    "trained": "to both lengths; a model that has not converged by then, and a twin with vanilla, twice as long, and "
+    "again, as often as `doublings` says",
     "sets in": f"a single training explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
     "proved to explain nothing": f"it explains at most {NEARLY:g}, or a part of that within its interval",
     "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
@@ -60,6 +62,7 @@ def predicted(config: Config) -> Json:
         "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
         "orders": [list(order) for order in config.orders],
         "lengths": {rung.key: list(lengths(rung, config)) for rung in rungs(config)},
+        "doublings": config.doublings,
         "variants": [v for v in (*config.variants, *(own.name for own in config.own)) if v != BASELINE],
         "tasks": {task.key: _of_task(task, config) for task in config.tasks},
         "parameters": {p.key: _parameters(p, config) for p in points(config) if p.variant != TWIN},

@@ -13,6 +13,7 @@ from experiments.across.ladder.rungs import THEORY
 from experiments.across.results import Read, explained
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.restarts import Losses
 from experiments.verdicts.intervals import Interval, share_interval, t_interval
 from experiments.verdicts.worth import Worth, worth
 
@@ -59,6 +60,11 @@ def reached(more: Interval) -> bool:
     One that lost by it has not: its optimiser fails.
     """
     return abs(more.mean) + more.half_width <= CONVERGED
+
+
+def settled(few: Losses, many: Losses, *, zero: float, signal: float, power: float) -> bool:
+    """The same of losses, one a seed; what these are shares of: `experiments.across.results.explained`."""
+    return reached(gained(*(explained(losses, zero=zero, signal=signal, power=power) for losses in (few, many))))
 
 
 def marks(*, untuned: bool, converged: bool) -> str:

@@ -14,9 +14,10 @@ from experiments.across.loss.papers import NO_PAPER, PAPERS
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, mark, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
 from experiments.training.comparing import TOY as TOY_SHAPE
 from experiments.training.comparing import Asked, names_of_own, own_names
+from experiments.training.tuning import Tuning, mark, tuned
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from experiments.drawing import style
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, mark
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
+from experiments.training.tuning import mark
 from experiments.verdicts.intervals import Interval
 
 WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}

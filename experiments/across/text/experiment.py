@@ -18,8 +18,9 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.length.points import CRITICAL
 from experiments.store.folders import Json, Unfinished, UserError
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
 from experiments.training.comparing import Asked, names_of_own
+from experiments.training.tuning import tuned
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
 

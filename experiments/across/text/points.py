@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.campaign import BASELINE
 from experiments.training.comparing import Asked
+from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.accounting import total_parameters

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from experiments.across.text.points import Config
 from experiments.experiment.protocol import Profile
-from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.campaign import BASELINE
+from experiments.training.tuning import Tuning
 from icl.recipe import SCHEDULES, Recipe
 from theory.plans.presets import llama
 

@@ -8,8 +8,9 @@ from statistics import fmean
 
 from experiments.across.text.points import cell
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected, mark
+from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
+from experiments.training.tuning import mark
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval

@@ -30,8 +30,9 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, expected, of_runs, rounds
+from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
 from experiments.training.comparing import Asked, names_of_own, own_names
+from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe

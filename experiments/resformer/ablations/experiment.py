@@ -26,7 +26,8 @@ from experiments.resformer.ablations.points import (
 )
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds, tuned
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.tuning import Tuning, tuned
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Tokens

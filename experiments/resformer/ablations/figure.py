@@ -26,7 +26,8 @@ from experiments.resformer.ablations.points import (
 )
 from experiments.resformer.ablations.verdicts import differences, other_rates
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, mark
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.tuning import mark
 from experiments.verdicts.intervals import Interval, t_interval
 
 NOISE = (TWIN, BASELINE, "vanilla's twin")

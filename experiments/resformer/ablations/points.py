@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from experiments.resformer.printed import RESFORMER as PAPER
 from experiments.resformer.printed import printed
-from experiments.training.campaign import BASELINE, TWIN, Tuning
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.printed import Reported, signs_in_text
+from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from experiments.resformer.ablations.points import SHOWN
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected, mark
+from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.tuning import mark
 from experiments.verdicts.checks import Expectation, Judgement
 from experiments.verdicts.intervals import Interval, paired_differences
 

@@ -27,7 +27,8 @@ from experiments.resformer.concentration.points import (
 )
 from experiments.resformer.watched import SMALL, measured, profiles
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.campaign import BASELINE
+from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 

@@ -33,7 +33,8 @@ from experiments.resformer.length.points import (
 from experiments.resformer.length.profiles import PROFILES
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Tokens
 

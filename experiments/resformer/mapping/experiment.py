@@ -16,7 +16,8 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.mapping.points import ARMS, BETTER, GATE, IN_THE_MEAN, NEARER, RESFORMER, SHARP, Config
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, Tuning, of_runs, rounds
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Tokens

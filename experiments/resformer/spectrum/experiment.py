@@ -15,7 +15,8 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.spectrum.points import ARMS, AT_START, EIGENVALUES, LIMIT, SAID, SMOOTHING, Config
 from experiments.resformer.watched import SMALL, measured, profiles
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, Tuning
+from experiments.training.campaign import BASELINE
+from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 

@@ -8,8 +8,8 @@ import pytest
 from experiments.store.folders import RunFolder, Unfinished
 from experiments.training import stacks
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.campaign import APART, TUNING_SEED, Tuning
 from experiments.training.restarts import NONE, Comparison, Restarts, trained
+from experiments.training.tuning import APART, TUNING_SEED, Tuning
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
 
@@ -28,7 +28,7 @@ class Model:
 
     @property
     def tuned_as(self):
-        return self
+        return Model("vanilla") if self.variant == "resformer" else self
 
 
 MODELS = (Model("vanilla"), Model("skipv1"))
@@ -40,8 +40,9 @@ def make(model, seed, steps, rate, recipe=RECIPE):
     return Arm(architecture=SIZES, variant=model.variant, source=source, recipe=made, seed=seed, elsewhere=(source,))
 
 
-def comparison(restarts=SOME, tuning=UNTUNED):
-    return Comparison(models=MODELS, make=make, lengths=lambda _: (50, 100), tuning=tuning, restarts=lambda _: restarts)
+def comparison(restarts=SOME, tuning=UNTUNED, models=MODELS, **options):
+    about = {"lengths": lambda _: (50, 100), "restarts": lambda _: restarts, "converged": lambda *_: False, **options}
+    return Comparison(models=models, make=make, tuning=tuning, **about)
 
 
 def made_up(arms, *_, seen=None, training=lambda arm: -arm.seed, held_out=lambda arm: arm.seed, ends=lambda _: True):
@@ -164,3 +165,48 @@ def test_restarts_are_the_beginning_of_what_is_trained():
 @pytest.mark.parametrize("restarts", [NONE, SOME])
 def test_in_words(restarts):
     assert ("3 random restarts" in restarts.described()) == (restarts is SOME)
+
+
+def settled_by(steps):
+    """Losses fall with the steps, up to so many for each model."""
+    return lambda arm: 1 / min(arm.recipe.steps, steps[arm.variant])
+
+
+def test_what_has_not_converged_is_trained_twice_as_long_and_again(monkeypatch, run):
+    seen = []
+    by(monkeypatch, seen=seen, held_out=settled_by({"vanilla": 200, "skipv1": 50}))
+    options = {"converged": lambda _, few, many: few == many, "doublings": 5}
+    found = trained(comparison(**options), 2, run, "made up")
+    assert [found.lengths(m) for m in MODELS] == [[50, 100, 200, 400], [50, 100]]
+    assert found.last(MODELS[0], 400, "loss") == found.last(MODELS[0], 200, "loss") == [1 / 200] * 2
+    assert {arm.seed for arm in seen if arm.recipe.steps == 400} == {2 * APART, 2 * APART + 1}
+    assert found.about["provenance"]["trainings"] == 2 * (3 + 4 + 3 + 2)
+
+
+@pytest.mark.parametrize(("doublings", "longest"), [(0, 100), (1, 200), (3, 800)])
+def test_only_so_often(monkeypatch, run, doublings, longest):
+    by(monkeypatch)
+    found = trained(comparison(NONE, doublings=doublings), 2, run, "made up")
+    assert {found.lengths(m)[-1] for m in MODELS} == {longest}
+
+
+def test_what_is_tuned_alike_is_trained_alike(monkeypatch, run):
+    """A twin is to vanilla what vanilla is to it: as long, whichever of the two has not converged."""
+    models = (*MODELS, Model("resformer"))
+    for slow in ("vanilla", "resformer"):
+        by(monkeypatch)
+        some = comparison(NONE, models=models, doublings=1, converged=lambda m, *_, slow=slow: m.variant != slow)
+        found = trained(some, 2, run, "made up")
+        assert [found.lengths(m)[-1] for m in models] == [200, 100, 200]
+
+
+def test_what_time_is_up_for_stays_as_it_is(monkeypatch, run):
+    models = (*MODELS, Model("resformer"))
+    late = {"steps": 200, "variant": "resformer", "seed": 1}
+    by(
+        monkeypatch,
+        ends=lambda arm: (arm.recipe.steps, arm.variant, arm.seed) != tuple(late.values()),
+    )
+    found = trained(comparison(NONE, models=models, doublings=2), 2, run, "made up")
+    assert [found.lengths(m) for m in models] == [[50, 100], [50, 100, 200, 400], [50, 100]]
+    assert found.about["seeds"] == 2

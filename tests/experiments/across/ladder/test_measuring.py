@@ -1,5 +1,6 @@
 """What of a ladder counts when time is up, and how tasks are put together."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from experiments.across.ladder.points import arm, lengths, points
 from experiments.across.ladder.reading import Results
 from experiments.store.folders import RunFolder, Unfinished
 from experiments.training import stacks
-from experiments.training.campaign import APART, TUNING_SEED
+from experiments.training.tuning import APART, TUNING_SEED
 
 from .made_up import EXPERIMENT, TWO_TASKS, predicted
 from .test_verdicts import trained
@@ -56,3 +57,26 @@ def test_deep_rungs_have_lengths_of_their_own():
     deepest = next(p for p in points(config) if p.rung.layers > 2 and not p.rung.preset)
     short, long = (arm(deepest, config, 0, steps).recipe for steps in config.deep)
     assert short.warmup * short.steps == pytest.approx(long.warmup * long.steps)
+
+
+def test_models_that_improve_with_every_doubling_are_trained_on(tmp_path, monkeypatch):
+    """0.1 of a loss of 4 is more than 0.02 of the signal; vanilla's twin is trained as long as vanilla."""
+
+    def improving(arms, *_):
+        found = trained(arms)
+        for one, record in found.items():
+            if one.architecture.d_ff and one.variant == "vanilla":
+                record["held_out"]["loss"] = [4 - 0.1 * math.log2(one.recipe.steps)]
+        return found
+
+    monkeypatch.setattr(stacks, "train_stacked", improving)
+    config = replace(TWO_TASKS, tasks=TWO_TASKS.tasks[:1], doublings=2)
+    measurement = EXPERIMENT.measure(config, 2, RunFolder(tmp_path))
+    longer = {name for name, by in measurement["losses"].items() if max(map(int, by)) == 4 * config.lengths[-1]}
+    assert {name.split("/")[2] for name in longer} == {"vanilla", "twin"}
+    assert {name.split("/")[0] for name in longer} == {"6", "7, 4 layers", "7, 8 layers", "8a", "8b"}
+    others = {max(map(int, by)) for name, by in measurement["losses"].items() if name not in longer}
+    assert others == {config.lengths[-1]}
+    results = Results(predicted(TWO_TASKS), measurement)
+    assert results.lengths("6", NARROW, "vanilla", 2) == [n * config.lengths[0] for n in (1, 2, 4, 8)]
+    assert not results.converged("6", NARROW, "vanilla", 2)

@@ -12,8 +12,8 @@ from experiments.across.ladder.rungs import INGREDIENTS, ROTARY
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
 from experiments.training import stacks
-from experiments.training.campaign import APART, TUNING_SEED
 from experiments.training.comparing import comparing
+from experiments.training.tuning import APART, TUNING_SEED
 
 from .made_up import CONFIG, EXPERIMENT, RUNGS, TWO_TASKS, as_the_toy, measured, predicted, verdicts
 
