@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import lru_cache
 from math import isfinite
 from numbers import Integral, Real
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from theory import machine
 
@@ -56,9 +57,14 @@ def _short(value: object) -> str:
     return text if len(text) <= 24 else text[:20] + "..."
 
 
+@lru_cache(maxsize=1024)
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def field_problems(instance: object) -> Iterator[str]:
     """What is wrong with the plain fields of a dataclass: types, and values that a `Literal` does not hold."""
-    hints = get_type_hints(type(instance))
+    hints = _hints(type(instance))  # type: ignore[arg-type]  # mypy takes a class for its instance's hash
     for field in fields(instance):  # type: ignore[arg-type]
         value, hint = getattr(instance, field.name), hints[field.name]
         if get_origin(hint) is Literal and value not in get_args(hint):

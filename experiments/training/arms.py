@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +22,7 @@ from theory.plans.architecture import Architecture
 from theory.plans.identity import canonical, text
 from theory.plans.law import PLAIN, Law
 from theory.plans.names import resolve
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, Shape
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -127,12 +128,13 @@ class Arm:
 
     @property
     def plan(self) -> Plan:
-        return resolve(self.variant, self.architecture.shape) if isinstance(self.variant, str) else self.variant
+        return _plan(self.variant, self.architecture.shape) if isinstance(self.variant, str) else self.variant
 
     def key(self, device: str) -> str:
         from icl.training.loop import ROUTINE
 
-        plan = text(self.plan)  # what a name stands for may change
+        named, shape = self.variant, self.architecture.shape
+        plan = _in_words(named, shape) if isinstance(named, str) else text(named)  # what a name stands for may change
         about = {**self._fields(canonical), "plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
         about["source"].pop("folder", None)
         return _digest(json.dumps(about, sort_keys=True))[:16]
@@ -193,3 +195,12 @@ def prompt_task(source: PromptSource) -> PromptTask:
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+# Thousands of arms have few variants and shapes between them.
+_plan = lru_cache(maxsize=1024)(resolve)
+
+
+@lru_cache(maxsize=1024)
+def _in_words(variant: str, shape: Shape) -> str:
+    return text(_plan(variant, shape))
