@@ -57,17 +57,18 @@ _DEPARTURES: tuple[dict[str, Any], ...] = (
 )
 
 
-def _turned(config: Architecture, plan: Plan) -> float:
+def turned(config: Architecture, plan: Plan, seed: int = 0) -> float:
     """How far an answer moves when all y turn their signs, over its size; all parameters are random."""
     import torch
 
     from icl.models.decoder import Decoder
 
-    generator = torch.Generator().manual_seed(0)
+    assert isinstance(config.stem, Vectors)
+    generator = torch.Generator().manual_seed(seed)
     model = Decoder(config, plan).double()
     for parameter in model.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    inputs = torch.randn(4, config.context, 3, generator=generator, dtype=torch.float64)
+    inputs = torch.randn(4, config.context, config.stem.width, generator=generator, dtype=torch.float64)
     signs = torch.tensor([(-1.0) ** t for t in range(config.context)], dtype=torch.float64)[:, None]
     plain, other = (model(x)[:, -1].detach() for x in (inputs, signs * inputs))
     return float((plain - other).norm() / plain.norm())
@@ -88,7 +89,7 @@ def decoders_see_no_sign(speaks: Callable[[Architecture, Plan], bool]) -> bool:
         plans += [replace(plans[0], depth=depth) for depth in (DepthAttention(), DepthAttention(query="static"))]
         plans += [replace(plans[0], feed_forward=False)]
         for plan in plans:
-            if speaks(config, plan) != (_turned(config, plan) < 1e-9):
+            if speaks(config, plan) != (turned(config, plan) < 1e-9):
                 return False
     return True
 

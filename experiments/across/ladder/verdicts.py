@@ -42,11 +42,12 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
     """Of every variant at every width."""
     numbers, own = results.tasks[task], own_names(results.prediction)
     for width in numbers["widths"]:
-        if not results.compared(rung, task, width):
+        variants = results.compared(rung, task, width)
+        if not variants:
             continue
         twin = results.gap(rung, task, TWIN, width)
         vanilla = t_interval(results.shares(rung, task, BASELINE, width), results.family)
-        for variant in results.compared(rung, task, width):
+        for variant in variants:
             where, measured = (rung, task, variant, width), results.gap(rung, task, variant, width)
             toy = results.toy_gap(task, variant, width)
             against = f"{variant}{results.note(*where)} against vanilla{results.note(rung, task, BASELINE, width)}"
@@ -62,11 +63,9 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 twin=twin if compared else None,
                 vanilla=vanilla if compared else None,
             )
-            rule = (
-                ""
-                if toy is None or not compared
-                else f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
-            )
+            rule = ""
+            if compared and toy is not None:
+                rule = f"; by the rule for gaps the rung {_does(against_toy(measured, toy))}"
             best, least = (results.best(rung, task, v, width) for v in (variant, BASELINE))
             said = f"; {results.sets_in(*where).sentence}; its best seed explains {best:.3f}, vanilla's {least:.3f}"
             yield from expectations(gap, f"at width {width} ", of_sign=said, of_size=rule)

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.models.decoder import Decoder
+from experiments.across.claims.parity import turned
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import Chain, DepthAttention
 from theory.plans.names import resolve
@@ -27,18 +26,6 @@ DEPARTURES = {
     "biases of queries, keys and values": {"qkv_bias": True},
     "biases of norms": {"norm": "layer", "bias": True},
 }
-
-
-def turned(config, plan, seed=0, tokens=None):
-    """How far the answer moves with the signs of all y, over its size; all parameters random."""
-    generator = torch.Generator().manual_seed(seed)
-    model = Decoder(config, plan).double()
-    for parameter in model.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    inputs = torch.randn(4, tokens or config.context, config.stem.width, generator=generator, dtype=torch.float64)
-    signs = torch.tensor([(-1.0) ** t for t in range(inputs.shape[1])], dtype=torch.float64)
-    plain, other = (model(x)[:, -1].detach() for x in (inputs, signs[:, None] * inputs))
-    return float((plain - other).norm() / plain.norm())
 
 
 @settings(max_examples=40)
