@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.across.ladder.measuring import measured, together
-from experiments.across.ladder.points import VARIANTS, Config
-from experiments.across.ladder.rungs import INGREDIENTS, ROTARY, ladder
+from experiments.across.ladder.points import VARIANTS, Config, climbed
+from experiments.across.ladder.rungs import INGREDIENTS, ROTARY
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, Unfinished
 from experiments.training.campaign import BASELINE
@@ -115,6 +115,16 @@ _TASKS = replace(
     depths=(),
     restarts=Restarts(count=8, steps=4000),
 )
+_DEPTHS = replace(
+    _CPU,
+    only=("6", *(f"7, {depth} layers" for depth in (4, 8, 12))),
+    depths=(4, 8, 12),
+    wider=(2.0,),
+    deep=(8000, 16_000),
+    deep_restarts=Restarts(count=4, steps=2000),
+    tuning=_LONG.tuning,
+    doublings=1,
+)
 _GPU = replace(_LONG, between=(), orders=(*EVERY, *_ROTATED))
 _TINY = replace(
     _SMOKE,
@@ -127,6 +137,7 @@ PROFILES = {
     "cpu": Profile(config=_CPU, seeds=16, seconds=1330, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=9900, detects=_NARROW, grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=3600, detects=_NARROW, grows=True),
+    "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
 }
@@ -140,7 +151,7 @@ class Ladder:
     profiles: Mapping[str, Profile] = PROFILES
 
     def architectures(self, config: Config) -> Sequence[Architecture]:
-        tasks = ((rung, task) for rung in ladder(config.depths) for task in config.tasks)
+        tasks = ((rung, task) for rung in climbed(config) for task in config.tasks)
         return [rung.architecture(task, task.d) for rung, task in tasks]
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from experiments.across.ladder.points import REORDERED
 from experiments.across.ladder.reading import Results, by_ingredient
-from experiments.across.ladder.rungs import ROTARY, THEORY, cell
+from experiments.across.ladder.rungs import FIRST, ROTARY, THEORY, cell
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval
 
@@ -58,11 +58,16 @@ class Effect:
 def climbed(results: Results) -> Iterator[Effect]:
     """From each rung to the next, of every variant of which there is a gap before."""
     for task in results.tasks:
-        for before, after in pairwise([THEORY, *results.rungs]):
+        for before, after in pairwise(_neighbours(results)):
             added = ADDED.get(results.prediction["rungs"][after], results.prediction["rungs"][after])
             for variant in results.variants:
                 if before != THEORY or results.toy_gap(task, variant, results.tasks[task]["d"]) is not None:
                     yield _effect(results, before, after, added, task, variant, results.family)
+
+
+def _neighbours(results: Results) -> list[str]:
+    """Rungs, each of which adds one thing to the one before."""
+    return [THEORY, *results.rungs] if results.rungs[0] == FIRST else results.rungs
 
 
 def permuted(results: Results) -> Iterator[Effect]:

@@ -44,6 +44,7 @@ class Config:
     recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
     doublings   of the last length, at most, of models that have not converged by it
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
+    only        keys of the rungs that are climbed; by default all
     own         variants of a user's own, beside
 
     Raises ValueError for widths, depths and orders that nothing could be said of.
@@ -66,6 +67,7 @@ class Config:
     doublings: int = 0
     deep: tuple[int, ...] = ()
     deep_restarts: Restarts | None = None
+    only: tuple[str, ...] = ()
     own: tuple[Asked, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,6 +77,8 @@ class Config:
             raise ValueError(f"rung 7 has more layers than the {FEW_LAYERS} of those before it")
         if self.orders and REORDERED not in self.variants:
             raise ValueError(f"where ingredients come in other orders {REORDERED} is held against vanilla")
+        if unknown := set(self.only) - {rung.key for rung in ladder(self.depths)}:
+            raise ValueError(f"there is no rung {', '.join(sorted(unknown))} on this ladder")
 
 
 @dataclass(frozen=True)
@@ -112,9 +116,14 @@ def widths(task: Setting, factors: Sequence[float]) -> list[int]:
     return list(dict.fromkeys(ceil(factor * task.d - 1e-9) for factor in factors))
 
 
+def climbed(config: Config) -> list[Rung]:
+    """Of the ladder."""
+    return [rung for rung in ladder(config.depths) if not config.only or rung.key in config.only]
+
+
 def rungs(config: Config) -> list[Rung]:
     """Of the ladder, then of the other orders, each once."""
-    every = [*ladder(config.depths), *(rung for order in config.orders for rung in in_order(order))]
+    every = [*climbed(config), *(rung for order in config.orders for rung in in_order(order))]
     return list({rung.key: rung for rung in every}.values())
 
 
@@ -132,11 +141,11 @@ def points(config: Config) -> list[Point]:
 
 
 def _points(config: Config) -> Iterator[Point]:
-    climbed = {rung.key for rung in ladder(config.depths)}
+    on_ladder = {rung.key for rung in climbed(config)}
     for task in config.tasks:
         compared = widths(task, config.widths)
         for rung in rungs(config):
-            if rung.key not in climbed:
+            if rung.key not in on_ladder:
                 yield from (Point(rung, task, v, task.d) for v in (BASELINE, REORDERED, TWIN))
                 continue
             for i, m in enumerate(compared):

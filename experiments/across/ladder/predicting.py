@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.across.gaps import KEPT
-from experiments.across.ladder.points import Config, Point, lengths, model, points, restarts, rungs, widths
+from experiments.across.ladder.points import Config, Point, climbed, lengths, model, points, restarts, rungs, widths
 from experiments.across.ladder.reading import CONVERGED, NEARLY, OCTAVES, SETS_IN
-from experiments.across.ladder.rungs import ladder, plan_of
+from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import TOY, names_of_own
@@ -43,11 +43,10 @@ RULES = {
 
 # What is proved of a trained first layer (`theory.toy.trained_layer`), but of one whose scores are of positions alone:
 # with scores of contents beside, as here, the upper bounds may be exceeded.
-FIRST: dict[str, First] = {"2": "positions", "3": "residual"}
+TRAINED_FIRST: dict[str, First] = {"2": "positions", "3": "residual"}
 
 
 def predicted(config: Config) -> Json:
-    climbed = ladder(config.depths)
     return {
         "assumes": "of rung 1 alone: W0 = 0; two layers of linear attention; Assumption 1 with the best division of "
         "the width. That other rungs do likewise is what is asked",
@@ -58,7 +57,7 @@ def predicted(config: Config) -> Json:
         "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
         "tuning": config.tuning.described("rung, variant and width"),
         "restarts": {rung.key: restarts(rung, config).described() for rung in rungs(config)},
-        "rungs": {rung.key: rung.adds for rung in climbed},
+        "rungs": {rung.key: rung.adds for rung in climbed(config)},
         "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
         "orders": [list(order) for order in config.orders],
         "lengths": {rung.key: list(lengths(rung, config)) for rung in rungs(config)},
@@ -80,7 +79,7 @@ def _of_task(task: Setting, config: Config) -> Json:
 
     plans: dict[str, Plan | None] = {variant: plan_of(variant, TOY) for variant in config.variants}
     plans |= {variant.name: variant.toy for variant in config.own}
-    compared = widths(task, config.widths)
+    compared, on_ladder = widths(task, config.widths), {rung.key for rung in climbed(config)}
     every = list(dict.fromkeys([*compared, *widths(task, config.wider)]))
     ridge = regression.ridge(*task.floats)
     return {
@@ -96,7 +95,8 @@ def _of_task(task: Setting, config: Config) -> Json:
         "worth": {v: {str(m): _worth(plan, task, m) for m in compared} for v, plan in plans.items()},
         "proved": {
             rung: {v: {str(m): _proved(plan, task, m, first) for m in every} for v, plan in plans.items()}
-            for rung, first in FIRST.items()
+            for rung, first in TRAINED_FIRST.items()
+            if rung in on_ladder
         },
         "nothing": [p.key for p in points(config) if p.task == task and p.variant != TWIN and _nothing(p, config)],
     }

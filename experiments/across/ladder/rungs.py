@@ -30,7 +30,7 @@ from theory.plans.names import resolve
 from theory.plans.plan import Chain, Plan, Residual, Shape, plan
 from theory.plans.setting import Setting
 
-THEORY = "1"
+THEORY, FIRST = "1", "2"
 INGREDIENTS = ("residual", "softmax", "norms", "feed-forward")
 ROTARY = "rotary"
 FEW, SEVERAL = 2, 4  # heads of every layer
@@ -81,7 +81,7 @@ def ladder(depths: Sequence[int]) -> list[Rung]:
     Depths are named where there are several.  Without any, rung 6 is the last.
     """
     climbed = [
-        Rung("2", "a trained first layer", ()),
+        Rung(FIRST, "a trained first layer", ()),
         *(Rung(str(i + 3), added, INGREDIENTS[: i + 1]) for i, added in enumerate(INGREDIENTS)),
     ]
     if not depths:

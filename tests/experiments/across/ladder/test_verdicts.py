@@ -40,6 +40,23 @@ def test_a_ladder_that_is_the_toy_throughout():
     assert found[f"proved/2/{TASK}/skipv1/2"] == "agrees"
 
 
+def test_some_rungs_alone():
+    """What is added between theory and the first of them has no name."""
+    config = replace(CONFIG, depths=(4, 8), only=("6", "7, 4 layers", "7, 8 layers"))
+    prediction = predicted(config)
+    assert list(prediction["rungs"]) == list(config.only)
+    assert prediction["tasks"][TASK]["proved"] == {}
+    measurement = measured(prediction, config)
+    found = verdicts(prediction, measurement)
+    assert {name.split("/")[1] for name in found if name.startswith("sign/")} == set(config.only)
+    effects = {name.split("/")[1] for name in found if name.startswith("ingredient/")}
+    assert effects == {"6 to 7, 4 layers", "7, 4 layers to 7, 8 layers"}
+    with drawing():
+        assert EXPERIMENT.draw(prediction, measurement)
+    with pytest.raises(ValueError, match="there is no rung 7 on this ladder"):
+        replace(config, only=("6", "7"))
+
+
 def test_gaps_that_turn_contradict():
     def turned(prediction, point):
         share = prediction["tasks"][point.task.key]["share"]["vanilla"][str(point.width)]
