@@ -5,6 +5,7 @@ from __future__ import annotations
 from experiments.across.axes.losses import ridge_on_law, toy_loss
 from experiments.across.axes.points import Config, Shift, Trained, rungs, source, task_of, widths
 from experiments.across.gaps import KEPT
+from experiments.across.ladder.predicting import longer
 from experiments.across.ladder.reading import CONVERGED
 from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
@@ -28,8 +29,6 @@ RULES = {
     "between ridge (0) and the posterior mean (1) is reported, with its interval",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal trained on more or "
     "less, by the ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
-    "trained": "to both lengths; a model that has not converged by then, and a twin with vanilla, twice as long, and "
-    "again, as often as `doublings` says",
     "control": "of gaps vanilla's twin with other initial weights, of which nothing of the kind may be seen; of pools "
     "what does the opposite: predicting zero, or the posterior mean",
 }
@@ -44,10 +43,9 @@ def predicted(config: Config) -> Json:
         "the posterior mean: experiments.across.axes.losses",
         "statistic": "share of the test's E ||W* x||^2 explained at the last position; a gap is the mean paired "
         "difference to vanilla's, its intervals family-wise over the variants of a test",
-        "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
+        "rule": "; ".join(f"{name}: {rule}" for name, rule in (RULES | longer(config.doublings)).items()),
         "tuning": config.tuning.described("rung, law, variant and width"),
         "restarts": config.restarts.described(),
-        "doublings": config.doublings,
         "d": config.task.d,
         "n": config.task.n,
         "rungs": {rung.key: rung.adds for rung in rungs(config)},

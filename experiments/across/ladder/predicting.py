@@ -33,8 +33,6 @@ RULES = {
     "one, all of it lies within that of zero",
     "converged": f"the last doubling of the steps explains at most {CONVERGED:g} of the signal more or less, by the "
     "ends of its paired 95 % interval; what compares an arm that has not is inconclusive",
-    "trained": "to both lengths; a model that has not converged by then, and a twin with vanilla, twice as long, and "
-    "again, as often as `doublings` says",
     "sets in": f"a single training explains more than {SETS_IN:g} of what vanilla's toy explains at that width",
     "proved to explain nothing": f"it explains at most {NEARLY:g}, or a part of that within its interval",
     "control": "vanilla's twin with other initial weights, of which nothing of the kind may be seen",
@@ -46,6 +44,17 @@ RULES = {
 TRAINED_FIRST: dict[str, First] = {"2": "positions", "3": "residual"}
 
 
+def longer(doublings: int) -> dict[str, str]:
+    """The rule for models that have not converged."""
+    if not doublings:
+        return {}
+    often = "once" if doublings == 1 else f"up to {doublings} times"
+    return {
+        "trained longer": "a model that has not converged, vanilla and its twin together, is trained twice as many "
+        f"steps, {often}"
+    }
+
+
 def predicted(config: Config) -> Json:
     return {
         "assumes": "of rung 1 alone: W0 = 0; two layers of linear attention; Assumption 1 with the best division of "
@@ -54,14 +63,13 @@ def predicted(config: Config) -> Json:
         "a causal first layer whose scores are of positions alone; theory.toy.parity",
         "statistic": "share of E ||W*||^2 explained at the last position; a gap is the mean paired difference to "
         "vanilla's, its intervals family-wise over the variants of a rung and a task",
-        "rule": "; ".join(f"{name}: {rule}" for name, rule in RULES.items()),
+        "rule": "; ".join(f"{name}: {rule}" for name, rule in (RULES | longer(config.doublings)).items()),
         "tuning": config.tuning.described("rung, variant and width"),
         "restarts": {rung.key: restarts(rung, config).described() for rung in rungs(config)},
         "rungs": {rung.key: rung.adds for rung in climbed(config)},
         "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
         "orders": [list(order) for order in config.orders],
         "lengths": {rung.key: list(lengths(rung, config)) for rung in rungs(config)},
-        "doublings": config.doublings,
         "variants": [v for v in (*config.variants, *(own.name for own in config.own)) if v != BASELINE],
         "tasks": {task.key: _of_task(task, config) for task in config.tasks},
         "parameters": {p.key: _parameters(p, config) for p in points(config) if p.variant != TWIN},

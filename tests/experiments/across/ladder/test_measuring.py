@@ -80,3 +80,10 @@ def test_models_that_improve_with_every_doubling_are_trained_on(tmp_path, monkey
     results = Results(predicted(TWO_TASKS), measurement)
     assert results.lengths("6", NARROW, "vanilla", 2) == [n * config.lengths[0] for n in (1, 2, 4, 8)]
     assert not results.converged("6", NARROW, "vanilla", 2)
+
+
+def test_how_often_is_said_beforehand():
+    rules = [predicted(replace(TWO_TASKS, doublings=n))["rule"] for n in (0, 1, 2)]
+    assert ["trained longer" in rule for rule in rules] == [False, True, True]
+    assert "twice as many steps, once" in rules[1]
+    assert "twice as many steps, up to 2 times" in rules[2]
