@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_VALUES
 from theory.attnres import bounds as attnres
+from theory.attnres import sublayers
 from theory.attnres.bounds import read_bounds
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
@@ -33,8 +34,11 @@ BOUNDED = Claim(
     proof=attnres,
     unjudged={
         **OF_VALUES,
-        attnres.attention_bound: LARGER,
-        attnres.feed_forward_bound: LARGER,
+        sublayers.attention_bound: LARGER,
+        sublayers.feed_forward_bound: LARGER,
+        sublayers.even_share: LARGER,
+        sublayers.folded: LARGER,
+        sublayers.gram: LARGER,
         attnres_plan: "the norm of keys has no part in the bounds",
         depth_sources: "for how many sources a decoder has room, not what it reads",
         Architecture.attending: "no copy stands in for heads here",
