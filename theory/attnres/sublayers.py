@@ -23,7 +23,10 @@ is approached.
     which is as large (minimax), and g standard normal, y = Y^(1/2) g.  E ||W_h^T y|| >= sqrt(2/pi tr W_h^T Y W_h), as
     E sqrt(sum_i l_i g_i^2) is concave in l, so on the simplex least at a corner, where it is E |g|.  And
     E ||y|| <= 1.  So some y has sum_h ||W_h^T y|| >= sqrt(2/pi) ||y|| times the bound: the best bound is never more
-    than sqrt(pi/2) = 1.2533 times what some m_h attain.
+    than sqrt(pi/2) = 1.2533 times what some m_h attain.  No smaller constant does for all: heads of one number each,
+    W_h = w_h e^T, with w_h even over the unit sphere of many dimensions k have lambda(sum W_h W_h^T / p_h) = H^2 / k at
+    p_h = 1/H, the best by symmetry, and sum_h |<w_h, y>| = H E |y_1|, near H sqrt(2 / (pi k)).  In the plane, with
+    H > 1 of them at angles pi h / H, the bound is sqrt d H / sqrt 2, and sqrt d / sin(pi / (2 H)) is the most.
     Those m_h are reached, in the limit of large queries and keys, if each head sees a token of its own.  With given
     queries and keys less may be reached, but never less than sqrt d ||sum_h W_h||, by a token that sees itself alone.
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_VALUES
 from theory.attnres import bounds as attnres
-from theory.attnres import sublayers
 from theory.attnres.bounds import read_bounds
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
@@ -16,7 +15,6 @@ from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
-LARGER = "an upper bound: a larger one is true, too"
 BLOCK = "attnres-block:blocks=2"
 
 BOUNDED = Claim(
@@ -32,13 +30,9 @@ BOUNDED = Claim(
     "grows with depth like PreNorm; without the norms before sublayers there is no bound; with several heads over "
     "depth the largest source is no bound; and there is no lower bound, as sources can cancel.",
     proof=attnres,
+    uses=("attnres.attention-output", "attnres.feed-forward-output"),
     unjudged={
         **OF_VALUES,
-        sublayers.attention_bound: LARGER,
-        sublayers.feed_forward_bound: LARGER,
-        sublayers.even_share: LARGER,
-        sublayers.folded: LARGER,
-        sublayers.gram: LARGER,
         attnres_plan: "the norm of keys has no part in the bounds",
         depth_sources: "for how many sources a decoder has room, not what it reads",
         Architecture.attending: "no copy stands in for heads here",
