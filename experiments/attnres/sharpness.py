@@ -11,6 +11,8 @@ from icl.probes.magnitude import AttentionWeights, FeedForwardWeights
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from theory.attnres.sublayers import Activation
+
 Weights = AttentionWeights | FeedForwardWeights
 
 
@@ -74,17 +76,18 @@ def attention_output(weights: AttentionWeights, tokens: int) -> Callable[[Tensor
     return outputs
 
 
-def feed_forward_output(weights: FeedForwardWeights, activation: str = "gelu") -> Callable[[Tensor], Tensor]:
+def feed_forward_output(weights: FeedForwardWeights, activation: Activation = "gelu") -> Callable[[Tensor], Tensor]:
     """(n, d) -> (n, d): the output for normed inputs u; ungated by GELU, or SiLU."""
     import torch
     from torch.nn.functional import gelu, silu
 
     up, down = torch.from_numpy(weights.up * weights.gain), torch.from_numpy(weights.down)
     gate = None if weights.gate is None else torch.from_numpy(weights.gate * weights.gain)
-    ungated = {"gelu": gelu, "silu": silu}[activation]
 
     def outputs(u: Tensor) -> Tensor:
-        inner = ungated(u @ up.T) if gate is None else silu(u @ gate.T) * (u @ up.T)
-        return inner @ down.T
+        ups = u @ up.T
+        if gate is not None:
+            return (silu(u @ gate.T) * ups) @ down.T
+        return (gelu(ups) if activation == "gelu" else silu(ups)) @ down.T
 
     return outputs

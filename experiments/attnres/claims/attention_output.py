@@ -25,8 +25,8 @@ OUTPUT = Claim(
     place="summary: output magnitudes remain bounded across depth; by what, it does not say",
     statement="With W_h a head's value and output matrices in one, gain included, no output of softmax attention "
     "behind a norm is larger than sqrt(d) times the root of the least, over p_h > 0 of sum 1, of the largest "
-    "eigenvalue of sum_h W_h W_h^T / p_h.  With one head it is attained; with several, heads that each see a token of their own "
-    "attain at least sqrt(2/pi) = 0.798 of it, and no larger share holds for all weights.",
+    "eigenvalue of sum_h W_h W_h^T / p_h.  With one head it is attained; with several, heads that each see a token "
+    "of their own attain at least sqrt(2/pi) = 0.798 of it, and no larger share holds for all weights.",
     assumes="RMSNorm, or LayerNorm without bias; no biases; a layer's own values; for what is attained: eps = 0, and "
     "queries and keys large enough to pick tokens, in the limit",
     verdict="verified",

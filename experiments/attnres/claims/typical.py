@@ -28,8 +28,8 @@ TYPICAL = Claim(
     place="opening: hidden-state magnitudes grow with depth under PreNorm; how fast at the start, it does not say",
     statement="With independent normal weights of mean 0, the mean square of a sublayer's output is, at any width, "
     "d d_ff written^2 E z^2 for a feed-forward, z an inner number, and d w H (written std)^2 d share for attention, "
-    "share = 1/t for even attention over t unrelated tokens; outputs are uncorrelated, so PreNorm's stream has the mean "
-    "square of the embedding plus their sum.",
+    "share = 1/t for even attention over t unrelated tokens; outputs are uncorrelated, so PreNorm's stream has the "
+    "mean square of the embedding plus their sum.",
     assumes="normed inputs (RMSNorm, eps = 0, gain 1) that do not depend on the sublayer's own weights; no biases",
     verdict="verified",
     proof=typical,
@@ -105,7 +105,7 @@ def attention_is_typical(power: int) -> bool:
     "spread of the square and mean square of one inner number, by another quadrature, at nine sizes",
     states=(3.0, 1.0),
     control=(1.0, 1.0),
-    wrong="the square of one normal number varies no more than the number's own fourth power",
+    wrong="the spread of z^2 alone, without that of what writes it",
 )
 def one_number_by_quadrature(moments: tuple[float, float]) -> bool:
     """At d = d_ff = 1 the output is k z with E k^4 = moments[0], E k^2 = moments[1] in units of `written`."""
@@ -157,10 +157,8 @@ def streams_add_squares(power: int) -> bool:
         plan, written = resolve("vanilla", config.shape), std / math.sqrt(2 * layers)
         models = (Decoder(config, plan, seed=seed, std=std).double() for seed in range(60))
         found = [magnitudes(model, tokens, lambda answer: answer.square().mean()).read_rms[-1] for model in models]
-        squares = (
-            16 * std**2,
-            *(attention_square(16, 4, 4, std, written, 1.0), feed_forward_square(16, 43, std, written)) * layers,
-        )
+        outputs = attention_square(16, 4, 4, std, written, 1.0), feed_forward_square(16, 43, std, written)
+        squares = (16 * std**2, *outputs * layers)
         added = sum(math.sqrt(square) ** power for square in squares) ** (2 / power)
         if not _near(np.array(found) ** 2, added):
             return False
