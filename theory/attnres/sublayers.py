@@ -103,8 +103,8 @@ def attention_bound(value: Array, output: Array, gain: Array) -> float:
     squares = heads @ heads.transpose(0, 2, 1)
     kept = _norm(output @ scaled) > 0
     starts = np.sqrt(np.trace(squares, axis1=1, axis2=2)), _norm(heads), _norm(scaled)[kept] ** 2
-    best = min(_shared(squares, start) for start in starts)
-    return sqrt(gain.size * best)
+    start = min((p / p.sum() for p in starts), key=lambda p: _top(np.tensordot(1 / p, squares, 1)))
+    return sqrt(gain.size * _shared(squares, start))
 
 
 def attention_attained(value: Array, output: Array, gain: Array, *, starts: int = 8, seed: int = 0) -> float:
@@ -176,24 +176,25 @@ def gram(a: Array, b: Array) -> Array:
     return ((a @ a.T) * (b @ b.T) + cross * cross.T) / 2
 
 
-def _shared(squares: Array, start: Array) -> float:
-    """The least lambda(sum_h W_h W_h^T / p_h) found, from p as `start`; squares (H, d, d) are W_h W_h^T.
+def _shared(squares: Array, p: Array) -> float:
+    """The least lambda(sum_h W_h W_h^T / p_h) found, from this p on; squares (H, d, d) are W_h W_h^T.
 
     At the best p, p_h^2 is as tr Y W_h W_h^T for some Y on the largest eigenvalue's eigenvectors; turns of this, with a
     power of the matrix for Y and by half steps, settle near it.  Every p on the way is a bound.
     """
     import numpy as np
 
-    p, best = start / start.sum(), np.inf
+    best, idle = np.inf, 0
     for _ in range(_STEPS):
         values, vectors = np.linalg.eigh(np.tensordot(1 / p, squares, 1))
+        idle = 0 if values[-1] < best * (1 - 1e-4) else idle + 1
         best = min(best, values[-1])
+        if len(p) == 1 or idle > 3:
+            break
         near = vectors * (np.maximum(values, 0) / values[-1]) ** _SHARPNESS
         wanted = np.sqrt(np.maximum(np.tensordot(squares, near @ vectors.T, 2), 0)) + 1e-9 * p
         p = np.sqrt(p * wanted / wanted.sum())
         p /= p.sum()
-        if len(p) == 1:
-            break
     return float(best)
 
 
@@ -202,26 +203,34 @@ def _together(r: Array, shares: Array, down: Array) -> float:
     import numpy as np
 
     product, found = down @ r, []
-    columns = np.linalg.norm(down, axis=0)
+    columns, linear = np.linalg.norm(down, axis=0), sqrt(_top(product @ product.T)) / 2
     apart = columns**2 * (1 + 1 / (2 * shares))  # the best if numbers are orthogonal
     for direction in (np.ones(len(shares)), columns / (shares * np.linalg.norm(r, axis=1)), apart):
         spread = (down / direction) @ down.T
-        size = _norm(spread)
+        size = _top(spread)
         even = size * (r.T * (shares**2 * direction)) @ r
-        best = _norm(product) / 2 / np.sqrt(_norm(even))  # of even * (1 + c) + product^2 / 4 * (1 + 1/c)
+        best = linear / sqrt(_top(even))  # of even * (1 + c) + product^2 / 4 * (1 + 1/c)
         as_it_is = [1 / size - 1] if size < 1 and direction is apart else []
-        for c in (best / 2, best, 2 * best, *as_it_is):
+        for c in (best, best / 2, *as_it_is):
             odd = product.T @ np.linalg.solve(np.eye(len(down)) - spread / size / (1 + c), product) / 4
-            found.append(np.linalg.eigvalsh((1 + c) * even + odd)[-1])
-    return float(min(found))
+            found.append(_top((1 + c) * even + odd))
+    return min(found)
 
 
 def _root(square: Array) -> Array:
-    """R with R R^T = square."""
+    """R with R R^T = square, or above it by rounding."""
     import numpy as np
 
-    values, vectors = np.linalg.eigh(square)
-    return vectors * np.sqrt(np.maximum(values, 0))
+    more = len(square) * np.finfo(np.float64).eps * np.trace(square)
+    return np.linalg.cholesky(square + more * np.eye(len(square)))
+
+
+def _top(symmetric: Array) -> float:
+    """The largest eigenvalue."""
+    from scipy.linalg import eigh
+
+    last = len(symmetric) - 1
+    return float(eigh(symmetric, eigvals_only=True, subset_by_index=[last, last])[0])
 
 
 def _attention(value: Array, output: Array, gain: Array) -> tuple[Array, Array, Array]:
