@@ -45,8 +45,8 @@ TRIES = 24
 def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int = TRIES) -> float:
     """The largest norm that a SwiGLU sublayer's output can have at a token: the least of (2) and `feed_forward_bound`.
 
-    gate and up (f, d), down (d, f), gain (d,) of the norm before.  `tries` pairs of c and l are tried; each above width
-    16 takes some dozens of products of (f, d) and (f, f) matrices.  Raises InvalidSize if the shapes do not fit.
+    gate and up (f, d), down (d, f), gain (d,) of the norm before.  `tries` pairs of c and l are tried beside c of one number
+    and l = 0; each takes, above width 16, some dozens of products of (f, d) and (f, f) matrices.  Raises InvalidSize if the shapes do not fit.
     """
     import numpy as np
     from scipy.optimize import minimize
@@ -77,7 +77,7 @@ def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int 
         return log(max(found[-1], 1e-300))
 
     corners = [(0.0, -0.5), (-1.0, -0.5), (0.0, 0.7)]
-    if d > 1:
+    if d > 1 and tries:
         minimize(tried, corners[0], method="Nelder-Mead", options={"maxfev": tries, "initial_simplex": corners})
     return min(simple, d * sqrt(max(0.0, min(found))))
 
