@@ -45,8 +45,9 @@ TRIES = 24
 def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int = TRIES) -> float:
     """The largest norm that a SwiGLU sublayer's output can have at a token: the least of (2) and `feed_forward_bound`.
 
-    gate and up (f, d), down (d, f), gain (d,) of the norm before.  `tries` pairs of c and l are tried beside c of one number
-    and l = 0; each takes, above width 16, some dozens of products of (f, d) and (f, f) matrices.  Raises InvalidSize if the shapes do not fit.
+    gate and up (f, d), down (d, f), gain (d,) of the norm before.  `tries` pairs of c and l are tried beside those that
+    are best for one number; each takes, above width 16, some dozens of products of (f, d) and (f, f) matrices.  Raises
+    InvalidSize if the shapes do not fit.
     """
     import numpy as np
     from scipy.optimize import minimize
