@@ -54,7 +54,8 @@ def _bounds_if_any(model: Decoder, embedding: float) -> list[float] | None:
 def bounds(model: Decoder, embedding: float) -> list[float]:
     """`theory.attnres.bounds.read_bounds` for a model's weights."""
     from icl.probes.magnitude import AttentionWeights, sublayer_weights
-    from theory.attnres.bounds import attention_bound, feed_forward_bound, read_bounds
+    from theory.attnres.bounds import read_bounds
+    from theory.attnres.sublayers import attention_bound, feed_forward_bound
 
     outputs = [
         attention_bound(w.value, w.output, w.gain)

@@ -15,7 +15,6 @@ from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
-LARGER = "an upper bound: a larger one is true, too"
 BLOCK = "attnres-block:blocks=2"
 
 BOUNDED = Claim(
@@ -31,10 +30,9 @@ BOUNDED = Claim(
     "grows with depth like PreNorm; without the norms before sublayers there is no bound; with several heads over "
     "depth the largest source is no bound; and there is no lower bound, as sources can cancel.",
     proof=attnres,
+    uses=("attnres.attention-output", "attnres.feed-forward-output"),
     unjudged={
         **OF_VALUES,
-        attnres.attention_bound: LARGER,
-        attnres.feed_forward_bound: LARGER,
         attnres_plan: "the norm of keys has no part in the bounds",
         depth_sources: "for how many sources a decoder has room, not what it reads",
         Architecture.attending: "no copy stands in for heads here",

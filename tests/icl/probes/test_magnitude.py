@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from icl.models.decoder import Decoder
 from icl.probes.magnitude import AttentionWeights, magnitudes, sublayer_weights
 from icl.testing import plans
-from theory.attnres.bounds import attention_bound, feed_forward_bound, read_bounds, start_scale
+from theory.attnres.bounds import read_bounds, start_scale
+from theory.attnres.sublayers import attention_bound, feed_forward_bound
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 from theory.plans.plan import DepthAttention, plan

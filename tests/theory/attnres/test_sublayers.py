@@ -1,0 +1,216 @@
+"""Bounds on sublayers' outputs against sublayers written out in numpy, and against weights that attain them."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.theory.attnres.written_out import attention, feed_forward, largest, unit
+from theory.attnres import sublayers
+from theory.attnres.sublayers import attention_attained, attention_bound, feed_forward_bound
+from theory.errors import BadInput, InvalidSize
+
+SLACK = 1 + 1e-12
+seeds = st.integers(0, 2**16)
+scales = st.sampled_from([0.01, 1.0, 30.0])
+sizes = st.integers(1, 6)
+
+
+def random_heads(heads, width, d, seed):
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(shape) for shape in ((heads, width, d), (heads, d, width), d))
+
+
+def silu(a):
+    return a / (1 + math.exp(-a))
+
+
+def gelu(a):
+    return a * math.erfc(-a / math.sqrt(2)) / 2
+
+
+@given(st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), scales, seeds, st.booleans())
+def test_attention_is_bounded(d, heads, width, scale, seed, centred):
+    value, output, gain = random_heads(heads, width, d, seed)
+    rng = np.random.default_rng(seed)
+    x, logits = rng.standard_normal((7, d)) * 10.0 ** rng.integers(-3, 4), 5 * rng.standard_normal((heads, 7, 7))
+    normed = gain * unit(x, 1e-5, centred)
+    bound = attention_bound(scale * value, output, gain)
+    assert largest(attention(scale * value, output, normed, logits)) <= bound * SLACK
+
+
+@given(sizes, st.integers(1, 4), seeds)
+def test_attention_bound_is_attained_by_one_head(d, width, seed):
+    """And so the bound without sqrt d is false."""
+    value, output, gain = random_heads(1, width, d, seed)
+    aligned = np.linalg.svd(output[0] @ value[0] * gain)[2][0]
+    norm = largest(attention(value, output, gain * unit(aligned[None]), np.zeros((1, 1, 1))))
+    bound = attention_bound(value, output, gain)
+    assert norm == pytest.approx(bound, rel=1e-9)
+    assert d == 1 or norm > bound / math.sqrt(d) * SLACK
+
+
+@given(sizes, st.integers(1, 4), st.integers(1, 4), seeds)
+def test_attention_bound_lies_between_what_is_attained_and_that_by_the_root_of_half_pi(d, heads, width, seed):
+    value, output, gain = random_heads(heads, width, d, seed)
+    attained, bound = attention_attained(value, output, gain), attention_bound(value, output, gain)
+    assert attained <= bound * SLACK
+    assert bound <= sublayers.ATTENTION_RATIO * attained * SLACK
+
+
+@given(sizes, st.integers(1, 4), st.integers(1, 4), seeds)
+def test_attention_bound_is_at_most_the_simple_ones(d, heads, width, seed):
+    value, output, gain = random_heads(heads, width, d, seed)
+    apart = sum(np.linalg.norm(o @ v * gain, 2) for o, v in zip(output, value, strict=True))
+    together = np.linalg.norm(np.hstack(output), 2) * np.linalg.norm([np.linalg.norm(v * gain, 2) for v in value])
+    assert attention_bound(value, output, gain) <= math.sqrt(d) * min(apart, together) * SLACK
+
+
+@given(st.integers(2, 5), seeds)
+def test_attention_is_attained_by_tokens_that_the_heads_pick(d, seed):
+    """Softmax attention with large logits, each head at its own token, comes as near as one likes to what is attained.
+    One token for all heads does not: the bound of the heads' sum is too low."""
+    value, output, gain = random_heads(2, d, d, seed)
+    maps = output @ value * gain
+    y = np.linalg.svd(maps.sum(0))[0][:, 0]
+    for _ in range(300):
+        seen = np.stack([w.T @ y / np.linalg.norm(w.T @ y) for w in maps])
+        y = sum(w @ m for w, m in zip(maps, seen, strict=True))
+        y /= np.linalg.norm(y)
+    logits = np.zeros((2, 2, 2))
+    logits[0, :, 0] = logits[1, :, 1] = 60
+    norm = largest(attention(value, output, gain * unit(seen), logits))
+    assert norm <= attention_bound(value, output, gain) * SLACK
+    assert norm <= attention_attained(value, output, gain) * (1 + 1e-6)
+    alone = math.sqrt(d) * np.linalg.norm(maps.sum(0), 2)
+    assert alone <= norm * (1 + 1e-9)
+
+
+def test_attention_bounds_in_closed_form():
+    """Heads with orthogonal outputs, each up to 2; opposed heads, which cancel for a token alone; heads of nothing."""
+    eye = np.eye(4)
+    apart = eye.reshape(4, 1, 4), eye.reshape(4, 4, 1), np.ones(4)
+    assert attention_bound(*apart) == pytest.approx(2 * 2)
+    assert attention_attained(*apart) == pytest.approx(2 * 2)
+    opposed = np.stack([eye, -eye]), np.stack([eye, eye]), np.ones(4)
+    assert attention_bound(*opposed) == pytest.approx(2 * 2)
+    value, output = np.array([[[1.0, 0], [0, 0]]]), np.array([[[0.0, 1], [0, 0]]])
+    assert attention_bound(value, output, np.ones(2)) == 0
+    assert attention_attained(value, output, np.ones(2)) == 0
+
+
+@given(st.integers(1, 5), sizes, scales, seeds, st.booleans(), st.booleans())
+def test_feed_forward_is_bounded(d, inner, scale, seed, gated, centred):
+    rng = np.random.default_rng(seed)
+    gate = scale * rng.standard_normal((inner, d)) if gated else None
+    up, down, gain = scale * rng.standard_normal((inner, d)), rng.standard_normal((d, inner)), rng.standard_normal(d)
+    out = feed_forward(gate, up, down, gain * unit(rng.standard_normal((50, d)), 1e-5, centred))
+    assert largest(out) <= feed_forward_bound(gate, up, down, gain) * SLACK
+
+
+@given(st.integers(2, 5), sizes, scales, seeds)
+def test_feed_forward_bounds_are_at_most_the_simple_ones(d, inner, scale, seed):
+    rng = np.random.default_rng(seed)
+    gate, up, down = (scale * rng.standard_normal(shape) for shape in ((inner, d), (inner, d), (d, inner)))
+    columns, rows, size = np.linalg.norm(down, axis=0), np.linalg.norm(up, axis=1), np.linalg.norm(down, 2)
+    ungated = math.sqrt(d) * min(size * np.linalg.norm(up, 2), columns @ rows)
+    linear = math.sqrt(d) * (np.linalg.norm(down @ up, 2) + size * np.linalg.norm(up, 2)) / 2
+    assert feed_forward_bound(None, up, down, np.ones(d)) <= min(ungated, linear) * SLACK
+    forms = (np.linalg.norm(gate, axis=1) * rows + abs((gate * up).sum(1))) / 2
+    of_gram = size * math.sqrt(np.linalg.norm(sublayers.gram(gate, up), 2))
+    assert feed_forward_bound(gate, up, down, np.ones(d)) <= d * min(of_gram, columns @ forms) * SLACK
+
+
+@given(sizes, sizes, seeds)
+def test_grams_are_inner_products_of_symmetric_matrices(d, inner, seed):
+    a, b = np.random.default_rng(seed).standard_normal((2, inner, d))
+    forms = (np.einsum("fi,fj->fij", a, b) + np.einsum("fi,fj->fij", b, a)) / 2
+    np.testing.assert_allclose(sublayers.gram(a, b), np.einsum("fij,gij->fg", forms, forms), atol=1e-12)
+
+
+def orthogonal(rows, columns, rng):
+    return np.linalg.qr(rng.standard_normal((columns, columns)))[0][:rows]
+
+
+@given(st.integers(1, 5), st.integers(0, 4), scales, seeds, st.booleans())
+def test_orthogonal_numbers_attain_their_bound(inner, more, scale, seed, gated):
+    """The best number alone, in closed form: at its own row.  Without the gate's 1/2 + s it would be larger."""
+    rng = np.random.default_rng(seed)
+    d = inner + more
+    directions = orthogonal(inner, d, rng)
+    up = directions * rng.uniform(0.1, 2, (inner, 1))
+    gate = directions * rng.uniform(0.1, 2, (inner, 1)) * scale if gated else None
+    down = orthogonal(inner, d, rng).T * rng.uniform(0.1, 2, inner)
+    columns, rows, root = np.linalg.norm(down, axis=0), np.linalg.norm(up, axis=1), math.sqrt(d)
+    if gate is None:
+        each = [k * gelu(root * b) for k, b in zip(columns, rows, strict=True)]
+    else:
+        reach = np.linalg.norm(gate, axis=1)
+        each = [k * root * b * silu(root * a) for k, a, b in zip(columns, reach, rows, strict=True)]
+    assert feed_forward_bound(gate, up, down, np.ones(d)) == pytest.approx(max(each), rel=1e-9)
+    assert largest(feed_forward(gate, up, down, root * directions)) == pytest.approx(max(each), rel=1e-9)
+
+
+@given(sizes, sizes, scales, seeds, st.booleans())
+def test_aligned_numbers_attain_their_bound(d, inner, scale, seed, gated):
+    """All at once: the sum of their own largest."""
+    rng = np.random.default_rng(seed)
+    along, out = (unit(rng.standard_normal(d)) / math.sqrt(d) for _ in range(2))
+    a, b, k = rng.uniform(0.1, 2, (3, inner))
+    gate = scale * np.outer(a, along) if gated else None
+    up, down = np.outer(b, along), np.outer(out, k)
+    attained = largest(feed_forward(gate, up, down, math.sqrt(d) * along[None]))
+    assert feed_forward_bound(gate, up, down, np.ones(d)) == pytest.approx(attained, rel=1e-9)
+
+
+@given(st.integers(2, 5), sizes, seeds)
+def test_small_ungated_weights_nearly_attain_their_bound(d, inner, seed):
+    """The linear part's norm, to first order; half of the bound that takes a for gelu(a)."""
+    rng = np.random.default_rng(seed)
+    up, down = 1e-6 * rng.standard_normal((inner, d)), rng.standard_normal((d, inner))
+    u = math.sqrt(d) * np.linalg.svd(down @ up)[2][:1]
+    bound = feed_forward_bound(None, up, down, np.ones(d))
+    assert largest(feed_forward(None, up, down, u)) == pytest.approx(bound, rel=1e-2)
+
+
+def test_activations():
+    """SiLU's gate is the flatter one; not said, both are bounded.  The shares are half of their gates' excess."""
+    up, down, gain = np.eye(3), np.eye(3), np.ones(3)
+    bounds = {name: feed_forward_bound(None, up, down, gain, name) for name in ("gelu", "silu", None)}
+    assert bounds["silu"] == pytest.approx(silu(math.sqrt(3)))
+    assert bounds["gelu"] == bounds[None] == pytest.approx(gelu(math.sqrt(3)))
+    for a in (0.0, 0.3, 5.0):
+        assert a * (0.5 + sublayers.even_share(a, "silu")) == pytest.approx(silu(a))
+        assert a * (0.5 + sublayers.even_share(a, "gelu")) == pytest.approx(gelu(a))
+        assert sublayers.even_share(a, "silu") <= sublayers.even_share(a, "gelu")
+
+
+def test_numbers_that_are_nothing_count_for_nothing():
+    rng = np.random.default_rng(0)
+    gate, up, down, gain = *(rng.standard_normal((5, 3)) for _ in range(2)), rng.standard_normal((3, 5)), np.ones(3)
+    gate[0], up[1], down[:, 2] = 0, 0, 0
+    kept = feed_forward_bound(gate[3:], up[3:], down[:, 3:], gain)
+    assert feed_forward_bound(gate, up, down, gain) == pytest.approx(kept)
+    assert feed_forward_bound(0 * gate, up, down, gain) == 0
+    assert feed_forward_bound(None, up, 0 * down, gain) == 0
+
+
+def test_weights_that_are_no_numbers_are_bad_input():
+    with pytest.raises(BadInput):
+        attention_bound(np.full((1, 1, 1), math.nan), np.ones((1, 1, 1)), np.ones(1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: attention_bound(np.ones((2, 3, 4)), np.ones((2, 3, 4)), np.ones(4)),
+        lambda: attention_attained(np.ones((2, 3, 4)), np.ones((2, 4, 3)), np.ones(5)),
+        lambda: feed_forward_bound(np.ones((3, 4)), np.ones((3, 4)), np.ones((3, 4)), np.ones(4)),
+        lambda: feed_forward_bound(np.ones((1, 4)), np.ones((3, 4)), np.ones((4, 3)), np.ones(4)),
+    ],
+)
+def test_bad_sizes(call):
+    with pytest.raises(InvalidSize):
+        call()
