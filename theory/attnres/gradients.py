@@ -18,14 +18,14 @@ that reads it, and b_l that with respect to read l through the sublayer (or last
    Reads.  f(x / k) = f(x) for all x has the derivative b_l(AttnRes) = k_l b_l(PreNorm) (`read_factor`).  So
    ||h_l|| ||b_l||, which no rescaling of h_l changes, is PreNorm's; and <h_l, b_l> = 0, as f is constant along h_l.
 2. Which is more even, then?  Let that product be the same at all reads, and ||x_l|| proportional to (l + 1)^gamma.
-   PreNorm's b_l falls as (l + 1)^-gamma; Full's *grows* as (l + 1)^(1 - gamma) (`read_exponents`).  Full is more even if
-   and only if gamma > 1/2, and even at gamma = 1: aligned outputs.  At uncorrelated outputs, gamma = 1/2, it is as
+   PreNorm's b_l falls as (l + 1)^-gamma; Full's *grows* as (l + 1)^(1 - gamma) (`read_exponents`).  Full is more even
+   if and only if gamma > 1/2, and even at gamma = 1: aligned outputs.  At uncorrelated outputs, gamma = 1/2, it is as
    uneven the other way round, and where outputs are small beside the embedding, gamma = 0, as at the usual initial
    weights (`theory.attnres.initial`), PreNorm is even and Full is not.
-3. eps > 0.  x/k / sqrt(mean (x/k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps): at zero queries depth attention with norms of
-   eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2 (`matching_eps`), function and gradients as in 1;
-   it starts as PreNorm with eps only if all k_l = 1.  Keys do not matter.  <h_l, b_l> is no longer 0.
-   Under LayerNorm the same with the variance for the mean square.
+3. eps > 0.  (x/k) / sqrt(mean (x/k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps): at zero queries depth attention with
+   norms of eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2 (`matching_eps`), and 1 holds of the
+   two; it starts as PreNorm with eps itself only where k_l = 1.  The eps of keys does not matter.  <h_l, b_l> is no
+   longer 0.  Under LayerNorm the same with the variance for the mean square.
 4. Queries.  For any query, weights alpha, keys kappa_i = gain * v_i / rms(v_i) and g = dL/dh, d alpha_i / dw =
    alpha_i (kappa_i - sum_j alpha_j kappa_j), so summed over tokens (`query_gradient`)
        dL/dw = sum_i alpha_i <v_i - h, g> kappa_i:  the covariance over depth of the keys and the gains <v_i, g>.

@@ -13,10 +13,10 @@ given u, of covariance std^2 ||u||^2 I = std^2 d I, and the last matrix multipli
 d tau^2 ||m||^2.  As it has mean 0 given all that came before, <v_i, v_j> has mean 0 for i != j.             QED
 With more tokens attention returns a convex combination of values, whose mean square is at most that: an upper bound.
 
-So E ||h_l||^2 = sum_i A_li^2 E ||v_i||^2 (`theory.attnres.coefficients.start_matrix`): with r = E ||v_i||^2 / E ||v_0||^2
-a sublayer, PreNorm's stream has grown by sqrt(1 + r M) after M sublayers.  If outputs are scaled, r falls as 1 / M, and
-the stream at the last read is as large in a deep network as in a shallow one: *at the usual initial weights PreNorm
-does not grow with depth*, and Full AttnRes falls as 1 / M.
+So E ||h_l||^2 = sum_i A_li^2 E ||v_i||^2, A being `theory.attnres.coefficients.start_matrix`.  With r = E ||v_i||^2 /
+E ||v_0||^2 on average over sublayers, PreNorm's stream has grown by sqrt(1 + r M) after all M of them.  If outputs are
+scaled, r falls as 1 / M, and the stream at the last read is as large in a deep network as in a shallow one: *at the
+usual initial weights PreNorm does not grow with the number of layers*, and Full AttnRes falls as 1 / (M + 1).
 """
 
 from __future__ import annotations

@@ -21,17 +21,17 @@ average over weights, are Q_l = sum_i A_li^2 q_i and U_l = sum_{i >= 1} A_li^2 u
 Mean squares (`mean_squares`).  With s_1, ..., s_d the eigenvalues of S_xx, Y = W* X + N and rows of W* and N isotropic,
     context, all tokens   c^2 n d + d E sum_i s_i Q(s_i) + d sigma^2 [E sum_i Q(s_i) + (n - d) Q(0)],
     query                 c^2 d + d E sum_i s_i^2 U(s_i) + d sigma^2 E sum_i s_i U(s_i),
-as the n eigenvalues of X^T X are those of S_xx, with n - d zeros more or less.  Sums of powers of s_i have means that are
-whole numbers (`theory.prompts.regression.trace_moments`): with rational weights the answer is a Fraction.
+as the n eigenvalues of X^T X are those of S_xx, with n - d zeros more or less.  Sums of powers of s_i have means that
+are whole numbers (`theory.prompts.regression.trace_moments`): with rational weights the answer is a Fraction.
 
 Depth.  Gradient steps of one size beta > 0.
     Residual: E ||h_l||^2 grows faster than every geometric sequence, however small beta is: with positive probability
     some eigenvalue is above (1 + R) / beta, where (1 - beta s)^2l >= R^2l.  (Prompts like that are rare: the median may
     fall all the while.)
     Full at zero queries, a_l = 1 / (l + 1): the sum of outputs is bounded in mean square whatever the depth, and h_l
-    falls as 1 / l.  For log prod |1 - beta s / i^3| <= sum log(1 + beta s / i^3) <= int_0^inf log(1 + beta s / t^3) dt =
-    (2 pi / sqrt 3) (beta s)^(1/3), and exp of a multiple of s^(1/3) has a mean, as s has a density below e^(-s/2) times a
-    power.  Block with S layers a block repeats every a_i at most S times: the same with S times that exponent.
+    falls as 1 / l.  For log prod |1 - beta s / i^3| <= sum log(1 + beta s / i^3) <= int_0^inf log(1 + beta s / t^3) dt
+    = (2 pi / sqrt 3) (beta s)^(1/3), and exp of a multiple of s^(1/3) has a mean, as the density of s is at most
+    e^(-s/2) times a polynomial.  Block with S layers a block repeats every a_i at most S times: S times that exponent.
     A fixed number of blocks: a_l >= 1 / (N + 1), so the sum grows as a residual stream's with steps between beta and
     beta / (N + 1)^3, and h_l too.
 So here AttnRes does keep magnitudes bounded without a norm, at the start, by hardly moving: its total step is
