@@ -23,7 +23,7 @@ that reads it, and b_l that with respect to read l through the sublayer (or last
    uneven the other way round, and where outputs are small beside the embedding, gamma = 0, as at the usual initial
    weights (`theory.attnres.initial`), PreNorm is even and Full is not.
 3. eps > 0.  (x/k) / sqrt(mean (x/k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps): at zero queries depth attention with
-   norms of eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2 (`matching_eps`), and 1 holds of the
+   norms of eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2, and 1 holds of the
    two; it starts as PreNorm with eps itself only where k_l = 1.  The eps of keys does not matter.  <h_l, b_l> is no
    longer 0.  Under LayerNorm the same with the variance for the mean square.
 4. Queries.  For any query, weights alpha, keys kappa_i = gain * v_i / rms(v_i) and g = dL/dh, d alpha_i / dw =
@@ -56,14 +56,6 @@ if TYPE_CHECKING:
 def read_factor(config: Architecture, plan: Plan) -> list[float]:
     """b_l over PreNorm's, of every read, at zero queries and eps = 0: k_l.  Raises BadInput as `start_scale`."""
     return [1 / scale for scale in start_scale(config, plan)]
-
-
-def matching_eps(config: Architecture, plan: Plan) -> list[float]:
-    """With which eps PreNorm's norm at every read makes it the network under `plan` at zero queries: k_l^2 eps.
-
-    Raises BadInput as `start_scale`.
-    """
-    return [config.norm_eps / scale**2 for scale in start_scale(config, plan)]
 
 
 def read_exponents(stream: float) -> tuple[float, float]:
