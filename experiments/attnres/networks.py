@@ -67,6 +67,13 @@ def reads(model: Decoder, inputs: Tensor) -> list[Tensor]:
     return seen
 
 
+def read_norms(model: Decoder) -> list[float]:
+    """The norms of all reads of one token, the last one's too; tokens are numbers."""
+    import torch
+
+    return [float(h.norm()) for h in reads(model, torch.zeros(1, 1, dtype=torch.long))]
+
+
 def descending(plan: Plan, n: int, weights: Tensor) -> Decoder:
     """The linear-attention toy with the heads of gradient descent, in float64, tokens (x_t ; y_t) and (x ; 0).
 

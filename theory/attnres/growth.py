@@ -7,11 +7,14 @@ Largest (`largest_read`).  By `read_bounds`, the last read is at most
     Full                              max(c_0, C)               whatever the depth, if M > 0
     Block, S sublayers a block        max(c_0, min(S, M) C)     whatever the depth; N blocks: ceil(M / N) C, linear
     PostNorm (norm after the sum)     max |gain| sqrt d         whatever the depth
-    averages, layers of p sublayers   A^L c_0 + p C (A + A^2 + ... + A^L) after L layers, if every sum_i |a_ni| <= A
+    averages, layers of p sublayers   y_L, or y_1 if that is larger, if every sum_i |a_ni| <= A, after L > 0 layers:
+                                      y_L = A^L c_0 + p C (A + A^2 + ... + A^L)
 PostNorm is x_l = norm(x_{l-1} + f(x_{l-1})) and, at eps = 0, also bounded from below, by min |gain| sqrt d
-(`postnorm_range`).  Averages: with B_n the largest bound of X_0, ..., X_n, ||Y_n|| <= A B_n and ||X_n|| <= ||Y_{n-1}||
-+ p C; a_nn = A alone attains it.  So they are bounded for A < 1, linear at A = 1 and geometric beyond; the mean
-a_ni = 1 / (n + 1) has Y_n = (n Y_{n-1} + Y_{n-1} + p C) / (n + 1), so c_0 + p C (1/2 + ... + 1/(L + 1)): logarithmic.
+(`postnorm_range`).  Averages: let b_n bound X_0, ..., X_n, so b_1 = c_0 + p C.  ||Y_n|| <= A b_n and ||X_{n+1}|| <=
+||Y_n|| + p C, so b_{n+1} = max(b_n, A b_n + p C) will do; where y_n = A b_n does not grow, it stays at y_1.  Aligned
+outputs attain it with all of A on the newest result, or on layer 1's.  So averages are bounded for A < 1, linear at A =
+1 and geometric beyond; the mean, a_ni = 1 / (n + 1), has Y_n = (n Y_{n-1} + Y_{n-1} + p C) / (n + 1) if outputs are
+aligned, so c_0 + p C (1/2 + ... + 1/(L + 1)): logarithmic.
 
 Attained (`extremal`).  For a residual stream, Full, Block and windows with one head over depth, eps = 0 and no sigmoid,
 *one* network attains every entry of `read_bounds` at once, a residual stream's exactly and a softmax's as its queries
@@ -77,7 +80,8 @@ def largest_average(row: Any, layers: int, per_layer: int, embedding: Any, outpu
     """The largest Y_L of DenseFormer if every layer's weights have absolute values that add up to `row` at most."""
     at_least("layers", layers, 0)
     at_least("per_layer", per_layer, 1)
-    return row**layers * embedding + per_layer * output * sum(row**n for n in range(1, layers + 1))
+    newest = row**layers * embedding + per_layer * output * sum(row**n for n in range(1, layers + 1))
+    return max(newest, row * (embedding + per_layer * output)) if layers else embedding
 
 
 def typical_read(depth: Depth, sublayers: int, embedding: float, output: float) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.attnres.claims.growth import CLOSE, SIZES, UNJUDGED, norms
+from experiments.attnres.claims.growth import CLOSE, SIZES, UNJUDGED
 from experiments.ledger.claim import Claim
 from theory.attnres import toy, unnormed
 from theory.attnres.bounds import read_bounds
@@ -59,7 +59,7 @@ NORMS = Claim(
     wrong="Block grows as Full does",
 )
 def decoders_grow(laws: Mapping[str, Callable[[float, int], float]]) -> bool:
-    from experiments.attnres.networks import growing
+    from experiments.attnres.networks import growing, read_norms
 
     for name, law in laws.items():
         for factor in (0.4, 1.0, 1.7):
@@ -67,7 +67,7 @@ def decoders_grow(laws: Mapping[str, Callable[[float, int], float]]) -> bool:
                 config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
                 plan, factors = resolve(name, config.shape), [factor] * layers
                 network = extremal(config, plan, 1.0, unnormed_outputs(config, plan, 1.0, factors))
-                found = norms(growing(config, plan, network, 1e4, factors))
+                found = read_norms(growing(config, plan, network, 1e4, factors))
                 last = found[-1], unnormed_law(plan.depth, layers, factor), law(factor, layers)
                 if not np.allclose(found, network.reads, rtol=CLOSE) or not np.allclose(last, last[0], rtol=CLOSE):
                     return False
@@ -83,7 +83,7 @@ def decoders_grow(laws: Mapping[str, Callable[[float, int], float]]) -> bool:
 def linear_attention_cubes(power: int) -> bool:
     import torch
 
-    from experiments.attnres.networks import growing
+    from experiments.attnres.networks import growing, read_norms
 
     config = replace(SIZES, n_layers=3, d_ff=0, norm="none", score="linear", positions="none")
     plan = resolve("attnres", config.shape)
@@ -94,8 +94,8 @@ def linear_attention_cubes(power: int) -> bool:
         for layer in model.layers:
             for kind in ("query", "key"):
                 layer.get_parameter(f"attention.projections.{kind}.weight").copy_(torch.eye(4))
-    return np.allclose(norms(model), [2.0, 2.0**3, 2.0**9, 2.0**27], rtol=CLOSE) and np.allclose(
-        read_bounds(config, plan, 2.0, outputs), norms(model), rtol=CLOSE
+    return np.allclose(read_norms(model), [2.0, 2.0**3, 2.0**9, 2.0**27], rtol=CLOSE) and np.allclose(
+        read_bounds(config, plan, 2.0, outputs), read_norms(model), rtol=CLOSE
     )
 
 
@@ -106,13 +106,13 @@ def linear_attention_cubes(power: int) -> bool:
     wrong="geometric growth without outputs that turn",
 )
 def aligned_decoders(law: Callable[[float, int], float]) -> bool:
-    from experiments.attnres.networks import growing
+    from experiments.attnres.networks import growing, read_norms
 
     for layers, factor in ((1, Fraction(1, 2)), (4, Fraction(2)), (6, Fraction(1))):
         config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
         plan, factors = resolve("attnres", config.shape), [float(factor)] * layers
         along = extremal(config, resolve("vanilla", config.shape), 1.0, [1.0] * layers)
-        last = norms(growing(config, plan, along, 7.0, factors))[-1]
+        last = read_norms(growing(config, plan, along, 7.0, factors))[-1]
         predicted = law(float(factor), layers), float(start_growth(config, plan, factor))
         if not np.allclose(predicted, last, rtol=CLOSE):
             return False

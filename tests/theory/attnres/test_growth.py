@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, comb, inf, sqrt
+from math import ceil, inf, sqrt
 
 import numpy as np
 import pytest
@@ -10,31 +10,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.attnres.networks import growing, reads
+from experiments.attnres.networks import growing, read_norms
 from experiments.training.magnitude_probe import bounds
 from icl.models.decoder import Decoder
-from theory.attnres import growth, initial, unnormed
+from tests.theory.attnres.sizes import ATTAINED, EXACT, RULES, SIZES, plan_of
+from theory.attnres import growth
 from theory.attnres.bounds import read_bounds, start_scale
 from theory.attnres.coefficients import average_matrix, start_matrix
 from theory.errors import BadInput, InvalidSize
 from theory.plans.names import resolve
-from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual, Shape, plan
-from theory.plans.presets import llama
-
-EXACT = 1e-12
-TOKEN = torch.zeros(1, 1, dtype=torch.long)
-SIZES = replace(llama(d_model=4, n_heads=1, n_layers=3, d_ff=2, vocab=2, context=4), norm_eps=0.0)
-ATTAINED = ["vanilla", "attnres", "attnres-block:size=1", "attnres-block:size=3", "attnres-window:window=2"]
-RULES = [Residual(), DepthAttention(), DepthAttention(block=2), DepthAttention(block=5)]
-factors = st.fractions(0, 3, max_denominator=8)
-
-
-def plan_of(layers, depth):
-    return plan(Shape(layers, 1), depth=depth)
-
-
-def norms(model):
-    return [float(h.norm()) for h in reads(model, TOKEN)]
+from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual
 
 
 def network(name, config=SIZES, seed=0, query=1e4):
@@ -69,31 +54,31 @@ def test_laws_in_depth():
 def test_decoders_attain_every_bound(name, d):
     """Of the outputs' sizes, and of the decoder's own weights, at every read at once."""
     made, model = network(name, replace(SIZES, d_model=d))
-    assert norms(model) == pytest.approx(made.reads, rel=EXACT)
-    assert norms(model) == pytest.approx(bounds(model, made.outputs[0]), rel=EXACT)
+    assert read_norms(model) == pytest.approx(made.reads, rel=EXACT)
+    assert read_norms(model) == pytest.approx(bounds(model, made.outputs[0]), rel=EXACT)
     assert len(set(made.reads)) > 1
 
 
 @pytest.mark.parametrize("query", [0.0, 3.0, 30.0])
 def test_the_picked_weight_says_how_near_a_query_comes(query):
     made, model = network("attnres", query=query)
-    for i, (norm, bound) in enumerate(zip(norms(model), made.reads, strict=True)):
+    for i, (norm, bound) in enumerate(zip(read_norms(model), made.reads, strict=True)):
         weight = growth.picked_weight(i + 1, max(made.directions, i + 1), query, SIZES.d_model)
         assert norm >= (2 * weight - 1) * bound
-    assert (norms(model)[-1] < 0.9 * made.reads[-1]) == (query < 30)
+    assert (read_norms(model)[-1] < 0.9 * made.reads[-1]) == (query < 30)
 
 
 def test_at_zero_queries_the_bound_is_not_attained():
     """The hypothesis that queries have moved, dropped: what is read is the mean."""
     made, model = network("attnres", query=0.0)
-    assert norms(model)[-1] < 0.6 * made.reads[-1]
+    assert read_norms(model)[-1] < 0.6 * made.reads[-1]
 
 
 def test_with_eps_no_bound_is_attained():
     made, _ = network("attnres")
     config = replace(SIZES, norm_eps=0.1)
     model = growing(config, resolve("attnres", config.shape), made, 1e4)
-    assert all(norm < 0.999 * bound for norm, bound in zip(norms(model)[1:], made.reads[1:], strict=True))
+    assert all(norm < 0.999 * bound for norm, bound in zip(read_norms(model)[1:], made.reads[1:], strict=True))
 
 
 def test_several_heads_over_depth_exceed_the_largest_source():
@@ -106,7 +91,7 @@ def test_several_heads_over_depth_exceed_the_largest_source():
         model.layers[0].attention.projections.value.weight.copy_(torch.eye(2))
         model.layers[0].attention.output.weight.copy_(torch.tensor([[0, 0], [1 / sqrt(2), 0]], dtype=torch.float64))
         model.depth.query[-1] = 1e3  # each half looks for a source with a positive entry
-    assert norms(model)[-1] == pytest.approx(sqrt(2), rel=EXACT)
+    assert read_norms(model)[-1] == pytest.approx(sqrt(2), rel=EXACT)
     assert read_bounds(config, chosen, 1.0, [1.0])[-1] == pytest.approx(sqrt(2))
 
 
@@ -119,7 +104,7 @@ def test_values_cancel():
         model = growing(config, chosen, made, 0.0)
         with torch.no_grad():
             model.layers[0].attention.output.weight.neg_()
-        assert norms(model) == pytest.approx([1.0, 0.0], abs=EXACT)
+        assert read_norms(model) == pytest.approx([1.0, 0.0], abs=EXACT)
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**16))
@@ -149,10 +134,33 @@ def test_postnorm_range_is_attained():
 
 @given(st.integers(0, 6), st.integers(1, 2), st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(3)]))
 def test_averages_attain_their_law(layers, per_layer, row):
-    """Aligned outputs, all of the row on the newest result: geometric beyond 1, linear at 1, bounded below."""
-    weights = [[0] * n + [row] for n in range(1, layers + 1)]
+    """Aligned outputs, all of the row on the newest result or on layer 1's: geometric beyond 1, linear at 1."""
+    ends = []
+    for chosen in (range(1, layers + 1), [1] * layers):
+        weights = [[row * (i == at) for i in range(n + 1)] for n, at in enumerate(chosen, 1)]
+        last = average_matrix(weights, per_layer)[-1]
+        ends.append(last[0] * 2 + sum(last[1:]) * 5)
+    assert max(ends) == growth.largest_average(row, layers, per_layer, 2, 5)
+
+
+@given(st.integers(1, 6), st.integers(1, 2), st.floats(0.1, 2), st.floats(0, 20), st.integers(0, 2**16))
+def test_averages_keep_below_their_law(layers, per_layer, row, embedding, seed):
+    """With any weights whose absolute values add up to the row, of which some are on one result alone."""
+    rng = np.random.default_rng(seed)
+    weights = [row * rng.dirichlet(np.full(n + 1, 0.1)) * rng.choice([-1, 1], n + 1) for n in range(1, layers + 1)]
     last = average_matrix(weights, per_layer)[-1]
-    assert last[0] * 2 + sum(last[1:]) * 5 == growth.largest_average(row, layers, per_layer, 2, 5)
+    largest = abs(last[0]) * embedding + sum(map(abs, last[1:]))
+    assert largest <= growth.largest_average(row, layers, per_layer, embedding, 1.0) * (1 + EXACT)
+
+
+def test_a_decoder_of_averages_attains_its_law():
+    config = replace(SIZES, n_layers=4)
+    made = growth.extremal(config, resolve("vanilla", config.shape), 1.0, [2.0] * 8)
+    model = growing(config, resolve("denseformer", config.shape), made, 0.0)
+    with torch.no_grad():
+        for weights in model.depth.weights:
+            weights.zero_()[-1] = 1.5
+    assert read_norms(model)[-1] == pytest.approx(growth.largest_average(1.5, 4, 2, 1.0, 2.0), rel=EXACT)
 
 
 def test_a_mean_over_depth_grows_like_the_logarithm():
@@ -206,112 +214,6 @@ def test_typical_read(depth):
     assert growth.typical_read(DepthAttention(), 399, 1, 1) == pytest.approx(1 / 20)
 
 
-# Without norms
-
-
-@pytest.mark.parametrize("name", ATTAINED[:4])
-@pytest.mark.parametrize("factor", [0.4, 1.0, 1.7])
-def test_without_norms_decoders_attain_the_geometric_law(name, factor):
-    """The hypothesis of norms before sublayers, dropped: Full grows geometrically too."""
-    config = replace(SIZES, n_layers=7, d_ff=0, norm="none")
-    chosen = resolve(name, config.shape)
-    outputs = unnormed.unnormed_outputs(config, chosen, 1.0, [factor] * 7)
-    made = growth.extremal(config, chosen, 1.0, outputs)
-    found = norms(growing(config, chosen, made, 1e4, [factor] * 7))
-    assert found == pytest.approx(made.reads, rel=EXACT)
-    assert found[-1] == pytest.approx(float(unnormed.unnormed_law(chosen.depth, 7, factor)), rel=EXACT)
-    assert (found[-1] > 1.01) == (factor > {"vanilla": 0, "attnres-block:size=3": 1 / 3}.get(name, 1))
-
-
-@given(st.sampled_from(RULES), st.integers(1, 4), factors)
-def test_unnormed_law_is_the_last_bound(depth, layers, factor):
-    config, chosen = replace(SIZES, n_layers=layers, norm="none"), plan_of(layers, depth)
-    outputs = unnormed.unnormed_outputs(config, chosen, 1.0, [float(factor)] * 2 * layers)
-    last = read_bounds(config, chosen, 1.0, outputs)[-1]
-    assert last == pytest.approx(float(unnormed.unnormed_law(depth, 2 * layers, factor)), rel=1e-9)
-
-
-@given(st.integers(1, 6), st.integers(0, 2**16), st.sampled_from(ATTAINED))
-def test_random_unnormed_decoders_keep_below_the_bounds(layers, seed, name):
-    config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
-    model = Decoder(config, resolve(name, config.shape), seed=seed, std=0.7).double()
-    maps = [layer.attention.output.weight @ layer.attention.projections.value.weight for layer in model.layers]
-    factors = [float(torch.linalg.matrix_norm(m.detach(), 2)) for m in maps]
-    with torch.no_grad():
-        if name != "vanilla":
-            model.depth.query.normal_(0, 3)
-    found = norms(model)
-    outputs = unnormed.unnormed_outputs(config, model.plan, found[0], factors)
-    allowed = read_bounds(config, model.plan, found[0], outputs)
-    assert all(norm <= bound * (1 + EXACT) for norm, bound in zip(found, allowed, strict=True))
-
-
-def test_linear_attention_grows_doubly_exponentially():
-    """Three factors of what is read: with all weight on the newest output, its norm is cubed by every layer."""
-    config = replace(SIZES, n_layers=4, d_ff=0, norm="none", score="linear", positions="none")
-    for name in ("attnres", "attnres-block:size=3", "vanilla"):
-        chosen = resolve(name, config.shape)
-        outputs = unnormed.unnormed_outputs(config, chosen, 2.0, [1.0] * 4, power=3)
-        made = growth.extremal(config, chosen, 2.0, outputs)
-        model = growing(config, chosen, made, 1e4, [1.0] * 4)
-        with torch.no_grad():
-            for layer in model.layers:
-                for kind in ("query", "key"):
-                    layer.attention.projections.get_parameter(f"{kind}.weight").copy_(torch.eye(4))
-        assert norms(model) == pytest.approx(made.reads, rel=1e-9)
-        assert norms(model)[-1] >= 2.0**81 * (1 - 1e-9)
-
-
-@given(st.sampled_from(RULES), st.integers(1, 4), st.fractions(Fraction(1, 8), 3, max_denominator=8))
-def test_aligned_outputs_at_zero_queries(depth, layers, factor):
-    """A decoder of factors of the identity, exactly a product; with any query if keys are normed and eps = 0."""
-    config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
-    chosen = plan_of(layers, depth)
-    made = growth.extremal(replace(config, norm="rms"), resolve("vanilla", config.shape), 1.0, [1.0] * layers)
-    model = growing(config, chosen, made, 7.0, [float(factor)] * layers)
-    expected = unnormed.start_growth(config, chosen, factor)
-    assert norms(model)[-1] == pytest.approx(float(expected), rel=1e-9)
-
-
-def test_aligned_outputs_grow_as_a_power_under_full():
-    for layers, factor in ((1, 2), (5, 1), (9, 2), (30, 3)):
-        config = replace(SIZES, n_layers=layers, d_ff=0, norm="none")
-        found = unnormed.start_growth(config, plan_of(layers, DepthAttention()), factor)
-        assert found == Fraction(comb(layers + factor, factor), layers + 1)
-        assert unnormed.start_growth(config, plan_of(layers, Residual()), factor) == (1 + factor) ** layers
-
-
-# At initial weights
-
-
-@pytest.mark.parametrize(
-    ("changes", "scaled"),
-    [({}, True), ({"gated": False, "norm": "layer"}, False), ({"d_ff": 0, "positions": "learned", "d_model": 3}, True)],
-)
-def test_initial_sizes(changes, scaled):
-    """On average over initial weights, to four standard errors; one token alone."""
-    config = replace(SIZES, n_layers=2, n_heads=1, **{"d_ff": 3} | changes)
-    chosen, seeds = resolve("attnres", config.shape), 200
-    models = (Decoder(config, chosen, seed=s, std=0.6, scale_outputs=scaled).double() for s in range(seeds))
-    squares = np.array([norms(model) for model in models]) ** 2
-    expected = initial.initial_reads(config, chosen, 0.6, scale_outputs=scaled)
-    errors = squares.std(0, ddof=1) / sqrt(seeds)
-    assert (abs(squares.mean(0) - expected) <= 4 * errors).all()
-    assert (errors < 0.2 * np.array(expected)).all()
-
-
-def test_with_scaled_outputs_depth_makes_no_difference():
-    """PreNorm's stream at the last read, at the usual initial weights, is as large at 4 layers as at 64."""
-
-    def last(layers, name, scaled=True):
-        config = llama(d_model=512, n_heads=8, n_layers=layers, d_ff=1376, vocab=64, context=8)
-        return initial.initial_reads(config, resolve(name, config.shape), scale_outputs=scaled)[-1]
-
-    assert last(64, "vanilla") == pytest.approx(last(4, "vanilla"))
-    assert last(64, "vanilla", scaled=False) > 10 * last(4, "vanilla", scaled=False)
-    assert last(64, "attnres") == pytest.approx(last(64, "vanilla") / 129**2)
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -320,12 +222,8 @@ def test_with_scaled_outputs_depth_makes_no_difference():
         lambda: growth.extremal(SIZES, plan_of(3, DepthAttention(score="sigmoid")), 1.0, [1.0] * 6),
         lambda: growth.extremal(SIZES, plan_of(3, DepthAverage()), 1.0, [1.0] * 6),
         lambda: growth.extremal(SIZES, plan_of(3, Residual()), 1.0, [1.0, inf] * 3),
-        lambda: unnormed.unnormed_law(Chain(), 2, 1),
-        lambda: unnormed.unnormed_outputs(SIZES, plan_of(3, Residual()), 10.0, [1.0] * 6, power=9),
         lambda: average_matrix([[1, 1, 1]], 1),
         lambda: start_matrix(SIZES, plan_of(2, Residual())),
-        lambda: initial.initial_outputs(replace(SIZES, norm="none"), plan_of(3, Residual())),
-        lambda: initial.initial_outputs(SIZES, resolve("resformer", SIZES.shape)),
     ],
 )
 def test_bad_input(call):
@@ -340,7 +238,6 @@ def test_bad_input(call):
         lambda: growth.in_a_plane(3, 1),
         lambda: growth.in_a_plane(0, 2),
         lambda: growth.picked_weight(3, 2, 1.0, 4),
-        lambda: unnormed.unnormed_outputs(SIZES, plan_of(3, Residual()), 1.0, [1.0] * 6, power=0),
     ],
 )
 def test_bad_sizes(call):
