@@ -31,7 +31,7 @@ that reads it, and b_l that with respect to read l through the sublayer (or last
        dL/dw = sum_i alpha_i <v_i - h, g> kappa_i:  the covariance over depth of the keys and the gains <v_i, g>.
    At zero queries and eps = 0, as <h, g> = 0 and g = k b^PreNorm, this is
        dL/dw_l = sum_i <v_i, b_l^PreNorm> kappa_i:
-   the count drops out, and what moves is PreNorm's wish to have more or less of v_i.  It is 0 for a single source.
+   the count drops out, and <v_i, b_l> is how PreNorm's loss changes with more of v_i in read l.  One source: 0.
 
 What a trained network's gradients do is not decided here: everything in 1 holds at zero queries only.
 """

@@ -32,8 +32,10 @@ source is not picked: Full and Block read (c_0 + M C) / (number of sources) at m
 Typical (`typical_read`).  If the v_i are independent of mean 0, or uncorrelated, of norms c_0 and C, then E ||h||^2 =
 sum_i A_i^2 E ||v_i||^2 with A_i what h holds of v_i.  Residual: c_0^2 + M C^2, so the square root of the depth.  At
 zero queries this over the number of sources: Full C / sqrt(M + 1), which *falls*; Block with N blocks about C sqrt M /
-(N + 1).  One block alone: C sqrt S.  (Outputs whose size falls with the number of layers, as at the usual initial
-weights, do not even grow: `theory.attnres.initial`.)
+(N + 1).  Other weights alpha over sources of m_s outputs of norm C make C sqrt(sum_s alpha_s^2 m_s) if they do not look
+at contents: at most C sqrt(max m_s), one source alone, so C for Full and C sqrt S for Block, and at least
+C / sqrt(sum_s 1 / m_s), by Cauchy and Schwarz, for alpha_s proportional to 1 / m_s (`typical_range`).  (Outputs whose
+size falls with the number of layers, as at the usual initial weights, do not even grow: `theory.attnres.initial`.)
 
 No lower bound.  f = -(c_0 / sqrt d) u u^T behind a norm turns a token along u into v_1 = -v_0, and the next residual
 read, or one with equal weights, is 0 (at eps = 0 then has no norm).  What holds: if no two sources have a negative
@@ -99,6 +101,17 @@ def typical_read(depth: Depth, sublayers: int, embedding: float, output: float) 
         case DepthAttention(block=block, window=None):
             return stream / (1 + ceil(sublayers / block))
     raise BadInput(f"what is read under {depth} does not hold all outputs")
+
+
+def typical_range(members: Sequence[int], output: float) -> tuple[float, float]:
+    """The least and the largest root mean square of a read over softmax weights that do not look at contents.
+
+    members: how many uncorrelated outputs, of root mean square `output`, every source holds.  Raises InvalidSize.
+    """
+    at_least("sources", len(members), 1)
+    for count in members:
+        at_least("members", count, 1)
+    return output / sqrt(sum(1 / count for count in members)), output * sqrt(max(members))
 
 
 def postnorm_range(gain: Array) -> tuple[float, float]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.attnres.claims.gradients import CONFIG, measured
-from experiments.attnres.claims.growth import CLOSE, UNJUDGED
+from experiments.attnres.claims.gradients import ANY_NETWORK, CONFIG, measured
+from experiments.attnres.claims.growth import CLOSE
 from experiments.ledger.claim import Claim
 from theory.attnres import dilution
 from theory.attnres.bounds import weight_floor
@@ -38,7 +38,7 @@ DILUTION = Claim(
     "takes a length that grows as log l.  In Block no query gives an output more than 1 / m_b, so a fixed number of "
     "blocks dilutes as 1 / l.  A norm after the sum dilutes geometrically.",
     proof=dilution,
-    unjudged=UNJUDGED,
+    unjudged=ANY_NETWORK,
 )
 SOURCES = ([1, 1], [1, 1, 1, 1], [1, 3, 3, 2], [5])
 

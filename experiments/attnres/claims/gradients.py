@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from theory.attnres import gradients as theory
 from theory.attnres.coefficients import start_matrix
 from theory.attnres.gradients import output_gradients, query_gradient, read_exponents, read_factor
 from theory.attnres.paper import PAPER
+from theory.plans import mix
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 RULES = ("attnres", "attnres-block:size=2", "attnres-block:blocks=2")
 VOCAB = 7
 CONFIG = replace(SIZES, d_model=6, n_layers=3, d_ff=5, stem=Tokens(VOCAB), context=5)
+ANY_NETWORK: Mapping[Callable[..., Any], str] = {
+    **UNJUDGED,
+    mix.v: "claimed whosever values a head reads",
+    Architecture.has_feed_forward: "claimed with feed-forwards and without",
+}
 PLACE = "summary: gradient norms distribute more uniformly across layers"
 
 
@@ -71,7 +77,7 @@ GRADIENTS = Claim(
     "initial weights.  With eps > 0 the network is PreNorm's with eps times the squared number of sources.  Of trained "
     "networks nothing is said here.",
     proof=theory,
-    unjudged=UNJUDGED,
+    unjudged=ANY_NETWORK,
 )
 
 
@@ -202,7 +208,7 @@ QUERIES = Claim(
     verdict="verified",
     proof=query_gradient,
     uses=("attnres.gradients",),
-    unjudged=UNJUDGED,
+    unjudged=ANY_NETWORK,
 )
 
 

@@ -107,6 +107,19 @@ def test_values_cancel():
         assert read_norms(model) == pytest.approx([1.0, 0.0], abs=EXACT)
 
 
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 2**16))
+def test_typical_range(members, seed):
+    """Orthogonal outputs, summed by source: any weights keep within it, and both ends are attained."""
+    low, high = growth.typical_range(members, 2.0)
+    blocks = np.repeat(np.eye(len(members)), members, axis=1) * 2.0  # a source a row, an output a column
+    alone = np.eye(len(members))[int(np.argmax(members))]
+    even = 1 / np.array(members)
+    ends = [float(np.linalg.norm(w @ blocks)) for w in (even / even.sum(), alone)]
+    assert (low, high) == pytest.approx(tuple(ends))
+    read = np.linalg.norm(np.random.default_rng(seed).dirichlet(np.ones(len(members))) @ blocks)
+    assert low * (1 - EXACT) <= read <= high * (1 + EXACT)
+
+
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**16))
 def test_sources_that_do_not_oppose_each_other_do_not_cancel(k, d, seed):
     rng = np.random.default_rng(seed)
@@ -236,6 +249,7 @@ def test_bad_input(call):
     [
         lambda: growth.largest_read(Residual(), -1, 1, 1),
         lambda: growth.in_a_plane(3, 1),
+        lambda: growth.typical_range([1, 0], 1.0),
         lambda: growth.in_a_plane(0, 2),
         lambda: growth.picked_weight(3, 2, 1.0, 4),
     ],
