@@ -20,8 +20,9 @@ that reads it, and b_l that with respect to read l through the sublayer (or last
 2. Which is more even, then?  Let that product be the same at all reads, and ||x_l|| proportional to (l + 1)^gamma.
    PreNorm's b_l falls as (l + 1)^-gamma; Full's *grows* as (l + 1)^(1 - gamma) (`read_exponents`).  Full is more even
    if and only if gamma > 1/2, and even at gamma = 1: aligned outputs.  At uncorrelated outputs, gamma = 1/2, it is as
-   uneven the other way round, and where outputs are small beside the embedding, gamma = 0, as at the usual initial
-   weights (`theory.attnres.initial`), PreNorm is even and Full is not.
+   uneven the other way round, and where outputs are small beside the embedding, gamma = 0, PreNorm is even and Full is
+   not.  At initial weights that is a matter of d std (`theory.attnres.initial`): narrow decoders of the usual std are
+   less even under Full, wide ones, whose first outputs are larger than the embedding, more.
 3. eps > 0.  (x/k) / sqrt(mean (x/k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps): at zero queries depth attention with
    norms of eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2, and 1 holds of the
    two; it starts as PreNorm with eps itself only where k_l = 1.  The eps of keys does not matter.  <h_l, b_l> is no

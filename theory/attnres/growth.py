@@ -34,8 +34,8 @@ sum_i A_i^2 E ||v_i||^2 with A_i what h holds of v_i.  Residual: c_0^2 + M C^2, 
 zero queries this over the number of sources: Full C / sqrt(M + 1), which *falls*; Block with N blocks about C sqrt M /
 (N + 1).  Other weights alpha over sources of m_s outputs of norm C make C sqrt(sum_s alpha_s^2 m_s) if they do not look
 at contents: at most C sqrt(max m_s), one source alone, so C for Full and C sqrt S for Block, and at least
-C / sqrt(sum_s 1 / m_s), by Cauchy and Schwarz, for alpha_s proportional to 1 / m_s (`typical_range`).  (Outputs whose
-size falls with the number of layers, as at the usual initial weights, do not even grow: `theory.attnres.initial`.)
+C / sqrt(sum_s 1 / m_s), by Cauchy and Schwarz, for alpha_s proportional to 1 / m_s (`typical_range`).  Outputs that
+are scaled by 1 / sqrt M, as at usual initial weights, make streams of one size at every M (`theory.attnres.initial`).
 
 No lower bound.  f = -(c_0 / sqrt d) u u^T behind a norm turns a token along u into v_1 = -v_0, and the next residual
 read, or one with equal weights, is 0 (at eps = 0 then has no norm).  What holds: if no two sources have a negative

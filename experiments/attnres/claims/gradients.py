@@ -14,9 +14,11 @@ from theory.attnres import gradients as theory
 from theory.attnres.coefficients import start_matrix
 from theory.attnres.gradients import output_gradients, query_gradient, read_exponents, read_factor
 from theory.attnres.paper import PAPER
+from theory.attnres.variants import attnres_block
 from theory.plans import mix
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
+from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from icl.probes.gradients import Gradients
@@ -27,6 +29,8 @@ CONFIG = replace(SIZES, d_model=6, n_layers=3, d_ff=5, stem=Tokens(VOCAB), conte
 ANY_NETWORK: Mapping[Callable[..., Any], str] = {
     **UNJUDGED,
     mix.v: "claimed whosever values a head reads",
+    Plan.live: "all heads are there",
+    attnres_block: "claimed of blocks of any length",
     Architecture.has_feed_forward: "claimed with feed-forwards and without",
 }
 PLACE = "summary: gradient norms distribute more uniformly across layers"
@@ -73,9 +77,9 @@ GRADIENTS = Claim(
     assumes="norms before all sublayers and before the head, eps = 0, no read is zero, zero queries",
     verdict="corrected",
     correction="At the start no gradient of a parameter or an output is more uniform, nor differs at all.  What reads "
-    "get is more uniform only where streams grow faster than the square root of the depth, and less at the usual "
-    "initial weights.  With eps > 0 the network is PreNorm's with eps times the squared number of sources.  Of trained "
-    "networks nothing is said here.",
+    "get is more uniform where streams grow faster than the square root of the depth: at initial weights in wide "
+    "decoders, whose outputs are large beside the embedding, and less so in narrow ones.  With eps > 0 the network is "
+    "PreNorm's with eps times the squared number of sources.  Of trained networks nothing is said here.",
     proof=theory,
     unjudged=ANY_NETWORK,
 )
@@ -153,16 +157,16 @@ def outputs_get(matrix_of: Callable[..., Any]) -> bool:
 
 
 @GRADIENTS.check(
-    "spread of the logarithm of reads' gradients over the depth of decoders, usual and large initial weights",
+    "spread of the logarithm of reads' gradients over the depth of decoders with d std = 0.32 and 16",
     states={0.02: True, 1.0: False},
     control={0.02: False, 1.0: False},
-    wrong="Full is more even at the usual initial weights",
+    wrong="Full is more even at both",
 )
 @GRADIENTS.check(
-    "spread of the logarithm of reads' gradients over the depth of decoders, usual and large initial weights",
+    "spread of the logarithm of reads' gradients over the depth of decoders with d std = 0.32 and 16",
     states={0.02: True, 1.0: False},
     control={0.02: True, 1.0: True},
-    wrong="Full is less even at any",
+    wrong="Full is less even at both",
 )
 def less_even(by_std: dict[float, bool]) -> bool:
     config = replace(CONFIG, d_model=16, n_heads=2, n_layers=12, d_ff=32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import sqrt
+from math import exp, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from theory.attnres.growth import extremal, largest_average, largest_read, postn
 from theory.attnres.initial import initial_reads
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
+from theory.plans import mix
 from theory.plans.accounting import depth_sources
 from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
@@ -44,7 +45,7 @@ GROWTH = Claim(
     assumes="eps = 0; one softmax over depth with normed keys; no biases; at least two dimensions",
     verdict="corrected",
     correction="PreNorm can grow without bound, at most linearly, and need not: outputs can cancel, and at initial "
-    "weights that are scaled by the depth the stream does not grow with it (attnres.initial-size).  Accumulation is "
+    "weights that are scaled by the depth it is of one size at every depth (attnres.initial-size).  Accumulation is "
     "not the cause by itself: with a norm after the sum it stays bounded, and a mean over depth grows as a logarithm.  "
     "A fixed number of blocks grows linearly, too.",
     proof=growth,
@@ -187,11 +188,34 @@ INITIAL = Claim(
     assumes="normal weights; eps = 0; a token that stands alone, else the mean square of attention is at most that; "
     "zero queries",
     verdict="corrected",
-    correction="At the usual initial weights nothing grows with the number of layers; unscaled outputs make the mean "
+    correction="With scaled outputs nothing at the start grows with the number of layers; unscaled ones make the mean "
     "square grow linearly in it.",
     proof=initial,
-    unjudged=UNJUDGED,
+    unjudged={**UNJUDGED, mix.v: "the values that heads are to read, in the plan and in the question alike"},
 )
+
+
+@INITIAL.check(
+    "one layer by hand, its feed-forward by adaptive quadrature",
+    states=4.0,
+    control=1.0,
+    wrong="a normed vector has the length 1",
+)
+def one_layer_by_hand(square: float) -> bool:
+    """square: of a normed vector's length, 4 numbers wide; deviations 0.6, and 0.6 / sqrt 2 of what writes."""
+    from scipy.integrate import quad
+
+    def density(z: float) -> float:
+        return exp(-(z**2) / (2 * 0.36 * square)) / sqrt(2 * pi * 0.36 * square)
+
+    gate = quad(lambda z: (z / (1 + exp(-z))) ** 2 * density(z), -12, 12)[0]
+    outputs = [4 * 0.36, 4 * 0.18 * 4 * 0.36 * square, 4 * 0.18 * 2 * gate * 0.36 * square]
+    config = replace(SIZES, n_layers=1)
+    for name, counts in (("vanilla", (1, 1, 1)), ("attnres", (1, 2, 3))):
+        expected = [sum(outputs[: i + 1]) / count**2 for i, count in enumerate(counts)]
+        if not np.allclose(initial_reads(config, resolve(name, config.shape), 0.6), expected, rtol=1e-7, atol=0):
+            return False
+    return True
 
 
 @INITIAL.check(

@@ -33,7 +33,7 @@ def test_initial_sizes(changes, scaled):
 
 
 def test_with_scaled_outputs_depth_makes_no_difference():
-    """PreNorm's stream at the last read, at the usual initial weights, is as large at 4 layers as at 64."""
+    """PreNorm's stream at the last read, at the usual scaled initial weights, is as large at 4 layers as at 64."""
 
     def last(layers, name, scaled=True):
         config = llama(d_model=512, n_heads=8, n_layers=layers, d_ff=1376, vocab=64, context=8)
