@@ -1,0 +1,182 @@
+"""Shares of a read against outputs written out, and ranges of shares against softmaxes that attain their ends."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from icl.models.decoder import Decoder
+from icl.probes.gradients import gradients
+from theory.attnres import dilution
+from theory.attnres.bounds import weight_floor
+from theory.attnres.coefficients import start_matrix
+from theory.errors import BadInput, InvalidSize
+from theory.plans.names import resolve
+from theory.plans.presets import llama
+
+EXACT = 1e-12
+seeds = st.integers(0, 2**16)
+members = st.lists(st.integers(1, 4), min_size=1, max_size=5)
+
+
+@given(st.integers(1, 8))
+def test_prenorms_law(k):
+    """Orthogonal and aligned outputs of one norm: 1 / k as projections, which as norms holds for aligned ones only."""
+    orthogonal, aligned, ones = 3 * np.eye(k), np.tile(np.eye(k)[0], (k, 1)), [1.0] * k
+    for outputs in (orthogonal, aligned):
+        assert dilution.projection_shares(ones, outputs) == pytest.approx(1 / k)
+    assert dilution.norm_shares(ones, aligned) == pytest.approx(1 / k)
+    assert dilution.norm_shares(ones, orthogonal) == pytest.approx(1 / sqrt(k))
+
+
+def test_prenorms_law_holds_in_mean_squares_of_independent_outputs():
+    rng = np.random.default_rng(0)
+    outputs = rng.standard_normal((20_000, 6, 3))
+    h = outputs.sum(1)
+    shares = (outputs[:, 2] * h).sum(-1).mean() / (h**2).sum(-1).mean()
+    assert shares == pytest.approx(1 / 6, rel=0.03)
+
+
+@given(st.integers(1, 6), st.integers(1, 5), seeds, st.floats(0.1, 10))
+def test_projections_add_up_and_do_not_see_scale(k, d, seed, scale):
+    rng = np.random.default_rng(seed)
+    outputs, weights = rng.standard_normal((k, d)), rng.standard_normal(k)
+    shares = dilution.projection_shares(weights, outputs)
+    assert shares.sum() == pytest.approx(1)
+    assert dilution.projection_shares(scale * weights, outputs) == pytest.approx(shares)
+    norms = dilution.norm_shares(weights, outputs)
+    assert dilution.norm_shares(scale * weights, outputs) == pytest.approx(norms)
+    assert norms.sum() >= 1 - EXACT
+    assert (abs(shares) <= norms * (1 + EXACT)).all()
+
+
+def test_shares_have_no_bound_where_outputs_cancel():
+    nearly = np.array([[1.0, 0], [-0.999, 0]])
+    assert dilution.projection_shares([1, 1], nearly).max() > 999
+    assert dilution.projection_shares([1, 1], nearly).min() < -900
+    with pytest.raises(BadInput):
+        dilution.norm_shares([1, 1], np.array([[1.0], [-1.0]]))
+
+
+@pytest.mark.parametrize("name", ["attnres", "attnres-block:size=2"])
+def test_at_zero_queries_a_decoder_is_as_diluted_as_prenorm(name):
+    """Every output's share of every read; with queries it is not."""
+    config = replace(llama(d_model=6, n_heads=1, n_layers=3, d_ff=5, vocab=7, context=5), norm_eps=0.0)
+    tokens = torch.tensor([[0, 3, 1]])
+
+    def outputs_and_reads(which, query=0.0):
+        model = Decoder(config, resolve(which, config.shape), std=0.5).double()
+        with torch.no_grad():
+            if query:
+                model.depth.query.fill_(query)
+        found = gradients(model, tokens, lambda answer: answer.sum())
+        return model, [[v[0, -1].numpy() for v in part] for part in (found.outputs, found.reads)]
+
+    def shares(which):
+        model, (outputs, reads) = outputs_and_reads(which)
+        rows = [list(map(float, row)) for row in start_matrix(config, model.plan)]
+        for row, h in zip(rows, reads, strict=True):
+            assert np.allclose(np.array(row) @ outputs[: len(row)], h, rtol=1e-9, atol=1e-12)
+        return [dilution.projection_shares(row, np.stack(outputs[: len(row)])) for row in rows]
+
+    assert all(np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(shares(name), shares("vanilla"), strict=True))
+    model, (outputs, reads) = outputs_and_reads(name, 0.3)
+    last = np.array(list(map(float, start_matrix(config, model.plan)[-1])))
+    assert not np.allclose(last @ outputs, reads[-1], rtol=1e-3)
+
+
+def share(counts, logits, source):
+    """The coefficient of one output of a source over all outputs', from a softmax over sources."""
+    weights = softmax(logits)
+    return weights[source] / (weights @ counts)
+
+
+@given(members, st.data(), st.floats(0, 2), st.integers(1, 6), seeds)
+def test_shares_keep_within_their_range(counts, data, size, d, seed):
+    rng = np.random.default_rng(seed)
+    source = data.draw(st.integers(0, len(counts) - 1))
+    query = rng.standard_normal(d)
+    query *= size / np.linalg.norm(query)
+    v = rng.standard_normal((len(counts), d))
+    logits = sqrt(d) * v @ query / np.linalg.norm(v, axis=1)
+    low, high = dilution.share_range(counts, source, size, d)
+    assert low * (1 - EXACT) <= share(counts, logits, source) <= high * (1 + EXACT)
+    assert high <= 1 / counts[source] * (1 + EXACT)
+
+
+@given(members, st.data(), st.floats(0.01, 2), st.integers(1, 6))
+def test_both_ends_are_attained(counts, data, size, d):
+    source = data.draw(st.integers(0, len(counts) - 1))
+    own = np.arange(len(counts)) == source
+    z = size * sqrt(d)
+    ends = tuple(share(counts, np.where(own, sign * z, -sign * z), source) for sign in (-1, 1))
+    assert dilution.share_range(counts, source, size, d) == pytest.approx(ends, rel=1e-9)
+
+
+@given(st.integers(1, 9), st.floats(0.01, 1), st.integers(1, 6))
+def test_floor_and_ceiling_of_full(k, size, d):
+    low, high = dilution.share_range([1] * k, 0, size, d)
+    floor = weight_floor(k, size, d)
+    assert low == pytest.approx(floor, rel=1e-9)
+    others = 1 - (k - 1) * floor
+    assert high <= others * (1 + EXACT)
+    assert (high < others * (1 - 1e-6)) == (k > 2)
+
+
+def test_limits():
+    """Without a query, or with one source, PreNorm's law; with any query Block's 1 / S; Full dilutes like 1 / k."""
+    assert dilution.share_range([1] * 9, 3, 0.0, 4) == pytest.approx((1 / 9, 1 / 9))
+    assert dilution.share_range([9], 0, 5.0, 4) == (1 / 9, 1 / 9)
+    assert dilution.share_range([1, 6, 6], 1, 1e3, 4) == (0, 1 / 6)
+    few, many = (dilution.share_range([1] * k, 0, 0.5, 4)[1] for k in (10**5, 10**6))
+    assert few / many == pytest.approx(10, rel=1e-3)
+
+
+@given(st.integers(2, 10**6), st.floats(0.01, 0.99), st.integers(1, 4096))
+def test_query_for_weight(k, weight, d):
+    """The ceiling at that length is the weight, unless the equal share is already more."""
+    needed = dilution.query_for_weight(k, weight, d)
+    assert dilution.share_range([1] * k, 0, needed, d)[1] == pytest.approx(max(weight, 1 / k), rel=1e-9)
+
+
+def test_the_query_that_is_needed_grows_as_a_logarithm():
+    lengths = [dilution.query_for_weight(10**n + 1, 0.5, 16) for n in (1, 2, 3)]
+    assert np.diff(lengths) == pytest.approx(np.log(10) / 8)
+    assert dilution.query_for_weight(1, 0.9, 3) == 0
+
+
+@given(st.fractions(0, 3), st.integers(0, 8))
+def test_postnorm_dilutes_geometrically(ratio, sublayers):
+    """Written out: orthogonal outputs, each of the ratio times the stream, then a norm to length 1."""
+    x = np.eye(sublayers + 1)[0]
+    for i in range(sublayers):
+        x = x + float(ratio) * np.eye(sublayers + 1)[i + 1]
+        x /= np.linalg.norm(x)
+    assert x[0] ** 2 == pytest.approx(float(dilution.postnorm_share(ratio, sublayers)), rel=1e-9)
+    assert dilution.postnorm_share(Fraction(1), 5) == Fraction(1, 32)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: dilution.share_range([1, 0], 0, 1.0, 4),
+        lambda: dilution.share_range([1, 1], 2, 1.0, 4),
+        lambda: dilution.share_range([1, 1], 0, -1.0, 4),
+        lambda: dilution.query_for_weight(2, 1.0, 4),
+        lambda: dilution.postnorm_share(1, -1),
+    ],
+)
+def test_bad_sizes(call):
+    with pytest.raises(InvalidSize):
+        call()
+
+
+def test_coefficients_and_outputs_have_to_fit():
+    with pytest.raises(BadInput):
+        dilution.projection_shares([1.0], np.eye(2))

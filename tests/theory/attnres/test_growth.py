@@ -1,0 +1,259 @@
+"""Laws of growth against bounds, against decoders that attain them, and without each hypothesis."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, inf, sqrt
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.attnres.networks import growing, read_norms
+from experiments.training.magnitude_probe import bounds
+from icl.models.decoder import Decoder
+from tests.theory.attnres.sizes import ATTAINED, EXACT, RULES, SIZES, plan_of
+from theory.attnres import growth
+from theory.attnres.bounds import read_bounds, start_scale
+from theory.attnres.coefficients import average_matrix, start_matrix
+from theory.errors import BadInput, InvalidSize
+from theory.plans.names import resolve
+from theory.plans.plan import Chain, DepthAttention, DepthAverage, Residual
+
+
+def network(name, config=SIZES, seed=0, query=1e4):
+    chosen = resolve(name, config.shape)
+    sizes = np.random.default_rng(seed).exponential(1, 2 * config.n_layers + 1)
+    made = growth.extremal(config, chosen, sizes[0], sizes[1:])
+    return made, growing(config, chosen, made, query)
+
+
+@given(st.sampled_from(RULES), st.integers(1, 5), st.fractions(0, 5), st.fractions(0, 5))
+def test_largest_read_is_the_last_bound(depth, layers, embedding, output):
+    config = replace(SIZES, n_layers=layers)
+    expected = read_bounds(config, plan_of(layers, depth), float(embedding), [float(output)] * 2 * layers)[-1]
+    assert float(growth.largest_read(depth, 2 * layers, embedding, output)) == pytest.approx(expected, rel=EXACT)
+
+
+def test_laws_in_depth():
+    """Linear for PreNorm and for a fixed number of blocks; nothing for Full and for blocks of one size."""
+    depths = (8, 16, 32)
+
+    def law(depth_of):
+        return [growth.largest_read(depth_of(m), m, 1, 1) for m in depths]
+
+    assert law(lambda _: Residual()) == [9, 17, 33]
+    assert law(lambda _: DepthAttention()) == [1, 1, 1]
+    assert law(lambda _: DepthAttention(block=4)) == [4, 4, 4]
+    assert law(lambda m: DepthAttention(block=ceil(m / 4))) == [2, 4, 8]
+
+
+@pytest.mark.parametrize("name", ATTAINED)
+@pytest.mark.parametrize("d", [2, 4])
+def test_decoders_attain_every_bound(name, d):
+    """Of the outputs' sizes, and of the decoder's own weights, at every read at once."""
+    made, model = network(name, replace(SIZES, d_model=d))
+    assert read_norms(model) == pytest.approx(made.reads, rel=EXACT)
+    assert read_norms(model) == pytest.approx(bounds(model, made.outputs[0]), rel=EXACT)
+    assert len(set(made.reads)) > 1
+
+
+@pytest.mark.parametrize("query", [0.0, 3.0, 30.0])
+def test_the_picked_weight_says_how_near_a_query_comes(query):
+    made, model = network("attnres", query=query)
+    for i, (norm, bound) in enumerate(zip(read_norms(model), made.reads, strict=True)):
+        weight = growth.picked_weight(i + 1, max(made.directions, i + 1), query, SIZES.d_model)
+        assert norm >= (2 * weight - 1) * bound
+    assert (read_norms(model)[-1] < 0.9 * made.reads[-1]) == (query < 30)
+
+
+def test_at_zero_queries_the_bound_is_not_attained():
+    """The hypothesis that queries have moved, dropped: what is read is the mean."""
+    made, model = network("attnres", query=0.0)
+    assert read_norms(model)[-1] < 0.6 * made.reads[-1]
+
+
+def test_with_eps_no_bound_is_attained():
+    made, _ = network("attnres")
+    config = replace(SIZES, norm_eps=0.1)
+    model = growing(config, resolve("attnres", config.shape), made, 1e4)
+    assert all(norm < 0.999 * bound for norm, bound in zip(read_norms(model)[1:], made.reads[1:], strict=True))
+
+
+def test_several_heads_over_depth_exceed_the_largest_source():
+    """The hypothesis of one head, dropped: each half of the width takes another source."""
+    config = replace(SIZES, d_model=2, n_layers=1, d_ff=0)
+    chosen = resolve("attnres-heads:heads=2,blocks=2", config.shape)
+    model = Decoder(config, chosen).double()
+    with torch.no_grad():
+        model.stem.embedding.weight[:] = torch.tensor([1.0, 0.0])
+        model.layers[0].attention.projections.value.weight.copy_(torch.eye(2))
+        model.layers[0].attention.output.weight.copy_(torch.tensor([[0, 0], [1 / sqrt(2), 0]], dtype=torch.float64))
+        model.depth.query[-1] = 1e3  # each half looks for a source with a positive entry
+    assert read_norms(model)[-1] == pytest.approx(sqrt(2), rel=EXACT)
+    assert read_bounds(config, chosen, 1.0, [1.0])[-1] == pytest.approx(sqrt(2))
+
+
+def test_values_cancel():
+    """So no read is bounded from below: the second one is nothing, under a residual stream and at zero queries."""
+    for name in ("vanilla", "attnres"):
+        config = replace(SIZES, n_layers=1, d_ff=0, norm_eps=1e-20)
+        chosen = resolve(name, config.shape)
+        made = growth.extremal(config, resolve("vanilla", config.shape), 1.0, [1.0])
+        model = growing(config, chosen, made, 0.0)
+        with torch.no_grad():
+            model.layers[0].attention.output.weight.neg_()
+        assert read_norms(model) == pytest.approx([1.0, 0.0], abs=EXACT)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.integers(0, 2**16))
+def test_typical_range(members, seed):
+    """Orthogonal outputs, summed by source: any weights keep within it, and both ends are attained."""
+    low, high = growth.typical_range(members, 2.0)
+    blocks = np.repeat(np.eye(len(members)), members, axis=1) * 2.0  # a source a row, an output a column
+    alone = np.eye(len(members))[int(np.argmax(members))]
+    even = 1 / np.array(members)
+    ends = [float(np.linalg.norm(w @ blocks)) for w in (even / even.sum(), alone)]
+    assert (low, high) == pytest.approx(tuple(ends))
+    read = np.linalg.norm(np.random.default_rng(seed).dirichlet(np.ones(len(members))) @ blocks)
+    assert low * (1 - EXACT) <= read <= high * (1 + EXACT)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**16))
+def test_sources_that_do_not_oppose_each_other_do_not_cancel(k, d, seed):
+    rng = np.random.default_rng(seed)
+    v, weights = abs(rng.standard_normal((k, d))), rng.dirichlet(np.ones(k))
+    assert np.linalg.norm(weights @ v) >= np.linalg.norm(v, axis=1).min() / sqrt(k) * (1 - EXACT)
+
+
+@given(st.floats(0.01, 5), st.integers(1, 5), st.integers(1, 7), st.integers(0, 2**16))
+def test_postnorm_keeps_within_its_range(scale, d, layers, seed):
+    """Written out; without the norm after the sum the same sublayers leave it."""
+    rng = np.random.default_rng(seed)
+    gain, x = rng.standard_normal(d), rng.standard_normal(d)
+    low, high = growth.postnorm_range(gain)
+    for _ in range(layers):
+        x = x + scale * rng.standard_normal((d, d)) @ x
+        x = gain * x / sqrt((x**2).mean())
+        assert low * (1 - EXACT) <= np.linalg.norm(x) <= high * (1 + EXACT)
+
+
+def test_postnorm_range_is_attained():
+    gain = np.array([3.0, -1.0])
+    ends = [np.linalg.norm(gain * sqrt(2) * axis) for axis in np.eye(2)]
+    assert tuple(sorted(ends)) == pytest.approx(growth.postnorm_range(gain))
+
+
+@given(st.integers(0, 6), st.integers(1, 2), st.sampled_from([Fraction(1, 2), Fraction(1), Fraction(3)]))
+def test_averages_attain_their_law(layers, per_layer, row):
+    """Aligned outputs, all of the row on the newest result or on layer 1's: geometric beyond 1, linear at 1."""
+    ends = []
+    for chosen in (range(1, layers + 1), [1] * layers):
+        weights = [[row * (i == at) for i in range(n + 1)] for n, at in enumerate(chosen, 1)]
+        last = average_matrix(weights, per_layer)[-1]
+        ends.append(last[0] * 2 + sum(last[1:]) * 5)
+    assert max(ends) == growth.largest_average(row, layers, per_layer, 2, 5)
+
+
+@given(st.integers(1, 6), st.integers(1, 2), st.floats(0.1, 2), st.floats(0, 20), st.integers(0, 2**16))
+def test_averages_keep_below_their_law(layers, per_layer, row, embedding, seed):
+    """With any weights whose absolute values add up to the row, of which some are on one result alone."""
+    rng = np.random.default_rng(seed)
+    weights = [row * rng.dirichlet(np.full(n + 1, 0.1)) * rng.choice([-1, 1], n + 1) for n in range(1, layers + 1)]
+    last = average_matrix(weights, per_layer)[-1]
+    largest = abs(last[0]) * embedding + sum(map(abs, last[1:]))
+    assert largest <= growth.largest_average(row, layers, per_layer, embedding, 1.0) * (1 + EXACT)
+
+
+def test_a_decoder_of_averages_attains_its_law():
+    config = replace(SIZES, n_layers=4)
+    made = growth.extremal(config, resolve("vanilla", config.shape), 1.0, [2.0] * 8)
+    model = growing(config, resolve("denseformer", config.shape), made, 0.0)
+    with torch.no_grad():
+        for weights in model.depth.weights:
+            weights.zero_()[-1] = 1.5
+    assert read_norms(model)[-1] == pytest.approx(growth.largest_average(1.5, 4, 2, 1.0, 2.0), rel=EXACT)
+
+
+def test_a_mean_over_depth_grows_like_the_logarithm():
+    layers = 40
+    last = average_matrix([[Fraction(1, n + 1)] * (n + 1) for n in range(1, layers + 1)], 1)[-1]
+    assert sum(last) == sum(Fraction(1, n) for n in range(1, layers + 2))
+    assert sum(last) < growth.largest_average(1, layers, 1, 1, 1)
+
+
+@given(st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**16))
+def test_averages_are_what_a_decoder_reads(layers, per_layer, seed):
+    config = replace(SIZES, n_layers=layers, d_ff=2 * (per_layer - 1))
+    rng = np.random.default_rng(seed)
+    weights = [rng.standard_normal(n + 1) for n in range(1, layers + 1)]
+    depth = Decoder(config, resolve("denseformer", config.shape)).double().depth
+    with torch.no_grad():
+        for parameter, values in zip(depth.weights, weights, strict=True):
+            parameter.copy_(torch.from_numpy(values))
+    outputs = rng.standard_normal((layers * per_layer + 1, 1, 1, 4))
+    state = depth.start(torch.from_numpy(outputs[0]))
+    for i, row in enumerate(average_matrix(weights, per_layer)):
+        expected = sum(a * v for a, v in zip(row, outputs, strict=False))
+        size = abs(expected).max() + sum(np.abs(w).sum() for w in weights) ** layers
+        assert np.allclose(depth.read(i, state).detach().numpy(), expected, rtol=0, atol=1e-12 * size)
+        if i < len(outputs) - 1:
+            state = depth.write(i, state, torch.from_numpy(outputs[i + 1]))
+
+
+@given(st.sampled_from([*RULES, DepthAttention(score="sigmoid"), DepthAttention(block=2, window=2)]), st.integers(1, 4))
+def test_start_matrix_is_what_a_decoder_reads(depth, layers):
+    config = replace(SIZES, n_layers=layers, d_model=2 * layers + 1, positions="none", n_heads=1)
+    chosen = plan_of(layers, depth)
+    rule, state = Decoder(config, chosen).double().depth, None
+    for i, row in enumerate(start_matrix(config, chosen)):
+        output = torch.eye(2 * layers + 1, dtype=torch.float64)[i][None, None]
+        state = rule.start(output) if state is None else rule.write(i - 1, state, output)
+        assert rule.read(i, state)[0, 0].tolist()[: i + 1] == pytest.approx([float(a) for a in row])
+    if depth != DepthAttention(block=2, window=2):
+        assert [float(row[0]) for row in start_matrix(config, chosen)] == start_scale(config, chosen)
+
+
+@pytest.mark.parametrize("depth", [*RULES, DepthAttention(score="sigmoid")])
+def test_typical_read(depth):
+    """Uncorrelated outputs at zero queries, from the matrix; growth like the square root for a residual stream only."""
+    for layers in (1, 3):
+        config = replace(SIZES, n_layers=layers)
+        last = start_matrix(config, plan_of(layers, depth))[-1]
+        squares = sum(float(a) ** 2 * size for a, size in zip(last, [4.0] + [9.0] * 2 * layers, strict=True))
+        assert growth.typical_read(depth, 2 * layers, 2.0, 3.0) == pytest.approx(sqrt(squares))
+    assert growth.typical_read(Residual(), 400, 0, 1) == 20
+    assert growth.typical_read(DepthAttention(), 399, 1, 1) == pytest.approx(1 / 20)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: growth.largest_read(DepthAttention(heads=2), 2, 1, 1),
+        lambda: growth.typical_read(Chain(), 2, 1.0, 1.0),
+        lambda: growth.extremal(SIZES, plan_of(3, DepthAttention(score="sigmoid")), 1.0, [1.0] * 6),
+        lambda: growth.extremal(SIZES, plan_of(3, DepthAverage()), 1.0, [1.0] * 6),
+        lambda: growth.extremal(SIZES, plan_of(3, Residual()), 1.0, [1.0, inf] * 3),
+        lambda: average_matrix([[1, 1, 1]], 1),
+        lambda: start_matrix(SIZES, plan_of(2, Residual())),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(BadInput):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: growth.largest_read(Residual(), -1, 1, 1),
+        lambda: growth.in_a_plane(3, 1),
+        lambda: growth.typical_range([1, 0], 1.0),
+        lambda: growth.in_a_plane(0, 2),
+        lambda: growth.picked_weight(3, 2, 1.0, 4),
+    ],
+)
+def test_bad_sizes(call):
+    with pytest.raises(InvalidSize):
+        call()

@@ -1,0 +1,164 @@
+"""Mean squares in the linear-attention toy against decoders on sampled prompts, and as depth grows."""
+
+from fractions import Fraction
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.attnres.networks import descending, reads
+from theory.attnres import toy
+from theory.attnres.coefficients import average_matrix, start_matrix
+from theory.errors import BadInput
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+from theory.plans.presets import toy as sizes_of
+from theory.plans.setting import Setting
+
+RULES = ["vanilla", "attnres", "attnres-block:size=2", "denseformer"]
+LAYERS = 3
+
+
+def means(layers):
+    return [[Fraction(1, n + 1)] * (n + 1) for n in range(1, layers + 1)]
+
+
+def matrix_of(name, layers):
+    if name == "denseformer":
+        return average_matrix(means(layers), 1)
+    return start_matrix(sizes_of(2, 1, heads=1, layers=layers), resolve(name, Shape(layers, 1)))
+
+
+def model_of(name, n, weights):
+    model = descending(resolve(name, Shape(len(weights), 1)), n, weights)
+    if name == "denseformer":
+        with torch.no_grad():
+            for parameter, values in zip(model.depth.weights, means(len(weights)), strict=True):
+                parameter.copy_(torch.tensor([float(a) for a in values], dtype=torch.float64))
+    return model
+
+
+def prompts(setting, count, seed):
+    """Tokens (count, n + 1, 2 d)."""
+    d, n, sigma = setting.floats
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(count, *shape, generator=generator, dtype=torch.float64)
+
+    x = normal(n, d)
+    y = x @ normal(d, d).mT + sigma * normal(n, d)
+    query = torch.cat([normal(1, d), torch.zeros(count, 1, d, dtype=torch.float64)], -1)
+    return torch.cat([torch.cat([x, y], -1), query], 1)
+
+
+def measured(model, tokens):
+    """Mean squares of every read, of the context and the query, a prompt a row: (reads, prompts, 2)."""
+    squares = [h.square().sum(-1) for h in reads(model, tokens)]
+    return np.array([np.stack([s[:, :-1].mean(1), s[:, -1]], -1) for s in squares])
+
+
+def deviates(found, expected):
+    """By how many standard errors, at most; found (reads, samples, 2)."""
+    exact = np.array([[float(e.context), float(e.query)] for e in expected])
+    errors = found.std(1, ddof=1) / sqrt(found.shape[1])
+    return float((abs(found.mean(1) - exact) / errors).max())
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("setting", [Setting(2, 3, Fraction(1, 2)), Setting(3, 1, 0), Setting(1, 4, 1)])
+def test_gradient_steps_against_sampled_prompts(name, setting):
+    """And not another rule's, as the control."""
+    steps = [Fraction(1, 12), Fraction(1, 20), Fraction(1, 9)]
+    eye = torch.eye(setting.d, dtype=torch.float64)
+    model = model_of(name, setting.n, torch.stack([float(b) * eye for b in steps]))
+    found = measured(model, prompts(setting, 10_000, seed=1))
+    for other in RULES:
+        expected = [toy.mean_squares(setting, r) for r in toy.descent_reads(matrix_of(other, LAYERS), steps)]
+        assert (deviates(found, expected) <= 4) == (other == name), other
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_random_weights_against_sampled_ones(name):
+    setting, deviations = Setting(2, 3, Fraction(1, 2)), [Fraction(1, 5), Fraction(1, 8), Fraction(1, 6)]
+    tokens = prompts(setting, 3000, seed=2)
+    found = []
+    for seed in range(60):
+        torch.manual_seed(seed)
+        weights = torch.randn(LAYERS, 2, 2, dtype=torch.float64) / sqrt(2)
+        scaled = weights * torch.tensor([float(b) for b in deviations], dtype=torch.float64)[:, None, None]
+        found.append(measured(model_of(name, 3, scaled), tokens[50 * seed :][:50]).mean(1))
+    found = np.stack(found, 1)  # a draw of weights, and of prompts, a sample
+    for other in RULES:
+        expected = [toy.mean_squares(setting, r) for r in toy.random_reads(matrix_of(other, LAYERS), deviations)]
+        assert deviates(found[1:], expected[1:]) <= 4 if other == name else deviates(found, expected) > 4, other
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(RULES), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**16))
+def test_polynomials_prompt_by_prompt(name, layers, d, n, seed):
+    """Without a mean over prompts: Q at its own X^T X; U at its S_xx, over orthonormal queries."""
+    steps = [Fraction(k + 1, 15) for k in range(layers)]
+    eye = torch.eye(d, dtype=torch.float64)
+    tokens = prompts(Setting(d, n, 1), 1, seed).repeat(d, 1, 1)
+    tokens[:, -1, :d] = eye
+    x, y = tokens[0, :-1, :d].numpy(), tokens[0, :-1, d:].numpy()
+
+    def traced(left, polynomial, gram):
+        powers = [np.linalg.matrix_power(gram, i) for i in range(len(polynomial))]
+        return sum(float(c) * float(np.trace(left @ p @ left.T)) for c, p in zip(polynomial, powers, strict=True))
+
+    model = model_of(name, n, torch.stack([float(b) * eye for b in steps]))
+    for h, read in zip(reads(model, tokens), toy.descent_reads(matrix_of(name, layers), steps), strict=True):
+        assert h[0, 0, :d].tolist() == pytest.approx((float(read.x_share) * x[0]).tolist())
+        context, query = h[0, :-1, d:].square().sum(), h[:, -1, d:].square().sum()
+        assert float(context) == pytest.approx(traced(y.T, read.context, x @ x.T), rel=1e-8, abs=1e-10)
+        assert float(query) == pytest.approx(traced(y.T @ x, read.query, x.T @ x), rel=1e-8, abs=1e-10)
+
+
+def test_with_a_residual_stream_magnitudes_explode_whatever_the_step():
+    """Faster than a geometric sequence: the ratios of neighbours grow; rare prompts make it so."""
+    setting = Setting(1, 2, 0)
+    reads_of = toy.descent_reads(matrix_of("vanilla", 14), [Fraction(1, 8)] * 14)
+    found = [float(toy.mean_squares(setting, r).context) for r in reads_of]
+    ratios = [b / a for a, b in pairwise(found)]
+    assert ratios[0] < 1 < ratios[-1]
+    assert all(a < b for a, b in pairwise(ratios))
+
+
+def test_at_zero_queries_full_is_bounded_and_what_is_read_falls():
+    """The sum of outputs settles; reads fall as the depth."""
+    setting, layers, steps = Setting(1, 2, 0), 14, [Fraction(1, 8)] * 14
+
+    def found(name):
+        return [float(toy.mean_squares(setting, r).context) for r in toy.descent_reads(matrix_of(name, layers), steps)]
+
+    full = found("attnres")
+    assert all(a > b for a, b in pairwise(full))
+    sums = [h * (i + 1) ** 2 for i, h in enumerate(full)]
+    assert abs(sums[-1] / sums[-5] - 1) < 1e-3 < abs(sums[1] / sums[0] - 1)
+    assert found("vanilla")[-1] > 1e3 * full[-1]
+
+
+def test_a_fixed_number_of_blocks_grows_with_depth():
+    """Where Full and blocks of a fixed size fall: the last read at 3, 6 and 12 layers."""
+    setting = Setting(1, 2, 0)
+
+    def last(rule, layers):
+        reads_of = toy.descent_reads(matrix_of(rule, layers), [Fraction(1)] * layers)
+        return float(toy.mean_squares(setting, reads_of[-1]).context)
+
+    for rule, grows in (("attnres-block:blocks=3", True), ("attnres", False), ("attnres-block:size=1", False)):
+        found = [last(rule, layers) for layers in (3, 6, 12)]
+        assert all((a < b) == grows for a, b in pairwise(found)), rule
+
+
+def test_bad_input():
+    with pytest.raises(BadInput):
+        toy.descent_reads(matrix_of("vanilla", 3), [1, 1])
+    with pytest.raises(BadInput):
+        toy.random_reads([[1], [1]], [1])
