@@ -21,11 +21,12 @@ Closed forms (`mean_traffic`), L = N S sublayers in N blocks, b = 0 .. N - 1 cou
     two phases, Full   sublayer j of block b: (b S + 1) / S + 2 + (j - 1),   mean (N + S) / 2 + 1 + 1 / S;
     two phases, Block  sublayers 3 to S - 1: (b + 1) / S + 5,                mean (N + 1) / (2 S) + 5 - 2 / S, S >= 2.
 
-The paper (Table 1) prints S + N and N / S + 5, averaged over a block's "N" layers (there are S).  By the count above the
-first is the last sublayer of the last block, but for the embedding's 1 / S; the second is the later sublayers of the
-last block.  So both are what a late sublayer costs, not a mean.  By phase it prints, for Full, N - 1 read, 1 written and
-S - 1 read, 1 written: phase 2 then writes what the sublayer reads, but never reads what phase 1 has written for it; with
-both it is one more.  So is Block with both the sum and what the sublayer reads written; the paper has one of them.
+The paper (Table 1) prints S + N and N / S + 5, averaged over a block's "N" layers (there are S).  By the count above
+the first is the last sublayer of the last block, but for the embedding's 1 / S; the second is the later sublayers of
+the last block.  So both are what a late sublayer costs, not a mean.  By phase it prints, for Full, N - 1 read, 1
+written and S - 1 read, 1 written: phase 2 then writes what the sublayer reads, but never reads what phase 1 has written
+for it; with both it is one more.  So is Block with both the sum and what the sublayer reads written; the paper has one
+of them.
 """
 
 from __future__ import annotations

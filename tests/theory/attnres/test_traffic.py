@@ -25,7 +25,7 @@ def sublayers_of(count, d, seed):
 
 
 def direct(depth, embedding, sublayers, queries, given=None):
-    """What sublayers read, by the sources that the plan names and one softmax each; outputs by `given` inputs if any."""
+    """What sublayers read, by the sources that the plan names and one softmax each; outputs of `given` inputs."""
     layers, d = -(-len(sublayers) // 2), embedding.size
     config = Architecture(d_model=d, n_layers=layers, n_heads=1, d_ff=1, context=1, stem=Vectors(d), positions="none")
     reads = depth_reads(config, plan(Shape(layers, 1), depth=depth))[: len(sublayers)]
