@@ -34,9 +34,9 @@ Theorem 3 (a window of one).  Reads of the embedding and the newest output alone
 coefficients up to its degree are not 0, and the others as limits.  Proof.  u_{l+1} = - beta s (1 + a u_l) is Horner's
 scheme: with all a = 1 the inner betas are - p_{j+1} / p_j, the last is - p_1.                                  QED
 
-What that is worth is what complex roots are (`theory.prompts.spectral`): nothing for noise up to a threshold.  At d = 5,
-n = 8, sigma = 2 the best four layers lose 31.35 with depth weights and 31.69 with a residual stream, 45 with nothing:
-3 % of what is above the noise.  For d in (1, 3, 5), n from 1 to 40 and 2 to 4 layers we saw no more than 4.3 %.
+What that is worth is what complex roots are (`theory.prompts.spectral`): nothing for noise up to a threshold.  At
+d = 5, n = 8, sigma = 2 the best four layers lose 31.35 with depth weights and 31.69 with a residual stream, 45 with
+nothing: 3 % of what is above the noise.  For d in (1, 3, 5), n from 1 to 40 and 2 to 4 layers we saw no more than 4.3 %.
 
 Limits: as in `theory.toy.deep`; and weights that depend on contents are not covered.
 """
@@ -46,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 
@@ -108,7 +108,7 @@ def by_horner(residual: Sequence[Number], layers: int) -> DepthToy:
     now = _trimmed(residual, layers)
     if not all(now):
         raise BadInput("a window of one makes no polynomial with a coefficient of 0 below its degree")
-    inner = [-after / before for before, after in zip(now, now[1:], strict=False)]
+    inner = [-after / before for before, after in pairwise(now)]
     betas = [*[Fraction(0)] * (layers - len(inner)), *inner[::-1]]
     rows = [_row([Fraction(1), *[Fraction(0)] * (read - 1), *[Fraction(1)] * (read > 0)]) for read in range(layers + 1)]
     steps = tuple(beta / row[0] ** 3 for beta, row in zip(betas, rows, strict=False))
