@@ -36,7 +36,7 @@ scheme: with all a = 1 the inner betas are - p_{j+1} / p_j, the last is - p_1.  
 
 What that is worth is what complex roots are (`theory.prompts.spectral`): nothing for noise up to a threshold.  At
 d = 5, n = 8, sigma = 2 the best four layers lose 31.35 with depth weights and 31.69 with a residual stream, 45 with
-nothing: 3 % of what is above the noise.  For d in (1, 3, 5), n from 1 to 40 and 2 to 4 layers we saw no more than 4.3 %.
+nothing: 3 % of what is above the noise.  For d of 1, 3 and 5, n of 1 to 40 and 2 to 4 layers we saw 4.3 % at most.
 
 Limits: as in `theory.toy.deep`; and weights that depend on contents are not covered.
 """
