@@ -11,10 +11,18 @@ import numpy as np
 from experiments.ledger.claim import Claim
 from theory.attnres import mixing, pseudo_code
 from theory.attnres.paper import PAPER
+from theory.attnres.variants import attnres as attnres_plan
+from theory.plans import mix
 from theory.plans.accounting import depth_memory, depth_reads
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
+from theory.plans.plan import Plan
 
+OF_DEPTH: Mapping[Callable[..., object], str] = {
+    **{kind: "a claim on depth: what heads attend over makes no difference" for kind in (mix.q, mix.k, mix.v)},
+    Plan.head: "the same",
+    attnres_plan: "and whether keys are normed makes none",
+}
 Ranks = Mapping[str, Callable[[int, int], int]]  # by rule, of n reads and blocks of s
 
 
@@ -39,6 +47,7 @@ RANK = Claim(
     "attains, and with it the smallest stream that can do for it.  Block's is at most N + 1, whatever S, and at N = 1 "
     "it is 2, not the residual stream's 1.  The ordinary rank is n for all of them, the residual stream too.",
     proof=mixing,
+    unjudged=OF_DEPTH,
 )
 
 
@@ -73,7 +82,7 @@ def ranks_are(ranks: Ranks) -> bool:
             found = mixing.semiseparable_rank(mixing.mixing_matrix(reads, drawn))
             bound = mixing.greatest_rank(config, resolve(name, config.shape))
             softmax = all(sum(row) == 1 and min(row) > 0 for row in weights)
-            if not (softmax and found <= attained == bound == rank(len(reads), 4)):
+            if not (softmax and found <= attained == bound == rank(2 * layers + 1, 4)):
                 return False
     return True
 
@@ -106,6 +115,18 @@ def state_sizes(ranks: list[int]) -> bool:
 
 
 @RANK.check(
+    "the matrix of three reads, of which the last weighs the sum of two outputs",
+    states=[[1, 0, 0], [3, 5, 0], [2, 7, 7]],
+    control=[[1, 0, 0], [3, 5, 0], [2, Fraction(7, 2), Fraction(7, 2)]],
+    wrong="a source's weight shared out among its outputs",
+    kind="exact",
+)
+def matrix_of_sources(matrix: list[list[int]]) -> bool:
+    reads = [[range(1)], [range(1), range(1, 2)], [range(1), range(1, 3)]]
+    return mixing.mixing_matrix(reads, [[1], [3, 5], [2, 7]]) == matrix
+
+
+@RANK.check(
     "DenseFormer's averages of streams as weights on what layers add, worked out by hand for two layers",
     states=[[2, 0, 0], [7, 3, 0], [17, 8, 1]],
     control=[[2, 0, 0], [1, 3, 0], [0, 5, 1]],
@@ -128,6 +149,7 @@ MEMORY = Claim(
     "forward pass, floor((L + 2)/2), and there are weights with which no linear scheme can do with less.",
     proof=mixing,
     uses=("attnres.semiseparable-rank", "attnres.two-phases"),
+    unjudged=OF_DEPTH,
 )
 
 
@@ -174,6 +196,7 @@ PSEUDO_CODE = Claim(
     "read added.  With a list that holds the embedding it is counted twice, at zero queries 2/(k + 1) for 1/k; counted "
     "from 1, the first block is a layer short and has it in its sum; odd sizes are rounded down, and 1 fails.",
     proof=pseudo_code,
+    unjudged=OF_DEPTH,
 )
 
 
