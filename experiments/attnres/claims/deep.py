@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -116,14 +117,18 @@ def zero_logits_are_smaller_steps(power: int) -> bool:
 
 
 @DEEP.check(
-    "what two layers gain over the best two steps at d = 3, n = 4, sigma = 2, in squared units of y",
-    states=0.0464,
-    control=0.0,
+    "what two layers gain over the best two steps, in squared units of y, by (d, n, sigma)",
+    states={(3, 4, 2): 0.0464, (5, 8, 3): 0.2395},
+    control={(3, 4, 2): 0.0},
     wrong="nothing",
 )
-def is_worth(gain: float) -> bool:
+def is_worth(gains: Mapping[tuple[int, int, int], float]) -> bool:
     """The polynomial that is least of all is made; steps by their own moments, two of one size."""
-    best = spectral.best_polynomial(3, 4, 2, 2)
-    toy = deep.of_polynomial(best.residual, 2)
-    loss = spectral.polynomial_loss(3, 4, 2, deep.residual_polynomial(toy.weights, toy.steps, toy.readout))
-    return loss == best.loss and abs(regression.steps(3, 4, 2, 2).value - float(loss) - gain) < 5e-5
+    for (d, n, sigma), gain in gains.items():
+        best = spectral.best_polynomial(d, n, sigma, 2)
+        toy = deep.of_polynomial(best.residual, 2)
+        loss = spectral.polynomial_loss(d, n, sigma, deep.residual_polynomial(toy.weights, toy.steps, toy.readout))
+        found = regression.steps(d, n, sigma, 2).value - float(loss)
+        if loss != best.loss or abs(found - gain) > 5e-5:
+            return False
+    return True

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_VALUES
 from theory.attnres import zero_query
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
+from theory.plans import mix
 from theory.plans.accounting import depth_reads, depth_sources
 from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
@@ -36,6 +38,9 @@ ZERO_QUERY = Claim(
     "source: its query is never trained.",
     proof=zero_query,
     unjudged={
+        **OF_VALUES,
+        mix.v: "what heads attend over is the same in both networks",
+        Architecture.has_feed_forward: "so is whether there are feed-forwards",
         attnres_plan: "with zero queries a norm of the keys has no part in it",
         depth_sources: "for how many sources a decoder has room",
         Architecture.attending: "no copy stands in for heads here",

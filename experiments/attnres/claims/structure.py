@@ -19,7 +19,7 @@ from theory.plans.names import resolve
 from theory.plans.plan import Plan
 
 OF_DEPTH: Mapping[Callable[..., object], str] = {
-    **{kind: "a claim on depth: what heads attend over makes no difference" for kind in (mix.q, mix.k, mix.v)},
+    **dict.fromkeys((mix.q, mix.k, mix.v), "a claim on depth: what heads attend over makes no difference"),
     Plan.head: "the same",
     attnres_plan: "and whether keys are normed makes none",
 }
@@ -82,7 +82,8 @@ def ranks_are(ranks: Ranks) -> bool:
             found = mixing.semiseparable_rank(mixing.mixing_matrix(reads, drawn))
             bound = mixing.greatest_rank(config, resolve(name, config.shape))
             softmax = all(sum(row) == 1 and min(row) > 0 for row in weights)
-            if not (softmax and found <= attained == bound == rank(2 * layers + 1, 4)):
+            n = 2 * layers + 1
+            if not (softmax and len(reads) == n and found <= attained == bound == rank(n, 4)):
                 return False
     return True
 
@@ -116,14 +117,14 @@ def state_sizes(ranks: list[int]) -> bool:
 
 @RANK.check(
     "the matrix of three reads, of which the last weighs the sum of two outputs",
-    states=[[1, 0, 0], [3, 5, 0], [2, 7, 7]],
-    control=[[1, 0, 0], [3, 5, 0], [2, Fraction(7, 2), Fraction(7, 2)]],
+    states=Fraction(7),
+    control=Fraction(7, 2),
     wrong="a source's weight shared out among its outputs",
     kind="exact",
 )
-def matrix_of_sources(matrix: list[list[int]]) -> bool:
+def matrix_of_sources(each: Fraction) -> bool:
     reads = [[range(1)], [range(1), range(1, 2)], [range(1), range(1, 3)]]
-    return mixing.mixing_matrix(reads, [[1], [3, 5], [2, 7]]) == matrix
+    return mixing.mixing_matrix(reads, [[1], [3, 5], [2, 7]]) == [[1, 0, 0], [3, 5, 0], [2, each, each]]
 
 
 @RANK.check(

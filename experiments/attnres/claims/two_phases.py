@@ -118,8 +118,8 @@ TRAFFIC = Claim(
     place="Table 1; section 4.2",
     statement="A token's sublayer costs 3 vectors of memory traffic with a residual stream, on average S + N with Full "
     "and N/S + 5 with Block, in two phases: 3, 24 and 5.5 at L = 128 and N = 8.",
-    assumes="vectors read or written by the depth rule, not by sublayers, to which what they read is handed over without "
-    "being written; L = N S",
+    assumes="vectors read or written by the depth rule, not by sublayers; what they read is handed over, not written; "
+    "L = N S",
     verdict="corrected",
     correction="3 is exact.  The others are what the last sublayer of all costs with Full, but for the embedding, and "
     "what late ones in the last block cost with Block; the means are (N + S)/2 + 1 + 1/S and (N + 1)/(2S) + 5 - 2/S: "
