@@ -13,8 +13,8 @@ from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
 from theory.plans import mix
 from theory.plans.accounting import depth_reads, depth_sources
-from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
+from theory.plans.plan import Plan
 from theory.plans.presets import llama
 
 if TYPE_CHECKING:
@@ -41,10 +41,9 @@ ZERO_QUERY = Claim(
     unjudged={
         **OF_VALUES,
         mix.v: "what heads attend over is the same in both networks",
-        Architecture.has_feed_forward: "so is whether there are feed-forwards",
+        Plan.live: "so is which heads attend",
         attnres_plan: "with zero queries a norm of the keys has no part in it",
         depth_sources: "for how many sources a decoder has room",
-        Architecture.attending: "no copy stands in for heads here",
     },
 )
 
