@@ -30,6 +30,9 @@ p'(0) = 0 at the start, p or 2 - p, of which the latter is read out with -c, is 
 p_{k-1}'(0) is not 0.  If p has a degree below k, the last layers stay idle: b_l = 0.                           QED
 With c > 0 and one ratio a read, all but the p that are >= 1 everywhere, as 1 + s^2, are reached; these are limits.
 
+Without a last read, where the newest output is read out, q is a multiple of r_{k-1}: any one of degree <= k - 1 with
+q(0) not 0 whose q / q(0) is below 1 somewhere, or constant, by the same construction for k - 1 layers.
+
 Theorem 3 (a window of one).  Reads of the embedding and the newest output alone reach, at k layers, every such p whose
 coefficients up to its degree are not 0, and the others as limits.  Proof.  u_{l+1} = - beta s (1 + a u_l) is Horner's
 scheme: with all a = 1 the inner betas are - p_{j+1} / p_j, the last is - p_1.                                  QED

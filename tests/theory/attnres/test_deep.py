@@ -35,6 +35,18 @@ def test_every_polynomial_is_reached_by_one_positive_ratio_a_read(residual, idle
     assert list(made) == [*residual, *[0] * (layers + 1 - len(residual))]
 
 
+@given(polynomials(3).filter(lambda p: len(p) > 1), numbers.filter(bool))
+def test_the_newest_output_alone_reads_out_any_q_that_is_not_0_at_0(quotient, scale):
+    """p = 1 - s q, q = scale * quotient; the last row of weights has the newest output alone."""
+    layers = len(quotient)
+    toy = deep.of_polynomial(quotient, layers - 1)
+    assume(toy.readout > 0)
+    newest = [Fraction(0)] * layers + [Fraction(1)]
+    step = 1 / toy.weights[-1][0] ** 3
+    made = deep.residual_polynomial([*toy.weights, newest], [*toy.steps, step], scale)
+    assert list(made) == [1, *(-scale * x for x in quotient)]
+
+
 @given(polynomials().filter(lambda p: len(p) > 1 and all(p)), st.integers(0, 2))
 def test_horner_s_scheme_is_a_window_of_one(residual, idle):
     layers = len(residual) - 1 + idle
