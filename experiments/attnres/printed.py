@@ -1,13 +1,34 @@
-"""What the paper of Attention Residuals prints of losses."""
+"""What the paper of Attention Residuals prints of losses, fits and downstream results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from experiments.training.printed import Reported, compared
+from theory.attnres.compute import PowerLaw
 from theory.attnres.paper import PAPER
 
 ATTNRES = f"{PAPER.name} (001)"
+HALF_UNIT = 0.0005  # of losses, and of the numbers of fits
+LOSSES = {
+    "194M": (1.931, 1.909, 1.899),
+    "241M": (1.895, 1.875, 1.874),
+    "296M": (1.829, 1.809, 1.804),
+    "436M": (1.766, 1.746, 1.737),
+    "528M": (1.719, 1.693, 1.692),
+}  # Table 2: baseline, Block with 8 blocks, Full
+FITS = (PowerLaw(1.891, 0.057), PowerLaw(1.870, 0.058), PowerLaw(1.865, 0.057))  # Fig. 4, in PFLOP/s-days
+DOWNSTREAM = {
+    "MMLU": ("73.5", "74.6"),
+    "GPQA-Diamond": ("36.9", "44.4"),
+    "BBH": ("76.3", "78.0"),
+    "TriviaQA": ("69.9", "71.8"),
+    "Math": ("53.5", "57.1"),
+    "HumanEval": ("59.1", "62.2"),
+    "MBPP": ("72.0", "73.9"),
+    "CMMLU": ("82.0", "82.9"),
+    "C-Eval": ("79.6", "82.5"),
+}  # baseline, Block
 
 
 def printed() -> Iterator[Reported]:
@@ -23,11 +44,7 @@ def printed() -> Iterator[Reported]:
         "attnres-heads": 1.752,
     }
     yield from compared(ATTNRES, "paper, ablation", 1.766, "436M", ablation)
-    scaling = {
-        "194M": (1.931, 1.909, 1.899),
-        "241M": (1.895, 1.875, 1.874),
-        "296M": (1.829, 1.809, 1.804),
-        "528M": (1.719, 1.693, 1.692),
-    }
-    for size, (base, block, full) in scaling.items():
+    for size, (base, block, full) in LOSSES.items():
+        if size == "436M":
+            continue  # the ablation's baseline, Block and Full: the same runs
         yield from compared(ATTNRES, "paper, scaling runs", base, size, {"attnres-block": block, "attnres": full})

@@ -1,0 +1,169 @@
+"""Depth rules as matrices: ranks in exact arithmetic, the smallest stream by running it, DenseFormer's averages."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theory.attnres import mixing
+from theory.errors import BadInput
+from theory.plans.accounting import depth_reads
+from theory.plans.architecture import Architecture, Vectors
+from theory.plans.depth import DepthAttention, DepthAverage, Residual
+from theory.plans.plan import Shape, plan
+
+numbers = st.fractions(-3, 3, max_denominator=4)
+
+
+def config_of(layers):
+    config = Architecture(d_model=4, n_layers=layers, n_heads=1, d_ff=4, context=8, stem=Vectors(4), positions="none")
+    return replace(config)
+
+
+def reads_of(layers, depth):
+    return depth_reads(config_of(layers), plan(Shape(layers, 1), depth=depth))
+
+
+def rank_of(layers, depth):
+    return mixing.greatest_rank(config_of(layers), plan(Shape(layers, 1), depth=depth))
+
+
+def closed_form(layers, depth):
+    n = 2 * layers + 1
+    match depth:
+        case Residual():
+            return 1
+        case DepthAttention(window=None, block=block):
+            return max(min(n - t, 1 + -(-t // block)) for t in range(n))
+        case DepthAttention(window=window):
+            return max(min(n - t, 1 + min(t, window)) for t in range(n))
+
+
+RULES = [
+    Residual(),
+    *(DepthAttention(block=b) for b in (1, 2, 3, 5, 40)),
+    *(DepthAttention(window=w) for w in (1, 2, 5)),
+]
+
+
+@pytest.mark.parametrize("depth", RULES)
+@pytest.mark.parametrize("layers", [1, 2, 3, 6])
+def test_ranks_are_the_closed_forms_and_are_attained(layers, depth):
+    reads = reads_of(layers, depth)
+    weights = mixing.powers(reads)
+    assert all(sum(row) == 1 and min(row) > 0 for row in weights)
+    attained = mixing.semiseparable_rank(mixing.mixing_matrix(reads, weights))
+    assert attained == rank_of(layers, depth) == closed_form(layers, depth)
+
+
+@given(st.sampled_from(RULES), st.integers(1, 3), st.data())
+def test_no_weights_have_a_larger_rank(depth, layers, data):
+    reads = reads_of(layers, depth)
+    matrix = mixing.mixing_matrix(reads, [[data.draw(numbers) for _ in sources] for sources in reads])
+    assert mixing.semiseparable_rank(matrix) <= rank_of(layers, depth)
+
+
+@given(st.integers(1, 7), st.data())
+def test_rank_of_a_block_is_sympy_s(n, data):
+    matrix = [[data.draw(st.integers(-1, 1)) if i <= r else 0 for i in range(n)] for r in range(n)]
+    expected = [sympy.Matrix(matrix)[t:, : t + 1].rank() for t in range(n)]
+    assert mixing.state_sizes(matrix) == expected
+    assert max(expected) <= (n + 1) // 2
+
+
+def test_full_ordinary_rank_says_nothing():
+    """The residual stream's matrix is invertible, too."""
+    ones = mixing.mixing_matrix(reads := reads_of(3, Residual()), [[1]] * len(reads))
+    assert sympy.Matrix(ones).rank() == 7
+    assert mixing.semiseparable_rank(ones) == 1
+
+
+def test_paper_s_example_of_four_layers():
+    """Figure 9: L = 4 reads; Full 2 and not 4; Block with S = 2, N = 2: 2, not above N."""
+    full, block = (
+        [[range(i, i + 1) for i in range(r + 1)] for r in range(4)],
+        [[range(1)], [range(1), range(1, 2)], [range(1), range(1, 3)], [range(1), range(1, 3), range(3, 4)]],
+    )
+    for reads in (full, block):
+        assert mixing.semiseparable_rank(mixing.mixing_matrix(reads, mixing.powers(reads))) == 2
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 99))
+def test_block_never_exceeds_one_more_than_its_blocks(layers, block, seed):
+    rng = np.random.default_rng(seed)
+    reads = reads_of(layers, DepthAttention(block=block))
+    weights = [[Fraction(int(rng.integers(1, 99))) for _ in sources] for sources in reads]
+    assert mixing.semiseparable_rank(mixing.mixing_matrix(reads, weights)) <= -(-2 * layers // block) + 1
+
+
+@given(st.integers(1, 6), st.integers(0, 99))
+def test_state_of_that_size_makes_all_reads(n, seed):
+    """(1) of the docstring, run: what is kept is C_t^+ of the reads to come, never more than rank H_t vectors."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, n + 1))
+    whole = rng.integers(-3, 4, (n, rank)) @ rng.integers(-3, 4, (rank, n))
+    matrix = np.tril(whole).astype(float)
+    outputs, state, basis = rng.standard_normal((n, 3)), np.zeros((0, 3)), np.zeros((n + 1, 0))
+    for t, size in enumerate(mixing.state_sizes([[Fraction(int(x)) for x in row] for row in matrix])):
+        pending = basis[1:] @ state + np.outer(matrix[t:, t], outputs[t])
+        basis = np.linalg.svd(matrix[t:, : t + 1])[0][:, :size]
+        state = basis.T @ pending
+        assert len(state) == size
+        assert np.allclose((basis @ state)[0], (matrix @ outputs)[t])
+
+
+def softmax_matrix(queries, keys):
+    """Rows of exp <w_r, k_i>, i <= r."""
+    return np.tril(np.exp(queries @ keys.T))
+
+
+def ranks(matrix):
+    return max(np.linalg.matrix_rank(matrix[t:, : t + 1]) for t in range(len(matrix)))
+
+
+def test_logits_of_rank_one_have_full_rank_and_normed_numbers_rank_two():
+    n = 7
+    angles = np.linspace(0.1, 3, n)
+    queries = np.outer(np.arange(n), [1.0, 0])
+    circle = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert ranks(softmax_matrix(queries, circle)) == (n + 1) // 2
+    signs = np.where(np.arange(n) % 2, 1.0, -1.0)[:, None]
+    assert ranks(softmax_matrix(queries[:, :1], signs)) == 2
+    assert ranks(softmax_matrix(0 * queries, circle)) == 1
+
+
+@given(st.integers(1, 5), st.data())
+def test_averages_of_streams_make_every_mixing_matrix(n, data):
+    """M from A by the recursion of DenseFormer; A back from M by the formula."""
+    averages = [[data.draw(numbers) for _ in range(r + 1)] for r in range(n)]
+    matrix = sympy.Matrix(mixing.of_averages(averages))
+    a = sympy.Matrix(n, n, lambda r, i: averages[r][i] if i <= r else 0)
+    shift = sympy.Matrix(n, n, lambda r, i: int(r == i + 1))
+    assert matrix == (sympy.eye(n) - a * shift).inv() * a
+    assert a == matrix * (sympy.eye(n) + shift * matrix).inv()
+    assert matrix[0, 0] == a[0, 0]
+
+
+def test_residual_averages_are_the_residual_stream():
+    assert mixing.of_averages([[0] * n + [1] for n in range(4)]) == [[int(i <= r) for i in range(4)] for r in range(4)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mixing.state_sizes([]),
+        lambda: mixing.state_sizes([[1, 1]]),
+        lambda: mixing.state_sizes([[1, 1], [1, 1]]),
+        lambda: mixing.mixing_matrix([[range(1)]], [[1, 2]]),
+        lambda: mixing.of_averages([[1], [1]]),
+        lambda: rank_of(2, DepthAverage()),
+        lambda: mixing.greatest_rank(config_of(2), plan(Shape(3, 1), depth=Residual())),
+    ],
+)
+def test_bad_input(call):
+    with pytest.raises(BadInput):
+        call()
