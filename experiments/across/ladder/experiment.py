@@ -135,7 +135,7 @@ _NARROW = "0.05 of the signal, where every seed sets in"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
     "cpu": Profile(config=_CPU, seeds=16, seconds=1330, detects=_NARROW),
-    "long": Profile(config=_LONG, seeds=16, seconds=9900, detects=_NARROW, grows=True),
+    "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=3600, detects=_NARROW, grows=True),
     "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),

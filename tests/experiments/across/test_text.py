@@ -18,7 +18,7 @@ from experiments.across.text.toy import toy
 from experiments.across.text.verdicts import told, worth_of
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder, Unfinished, UserError
-from experiments.training import campaign
+from experiments.training import campaign, tuning
 from experiments.training import text as text_data
 from experiments.training.arms import TextSource
 from experiments.training.campaign import BASELINE, TWIN
@@ -233,7 +233,8 @@ def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(widest, foun
         return {arm: record() for arm in arms if arm.architecture.d_model <= widest}
 
     config = replace(PROFILES["smoke"].config, tuning=LONG.tuning)
-    monkeypatch.setattr(campaign, "train_all", train_all)
+    for asks in (campaign, tuning):
+        monkeypatch.setattr(asks, "train_all", train_all)
     read = Text(TextSource("anywhere", "digest"), "some text", config.vocab, 10**9)
     monkeypatch.setattr(text_data, "text", lambda *_: read)
     if not found:

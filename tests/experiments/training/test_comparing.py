@@ -12,7 +12,7 @@ from experiments.across.icl import experiment as icl_experiment
 from experiments.cli import main
 from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import RunFolder, UserError
-from experiments.training import campaign, stacks
+from experiments.training import campaign, stacks, tuning
 from experiments.training import text as text_data
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.campaign import BASELINE, TWIN
@@ -65,7 +65,8 @@ def trained(monkeypatch):
         arms.extend(wanted)
         return {arm: record(arm) for arm in wanted}
 
-    monkeypatch.setattr(campaign, "train_all", answer)
+    for asks in (campaign, tuning):
+        monkeypatch.setattr(asks, "train_all", answer)
     monkeypatch.setattr(stacks, "train_stacked", answer)
     read = text_data.Text(TextSource("anywhere", "digest"), "some text", 512, 10**9)
     monkeypatch.setattr(text_data, "text", lambda *_: read)
