@@ -145,38 +145,37 @@ def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -
         stacks.train_stacked,
     )
     found = Trained(by_seed, tuning, {name: of_seeds[: len(by_seed)] for name, of_seeds in tried.items()})
-    late: set[M] = set()
-    for _ in range(comparison.doublings):
-        found = _longer(comparison, found, best, late, run, label)
-    return found
+    return _longer(comparison, found, best, run, label)
 
 
 def _longer(
-    comparison: Comparison[M],
-    found: Trained[M],
-    best: Callable[[M, int, int], Arm],
-    late: set[M],
-    run: RunFolder,
-    label: str,
+    comparison: Comparison[M], found: Trained[M], best: Callable[[M, int, int], Arm], run: RunFolder, label: str
 ) -> Trained[M]:
-    """With trainings twice as long of those that have not converged.  late: those that time was up for, which stay as
-    they are; more of them, afterwards."""
+    """With trainings twice as long, and again, of those that have not converged; those that time was up for stay as
+    they are."""
     together: dict[Model, list[M]] = {}
     for m in comparison.models:
         together.setdefault(m.tuned_as, []).append(m)
+    late: set[Model] = set()
 
     def converged(m: M) -> bool:
         few, many = (found.last(m, steps, "loss") for steps in found.lengths(m)[-2:])
         return comparison.converged(m, few, many)
 
-    on = [m for some in together.values() if not (late.intersection(some) or all(map(converged, some))) for m in some]
-    steps, seeds = {m: 2 * found.lengths(m)[-1] for m in on}, range(len(found.rounds))
-    arms = {(seed, m): best(m, seed, steps[m]) for m in on for seed in seeds}
-    records = stacks.train_stacked(list(arms.values()), run, f"{label}, twice as long") if arms else {}
-    unfinished = {m.tuned_as for (_, m), arm in arms.items() if arm not in records}
-    late |= {m for m in on if m.tuned_as in unfinished}
-    longer = [{(m, steps[m]): records[arms[seed, m]] for m in on if m not in late} for seed in seeds]
-    return replace(found, rounds=[{**so_far, **more} for so_far, more in zip(found.rounds, longer, strict=True)])
+    for _ in range(comparison.doublings):
+        on = [
+            m for tuned, some in together.items() if tuned not in late and not all(map(converged, some)) for m in some
+        ]
+        if not on:
+            break
+        steps, seeds = {m: 2 * found.lengths(m)[-1] for m in on}, range(len(found.rounds))
+        arms = {(seed, m): best(m, seed, steps[m]) for m in on for seed in seeds}
+        records = stacks.train_stacked(list(arms.values()), run, f"{label}, twice as long")
+        late |= {m.tuned_as for (_, m), arm in arms.items() if arm not in records}
+        there = [m for m in on if m.tuned_as not in late]
+        longer = [{(m, steps[m]): records[arms[seed, m]] for m in there} for seed in seeds]
+        found = replace(found, rounds=[{**so_far, **more} for so_far, more in zip(found.rounds, longer, strict=True)])
+    return found
 
 
 def _trial(arm: Arm) -> Arm:

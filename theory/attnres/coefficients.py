@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from theory.attnres.mixing import mixing_matrix
 from theory.errors import BadInput, at_least
 from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture, misfits
@@ -31,10 +32,9 @@ def start_matrix(config: Architecture, plan: Plan) -> Matrix:
     """A at initial weights, in Fractions; row l has l + 1 entries.  Raises BadInput if plan and sizes do not fit."""
     for misfit in misfits(config, plan):
         raise BadInput(misfit)
-    return tuple(
-        tuple(_weight(plan, sources) if any(i in source for source in sources) else Fraction(0) for i in range(l + 1))
-        for l, sources in enumerate(depth_reads(config, plan))  # noqa: E741 - the paper's letter
-    )
+    reads = depth_reads(config, plan)
+    matrix = mixing_matrix(reads, [[_weight(plan, sources)] * len(sources) for sources in reads])
+    return tuple(tuple(row[: i + 1]) for i, row in enumerate(matrix))
 
 
 def average_matrix(weights: Sequence[Sequence[Any]], per_layer: int) -> Matrix:

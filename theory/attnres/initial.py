@@ -23,14 +23,13 @@ d), at std 0.02 a twentieth for d = 16 and 52 times as much for d = 512.
 
 from __future__ import annotations
 
-from math import pi, sqrt
+from math import sqrt
 
 from theory.attnres.coefficients import start_matrix
+from theory.attnres.typical import attention_square, feed_forward_square
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.plan import Plan
-
-NODES = 200  # of a quadrature whose integrand is smooth
 
 
 def initial_outputs(config: Architecture, plan: Plan, std: float = 0.02, *, scale_outputs: bool = True) -> list[float]:
@@ -44,10 +43,9 @@ def initial_outputs(config: Architecture, plan: Plan, std: float = 0.02, *, scal
     if config.score != "softmax" or config.copy_rank is not None or not _ordinary(plan):
         raise BadInput("sizes at initial weights are worked out for softmax attention over a layer's own values")
     d, written = config.d_model, std / sqrt(2 * config.n_layers) if scale_outputs else std
-    attention = d * written**2 * config.n_heads * config.width * std**2 * d
-    layer = [attention]
+    layer = [attention_square(d, config.n_heads, config.width, std, written, share=1.0)]
     if config.has_feed_forward(plan):
-        layer.append(d * written**2 * config.d_ff * _inner(config.gated, std * sqrt(d)))
+        layer.append(feed_forward_square(d, config.d_ff, std, written, "swiglu" if config.gated else "gelu"))
     return [d * std**2 * (1 + (config.positions == "learned")), *layer * config.n_layers]
 
 
@@ -57,18 +55,6 @@ def initial_reads(config: Architecture, plan: Plan, std: float = 0.02, *, scale_
     return [
         sum(float(a) ** 2 * size for a, size in zip(row, outputs, strict=False)) for row in start_matrix(config, plan)
     ]
-
-
-def _inner(gated: bool, deviation: float) -> float:
-    """E of the square of an inner number of the feed-forward."""
-    import numpy as np
-    from scipy.special import expit, ndtr
-
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    z = deviation * nodes
-    active = z * expit(z) if gated else z * ndtr(z)
-    mean = float(weights @ active**2) / sqrt(2 * pi)
-    return mean * deviation**2 if gated else mean
 
 
 def _ordinary(plan: Plan) -> bool:

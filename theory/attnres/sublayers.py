@@ -97,12 +97,12 @@ def attention_bound(value: Array, output: Array, gain: Array) -> float:
     value, output, gain = _attention(value, output, gain)
     scaled = value * gain
     heads = output @ scaled
-    heads = heads[_norm(heads) > 0]
-    if not len(heads):
+    sizes = _norm(heads)
+    kept = sizes > 0
+    if not kept.any():
         return 0.0
-    squares = heads @ heads.transpose(0, 2, 1)
-    kept = _norm(output @ scaled) > 0
-    starts = np.sqrt(np.trace(squares, axis1=1, axis2=2)), _norm(heads), _norm(scaled)[kept] ** 2
+    squares = heads[kept] @ heads[kept].transpose(0, 2, 1)
+    starts = np.sqrt(np.trace(squares, axis1=1, axis2=2)), sizes[kept], _norm(scaled)[kept] ** 2
     start = min((p / p.sum() for p in starts), key=lambda p: _top(np.tensordot(1 / p, squares, 1)))
     return sqrt(gain.size * _shared(squares, start))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import exp, pi, sqrt
+from math import erf, exp, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -196,24 +196,31 @@ INITIAL = Claim(
 
 
 @INITIAL.check(
-    "one layer by hand, its feed-forward by adaptive quadrature",
+    "one layer by hand, its feed-forward by adaptive quadrature, at two deviations, gated and GELU",
     states=4.0,
     control=1.0,
     wrong="a normed vector has the length 1",
 )
 def one_layer_by_hand(square: float) -> bool:
-    """square: of a normed vector's length, 4 numbers wide; deviations 0.6, and 0.6 / sqrt 2 of what writes."""
+    """square: of a normed vector's length, 4 numbers wide."""
+    return all(_layer_by_hand(square, std, gated=gated) for std in (0.3, 0.6) for gated in (True, False))
+
+
+def _layer_by_hand(square: float, std: float, *, gated: bool) -> bool:
     from scipy.integrate import quad
 
-    def density(z: float) -> float:
-        return exp(-(z**2) / (2 * 0.36 * square)) / sqrt(2 * pi * 0.36 * square)
+    inner = std**2 * square
+    written = std**2 / 2  # what writes to the stream, scaled by the depth of 1
 
-    gate = quad(lambda z: (z / (1 + exp(-z))) ** 2 * density(z), -12, 12)[0]
-    outputs = [4 * 0.36, 4 * 0.18 * 4 * 0.36 * square, 4 * 0.18 * 2 * gate * 0.36 * square]
-    config = replace(SIZES, n_layers=1)
+    def squared(z: float) -> float:
+        return (z / (1 + exp(-z))) ** 2 if gated else (z * (1 + erf(z / sqrt(2))) / 2) ** 2
+
+    gate = quad(lambda z: squared(z) * exp(-(z**2) / (2 * inner)) / sqrt(2 * pi * inner), -12, 12)[0]
+    outputs = [4 * std**2, 4 * written * 4 * inner, 4 * written * SIZES.d_ff * gate * (inner if gated else 1)]
+    config = replace(SIZES, n_layers=1, gated=gated)
     for name, counts in (("vanilla", (1, 1, 1)), ("attnres", (1, 2, 3))):
         expected = [sum(outputs[: i + 1]) / count**2 for i, count in enumerate(counts)]
-        if not np.allclose(initial_reads(config, resolve(name, config.shape), 0.6), expected, rtol=1e-7, atol=0):
+        if not np.allclose(initial_reads(config, resolve(name, config.shape), std), expected, rtol=1e-7, atol=0):
             return False
     return True
 
