@@ -97,17 +97,15 @@ def orthogonal_outputs(exponents: Mapping[str, float]) -> bool:
     """Read l grows as (l + 1) to this power."""
     import torch
 
-    from icl.models.depth import depth_rule
+    from icl.models.decoder import Decoder
 
     config = replace(SIZES, d_model=9, positions="none", n_layers=4)
     for name, exponent in exponents.items():
         plan = resolve(name, config.shape)
-        rule, outputs = depth_rule(config, plan), torch.eye(9, dtype=torch.float64)
-        for parameter in rule.parameters():
-            torch.nn.init.zeros_(parameter)
+        rule, outputs = Decoder(config, plan).double().depth, torch.eye(9, dtype=torch.float64)[:, None, None]
         state = rule.start(outputs[0])
         for i, row in enumerate(start_matrix(config, plan)):
-            read = rule.read(i, state).detach().numpy()[: i + 1]
+            read = rule.read(i, state).detach().numpy()[0, 0, : i + 1]
             sizes = float(np.linalg.norm(read)), typical_read(plan.depth, i, 1.0, 1.0), (i + 1) ** exponent
             if not np.allclose(read, [float(a) for a in row], rtol=CLOSE) or not np.allclose(sizes, sizes[0]):
                 return False

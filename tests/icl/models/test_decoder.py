@@ -142,7 +142,11 @@ def weighed(depth, sources):
     if isinstance(depth, AverageDepth):
         *finished, newest = sources
         return depth.write(depth.per_layer * len(finished) - 1, (*finished, newest), torch.zeros_like(newest))[-1]
-    return depth.read(len(sources) - 1, sources)
+    embedded, *outputs = sources
+    state = depth.start(embedded)
+    for sublayer, out in enumerate(outputs):
+        state = depth.write(sublayer, state, out)
+    return depth.read(len(outputs), state)
 
 
 WEIGHING = ["attnres", "attnres-sigmoid", "attnres-static", "attnres-input-query", "attnres-heads:heads=3,blocks=6"]

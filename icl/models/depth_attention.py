@@ -1,0 +1,132 @@
+"""Attention Residuals: every sublayer reads a softmax over the outputs before it, or over the sums of blocks of them.
+
+`AttentionDepth` computes that as it is written, at every read anew.  `AttentionOnce` looks at every source once: where
+queries are parameters, the logits of a source v_i for *all* reads to come are one matrix product when it is written,
+    logit_{l,i} = <q_l, v_i> / rms(v_i),    q_l the query of read l times the gain of its keys
+(Attention Residuals, section 4.1, phase 1; `theory.attnres.two_phase`, 2).  A sum under way, whose logits change with
+every output that is added, gets them for the next read alone.  What is left of a read is a softmax of a number a source
+and one pass over the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import rms_norm
+
+from icl.models.weighted_sum import exact, weighted_in_place, weighted_sum
+from theory.plans.accounting import depth_sources
+from theory.plans.architecture import Architecture
+from theory.plans.depth import DepthAttention
+from theory.plans.plan import Plan
+
+S = TypeVar("S")
+
+
+class _OverDepth(nn.Module):
+    """The parameters.  The state is the embedding, the finished blocks, and the sum of the block under way if it has
+    begun.
+
+    Every read weighs these v_i by a softmax of <query, gain * v_i / rms(v_i)>; the gain belongs to the key norm.  With
+    several heads, each weighs its part of the width by its part of that product.  With a window, older sources than it
+    are dropped when they are no longer read.
+    """
+
+    def __init__(self, rule: DepthAttention, config: Architecture, plan: Plan) -> None:
+        super().__init__()
+        self.rule, self.eps = rule, config.norm_eps
+        sources, d = depth_sources(config, plan), config.d_model
+        if rule.query == "static":
+            self.logits = nn.ParameterList([nn.Parameter(torch.empty(rule.heads, count)) for count in sources])
+            return
+        self.query = nn.Parameter(torch.empty(len(sources), d))
+        self.gain = nn.Parameter(torch.empty(len(sources), d)) if rule.key_norm else None
+        self.matrix = nn.Parameter(torch.empty(len(sources), d, d)) if rule.query == "input" else None
+
+    def _kept(self, sublayer: int, state: tuple[S, ...]) -> tuple[S, ...]:
+        """The sources that stay when a sublayer has written, beside the one it wrote or was added to."""
+        if sublayer % self.rule.block:
+            return state[:-1]
+        window = self.rule.window
+        return state if window is None else (state[0], *state[max(1, len(state) + 1 - window) :])
+
+    def _weights(self, logits: Tensor) -> Tensor:
+        return logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
+
+
+class AttentionDepth(_OverDepth):
+    """As it is written: every read takes every source."""
+
+    def start(self, embedded: Tensor) -> tuple[Tensor, ...]:
+        return (embedded,)
+
+    def write(self, sublayer: int, state: tuple[Tensor, ...], out: Tensor) -> tuple[Tensor, ...]:
+        return (*self._kept(sublayer, state), state[-1] + out if sublayer % self.rule.block else out)
+
+    def read(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
+        return weighted_sum(self._weights(self._logits(sublayer, state)), state)
+
+    def _logits(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
+        """(sources, batch, T, heads), or (sources, 1, 1, heads); in float32 or better, as of a softmax over time."""
+        if self.rule.query == "static":
+            return self.logits[sublayer].T[:, None, None].to(exact(self.logits[sublayer].dtype))
+        accurate = exact(state[-1].dtype)
+        query = self.query[sublayer].to(accurate)
+        if self.matrix is not None:
+            newest = state[-1].to(accurate)
+            query = query + rms_norm(newest, newest.shape[-1:], None, self.eps) @ self.matrix[sublayer].to(accurate).T
+        if self.gain is not None:
+            query = query * self.gain[sublayer].to(accurate)
+        return torch.stack([self._logit(query, v.to(accurate)) for v in state])
+
+    def _logit(self, query: Tensor, v: Tensor) -> Tensor:
+        products = (query * v).unflatten(-1, (self.rule.heads, -1)).sum(-1)
+        if self.gain is None:
+            return products
+        return products * (v.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+
+
+class Source(NamedTuple):
+    """value (batch, T, d_model); logits (batch, T, heads) for read number `first` and those that follow it."""
+
+    value: Tensor
+    first: int
+    logits: Sequence[Tensor]
+
+
+class AttentionOnce(_OverDepth):
+    """Every source is looked at once.  Equal to `AttentionDepth` to rounding, for learned queries that do not depend on
+    the input."""
+
+    def start(self, embedded: Tensor) -> tuple[Source, ...]:
+        return (self._source(embedded, 0, len(self.query)),)
+
+    def write(self, sublayer: int, state: tuple[Source, ...], out: Tensor) -> tuple[Source, ...]:
+        first, block = sublayer + 1, self.rule.block
+        value = state[-1].value + out if sublayer % block else out
+        last = first + 1 if first % block else len(self.query)
+        return (
+            *self._kept(sublayer, state),
+            self._source(value, first, last),
+        )
+
+    def read(self, sublayer: int, state: tuple[Source, ...]) -> Tensor:
+        weights = self._weights(torch.stack([source.logits[sublayer - source.first] for source in state]))
+        return weighted_in_place(weights, [source.value for source in state])
+
+    def _source(self, value: Tensor, first: int, last: int) -> Source:
+        """With its logits for the reads from `first` to before `last`."""
+        accurate = exact(value.dtype)
+        with torch.autocast(value.device.type, enabled=False):
+            queries = self.query[first:last].to(accurate)
+            if self.gain is not None:
+                queries = queries * self.gain[first:last].to(accurate)
+            parts = (x.unflatten(-1, (self.rule.heads, -1)) for x in (value.to(accurate), queries))
+            logits = torch.einsum("bthw,rhw->btrh", *parts)
+            if self.gain is not None:
+                square = torch.linalg.vector_norm(value, dim=-1, dtype=accurate).square() / value.shape[-1]
+                logits = logits * (square + self.eps).rsqrt()[..., None, None]
+        return Source(value, first, logits.unbind(2))
