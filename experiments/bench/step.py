@@ -1,33 +1,29 @@
 """Training steps at full size: tokens a second and MFU, and each variant's step time as a ratio to vanilla's.
 
-Every variant is timed beside vanilla (`experiments.bench.turns`).  Before it is timed, a
-variant's loss and gradients under the fast path (bf16, compiled, where they are used) are held against the plain path
-in fp32: a path that computes something else is not reported.
+Every variant is timed beside vanilla (`experiments.bench.turns`), after its fast path has given the plain path's
+gradients (`experiments.bench.side`): a path that computes something else is not reported.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from experiments.bench.side import Side
 from experiments.bench.turns import in_turns, ratio, words
 from experiments.store.folders import Json, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
 from icl.files import opened, sealed, write_atomically
-from theory.plans.architecture import Architecture, Tokens
+from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
-    import torch
-
-    from icl.models.decoder import Decoder
-    from icl.recipe import Recipe
+    pass
 
 BASELINE = "vanilla"
 VARIANTS = (
@@ -35,8 +31,6 @@ VARIANTS = (
 )
 TOKENS_A_STEP = 32_768
 TIMED = 5  # steps a turn
-MODELS = 100
-AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16 keeps 8 bits
 
 
 def bench_step(options: argparse.Namespace) -> int:
@@ -68,7 +62,7 @@ def bench_step(options: argparse.Namespace) -> int:
     }
     done = _written(options.out, result)
     if todo := [name for name in names if name not in done]:
-        baseline = _Side(config, BASELINE, recipe, device)
+        baseline = Side(config, BASELINE, recipe, device)
         with progress("training steps", len(todo)) as at:
             for i, name in enumerate(todo):
                 at(i, name)
@@ -106,13 +100,13 @@ def _text(result: Json) -> str:
     return "\n".join([*lines, f"{result['device']}, commit {result['commit']}"])
 
 
-def _against(baseline: _Side, name: str) -> Json:
+def _against(baseline: Side, name: str) -> Json:
     """A variant and vanilla, in turns."""
     from icl.training.devices import peak_flops
     from theory.plans.accounting import flops
 
     config, recipe, device = baseline.config, baseline.recipe, baseline.device
-    side = _Side(config, name, recipe, str(device))
+    side = Side(config, name, recipe, str(device))
     same = side.same_answer()
     turns = in_turns({BASELINE: partial(baseline.seconds, TIMED), "variant": partial(side.seconds, TIMED)})
     seconds = median(turns["variant"])
@@ -127,61 +121,3 @@ def _against(baseline: _Side, name: str) -> Json:
         "flops_ratio": own / vanilla,
         "same_answer": same,
     }
-
-
-class _Side:
-    """A model, its optimiser, and a batch."""
-
-    def __init__(self, config: Architecture, variant: str, recipe: Recipe, device: str) -> None:
-        import torch
-
-        from icl.models.decoder import Decoder
-        from icl.training.optimiser import adamw
-        from theory.plans.names import resolve
-
-        self.config, self.recipe, self.device = config, recipe, torch.device(device)
-        self.model: Decoder = Decoder(config, resolve(variant, config.shape), device=device)
-        self.optimiser = adamw(self.model, recipe)
-        vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
-        self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
-        self.plain = self._gradients(fast=False)
-        if recipe.compile:
-            torch._dynamo.config.recompile_limit = MODELS  # all models share the decoder's code
-            self.model.compile(dynamic=False)
-
-    def _loss(self, *, fast: bool) -> torch.Tensor:
-        import torch
-        from torch.nn.functional import cross_entropy
-
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=fast and self.recipe.precision == "bf16"):
-            scores = self.model(self.tokens[:, :-1])
-            return cross_entropy(scores.flatten(0, 1).float(), self.tokens[:, 1:].flatten())
-
-    def _gradients(self, *, fast: bool) -> torch.Tensor:
-        import torch
-
-        loss = self._loss(fast=fast)
-        gradients = torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
-        return torch.cat([g.flatten().float() for g in gradients if g is not None])
-
-    def same_answer(self) -> bool:
-        """Whether the fast path's gradients are the plain path's, as far as the precision goes."""
-        fast = self._gradients(fast=True)
-        return bool((fast - self.plain).norm() <= AGREES[self.recipe.precision] * self.plain.norm())
-
-    def seconds(self, steps: int) -> float:
-        """Of one step, mean over `steps`."""
-        self._wait()
-        began = time.perf_counter()
-        for _ in range(steps):
-            self._loss(fast=True).backward()
-            self.optimiser.step()
-            self.optimiser.zero_grad(set_to_none=True)
-        self._wait()
-        return (time.perf_counter() - began) / steps
-
-    def _wait(self) -> None:
-        import torch
-
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)

@@ -130,3 +130,12 @@ class AttentionOnce(_OverDepth):
                 square = torch.linalg.vector_norm(value, dim=-1, dtype=accurate).square() / value.shape[-1]
                 logits = logits * (square + self.eps).rsqrt()[..., None, None]
         return Source(value, first, logits.unbind(2))
+
+
+def as_written(once: AttentionOnce, config: Architecture, plan: Plan) -> AttentionDepth:
+    """Its twin, with the same parameters."""
+    with torch.device("meta"):
+        twin = AttentionDepth(once.rule, config, plan)
+    for name, parameter in once.named_parameters():
+        setattr(twin, name, parameter)
+    return twin

@@ -1,5 +1,6 @@
 """Attention over depth that looks at every source once, against the rule as it is written: reads and all gradients."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.models.depth_attention import AttentionDepth, AttentionOnce
+from icl.models.depth_attention import AttentionOnce, as_written
 from icl.testing import check_identity
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention
@@ -30,11 +31,11 @@ def twins(rule, layers, width, dtype=torch.float64, size=1.0):
     config = Architecture(**sizes, positions="none", norm_eps=1e-3)  # large enough to be missed
     plan = replace(resolve("vanilla", config.shape), depth=rule)
     numbers = torch.Generator().manual_seed(0)
-    once, naive = AttentionOnce(rule, config, plan).to(dtype), AttentionDepth(rule, config, plan).to(dtype)
+    once = AttentionOnce(rule, config, plan).to(dtype)
     with torch.no_grad():
         for parameter in once.parameters():
             parameter.copy_(size * torch.randn(parameter.shape, generator=numbers))
-    naive.load_state_dict(once.state_dict())
+    naive = copy.deepcopy(as_written(once, config, plan))
     d, sublayers = config.d_model, config.sublayers(plan)
     return once, naive, torch.randn(sublayers, d, d, generator=numbers).to(dtype) / d**0.5
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from icl.models.decoder import Decoder
+from icl.probes.kept import kept_bytes
 from theory.plans.architecture import Architecture, Latent, Tokens
 from theory.plans.memory import activations
 from theory.plans.names import resolve
@@ -30,20 +31,11 @@ CASES = [
 
 
 def kept(config: Architecture, name: str, batch: int = 2) -> float:
-    """Numbers a token in the tensors that a step saves, each storage counted once, parameters left out."""
+    """Numbers a token."""
     model = Decoder(config, resolve(name, config.shape))
     tokens = torch.zeros(batch, config.context, dtype=torch.long)
-    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    saved = {}
-
-    def save(tensor):
-        saved[tensor.untyped_storage().data_ptr()] = tensor  # kept alive, so that no address is used again
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
-    held = sum(x.untyped_storage().nbytes() for place, x in saved.items() if place not in weights)
-    return held / 4 / tokens.numel()
+    loss = lambda: torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())  # noqa: E731
+    return kept_bytes(loss, model.parameters()) / 4 / tokens.numel()
 
 
 @pytest.mark.parametrize(("config", "name"), CASES, ids=range(len(CASES)))

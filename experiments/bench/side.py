@@ -1,0 +1,87 @@
+"""One side of a comparison of training steps: a model, its optimiser, and a batch that it trains on again and again.
+
+The *plain path* is fp32, not compiled, with attention over depth as it is written.  A side's own path may be bf16, or
+compiled, or look at every source once; it is held against the plain one, gradient for gradient, before it is timed.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from icl.models.decoder import Decoder
+from icl.models.depth_attention import AttentionOnce, as_written
+from icl.probes.kept import kept_bytes
+from icl.recipe import Recipe
+from icl.training.optimiser import adamw
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import resolve
+
+MODELS = 100
+MOVED = 0.02  # deviation of what is added to all initial weights
+AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16 keeps 8 bits
+
+
+class Side:
+    """variant: as `theory.plans.names.resolve` takes it; written: attention over depth as it is written, also timed."""
+
+    def __init__(
+        self, config: Architecture, variant: str, recipe: Recipe, device: str, *, written: bool = False
+    ) -> None:
+        self.config, self.recipe, self.device = config, recipe, torch.device(device)
+        plan = resolve(variant, config.shape)
+        self.model = Decoder(config, plan, device=device)
+        with torch.no_grad():
+            for parameter in self.model.parameters():  # queries over depth start at 0, which hides half a gradient
+                parameter.add_(MOVED * torch.randn_like(parameter))
+        depth = self.model.depth
+        if isinstance(depth, AttentionOnce):
+            self.model.depth = as_written(depth, config, plan)
+        self.optimiser = adamw(self.model, recipe)
+        vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
+        self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
+        self.plain = self._gradients(fast=False)
+        if not written:
+            self.model.depth = depth
+        if recipe.compile:
+            torch._dynamo.config.recompile_limit = MODELS  # all models share the decoder's code
+            self.model.compile(dynamic=False)
+
+    def _loss(self, *, fast: bool) -> Tensor:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=fast and self.recipe.precision == "bf16"):
+            scores = self.model(self.tokens[:, :-1])
+            return cross_entropy(scores.flatten(0, 1).float(), self.tokens[:, 1:].flatten())
+
+    def _gradients(self, *, fast: bool) -> Tensor:
+        loss = self._loss(fast=fast)
+        named = dict(sorted(self.model.named_parameters()))  # in one order, whatever the depth rule's module
+        gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
+        return torch.cat([g.flatten().float() for g in gradients if g is not None])
+
+    def same_answer(self) -> bool:
+        """Whether this side's gradients are the plain path's, as far as the precision goes."""
+        fast = self._gradients(fast=True)
+        return bool((fast - self.plain).norm() <= AGREES[self.recipe.precision] * self.plain.norm())
+
+    def kept(self) -> int:
+        """Bytes that a step keeps for its backward pass, parameters left out."""
+        return kept_bytes(partial(self._loss, fast=True), self.model.parameters())
+
+    def seconds(self, steps: int) -> float:
+        """Of one step, mean over `steps`."""
+        self._wait()
+        began = time.perf_counter()
+        for _ in range(steps):
+            self._loss(fast=True).backward()
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+        self._wait()
+        return (time.perf_counter() - began) / steps
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
