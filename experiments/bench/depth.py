@@ -1,5 +1,5 @@
-"""What attention over depth costs: a training step beside vanilla's, as it is written and with every source looked at
-once; and the memory of either, beside what accounting says.
+"""What attention over depth costs: a training step beside vanilla's, in two phases and as it is written; and the memory
+of either, beside what accounting says of the first.
 
 On a CPU of 8 layers, width 256 and 256 tokens, fp32, not compiled; on a GPU of LLaMA-350M at 2,048 tokens, bf16,
 compiled.
@@ -22,7 +22,9 @@ from experiments.store.provenance import provenance
 from experiments.store.threads import threads as on_threads
 from icl.files import sealed, write_atomically
 from icl.recipe import Recipe
+from theory.plans.accounting import two_phases
 from theory.plans.architecture import Architecture
+from theory.plans.depth import DepthAttention
 from theory.plans.memory import activations
 from theory.plans.names import model, resolve
 from theory.plans.presets import llama
@@ -56,7 +58,11 @@ def depth(config: Architecture, device: str, variants: Sequence[str], batch: int
     fast = device == "cuda"
     recipe = Recipe(steps=1000, batch=batch, learning_rate=1e-4, precision="bf16" if fast else "fp32", compile=fast)
     of = {BASELINE: (BASELINE, False)}
-    of |= {f"{name}{how}": (name, bool(how)) for name in variants for how in ("", f", {WRITTEN}")}
+    for name in variants:
+        rule = resolve(name, config.shape).depth
+        of[name] = (name, False)
+        if isinstance(rule, DepthAttention) and two_phases(rule):
+            of[f"{name}, {WRITTEN}"] = (name, True)
     sides: dict[str, Side] = {}
     found: dict[str, Json] = {}
     with progress("equal to the plain path?", len(of)) as at:

@@ -1,7 +1,7 @@
 """One side of a comparison of training steps: a model, its optimiser, and a batch that it trains on again and again.
 
 The *plain path* is fp32, not compiled, with attention over depth as it is written.  A side's own path may be bf16, or
-compiled, or look at every source once; it is held against the plain one, gradient for gradient, before it is timed.
+compiled, or read in two phases; it is held against the plain one, gradient for gradient, before it is timed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from icl.models.decoder import Decoder
-from icl.models.depth_attention import AttentionOnce, as_written
+from icl.models.depth_attention import TwoPhases, as_written
 from icl.probes.kept import kept_bytes
 from icl.recipe import Recipe
 from icl.training.optimiser import adamw
@@ -39,7 +39,7 @@ class Side:
             for parameter in self.model.parameters():  # queries over depth start at 0, which hides half a gradient
                 parameter.add_(MOVED * torch.randn_like(parameter))
         depth = self.model.depth
-        if isinstance(depth, AttentionOnce):
+        if isinstance(depth, TwoPhases):
             self.model.depth = as_written(depth, config, plan)
         self.optimiser = adamw(self.model, recipe)
         vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from icl.models.depth_attention import AttentionDepth, AttentionOnce
+from icl.models.depth_attention import AttentionDepth, TwoPhases
 from icl.models.weighted_sum import weighted_sum
+from theory.plans.accounting import two_phases
 from theory.plans.architecture import Architecture
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan
 
@@ -77,8 +78,6 @@ def depth_rule(config: Architecture, plan: Plan) -> DepthRule:
             return ChainDepth()
         case DepthAverage():
             return AverageDepth(config.n_layers, config.sublayers(plan) // config.n_layers)
-        case DepthAttention(query="learned") as rule:
-            return AttentionOnce(rule, config, plan)
         case DepthAttention() as rule:
-            return AttentionDepth(rule, config, plan)
+            return (TwoPhases if two_phases(rule) else AttentionDepth)(rule, config, plan)
     return ResidualDepth()

@@ -1,11 +1,13 @@
 """Attention Residuals: every sublayer reads a softmax over the outputs before it, or over the sums of blocks of them.
 
-`AttentionDepth` computes that as it is written, at every read anew.  `AttentionOnce` looks at every source once: where
-queries are parameters, the logits of a source v_i for *all* reads to come are one matrix product when it is written,
-    logit_{l,i} = <q_l, v_i> / rms(v_i),    q_l the query of read l times the gain of its keys
-(Attention Residuals, section 4.1, phase 1; `theory.attnres.two_phase`, 2).  A sum under way, whose logits change with
-every output that is added, gets them for the next read alone.  What is left of a read is a softmax of a number a source
-and one pass over the sources.
+`AttentionDepth` computes that as it is written, at every read anew.  `TwoPhases` uses that queries are parameters
+(Attention Residuals, section 4.1; `theory.attnres.two_phase`).  When a source v_i is complete, its logits for *all*
+reads to come are one matrix product,
+    logit_{l,i} = <q_l, v_i> / rms(v_i),    q_l the query of read l times the gain of its keys;
+a sum under way, whose logits change with every output that is added, has them for the next read alone.  Then
+    phase 1   at the start of a block, or of some sublayers of the Full form, all their reads weigh the sources so far
+              together: of each a part, and its log mass;
+    phase 2   a read weighs its part, whose logit is its log mass, and what has been written since.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
-from icl.models.weighted_sum import exact, weighted_in_place, weighted_sum
-from theory.plans.accounting import depth_sources
+from icl.models.weighted_sum import common, exact, weighted_sum, weighted_together
+from theory.plans.accounting import depth_sources, reads_together
 from theory.plans.architecture import Architecture
 from theory.plans.depth import DepthAttention
 from theory.plans.plan import Plan
@@ -97,25 +99,52 @@ class Source(NamedTuple):
     logits: Sequence[Tensor]
 
 
-class AttentionOnce(_OverDepth):
-    """Every source is looked at once.  Equal to `AttentionDepth` to rounding, for learned queries that do not depend on
-    the input."""
+class Phase(NamedTuple):
+    """earlier: sources from before the phase; parts: what each of its reads makes of these, and their log mass, which
+    is that part's logit; since: sources that were written since."""
 
-    def start(self, embedded: Tensor) -> tuple[Source, ...]:
-        return (self._source(embedded, 0, len(self.query)),)
+    earlier: tuple[Source, ...]
+    parts: Sequence[tuple[Tensor, Tensor]]
+    since: tuple[Source, ...]
 
-    def write(self, sublayer: int, state: tuple[Source, ...], out: Tensor) -> tuple[Source, ...]:
-        first, block = sublayer + 1, self.rule.block
-        value = state[-1].value + out if sublayer % block else out
-        last = first + 1 if first % block else len(self.query)
-        return (
-            *self._kept(sublayer, state),
-            self._source(value, first, last),
-        )
 
-    def read(self, sublayer: int, state: tuple[Source, ...]) -> Tensor:
-        weights = self._weights(torch.stack([source.logits[sublayer - source.first] for source in state]))
-        return weighted_in_place(weights, [source.value for source in state])
+class TwoPhases(_OverDepth):
+    """Equal to `AttentionDepth` to rounding, for a softmax with learned queries that do not depend on the input, and
+    without a window."""
+
+    def __init__(self, rule: DepthAttention, config: Architecture, plan: Plan) -> None:
+        super().__init__(rule, config, plan)
+        self.together = reads_together(rule, len(self.query))
+
+    def start(self, embedded: Tensor) -> Phase:
+        return self._phase((self._source(embedded, 0, len(self.query)),), 0)
+
+    def write(self, sublayer: int, state: Phase, out: Tensor) -> Phase:
+        first, under_way = sublayer + 1, sublayer % self.rule.block
+        value = state.since[-1].value + out if under_way else out
+        last = first + 1 if first % self.rule.block else len(self.query)
+        since = (*(state.since[:-1] if under_way else state.since), self._source(value, first, last))
+        if first % self.together:
+            return Phase(state.earlier, state.parts, since)
+        return self._phase((*state.earlier, *since), first)
+
+    def read(self, sublayer: int, state: Phase) -> Tensor:
+        dtype = common([source.value for source in (*state.earlier, *state.since)])
+        part, mass = state.parts[sublayer % self.together]
+        if not state.since:
+            return part.to(dtype)
+        weights = torch.stack([mass, *(source.logits[sublayer - source.first] for source in state.since)]).softmax(0)
+        return weighted_together(weights[None], [part, *(source.value for source in state.since)], dtype)[0]
+
+    def _phase(self, sources: tuple[Source, ...], first: int) -> Phase:
+        """Of the reads from `first` on."""
+        reads = range(first, min(first + self.together, len(self.query)))
+        if len(sources) == 1:
+            return Phase(sources, [(sources[0].value, sources[0].logits[read]) for read in reads], ())
+        values = [source.value for source in sources]
+        logits = torch.stack([torch.stack([x.logits[read - x.first] for x in sources]) for read in reads])
+        parts = weighted_together(logits.softmax(1), values, exact(common(values)))
+        return Phase(sources, list(zip(parts, logits.logsumexp(1), strict=True)), ())
 
     def _source(self, value: Tensor, first: int, last: int) -> Source:
         """With its logits for the reads from `first` to before `last`."""
@@ -132,10 +161,10 @@ class AttentionOnce(_OverDepth):
         return Source(value, first, logits.unbind(2))
 
 
-def as_written(once: AttentionOnce, config: Architecture, plan: Plan) -> AttentionDepth:
+def as_written(depth: TwoPhases, config: Architecture, plan: Plan) -> AttentionDepth:
     """Its twin, with the same parameters."""
     with torch.device("meta"):
-        twin = AttentionDepth(once.rule, config, plan)
-    for name, parameter in once.named_parameters():
+        twin = AttentionDepth(depth.rule, config, plan)
+    for name, parameter in depth.named_parameters():
         setattr(twin, name, parameter)
     return twin

@@ -1,4 +1,4 @@
-"""Weighted sums of sources over depth, in float32 or better: one by one, and with a backward pass written out.
+"""Weighted sums of sources over depth, in float32 or better: one by one, and several at once, in place.
 
 Neither makes a stack of the sources: a backward pass keeps them once, in their own dtype, and not once for every read.
 """
@@ -18,46 +18,57 @@ def exact(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def weighted_sum(weights: Tensor, sources: Sequence[Tensor]) -> Tensor:
-    """sum_i weights[i] * sources[i], summed in float32 or better and rounded once, to the dtype of the sources.
+def weighted_sum(weights: Tensor, sources: Sequence[Tensor], dtype: torch.dtype | None = None) -> Tensor:
+    """sum_i weights[i] * sources[i], summed in float32 or better and rounded once, by default to the sources' dtype.
 
     weights (sources, batch or 1, T or 1, heads), each of which weighs its part of the width; sources (batch, T, d).
     """
-    dtype = _common(sources)
+    dtype = dtype or common(sources)
     parts = (w[..., None] * _parts(v, weights) for w, v in zip(weights.to(exact(dtype)), sources, strict=True))
     return functools.reduce(torch.add, parts).flatten(-2).to(dtype)
 
 
-def weighted_in_place(weights: Tensor, sources: Sequence[Tensor]) -> Tensor:
-    """`weighted_sum` in place, for weights (sources, batch, T, heads); no gradient makes a tensor of a source's size
-    but those of the sources.  Under torch.compile, which makes one loop of the plain sum, that sum."""
+def weighted_together(weights: Tensor, sources: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Several sums over the same sources, (batch, T, d) of `dtype` each, with one gradient a source for all of them.
+
+    weights (sums, sources, batch, T, heads).  Under torch.compile, which makes loops of plain sums, plain sums.
+    """
     if torch.compiler.is_compiling():
-        return weighted_sum(weights, sources)
-    found: Tensor = _InPlace.apply(weights.to(exact(_common(sources))), *sources)  # type: ignore[no-untyped-call]
+        return tuple(weighted_sum(w, sources, dtype) for w in weights)
+    found: tuple[Tensor, ...] = _Together.apply(weights.to(exact(dtype)), dtype, *sources)  # type: ignore[no-untyped-call]
     return found
 
 
-class _InPlace(torch.autograd.Function):
+class _Together(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, *sources: Tensor) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, dtype: torch.dtype, *sources: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(weights, *sources)
         first, *others = (_parts(v, weights) for v in sources)
-        total = weights[0, ..., None] * first
-        for w, v in zip(weights[1:], others, strict=True):
-            total.addcmul_(w[..., None], v)
-        return total.flatten(-2).to(_common(sources))
+        sums = []
+        for of_sum in weights:
+            total = of_sum[0, ..., None] * first
+            for w, v in zip(of_sum[1:], others, strict=True):
+                total.addcmul_(w[..., None], v)
+            sums.append(total.flatten(-2).to(dtype))
+        return tuple(sums)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         weights, *sources = ctx.saved_tensors
-        of_weights, *of_sources = ctx.needs_input_grad
-        gradient = _parts(gradient, weights).to(weights.dtype)
-        found: list[Tensor | None] = [None]
+        of_weights, _, *of_sources = ctx.needs_input_grad
+        slopes = [_parts(g, weights).to(weights.dtype) for g in gradients]
+        found: list[Tensor | None] = [None, None]
         if of_weights:
-            parts = (_parts(v, weights).to(weights.dtype) for v in sources)
-            found[0] = torch.stack([torch.einsum("bthw,bthw->bth", gradient, part) for part in parts])
-        for w, v, needed in zip(weights, sources, of_sources, strict=True):
-            found.append((w[..., None] * gradient).flatten(-2).to(v.dtype) if needed else None)
+            parts = [_parts(v, weights) for v in sources]
+            found[0] = torch.stack([torch.stack([(g * v).sum(-1) for v in parts]) for g in slopes])
+        for of_source, v, needed in zip(weights.unbind(1), sources, of_sources, strict=True):
+            if not needed:
+                found.append(None)
+                continue
+            total = of_source[0, ..., None] * slopes[0]
+            for w, g in zip(of_source[1:], slopes[1:], strict=True):
+                total.addcmul_(w[..., None], g)
+            found.append(total.flatten(-2).to(v.dtype))
         return tuple(found)
 
 
@@ -66,5 +77,6 @@ def _parts(v: Tensor, weights: Tensor) -> Tensor:
     return v.unflatten(-1, (weights.shape[-1], -1))
 
 
-def _common(sources: Sequence[Tensor]) -> torch.dtype:
+def common(sources: Sequence[Tensor]) -> torch.dtype:
+    """The dtype that all of them are exact in."""
     return functools.reduce(torch.promote_types, (v.dtype for v in sources))

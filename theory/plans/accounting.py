@@ -7,6 +7,7 @@ outputs a later token attends over).  Standard library only.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 
 from theory.plans.architecture import Architecture, Patches, Tokens
 from theory.plans.mix import KINDS, Kind
@@ -178,6 +179,18 @@ def depth_sources(config: Architecture, plan: Plan) -> tuple[int, ...]:
         per_layer = config.sublayers(plan) // config.n_layers
         counts = [1 if after % per_layer else count for after, count in enumerate(counts)]
     return tuple(counts)
+
+
+def two_phases(rule: DepthAttention) -> bool:
+    """Whether reads can be worked out in two phases (`icl.models.depth_attention`): what they weigh sources by does not
+    depend on the input, and their weights add up to 1 over all sources from the first one on."""
+    return rule.query == "learned" and rule.score == "softmax" and rule.window is None
+
+
+def reads_together(rule: DepthAttention, reads: int) -> int:
+    """Reads of one first phase: those of a block; of the Full form so many that its traffic is least, sqrt(reads)
+    (`theory.attnres.traffic`)."""
+    return rule.block if rule.block > 1 else isqrt(reads)
 
 
 def depth_memory(config: Architecture, plan: Plan) -> int:

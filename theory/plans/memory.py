@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from theory.plans.accounting import live_heads, projections, total_parameters
+from theory.plans.accounting import live_heads, projections, reads_together, total_parameters, two_phases
 from theory.plans.architecture import Architecture, Patches, Tokens
 from theory.plans.plan import DepthAttention, DepthAverage, Plan
 
@@ -12,8 +12,8 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
 
     Of a norm: its input, the result, and of RMSNorm what lies between; of dropout its mask.  Of attention: what is
     projected, and what comes out before and after heads are joined; where no fused kernel applies, weights over time
-    too.  Of the feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read.
-    Of the head: log-probabilities.
+    too.  Of the feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read,
+    and what it is put together from.  Of the head: log-probabilities.
 
     fused   attention with dropout, or with a latent, has a fused kernel, as on a GPU
     """
@@ -23,10 +23,19 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
         for p in projections(config, plan)
     )
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
-    reads = {DepthAttention: sublayers + 1, DepthAverage: config.n_layers}.get(type(plan.depth), 0)
+    reads = config.n_layers if isinstance(plan.depth, DepthAverage) else _weighed(plan, sublayers + 1)
     norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
     over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
     return (norms + reads) * d + heads + inner + over_time + answered(config)
+
+
+def _weighed(plan: Plan, reads: int) -> int:
+    """Of attention over depth: every read, and of those in two phases the parts that something is added to."""
+    if not isinstance(plan.depth, DepthAttention):
+        return 0
+    together = reads_together(plan.depth, reads)
+    parts = sum(read % together > 0 for read in range(together, reads)) if two_phases(plan.depth) else 0
+    return reads + parts
 
 
 def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:

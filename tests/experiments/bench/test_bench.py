@@ -1,13 +1,15 @@
 """Benchmarks refuse to report a ratio between sides that do not agree."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
 
-from experiments.bench import decoders, turns
+from experiments.bench import decoders, depth, turns
 from experiments.bench import stack as bench_stack
 from experiments.bench import toy as bench
+from icl.models import depth_attention
 from icl.stacks.decoder import StackedDecoder
 
 
@@ -73,6 +75,33 @@ def test_a_stack_that_differs_is_noticed(monkeypatch):
     honest = decoders.Stacked.weights
     monkeypatch.setattr(decoders.Stacked, "weights", lambda self, i: {n: -w for n, w in honest(self, i).items()})
     assert not decoders.decoders(2, 2)["same_answer"]
+
+
+SMALL = replace(depth.SMALL, d_model=96, d_ff=80, n_heads=2, n_layers=3, context=16)
+
+
+def test_depth_s_sides_agree_and_keep_what_accounting_says():
+    sides = depth.depth(SMALL, "cpu", ["attnres", "attnres-block:size=2", "denseformer"], 2)["sides"]
+    assert list(sides) == [
+        "vanilla",
+        "attnres",
+        "attnres, as written",
+        "attnres-block:size=2",
+        "attnres-block:size=2, as written",
+        "denseformer",
+    ]
+    for label, side in sides.items():
+        assert side["same_answer"]
+        assert depth.WRITTEN in label or side["kept"] == pytest.approx(side["formula"], rel=0.1)
+
+
+def test_another_read_is_noticed(monkeypatch, capsys):
+    honest = depth_attention.TwoPhases.read
+    monkeypatch.setattr(depth_attention.TwoPhases, "read", lambda self, i, state: honest(self, i, state) * (1 + i % 2))
+    result = depth.depth(SMALL, "cpu", ["attnres"], 2)
+    assert [side["same_answer"] for side in result["sides"].values()] == [True, False, True]
+    print(depth._text({**result, "device": "", "commit": ""}))
+    assert capsys.readouterr().out.count("NOT COMPARABLE") == 1
 
 
 def test_threads_are_put_back(monkeypatch):

@@ -135,6 +135,7 @@ def test_variants_are_listed(capsys):
         ("compare --out nowhere", "no finished full-size run below nowhere"),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
+        ("bench depth --device cpu --variants nothing", "unknown variant 'nothing'"),
         ("bench step --preset llama-2m --batch 0 --device cpu", "--batch must be at least 1, got 0"),
         ("bench step --preset llama-2m --context 0", "--context must be at least 1, got 0"),
         ("bench step --preset llama-2m --context -3", "--context must be at least 1, got -3"),

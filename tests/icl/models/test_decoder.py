@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from icl.models.decoder import Decoder
 from icl.models.depth import AverageDepth
+from icl.models.depth_attention import Phase
 from icl.models.initial import initialise
 from icl.testing import check_identity
 from theory.plans.accounting import depth_sources, flops, parameters, total_parameters
@@ -193,7 +194,8 @@ def test_depth_sources_are_what_a_read_sees(name):
     state = depth.start(torch.zeros(1, 1, config.d_model))
     seen = []
     for step in range(config.sublayers(chosen) + 1):
-        seen.append(len(state) if isinstance(chosen.depth, DepthAttention) else 1)
+        sources = (*state.earlier, *state.since) if isinstance(state, Phase) else state
+        seen.append(len(sources) if isinstance(chosen.depth, DepthAttention) else 1)
         depth.read(step, state)
         state = (
             depth.write(step, state, torch.zeros(1, 1, config.d_model)) if step < config.sublayers(chosen) else state
