@@ -21,11 +21,13 @@ class Sharpness:
     """Norms of a sublayer's output.
 
     typical   root mean square over random inputs; of attention, of tokens that see themselves alone
+    random    the largest over random inputs
     largest   the largest found, by ascents on the input; of attention, with each head at a token of its own
     bound     the sharpest that theory has, from the weights
     """
 
     typical: float
+    random: float
     largest: float
     bound: float
 
@@ -35,8 +37,11 @@ class Sharpness:
         return self.largest / self.bound
 
 
-def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, seed: int = 0) -> Sharpness:
-    """Of weights as `icl.probes.magnitude.sublayer_weights` gives them, GELU where there is no gate."""
+def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, draws: int = 200, seed: int = 0) -> Sharpness:
+    """Of weights as `icl.probes.magnitude.sublayer_weights` gives them, GELU where there is no gate.
+
+    starts, steps: of the ascents; draws: random inputs, apart from those.
+    """
     import numpy as np
 
     from icl.probes.ascent import ascend
@@ -46,14 +51,16 @@ def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, seed: in
     d = weights.gain.size
     if isinstance(weights, AttentionWeights):
         heads = len(weights.value)
-        alone = ascend(attention_output(weights, 1), d, np.sqrt(d), starts=starts, steps=0, seed=seed)
+        alone = ascend(attention_output(weights, 1), d, np.sqrt(d), starts=draws, steps=0, seed=seed)
         # One input holds what all heads see, each part of it of a token's length.
         apart = ascend(attention_output(weights, heads), heads * d, 1.0, starts=starts, steps=steps, seed=seed)
-        return Sharpness(alone.typical, apart.largest, attention_bound(weights.value, weights.output, weights.gain))
+        bound = attention_bound(weights.value, weights.output, weights.gain)
+        return Sharpness(alone.typical, alone.largest, apart.largest, bound)
+    drawn = ascend(feed_forward_output(weights), d, np.sqrt(d), starts=draws, steps=0, seed=seed)
     found = ascend(feed_forward_output(weights), d, np.sqrt(d), starts=starts, steps=steps, seed=seed)
     parts = (weights.up, weights.down, weights.gain)
     bound = feed_forward_bound(None, *parts, "gelu") if weights.gate is None else gated_bound(weights.gate, *parts)
-    return Sharpness(found.typical, found.largest, bound)
+    return Sharpness(drawn.typical, drawn.largest, found.largest, bound)
 
 
 def attention_output(weights: AttentionWeights, tokens: int) -> Callable[[Tensor], Tensor]:

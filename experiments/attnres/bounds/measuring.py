@@ -1,0 +1,84 @@
+"""Networks at their start, networks that attain every bound, and sublayers whose inputs are made as bad as they get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+
+import torch
+
+from experiments.attnres.bounds.points import RULES, Config, at_start, attaining, cell
+from experiments.attnres.networks import growing, read_norms, reads
+from experiments.attnres.sharpness import sharpness
+from experiments.store.folders import Json
+from experiments.store.progress import progress
+from icl.models.decoder import Decoder
+from icl.probes.magnitude import AttentionWeights, sublayer_weights
+from theory.attnres.growth import extremal
+from theory.plans.names import resolve
+from theory.plans.presets import llama
+
+QUERY = 1e6  # long enough to pick one of a hundred directions round a circle
+
+
+def starts(config: Config, seeds: int) -> Json:
+    """Mean squares of the last read, over tokens that stand alone, and of every read at the deepest; by seed."""
+    found: Json = {cell(rule, depth): [] for rule in RULES for depth in config.depths}
+    with progress("attnres-bounds: at the start", len(found) * seeds) as at:
+        for done, (rule, depth, seed) in enumerate(
+            (rule, depth, seed) for rule in RULES for depth in config.depths for seed in range(seeds)
+        ):
+            at(done)
+            sizes = at_start(config, depth)
+            plan = resolve(rule, sizes.shape)
+            model = Decoder(sizes, plan, seed=seed, std=config.std, scale_outputs=False).double()
+            tokens = torch.arange(config.tokens)[:, None]
+            squares = [float(h.square().sum(-1).mean()) for h in reads(model, tokens)]
+            found[cell(rule, depth)].append(squares if depth == config.depths[-1] else squares[-1:])
+        at(len(found) * seeds)
+    return found
+
+
+def attained(config: Config) -> Json:
+    """The last read of networks of outputs of norm 1 that are as bad as any."""
+    found = {}
+    for rule in RULES:
+        for depth in config.depths:
+            sizes = attaining(depth)
+            plan = resolve(rule, sizes.shape)
+            network = extremal(sizes, plan, 1.0, [1.0] * sizes.sublayers(plan))
+            found[cell(rule, depth)] = read_norms(growing(sizes, plan, network, QUERY))[-1]
+    return found
+
+
+def sharp(config: Config, seeds: int) -> Json:
+    """By kind of sublayer, width and seed: norms of its output, as `Sharpness` has them."""
+    found: Json = {}
+    with progress("attnres-bounds: inputs", len(config.widths) * seeds * 2) as at:
+        done = 0
+        for width in config.widths:
+            for seed in range(seeds):
+                for gated in (True, False):
+                    at(done)
+                    done += 1
+                    for kind, weights in _sublayers(width, seed, gated=gated).items():
+                        norms = sharpness(
+                            weights, starts=config.ascents, steps=config.steps, draws=config.random, seed=seed
+                        )
+                        found.setdefault(f"{kind}/{width}", []).append(vars(norms))
+        at(done)
+    return found
+
+
+def _sublayers(width: int, seed: int, *, gated: bool) -> Json:
+    sizes = llama(d_model=width, n_heads=4, n_layers=1, d_ff=sublayer_inner(width), vocab=2, context=2)
+    sizes = replace(sizes, gated=gated)
+    model = Decoder(sizes, resolve("vanilla", sizes.shape), seed=seed, std=1 / sqrt(width), scale_outputs=False)
+    attention, feed_forward = sublayer_weights(model.double())
+    assert isinstance(attention, AttentionWeights)
+    return {"attention": attention, "SwiGLU": feed_forward} if gated else {"GELU": feed_forward}
+
+
+def sublayer_inner(width: int) -> int:
+    """The feed-forward's inner numbers: a LLaMA's, 8/3 of the width."""
+    return 8 * width // 3

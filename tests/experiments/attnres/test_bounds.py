@@ -1,0 +1,86 @@
+"""`attnres-bounds`: verdicts turn with what they judge, and the figure draws without a network that diverged."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+
+from experiments import catalogue
+from experiments.attnres.bounds.measuring import attained
+from experiments.attnres.bounds.points import RULES, cell, largest
+from experiments.attnres.bounds.verdicts import slopes, verdicts
+from experiments.drawing import style
+from theory.attnres import growth
+
+NAME = "attnres-bounds"
+RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
+SMOKE = catalogue.experiment(NAME).profiles["smoke"].config
+
+
+@pytest.fixture
+def stored():
+    return tuple(json.loads((RESULTS / f"{what}.json").read_text()) for what in ("prediction", "measurement"))
+
+
+def judged(prediction, measurement):
+    return {check.id: check.verdict for check in verdicts(prediction, measurement)}
+
+
+def test_theory_holds_in_the_committed_result(stored):
+    found = judged(*stored)
+    theory = {name: verdict for name, verdict in found.items() if not name.startswith("exponent")}
+    assert set(theory.values()) == {"pass"}
+    assert len(found) - len(theory) == len(RULES) - 1
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "alter"),
+    [
+        ("start", "start/attnres/48", lambda of: [[2 * x for x in seed] for seed in of]),
+        ("attained", "attained/attnres/48", lambda of: 1.001 * of),
+        ("sharp", "bound/SwiGLU/64", lambda of: [{**x, "largest": 1.01 * x["bound"]} for x in of]),
+        ("sharp", "bound/GELU/64", lambda of: [{**x, "random": 1.01 * x["bound"]} for x in of]),
+        ("sharp", "typical/attention/16", lambda of: [{**x, "typical": 1.2 * x["typical"]} for x in of]),
+    ],
+)
+def test_what_is_measured_otherwise_fails(stored, what, name, alter):
+    prediction, measurement = stored
+    before, other = judged(prediction, measurement), deepcopy(measurement)
+    place = name.partition("/")[2]
+    other[what][place] = alter(other[what][place])
+    after = judged(prediction, other)
+    assert {n for n in before if before[n] != after[n]} == {name}
+    assert after[name] == "fail"
+
+
+def test_a_rule_that_grows_as_prenorm_does_is_no_agreement(stored):
+    prediction, measurement = stored
+    for depth in prediction["trained_depths"]:
+        measurement["trained"][cell("attnres", depth)] = measurement["trained"][cell("vanilla", depth)]
+    assert judged(prediction, measurement)["exponent/attnres"] in {"inconclusive", "contradicts"}
+
+
+def test_slopes_are_exponents():
+    depths = [2, 4, 16]
+    trained = {cell("attnres", n): [{"read_rms": [1.0, 3 * n**power]} for power in (0.5, -0.2)] for n in depths}
+    found = slopes({"trained_depths": depths}, {"trained": trained}, "attnres")
+    assert found[0] == pytest.approx(0.5)
+    assert largest(trained["attnres/4"][0]) == 6
+    assert found[1] < 0
+
+
+def test_the_worst_networks_are_no_larger_than_their_law(monkeypatch):
+    """With a query that picks nothing, the law of Full is not attained."""
+    monkeypatch.setattr("experiments.attnres.bounds.measuring.QUERY", 0.0)
+    found = attained(SMOKE)
+    assert found["attnres/4"] < 0.9 * growth.largest_read(growth.Residual(), 0, 1.0, 1.0)
+    assert found["vanilla/4"] == pytest.approx(9)
+
+
+def test_a_network_that_diverged_is_left_out(stored):
+    prediction, measurement = stored
+    measurement["trained"][cell("attnres", prediction["trained_depths"][0])][0] = None
+    with style.drawing():
+        catalogue.experiment(NAME).draw(prediction, measurement)
+    assert judged(prediction, measurement)["exponent/attnres"] == "inconclusive"
