@@ -48,8 +48,8 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 def _start(axis: Axes, prediction: Json, measurement: Json) -> None:
     depths = prediction["depths"]
     for rule, words in RULES.items():
-        line = [sqrt(prediction["start"][cell(rule, depth)][-1]) for depth in depths]
-        squares = [t_interval([x[-1] for x in measurement["start"][cell(rule, depth)]]) for depth in depths]
+        line = [sqrt(prediction["start"][cell(rule, depth)]) for depth in depths]
+        squares = [t_interval(measurement["start"][cell(rule, depth)]) for depth in depths]
         _line(axis, depths, line, [_root(x) for x in squares], rule, words)
     axis.set_title("Initial weights: closed form and measured")
     _over_layers(axis, depths)

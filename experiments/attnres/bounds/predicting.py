@@ -13,8 +13,8 @@ from theory.plans.names import resolve
 
 
 def predicted(config: Config) -> Json:
-    """start, scaled: mean squares of reads at initial weights, and if outputs were scaled by depth; largest: the last
-    read of the worst network; typical: mean squares of sublayers' outputs, by kind and width."""
+    """start, scaled: the last read's mean square at initial weights, and if outputs were scaled by depth; largest: that
+    read in the worst network; typical: mean squares of sublayers' outputs, by kind and width."""
     from experiments.attnres.bounds.measuring import sublayer_inner
 
     start: Json = {}
@@ -25,8 +25,7 @@ def predicted(config: Config) -> Json:
             sizes = at_start(config, depth)
             plan = resolve(rule, sizes.shape)
             for found, scale in ((start, False), (scaled, True)):
-                reads = initial_reads(sizes, plan, config.std, scale_outputs=scale)
-                found[cell(rule, depth)] = reads if depth == config.depths[-1] else reads[-1:]
+                found[cell(rule, depth)] = initial_reads(sizes, plan, config.std, scale_outputs=scale)[-1]
             worst = attaining(depth)
             plan = resolve(rule, worst.shape)
             largest[cell(rule, depth)] = float(largest_read(plan.depth, worst.sublayers(plan), 1.0, 1.0))

@@ -28,9 +28,9 @@ def _starts(prediction: Json, measurement: Json) -> list[Judgement]:
     """The last read's mean square over the closed form."""
     found: list[Judgement] = []
     family = len(prediction["start"])
-    for at, reads in prediction["start"].items():
+    for at, square in prediction["start"].items():
         rule, depth = at.rsplit("/", 1)
-        interval = t_interval([of_seed[-1] / reads[-1] for of_seed in measurement["start"][at]], family)
+        interval = t_interval([x / square for x in measurement["start"][at]], family)
         found.append(
             Check(
                 id=f"start/{at}",
@@ -41,7 +41,7 @@ def _starts(prediction: Json, measurement: Json) -> list[Judgement]:
                 measured=interval.mean,
                 stderr=interval.stderr,
                 tolerance=interval.half_width,
-                controls=(prediction["scaled"][at][-1] / reads[-1],),  # outputs scaled by depth
+                controls=(prediction["scaled"][at] / square,),  # outputs scaled by depth
                 quantity="mean square over the closed form",
             )
         )
