@@ -17,12 +17,12 @@ that reads it, and b_l that with respect to read l through the sublayer (or last
    `theory.attnres.coefficients` (`output_gradients`).
    Reads.  f(x / k) = f(x) for all x has the derivative b_l(AttnRes) = k_l b_l(PreNorm) (`read_factor`).  So
    ||h_l|| ||b_l||, which no rescaling of h_l changes, is PreNorm's; and <h_l, b_l> = 0, as f is constant along h_l.
-2. Which is more even, then?  Let that product be the same at all reads, and ||x_l|| proportional to (l + 1)^gamma.
-   PreNorm's b_l falls as (l + 1)^-gamma; Full's *grows* as (l + 1)^(1 - gamma) (`read_exponents`).  Full is more even
-   if and only if gamma > 1/2, and even at gamma = 1: aligned outputs.  At uncorrelated outputs, gamma = 1/2, it is as
-   uneven the other way round, and where outputs are small beside the embedding, gamma = 0, PreNorm is even and Full is
-   not.  At initial weights that is a matter of d std (`theory.attnres.initial`): narrow decoders of the usual std are
-   less even under Full, wide ones, whose first outputs are larger than the embedding, more.
+2. Which is more even, then?  Let that product fall as (l + 1)^-pi, and ||x_l|| grow as (l + 1)^gamma.  PreNorm's b_l
+   goes as (l + 1)^-(gamma + pi), Full's as (l + 1)^(1 - gamma - pi) (`read_exponents`).  Full is more even if and only
+   if gamma + pi > 1/2, and even at gamma + pi = 1.  At initial weights of wide decoders pi is gamma
+   (`theory.attnres.start_gradients`), so beyond gamma = 1/4, and even at gamma = 1/2, uncorrelated outputs.  Where
+   outputs are small beside the embedding, gamma = 0, PreNorm is even and Full is not: narrow decoders of the usual std
+   are less even under Full, wide ones, whose first outputs are larger than the embedding, more.
 3. eps > 0.  (x/k) / sqrt(mean (x/k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps): at zero queries depth attention with
    norms of eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2, and 1 holds of the
    two; it starts as PreNorm with eps itself only where k_l = 1.  The eps of keys does not matter.  <h_l, b_l> is no
@@ -59,9 +59,10 @@ def read_factor(config: Architecture, plan: Plan) -> list[float]:
     return [1 / scale for scale in start_scale(config, plan)]
 
 
-def read_exponents(stream: float) -> tuple[float, float]:
-    """Of PreNorm's and Full's gradient at read l as a power of l + 1, where the stream's norm has this exponent."""
-    return -stream, 1 - stream
+def read_exponents(stream: float, product: float = 0.0) -> tuple[float, float]:
+    """Of PreNorm's and Full's gradient at read l as a power of l + 1, where the stream's norm has the exponent `stream`
+    and ||h_l|| ||b_l|| the exponent -product."""
+    return -stream - product, 1 - stream - product
 
 
 def output_gradients(matrix: Sequence[Sequence[float]], of_reads: Sequence[Array]) -> list[Array]:

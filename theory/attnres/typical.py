@@ -86,11 +86,11 @@ def _inner_moment(q: float, kind: Kind, power: int) -> float:
     from scipy.special import expit, ndtr
 
     gate: Callable[[float], float] = ndtr if kind == "gelu" else expit
-    moment = _normal_mean(lambda x: (x * gate(sqrt(q) * x)) ** power) * q ** (power / 2)
+    moment = normal_mean(lambda x: (x * gate(sqrt(q) * x)) ** power) * q ** (power / 2)
     return moment * ({2: 1, 4: 3}[power] * q ** (power / 2) if kind == "swiglu" else 1)
 
 
-def _normal_mean(of: Callable[[float], float]) -> float:
+def normal_mean(of: Callable[[float], float]) -> float:
     """E of(x) for x ~ N(0, 1)."""
     from math import exp
 

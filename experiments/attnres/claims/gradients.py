@@ -77,8 +77,8 @@ GRADIENTS = Claim(
     assumes="norms before all sublayers and before the head, eps = 0, no read is zero, zero queries",
     verdict="corrected",
     correction="At the start no gradient of a parameter or an output is more uniform, nor differs at all.  What reads "
-    "get is more uniform where streams grow faster than the square root of the depth: at initial weights in wide "
-    "decoders, whose outputs are large beside the embedding, and less so in narrow ones.  With eps > 0 the network is "
+    "get is more uniform in wide decoders, whose outputs are large beside the embedding, and less so in narrow ones "
+    "(attnres.start-gradients).  With eps > 0 the network is "
     "PreNorm's with eps times the squared number of sources.  Of trained networks nothing is said here.",
     proof=theory,
     unjudged=ANY_NETWORK,

@@ -147,6 +147,7 @@ def test_which_is_more_even_in_what_is_read_is_the_initial_size(std, more_even):
 def test_exponents():
     """Streams of exponent 0, 1/2 and 1: gradients as powers of the read's number."""
     assert [theory.read_exponents(g) for g in (0, 0.5, 1)] == [(0, 1), (-0.5, 0.5), (-1, 0)]
+    assert theory.read_exponents(0.5, 0.5) == (-1, 0)
 
 
 def test_bad_input():

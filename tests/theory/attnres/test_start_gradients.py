@@ -1,0 +1,68 @@
+"""Gradients by depth at initial weights: slopes by another quadrature, and what is conserved along the stream."""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, ndtr
+
+from theory.attnres.initial import initial_reads
+from theory.attnres.start_gradients import slope, start_gradients
+from theory.errors import BadInput, InvalidSize
+from theory.plans.names import resolve
+from theory.plans.presets import llama
+
+POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(200)
+BY_SUM = {
+    "gelu": (lambda a: a * ndtr(a), lambda a: ndtr(a) + a * np.exp(-(a**2) / 2) / sqrt(2 * np.pi)),
+    "silu": (lambda a: a * expit(a), lambda a: expit(a) * (1 + a * (1 - expit(a)))),
+}
+
+
+@given(st.floats(1e-4, 8), st.sampled_from(["gelu", "silu", "swiglu"]))
+def test_slopes_by_gauss_and_hermite(q, kind):
+    of, bend = BY_SUM["silu" if kind == "swiglu" else kind]
+    ratio = q * (WEIGHTS @ bend(sqrt(q) * POINTS) ** 2) / (WEIGHTS @ of(sqrt(q) * POINTS) ** 2)
+    assert slope(q, kind) == pytest.approx(ratio + (kind == "swiglu"), rel=1e-6)
+
+
+def test_small_inner_numbers_are_powers():
+    assert slope(1e-8, "gelu") == pytest.approx(1, abs=1e-3)
+    assert slope(1e-8, "swiglu") == pytest.approx(2, abs=1e-3)
+
+
+@given(st.integers(1, 6), st.integers(1, 40), st.floats(1e-3, 1), st.booleans())
+def test_the_gradient_falls_as_the_stream_grows(layers, width, std, scale):
+    """Attention alone: of width d, E ||G_l||^2 times the stream's mean square is nearly the same at all l."""
+    d = 2 * width
+    config = llama(d_model=d, n_heads=1, n_layers=layers, d_ff=0, vocab=2, context=2)
+    plan = resolve("vanilla", config.shape)
+    squares = np.array(start_gradients(config, plan, std, scale_outputs=scale))
+    streams = np.array(initial_reads(config, plan, std, scale_outputs=scale))
+    through = np.cumsum(squares[::-1])[::-1]  # E ||G_l||^2, as G_l is the sum of later b
+    growth = streams[1:] / streams[:-1] - 1
+    assert through[:-1] / through[1:] == pytest.approx(1 + (1 - 1 / d) * growth)
+    assert squares[-1] == 1
+
+
+@given(st.integers(1, 5), st.sampled_from([1, 2, 3]))
+def test_depth_attention_has_prenorm_s_times_the_number_of_sources(layers, size):
+    config = llama(d_model=8, n_heads=2, n_layers=layers, d_ff=5, vocab=2, context=2)
+    prenorm, block = (
+        start_gradients(config, resolve(name, config.shape)) for name in ("vanilla", f"attnres-block:size={size}")
+    )
+    counts = [1 + -(-i // size) for i in range(2 * layers + 1)]
+    assert block == pytest.approx([b * k**2 for b, k in zip(prenorm, counts, strict=True)])
+
+
+def test_bad_input():
+    with pytest.raises(InvalidSize, match="q must be positive"):
+        slope(0.0, "gelu")
+    config = llama(d_model=8, n_heads=2, n_layers=2, d_ff=5, vocab=2, context=2)
+    with pytest.raises(BadInput, match="with norms"):
+        start_gradients(replace(config, norm="none"), resolve("vanilla", config.shape))
+    with pytest.raises(BadInput, match="window"):
+        start_gradients(config, resolve("attnres-window:window=1", config.shape))
