@@ -18,6 +18,11 @@ class Interval:
     stderr: float
     half_width: float
 
+    def root(self) -> Interval:
+        """Of a mean square's root, to first order."""
+        mean = math.sqrt(self.mean)
+        return Interval(mean, self.stderr / 2 / mean, self.half_width / 2 / mean)
+
     def widened(self, stderr: float, times: float) -> Interval:
         """Against a number that is itself sampled: by `times` its standard error."""
         return Interval(self.mean, math.hypot(self.stderr, stderr), self.half_width + times * stderr)

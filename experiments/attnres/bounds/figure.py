@@ -50,7 +50,7 @@ def _start(axis: Axes, prediction: Json, measurement: Json) -> None:
     for rule, words in RULES.items():
         line = [sqrt(prediction["start"][cell(rule, depth)]) for depth in depths]
         squares = [t_interval(measurement["start"][cell(rule, depth)]) for depth in depths]
-        _line(axis, depths, line, [_root(x) for x in squares], rule, words)
+        _line(axis, depths, line, [x.root() for x in squares], rule, words)
     axis.set_title("Initial weights: closed form and measured")
     _over_layers(axis, depths)
     axis.set_ylabel("last read, rms norm over weights, 95 %")
@@ -118,8 +118,3 @@ def _over_layers(axis: Axes, depths: list[int]) -> None:
     axis.set_xticks(depths, [str(n) for n in depths])
     axis.minorticks_off()
     axis.set_xlabel("layers, two sublayers each")
-
-
-def _root(square: Interval) -> Interval:
-    """Of a mean square, as an interval for its root."""
-    return Interval(sqrt(square.mean), square.stderr / 2 / sqrt(square.mean), square.half_width / 2 / sqrt(square.mean))

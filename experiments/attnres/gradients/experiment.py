@@ -1,0 +1,182 @@
+"""Are gradients more even over depth with Attention Residuals, as its summary says?  At initial weights.
+
+Of parameters they are PreNorm's, exactly, at zero queries and eps = 0.  What a sublayer sends back to its read is not:
+it has a closed form in the limit of wide networks (`theory.attnres.start_gradients`), under which Full is more even
+than PreNorm where outputs outweigh the embedding, and less where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import log
+from typing import TYPE_CHECKING
+
+from experiments.attnres.gradients.points import CLAIM, OUTPUTS, RULES, Config, cell, unevenness
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.verdicts.checks import Check, Judgement
+from experiments.verdicts.intervals import t_interval
+from theory.plans.architecture import Architecture
+from theory.plans.presets import llama
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+LIMIT = 0.15  # of a root mean square at width 128, beside sampling: the closed form is a limit of wide networks
+EVEN = 0.1  # of the unevenness, for the same reason
+TELLING = 0.3  # differences of unevenness from which their sign is judged
+
+_CPU = Config(
+    sizes=llama(d_model=128, n_heads=4, n_layers=12, d_ff=341, vocab=32, context=2),
+    stds=(0.003, 0.01, 0.03, 0.09),
+    shown=(0.003, 0.09),
+    curve=tuple(round(0.002 * 1.3**i, 6) for i in range(17)),
+    tokens=32,
+)
+PROFILES = {
+    "smoke": Profile(
+        config=replace(
+            _CPU,
+            sizes=llama(d_model=32, n_heads=2, n_layers=3, d_ff=40, vocab=8, context=2),
+            stds=(0.01, 0.2),
+            shown=(0.01, 0.2),
+            curve=(0.01, 0.05, 0.2),
+            tokens=8,
+        ),
+        seeds=4,
+        seconds=10,
+        detects=None,
+    ),
+    "cpu": Profile(config=_CPU, seeds=12, seconds=60, detects="a sixth of a gradient's root mean square, width 128"),
+}
+
+
+class Gradients:
+    name = "attnres-gradients"
+    title = "What sublayers send back to their reads at initial weights: PreNorm against Attention Residuals"
+    kind: Kind = "theory"
+    claims: tuple[str, ...] = (CLAIM,)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        return [config.exact]
+
+    def predict(self, config: Config) -> Json:
+        from theory.attnres.start_gradients import start_gradients
+        from theory.plans.names import resolve
+
+        def of(rule: str, outputs: str, std: float) -> list[float]:
+            plan = resolve(rule, config.exact.shape)
+            return start_gradients(config.exact, plan, std, scale_outputs=OUTPUTS[outputs])
+
+        return {
+            "assumes": "normal weights, one token alone, eps = 0, zero queries; the limit of wide networks",
+            "source": "theory.attnres.start_gradients; Attention Residuals, summary: more uniform gradients",
+            "statistic": "root mean square over weights of the gradient at a read through its sublayer alone, over "
+            "PreNorm's at the last read; unevenness: standard deviation of its logarithm over sublayers",
+            "rule": f"at every read within {LIMIT:.0%} of the closed form, or the family-wise 95 % interval beyond "
+            f"that; differences of unevenness within {EVEN}",
+            "width": config.sizes.d_model,
+            "layers": config.sizes.n_layers,
+            "stds": list(config.stds),
+            "shown": list(config.shown),
+            "curve": list(config.curve),
+            "squares": {cell(*at): of(*at) for at in config.cells()},
+            "unevenness": {
+                f"{rule}/{outputs}": [unevenness(of(rule, outputs, std)) for std in config.curve]
+                for rule in RULES
+                for outputs in OUTPUTS
+            },
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
+        from experiments.attnres.gradients.measuring import squares
+
+        return {"seeds": seeds, "squares": squares(config, seeds)}
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        return [*_by_read(prediction, measurement), *_more_even(prediction, measurement)]
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.attnres.gradients.figure import draw
+
+        return draw(prediction, measurement)
+
+
+def over_last(measurement: Json, at: str) -> list[list[float]]:
+    """By read, of every seed: the square over the mean of PreNorm's at the last read."""
+    _, outputs, std = at.split("/")
+    last = [of_seed[-1] for of_seed in measurement["squares"][f"vanilla/{outputs}/{std}"]]
+    mean = sum(last) / len(last)
+    return [[square / mean for square in of_read] for of_read in zip(*measurement["squares"][at], strict=True)]
+
+
+def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:
+    """The read that is farthest from the closed form, of every network."""
+    found: list[Judgement] = []
+    family = sum(map(len, prediction["squares"].values()))
+    for at, squares in prediction["squares"].items():
+        rule, outputs, std = at.split("/")
+        ratios = [
+            t_interval([x / square for x in of_read], family)
+            for of_read, square in zip(over_last(measurement, at), squares, strict=True)
+        ]
+        far = max(range(len(squares) - 1), key=lambda i: abs(log(ratios[i].mean)))
+        # As if what no rescaling changes, a read's norm times its gradient's, were the same at all reads: PreNorm's
+        # square would fall as the stream's grows, once and not twice.
+        even = squares[-1] * (squares[far] / squares[-1]) ** 0.5
+        found.append(
+            Check(
+                id=f"read/{at}",
+                group=f"{RULES[rule]}: square of the gradient at its farthest read over the closed form",
+                claim=CLAIM,
+                statement=f"of {RULES[rule]} at std {std}, outputs {outputs}, reads get as much as said",
+                predicted=1.0,
+                measured=ratios[far].mean,
+                stderr=ratios[far].stderr,
+                tolerance=2 * LIMIT + ratios[far].half_width,
+                controls=(even / squares[far],),
+                slack=2 * LIMIT,
+                quantity="mean square over the closed form",
+            )
+        )
+    return found
+
+
+def _more_even(prediction: Json, measurement: Json) -> list[Judgement]:
+    found: list[Judgement] = []
+
+    def measured(rule: str, rest: str) -> float:
+        return unevenness([sum(of_read) / len(of_read) for of_read in over_last(measurement, f"{rule}/{rest}")])
+
+    for outputs in OUTPUTS:
+        for std in prediction["stds"]:
+            rest = f"{outputs}/{std:g}"
+            prenorm = unevenness(prediction["squares"][f"vanilla/{rest}"])
+            for rule in list(RULES)[1:]:
+                difference = unevenness(prediction["squares"][f"{rule}/{rest}"]) - prenorm
+                if abs(difference) < TELLING:
+                    continue
+                more = "more" if difference < 0 else "less"
+                found.append(
+                    Check(
+                        id=f"even/{rule}/{rest}",
+                        group=f"unevenness of {RULES[rule]} less PreNorm's",
+                        claim=CLAIM,
+                        statement=f"at std {std:g}, outputs {outputs}, {RULES[rule]} is {more} even than PreNorm",
+                        predicted=difference,
+                        measured=measured(rule, rest) - measured("vanilla", rest),
+                        stderr=0.0,
+                        tolerance=EVEN,
+                        controls=(0.0, -difference),
+                        slack=EVEN,
+                        quantity="difference of unevenness (log)",
+                    )
+                )
+    return found
+
+
+EXPERIMENT: Experiment = Gradients()

@@ -1,0 +1,50 @@
+"""Which networks are looked at, and how results name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
+
+from theory.plans.architecture import Architecture
+
+CLAIM = "attnres.start-gradients"
+RULES = {"vanilla": "PreNorm", "attnres": "Full", "attnres-block:size=4": "Block of 4 sublayers"}
+OUTPUTS = {"plain": False, "scaled": True}  # what writes to the stream: as all matrices, or over the root of 2 layers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """stds: deviations of initial matrices and embeddings at which networks are built; shown: two of them, of which
+    every read is shown, outputs plain; curve: for closed forms alone."""
+
+    sizes: Architecture
+    stds: tuple[float, ...]
+    shown: tuple[float, float]
+    curve: tuple[float, ...]
+    tokens: int
+
+    def __post_init__(self) -> None:
+        if not set(self.shown) <= set(self.stds):
+            raise ValueError("what is shown is measured")
+
+    @property
+    def exact(self) -> Architecture:
+        """The sizes with eps = 0, as the closed form has it."""
+        return replace(self.sizes, norm_eps=0.0)
+
+    def cells(self) -> Iterator[tuple[str, str, float]]:
+        return ((rule, outputs, std) for rule in RULES for outputs in OUTPUTS for std in self.stds)
+
+
+def cell(rule: str, outputs: str, std: float) -> str:
+    """How results name a network."""
+    return f"{rule}/{outputs}/{std:g}"
+
+
+def unevenness(squares: Sequence[float]) -> float:
+    """Standard deviation over sublayers' reads of the logarithm of a gradient's root mean square; the head's norm, the
+    last one, is left out."""
+    logs = [log(square) / 2 for square in squares[:-1]]
+    mean = sum(logs) / len(logs)
+    return sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
