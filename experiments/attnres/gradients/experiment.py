@@ -124,10 +124,9 @@ def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:
             t_interval([x / square for x in of_read], family)
             for of_read, square in zip(over_last(measurement, at), squares, strict=True)
         ]
-        far = max(range(len(squares) - 1), key=lambda i: abs(log(ratios[i].mean)))
-        # As if what no rescaling changes, a read's norm times its gradient's, were the same at all reads: PreNorm's
-        # square would fall as the stream's grows, once and not twice.
-        even = squares[-1] * (squares[far] / squares[-1]) ** 0.5
+        far, last = max(range(len(squares) - 1), key=lambda i: abs(log(ratios[i].mean))), squares[-1]
+        # As if gradients fell over depth by half the power, at the read where that is farthest from the closed form.
+        halved = max(((last / square) ** 0.5 for square in squares), key=lambda ratio: abs(log(ratio)))
         found.append(
             Check(
                 id=f"read/{at}",
@@ -138,7 +137,7 @@ def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:
                 measured=ratios[far].mean,
                 stderr=ratios[far].stderr,
                 tolerance=2 * LIMIT + ratios[far].half_width,
-                controls=(even / squares[far],),
+                controls=(halved,),
                 slack=2 * LIMIT,
                 quantity="mean square over the closed form",
             )
