@@ -19,7 +19,7 @@ from experiments.attnres.bounds.points import (
     GATED,
     GROWTH,
     INITIAL,
-    RULES,
+    TRAINED,
     TYPICAL,
     Config,
     at_start,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from experiments.store.folders import RunFolder
 
-_RECIPE = Recipe(steps=150, batch=16, learning_rate=4e-3, log_every=10)
+_RECIPE = Recipe(steps=100, batch=16, learning_rate=4e-3, log_every=10)
 _TASK = Setting(4, 8, 0.1)
 _CPU = Config(
     sizes=llama(d_model=32, n_heads=4, n_layers=1, d_ff=85, vocab=16, context=2),
@@ -79,8 +79,8 @@ PROFILES = {
     ),
     "cpu": Profile(
         config=_CPU,
-        seeds=16,
-        seconds=90,
+        seeds=12,
+        seconds=70,
         detects="a tenth of a mean square, and about one power of the depth, in narrow and briefly trained networks",
     ),
     "long": Profile(
@@ -155,7 +155,7 @@ def _trained(config: Config, run: RunFolder, label: str) -> Json:
             probes=(magnitude_probe.NAME,),
         )
 
-    cells = [(rule, depth) for depth in reversed(config.trained_depths) for rule in (*RULES, TWIN)]
+    cells = [(rule, depth) for depth in reversed(config.trained_depths) for rule in (*TRAINED, TWIN)]
     by_seed = rounds(lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label)
     records = [record for of_seed in by_seed for record in of_seed.values()]
     return {

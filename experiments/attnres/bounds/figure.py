@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.bounds.points import FULL, KINDS, RULES, cell, largest
+from experiments.attnres.bounds.points import FULL, KINDS, RULES, TRAINED, cell, largest
 from experiments.attnres.bounds.verdicts import slopes
 from experiments.drawing import style
 from experiments.store.folders import Json
@@ -86,7 +86,8 @@ def _sublayers(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
     depths = prediction["trained_depths"]
-    for rule, words in RULES.items():
+    for rule in TRAINED:
+        words = RULES[rule]
         cells = [[x for x in measurement["trained"][cell(rule, depth)] if x] for depth in depths]
         if any(len(of_seeds) < 2 for of_seeds in cells):
             continue

@@ -21,6 +21,7 @@ RULES = {  # of reading over depth, and the words for them
     "attnres-block:size=4": "Block of 4 sublayers",
     "attnres-block:blocks=8": "8 blocks",
 }
+TRAINED = ("vanilla", FULL, "attnres-block:size=4")  # eight blocks are Full itself in the shallow of these
 KINDS = {"attention": ATTENTION, "SwiGLU": GATED, "GELU": FEED_FORWARD}
 
 

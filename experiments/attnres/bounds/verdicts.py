@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from experiments.attnres.bounds.points import BOUNDED, GROWTH, INITIAL, KINDS, RULES, TYPICAL, cell, largest
+from experiments.attnres.bounds.points import BOUNDED, GROWTH, INITIAL, KINDS, RULES, TRAINED, TYPICAL, cell, largest
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.verdicts.checks import Check, Judgement
@@ -129,7 +129,7 @@ def _exponents(prediction: Json, measurement: Json) -> list[Judgement]:
 
 def exponents(prediction: Json, measurement: Json) -> dict[str, Interval]:
     """Less PreNorm's, by rule and for the twin."""
-    values = {rule: slopes(prediction, measurement, rule) for rule in (*RULES, TWIN)}
+    values = {rule: slopes(prediction, measurement, rule) for rule in (*TRAINED, TWIN)}
     return against_baseline(values.pop(BASELINE), values)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.attnres.bounds.measuring import attained
-from experiments.attnres.bounds.points import RULES, cell, largest
+from experiments.attnres.bounds.points import TRAINED, cell, largest
 from experiments.attnres.bounds.verdicts import slopes, verdicts
 from experiments.drawing import style
 from theory.attnres import growth
@@ -31,7 +31,7 @@ def test_theory_holds_in_the_committed_result(stored):
     found = judged(*stored)
     theory = {name: verdict for name, verdict in found.items() if not name.startswith("exponent")}
     assert set(theory.values()) == {"pass"}
-    assert len(found) - len(theory) == len(RULES) - 1
+    assert len(found) - len(theory) == len(TRAINED) - 1
 
 
 @pytest.mark.parametrize(
