@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING
 
-from experiments.attnres.gradients.points import CLAIM, OUTPUTS, RULES, Config, cell, unevenness
+from experiments.attnres.gradients.points import CLAIM, OUTPUTS, RULES, Config, cell, over_last, unevenness
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.verdicts.checks import Check, Judgement
@@ -104,14 +104,6 @@ class Gradients:
         from experiments.attnres.gradients.figure import draw
 
         return draw(prediction, measurement)
-
-
-def over_last(measurement: Json, at: str) -> list[list[float]]:
-    """By read, of every seed: the square over the mean of PreNorm's at the last read."""
-    _, outputs, std = at.split("/")
-    last = [of_seed[-1] for of_seed in measurement["squares"][f"vanilla/{outputs}/{std}"]]
-    mean = sum(last) / len(last)
-    return [[square / mean for square in of_read] for of_read in zip(*measurement["squares"][at], strict=True)]
 
 
 def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:

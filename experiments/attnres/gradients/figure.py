@@ -8,8 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.gradients.experiment import over_last
-from experiments.attnres.gradients.points import OUTPUTS, RULES, cell, unevenness
+from experiments.attnres.gradients.points import OUTPUTS, RULES, cell, over_last, unevenness
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval

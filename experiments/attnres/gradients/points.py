@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 
+from experiments.store.folders import Json
 from theory.plans.architecture import Architecture
 
 CLAIM = "attnres.start-gradients"
@@ -40,6 +41,14 @@ class Config:
 def cell(rule: str, outputs: str, std: float) -> str:
     """How results name a network."""
     return f"{rule}/{outputs}/{std:g}"
+
+
+def over_last(measurement: Json, at: str) -> list[list[float]]:
+    """By read, of every seed: the square over the mean of PreNorm's at the last read."""
+    _, outputs, std = at.split("/")
+    last = [of_seed[-1] for of_seed in measurement["squares"][f"vanilla/{outputs}/{std}"]]
+    mean = sum(last) / len(last)
+    return [[square / mean for square in of_read] for of_read in zip(*measurement["squares"][at], strict=True)]
 
 
 def unevenness(squares: Sequence[float]) -> float:
