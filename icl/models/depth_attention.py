@@ -140,7 +140,9 @@ class TwoPhases(_OverDepth):
         """Of the reads from `first` on."""
         reads = range(first, min(first + self.together, len(self.query)))
         if len(sources) == 1:
-            return Phase(sources, [(sources[0].value, sources[0].logits[read]) for read in reads], ())
+            (only,) = sources
+            # A tensor of its own, so that its gradient is this read's alone.
+            return Phase(sources, [(only.value.view_as(only.value), only.logits[read]) for read in reads], ())
         values = [source.value for source in sources]
         logits = torch.stack([torch.stack([x.logits[read - x.first] for x in sources]) for read in reads])
         parts = weighted_together(logits.softmax(1), values, exact(common(values)))

@@ -75,19 +75,19 @@ PROFILES = {
         ),
         seeds=8,
         seconds=20,
-        detects=None,
+        detects="30 % of a mean square",
     ),
     "cpu": Profile(
         config=_CPU,
         seeds=12,
         seconds=70,
-        detects="a tenth of a mean square, and about one power of the depth, in narrow and briefly trained networks",
+        detects="10 % of a mean square, and about one power of the depth, in narrow and briefly trained networks",
     ),
-    "long": Profile(
+    "full": Profile(
         config=replace(_CPU, trained_depths=(3, 6, 12, 24), trained_seeds=8, recipe=replace(_RECIPE, steps=300)),
         seeds=64,
         seconds=2400,
-        detects="a twentieth of a mean square, and 0.2 of a power of the depth, in narrow networks",
+        detects="5 % of a mean square, and 0.2 of a power of the depth, in narrow networks",
     ),
 }
 

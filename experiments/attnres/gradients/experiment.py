@@ -48,9 +48,15 @@ PROFILES = {
         ),
         seeds=4,
         seconds=10,
-        detects=None,
+        detects="nothing below 100 % of a mean square",
     ),
-    "cpu": Profile(config=_CPU, seeds=12, seconds=60, detects="a sixth of a gradient's root mean square, width 128"),
+    "cpu": Profile(config=_CPU, seeds=12, seconds=60, detects="16 % of a root mean square, width 128"),
+    "full": Profile(
+        config=replace(_CPU, sizes=replace(_CPU.sizes, n_layers=48)),
+        seeds=48,
+        seconds=1200,
+        detects="16 % of a root mean square, at 48 layers of width 128",
+    ),
 }
 
 
