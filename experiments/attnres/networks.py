@@ -8,7 +8,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from theory.attnres.growth import Extremal, in_a_plane
-from theory.plans.architecture import Architecture, Vectors
+from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.plan import DepthAttention, Plan
 from theory.plans.presets import toy
 
@@ -72,6 +72,22 @@ def read_norms(model: Decoder) -> list[float]:
     import torch
 
     return [float(h.norm()) for h in reads(model, torch.zeros(1, 1, dtype=torch.long))]
+
+
+def read_squares(config: Architecture, plan: Plan, seed: int, std: float, *, scale_outputs: bool) -> list[float]:
+    """At every read of a decoder with random weights, the square of its gradient's norm through its sublayer alone, for
+    a loss that is linear in the scores; every token of the vocabulary stands alone."""
+    import torch
+
+    from icl.models.decoder import Decoder
+    from icl.probes.gradients import gradients
+
+    assert isinstance(config.stem, Tokens)
+    vocab = config.stem.vocab
+    model = Decoder(config, plan, seed=seed, std=std, scale_outputs=scale_outputs).double()
+    direction = torch.randn(vocab, vocab, generator=torch.Generator().manual_seed(seed)).double()
+    found = gradients(model, torch.arange(vocab)[:, None], lambda answer: (answer[:, 0] * direction).sum())
+    return [float(b.square().sum()) for b in found.of_reads]
 
 
 def descending(plan: Plan, n: int, weights: Tensor) -> Decoder:

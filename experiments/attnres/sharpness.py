@@ -40,7 +40,7 @@ class Sharpness:
 def sharpness(weights: Weights, *, starts: int = 200, steps: int = 100, draws: int = 200, seed: int = 0) -> Sharpness:
     """Of weights as `icl.probes.magnitude.sublayer_weights` gives them, GELU where there is no gate.
 
-    starts, steps: of the ascents; draws: random inputs, apart from those.
+    starts, steps: of the ascents; draws: of random inputs.
     """
     import numpy as np
 

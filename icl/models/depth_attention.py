@@ -13,7 +13,7 @@ a sum under way, whose logits change with every output that is added, has them f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,6 @@ from theory.plans.accounting import depth_sources, reads_together
 from theory.plans.architecture import Architecture
 from theory.plans.depth import DepthAttention
 from theory.plans.plan import Plan
-
-S = TypeVar("S")
 
 
 class _OverDepth(nn.Module):
@@ -48,16 +46,6 @@ class _OverDepth(nn.Module):
         self.gain = nn.Parameter(torch.empty(len(sources), d)) if rule.key_norm else None
         self.matrix = nn.Parameter(torch.empty(len(sources), d, d)) if rule.query == "input" else None
 
-    def _kept(self, sublayer: int, state: tuple[S, ...]) -> tuple[S, ...]:
-        """The sources that stay when a sublayer has written, beside the one it wrote or was added to."""
-        if sublayer % self.rule.block:
-            return state[:-1]
-        window = self.rule.window
-        return state if window is None else (state[0], *state[max(1, len(state) + 1 - window) :])
-
-    def _weights(self, logits: Tensor) -> Tensor:
-        return logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
-
 
 class AttentionDepth(_OverDepth):
     """As it is written: every read takes every source."""
@@ -66,10 +54,15 @@ class AttentionDepth(_OverDepth):
         return (embedded,)
 
     def write(self, sublayer: int, state: tuple[Tensor, ...], out: Tensor) -> tuple[Tensor, ...]:
-        return (*self._kept(sublayer, state), state[-1] + out if sublayer % self.rule.block else out)
+        if sublayer % self.rule.block:
+            return (*state[:-1], state[-1] + out)
+        window = self.rule.window
+        kept = state[1:] if window is None else state[max(1, len(state) + 1 - window) :]
+        return (state[0], *kept, out)
 
     def read(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
-        return weighted_sum(self._weights(self._logits(sublayer, state)), state)
+        logits = self._logits(sublayer, state)
+        return weighted_sum(logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid(), state)
 
     def _logits(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
         """(sources, batch, T, heads), or (sources, 1, 1, heads); in float32 or better, as of a softmax over time."""

@@ -18,7 +18,8 @@ And E <g, J^T g> = 0, as what writes has mean 0.
 By depth.  G_{l+1} is not independent of sublayer l: later sublayers see what it wrote.  In the limit of wide networks
 that makes no difference (the usual assumption of mean-field theory; not proved here), and ||x_l||^2 is s_l.  Then
     E ||G_l||^2 = E ||G_{l+1}||^2 (1 + c_l),   E ||b_l||^2 = c_l E ||G_{l+1}||^2,   c_l = chi_l (1 - 1/d) o_l / s_l,
-which are E ||b_M||^2 / s_M-fold at the end (`start_gradients`).  As s_{l+1} = s_l + o_l, for chi = 1 and large d
+beginning with G_M = b_M (`start_gradients`: all of them over E ||b_M||^2).  As s_{l+1} = s_l + o_l, for chi = 1 and
+large d
     E ||G_l||^2 s_l is the same at all l:   *PreNorm's gradient falls with depth as its stream grows*,
 and of sublayers with outputs of one size, b_l falls as the square of the stream.  With ||x_l|| growing as
 (l + 1)^gamma,
@@ -33,6 +34,7 @@ at width 32, most at the first reads: the limit is one.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import exp, pi, sqrt
 from typing import TYPE_CHECKING
 
@@ -69,7 +71,7 @@ def start_gradients(config: Architecture, plan: Plan, std: float = 0.02, *, scal
     std, scale_outputs as a decoder takes them; zero queries.  Raises BadInput as `initial_outputs` and `start_scale`.
     """
     outputs = initial_outputs(config, plan, std, scale_outputs=scale_outputs)
-    d, streams = config.d_model, [sum(outputs[: i + 1]) for i in range(len(outputs))]
+    d, streams = config.d_model, list(accumulate(outputs))
     per_layer = config.sublayers(plan) // config.n_layers
     chi = [1.0]
     if per_layer > 1:

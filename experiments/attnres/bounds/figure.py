@@ -15,18 +15,12 @@ from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.intervals import Interval, t_interval
 
-LOOKS: dict[str, dict[str, Any]] = dict(
-    zip(
-        RULES,
-        (
-            {**style.look(BASELINE)},
-            {**style.look(FULL)},
-            {**style.look("attnres-block")},
-            {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
-        ),
-        strict=True,
-    )
-)
+LOOKS: dict[str, dict[str, Any]] = {
+    BASELINE: style.look(BASELINE),
+    FULL: style.look(FULL),
+    "attnres-block:size=4": style.look("attnres-block"),
+    "attnres-block:blocks=8": {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
+}
 
 FOUND = {  # of a sublayer's outputs: words, colour, marker
     "typical": ("root mean square", "#2f7fb8", "o"),

@@ -7,7 +7,7 @@ from math import sqrt
 
 import torch
 
-from experiments.attnres.bounds.points import RULES, Config, at_start, attaining, cell
+from experiments.attnres.bounds.points import RULES, Config, at_start, attaining, cell, one_layer
 from experiments.attnres.networks import growing, read_norms, reads
 from experiments.attnres.sharpness import sharpness
 from experiments.store.folders import Json
@@ -16,7 +16,6 @@ from icl.models.decoder import Decoder
 from icl.probes.magnitude import AttentionWeights, sublayer_weights
 from theory.attnres.growth import extremal
 from theory.plans.names import resolve
-from theory.plans.presets import llama
 
 QUERY = 1e6  # long enough to pick one of a hundred directions round a circle
 
@@ -70,14 +69,8 @@ def sharp(config: Config, seeds: int) -> Json:
 
 
 def _sublayers(width: int, seed: int, *, gated: bool) -> Json:
-    sizes = llama(d_model=width, n_heads=4, n_layers=1, d_ff=sublayer_inner(width), vocab=2, context=2)
-    sizes = replace(sizes, gated=gated)
+    sizes = replace(one_layer(width), gated=gated)
     model = Decoder(sizes, resolve("vanilla", sizes.shape), seed=seed, std=1 / sqrt(width), scale_outputs=False)
     attention, feed_forward = sublayer_weights(model.double())
     assert isinstance(attention, AttentionWeights)
     return {"attention": attention, "SwiGLU": feed_forward} if gated else {"GELU": feed_forward}
-
-
-def sublayer_inner(width: int) -> int:
-    """The feed-forward's inner numbers: a LLaMA's, 8/3 of the width."""
-    return 8 * width // 3

@@ -65,6 +65,11 @@ def attaining(depth: int) -> Architecture:
     return replace(llama(d_model=4, n_heads=1, n_layers=depth, d_ff=2, vocab=2, context=2), norm_eps=0.0)
 
 
+def one_layer(width: int) -> Architecture:
+    """The sublayers whose bounds are looked at: a LLaMA's, its feed-forward 8/3 of the width."""
+    return llama(d_model=width, n_heads=4, n_layers=1, d_ff=8 * width // 3, vocab=2, context=2)
+
+
 def largest(probed: Json) -> float:
     """Of a trained network's root mean squares, the largest over reads."""
     return max(probed["read_rms"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from experiments.attnres.bounds.points import RULES, Config, at_start, attaining, cell
+from experiments.attnres.bounds.points import RULES, Config, at_start, attaining, cell, one_layer
 from experiments.store.folders import Json
 from theory.attnres.growth import largest_read
 from theory.attnres.initial import initial_reads
@@ -15,8 +15,6 @@ from theory.plans.names import resolve
 def predicted(config: Config) -> Json:
     """start, scaled: the last read's mean square at initial weights, and if outputs were scaled by depth; largest: that
     read in the worst network; typical: mean squares of sublayers' outputs, by kind and width."""
-    from experiments.attnres.bounds.measuring import sublayer_inner
-
     start: Json = {}
     scaled: Json = {}
     largest: Json = {}
@@ -31,8 +29,9 @@ def predicted(config: Config) -> Json:
             largest[cell(rule, depth)] = float(largest_read(plan.depth, worst.sublayers(plan), 1.0, 1.0))
     typical: Json = {}
     for width in config.widths:
-        std, inner = 1 / sqrt(width), sublayer_inner(width)
-        typical[f"attention/{width}"] = attention_square(width, 4, width // 4, std, std, share=1.0)
+        layer, std = one_layer(width), 1 / sqrt(width)
+        inner = layer.d_ff
+        typical[f"attention/{width}"] = attention_square(width, layer.n_heads, layer.width, std, std, share=1.0)
         typical[f"SwiGLU/{width}"] = feed_forward_square(width, inner, std, std, "swiglu")
         typical[f"GELU/{width}"] = feed_forward_square(width, inner, std, std, "gelu")
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from statistics import linear_regression
 
 from experiments.attnres.bounds.points import BOUNDED, GROWTH, INITIAL, KINDS, RULES, TRAINED, TYPICAL, cell, largest
 from experiments.store.folders import Json
@@ -138,11 +138,6 @@ def slopes(prediction: Json, measurement: Json, rule: str) -> list[float]:
     depths = [math.log(depth) for depth in prediction["trained_depths"]]
     cells = (measurement["trained"][cell(rule, depth)] for depth in prediction["trained_depths"])
     return [
-        _slope(depths, [math.log(largest(x)) if x else math.nan for x in of_seed])
+        linear_regression(depths, [math.log(largest(x)) if x else math.nan for x in of_seed]).slope
         for of_seed in zip(*cells, strict=True)
     ]
-
-
-def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)

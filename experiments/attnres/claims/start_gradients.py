@@ -109,7 +109,7 @@ def wide_decoders(squares_of: Callable[..., Any]) -> bool:
 
 
 @START.check(
-    "exponents of reads' gradients over twelve layers whose outputs are of one size and large, in the limit",
+    "exponents of reads' gradients over 400 sublayers whose outputs are of one size and large, in the limit",
     states=(-1.0, 0.0),
     control=(-0.5, 0.5),
     wrong="PreNorm falls as its stream grows",
@@ -125,17 +125,9 @@ def exponents(expected: tuple[float, float]) -> bool:
     return True
 
 
-def _reads(config: Any, name: str, std: float) -> Any:
-    """Mean squares of reads' gradients, over decoders, for a loss that is linear in the scores."""
-    import torch
+def _reads(config: Architecture, name: str, std: float) -> Any:
+    """Mean squares of reads' gradients, over decoders."""
+    from experiments.attnres.networks import read_squares
 
-    from icl.models.decoder import Decoder
-    from icl.probes.gradients import gradients
-
-    plan, tokens, found = resolve(name, config.shape), torch.arange(32)[:, None], []
-    for seed in range(SEEDS):
-        model = Decoder(config, plan, seed=seed, std=std, scale_outputs=False).double()
-        direction = torch.randn(32, 32, generator=torch.Generator().manual_seed(seed)).double()
-        of = gradients(model, tokens, lambda answer, to=direction: (answer[:, 0] * to).sum())  # type: ignore[misc]
-        found.append([float(b.square().sum()) for b in of.of_reads])
-    return np.array(found).mean(0)
+    plan = resolve(name, config.shape)
+    return np.mean([read_squares(config, plan, seed, std, scale_outputs=False) for seed in range(SEEDS)], axis=0)

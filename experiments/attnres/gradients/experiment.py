@@ -34,7 +34,6 @@ _CPU = Config(
     stds=(0.003, 0.01, 0.03, 0.09),
     shown=(0.003, 0.09),
     curve=tuple(round(0.002 * 1.3**i, 6) for i in range(17)),
-    tokens=32,
 )
 PROFILES = {
     "smoke": Profile(
@@ -44,7 +43,6 @@ PROFILES = {
             stds=(0.01, 0.2),
             shown=(0.01, 0.2),
             curve=(0.01, 0.05, 0.2),
-            tokens=8,
         ),
         seeds=4,
         seconds=10,

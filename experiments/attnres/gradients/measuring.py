@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-
 from experiments.attnres.gradients.points import OUTPUTS, Config, cell
+from experiments.attnres.networks import read_squares
 from experiments.store.folders import Json
 from experiments.store.progress import progress
-from icl.models.decoder import Decoder
-from icl.probes.gradients import gradients
 from theory.plans.names import resolve
 
 
@@ -22,11 +19,6 @@ def squares(config: Config, seeds: int) -> Json:
             of_seeds = found[cell(rule, outputs, std)] = []
             for seed in range(seeds):
                 at(done * seeds + seed)
-                model = Decoder(config.exact, plan, seed=seed, std=std, scale_outputs=OUTPUTS[outputs]).double()
-                tokens = torch.arange(config.tokens)[:, None]
-                generator = torch.Generator().manual_seed(seed)
-                direction = torch.randn(config.tokens, config.tokens, generator=generator).double()
-                of = gradients(model, tokens, lambda answer, to=direction: (answer[:, 0] * to).sum())  # type: ignore[misc]
-                of_seeds.append([float(b.square().sum()) for b in of.of_reads])
+                of_seeds.append(read_squares(config.exact, plan, seed, std, scale_outputs=OUTPUTS[outputs]))
         at(len(cells) * seeds)
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import log, sqrt
+from math import log
+from statistics import pstdev
 
 from experiments.store.folders import Json
 from theory.plans.architecture import Architecture
@@ -23,7 +24,6 @@ class Config:
     stds: tuple[float, ...]
     shown: tuple[float, float]
     curve: tuple[float, ...]
-    tokens: int
 
     def __post_init__(self) -> None:
         if not set(self.shown) <= set(self.stds):
@@ -54,6 +54,4 @@ def over_last(measurement: Json, at: str) -> list[list[float]]:
 def unevenness(squares: Sequence[float]) -> float:
     """Standard deviation over sublayers' reads of the logarithm of a gradient's root mean square; the head's norm, the
     last one, is left out."""
-    logs = [log(square) / 2 for square in squares[:-1]]
-    mean = sum(logs) / len(logs)
-    return sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
+    return pstdev(log(square) / 2 for square in squares[:-1])

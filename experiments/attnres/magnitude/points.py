@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import pstdev
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
@@ -60,6 +61,4 @@ def growth(probed: Json) -> float:
 
 
 def unevenness(probed: Json) -> float:
-    logs = [math.log(norm) for norm in probed["layer_gradient"]]
-    mean = sum(logs) / len(logs)
-    return math.sqrt(sum((x - mean) ** 2 for x in logs) / len(logs))
+    return pstdev(math.log(norm) for norm in probed["layer_gradient"])
