@@ -38,6 +38,8 @@ class Recipe:
     evaluate_every  steps between evaluations on held-out data, a multiple of log_every; 0: at the end only
     scale_outputs   whether output projections start smaller than other matrices; for whoever makes the model, see
                     `icl.models.initial.initialise`
+    depth_rate      the learning rate of a depth rule's own parameters (queries, gains, averages) over that of all
+                    others; 0: they stay as they start
     """
 
     steps: int
@@ -57,6 +59,7 @@ class Recipe:
     evaluate_every: int = 0
     scale_outputs: bool = True
     decay: Literal["cosine", "quadratic", "late"] = "cosine"
+    depth_rate: float = 1.0
 
     def __post_init__(self) -> None:
         for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones
@@ -120,7 +123,7 @@ class Recipe:
         for name in ("learning_rate", "eps"):
             if not 0 < (value := getattr(self, name)) < math.inf:
                 yield f"{name} must be positive, got {value}"
-        for name in ("weight_decay", "clip"):
+        for name in ("weight_decay", "clip", "depth_rate"):
             if not 0 <= (value := getattr(self, name)) < math.inf:
                 yield f"{name} must not be negative, got {value}"
         for name in ("warmup", "start", "floor"):

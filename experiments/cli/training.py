@@ -53,6 +53,12 @@ def add_to(commands: Commands) -> None:
         "--weight-decay", type=not_negative, help="of matrices and embeddings (default: the schedule's)"
     )
     command.add_argument(
+        "--depth-rate",
+        type=not_negative,
+        default=1.0,
+        help="learning rate of what weighs outputs over depth, over that of all else; 0 holds it (default: 1)",
+    )
+    command.add_argument(
         "--accumulate", type=whole_from(1), default=1, help="parts that a batch is cut into (default: 1)"
     )
     command.add_argument("--precision", help="fp32 or bf16, with fp32 weights (default: bf16 on a GPU)")

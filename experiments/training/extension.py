@@ -22,7 +22,7 @@ OPTIONS = {  # of fields that are not called as their option is
     ),
 }
 MAY_CHANGE = {"--steps", "--schedule", "--learning-rate", "--weight-decay", "--accumulate", "--precision", "--compile"}
-MAY_CHANGE |= {"--log-every", "--evaluate-every", "--resume-from"}
+MAY_CHANGE |= {"--depth-rate", "--log-every", "--evaluate-every", "--resume-from"}
 
 
 def started(arm: Arm, folder: Path) -> Start:

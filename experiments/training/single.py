@@ -48,6 +48,7 @@ def train(
     schedule: str = "skipv1-llama",
     learning_rate: float | None = None,
     weight_decay: float | None = None,
+    depth_rate: float = 1.0,
     accumulate: int = 1,
     precision: str | None = None,
     compile: bool = False,
@@ -70,6 +71,7 @@ def train(
     width, layers, heads    of the model, in place of the preset's (`theory.plans.presets.resized`)
     context     tokens a sequence of text; by default the preset's, at most 512
     schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
+    depth_rate  the rate of a depth rule's own parameters over that of all others
     precision   fp32, or bf16 with fp32 weights: the default on a GPU
     save_every  seconds between checkpoints
     resume_from the folder of a finished training of fewer steps, to be carried on in a folder of its own: weights,
@@ -92,6 +94,7 @@ def train(
         seed=seed,
         replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
         steps=steps,
+        depth_rate=depth_rate,
         accumulate=accumulate,
         precision=precision or ("fp32" if device == "cpu" else "bf16"),
         compile=compile,

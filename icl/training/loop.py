@@ -23,7 +23,7 @@ from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task
-from icl.training.optimiser import adamw
+from icl.training.optimiser import adamw, set_rate
 from theory.plans.accounting import flops
 from theory.plans.identity import text
 
@@ -146,8 +146,7 @@ def take_step(
         loss.backward()
         total += loss.detach()
     norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip or math.inf)
-    for group in optimiser.param_groups:
-        group["lr"] = recipe.rate(step)
+    set_rate(optimiser, recipe.rate(step))
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     return torch.stack([total, norm.detach().float()])

@@ -533,6 +533,42 @@ def test_only_matrices_and_embeddings_decay(variant, positions):
     assert "stem.embedding.weight" not in kept
 
 
+@pytest.mark.parametrize(
+    "variant", ["denseformer", "attnres", "attnres-block", "attnres-static", "attnres-input-query"]
+)
+def test_a_depth_rule_has_a_learning_rate_of_its_own(variant):
+    """At a quarter of the rate Adam's first step is a quarter as long; every parameter is in one group."""
+    model, other = (model_of(READER, variant) for _ in range(2))
+    recipe = replace(RECIPE, warmup=0.0, start=1.0, clip=0.0, eps=1e-30, weight_decay=0.0)
+    for each, of in ((model, replace(recipe, depth_rate=0.25)), (other, recipe)):
+        take_step(each, text(), of, optimiser := adamw(each, of), 0, 0, torch.device("cpu"))
+        grouped = [p for group in optimiser.param_groups for p in group["params"]]
+        assert sorted(map(id, grouped)) == sorted(map(id, each.parameters()))
+    start = dict(model_of(READER, variant).named_parameters())
+    for (name, slow), fast in zip(model.named_parameters(), other.parameters(), strict=True):
+        if name.startswith("depth."):
+            torch.testing.assert_close(4 * (slow - start[name]), fast - start[name], rtol=1e-4, atol=1e-6)
+        else:
+            torch.testing.assert_close(slow, fast, rtol=0, atol=0)
+    assert any(name.startswith("depth.") and (p != start[name]).any() for name, p in other.named_parameters())
+
+
+@pytest.mark.parametrize("variant", ["attnres", "attnres-block"])
+def test_queries_that_are_held_at_zero_train_as_a_residual_stream(variant):
+    """Where eps does nothing: one function of all other parameters, so one training."""
+    config = replace(READER, norm_eps=1e-30)
+    models = {name: model_of(config, name).double() for name in ("vanilla", variant)}
+    recipe = replace(RECIPE, depth_rate=0.0)
+    seen = {name: [each.loss for each in train(model, text(), recipe, 0)] for name, model in models.items()}
+    np.testing.assert_allclose(seen[variant], seen["vanilla"], rtol=1e-6)
+    held = dict(models[variant].named_parameters())
+    assert not held["depth.query"].any()
+    for name, p in models["vanilla"].named_parameters():
+        torch.testing.assert_close(p, held[name], rtol=1e-4, atol=1e-6)
+    free = model_of(config, variant).double()
+    assert not np.allclose([each.loss for each in train(free, text(), RECIPE, 0)], seen["vanilla"], rtol=1e-6)
+
+
 def test_the_held_out_loss_is_a_mean_with_its_error():
     model, task = model_of(replace(REGRESSOR, dropout=0.5)), prompts()
     found = evaluate(model, task, RECIPE)
