@@ -12,16 +12,17 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from experiments.across.text.points import TRANSFER, Config, cell, transferred
+from experiments.across.text.points import Config
 from experiments.across.text.profiles import PROFILES
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.resformer.length.points import CRITICAL
-from experiments.store.folders import Json, Unfinished, UserError
+from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.by_width import trained_by_width
+from experiments.training.campaign import BASELINE
 from experiments.training.comparing import Asked, names_of_own
-from experiments.training.tuning import tuned
 from experiments.verdicts.checks import Judgement
+from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class LadderText:
             "of the papers', give or take their range, and is narrower than it; worths are judged one by one",
             "text": f"{config.tokens_a_parameter:g} tokens a parameter of vanilla, at most one epoch; a size for which "
             "the text does not suffice is left out",
-            "tuning": _tuning(config),
+            "tuning": config.tuning_in_words(),
             "sizes": {str(width): _size(config, width) for width in config.widths},
             "papers": {name: asdict(sign(name)) for name in plans},
             "papers_worth": {name: {f"{at:g}": x for at, x in printed_worth(name).items()} for name in plans},
@@ -81,34 +82,7 @@ class LadderText:
         from experiments.training.text import text
 
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
-        widths, left_out = _in_one_epoch(config, read)
-        found: dict[str, Json] = {}
-        rates: dict[int, dict[str, float]] = {}
-        tuning: Json = {}
-        records: list[Json] = []
-        for width in widths:
-            at = config.tuned_for(width)
-            try:
-                if at not in rates:
-                    rates[at], table = tuned(_arms(config, read, at, 0), config.tuning, run, f"{self.name}, width {at}")
-                    tuning = _with(tuning, table, at)
-                here = _rates(config, read, width, rates[at])
-                by_seed = rounds(partial(_round, config, read, width, here), seeds, run, f"{self.name}, width {width}")
-            except Unfinished:
-                if not found:
-                    raise
-                break
-            found[str(width)] = {**_of_width(config, read, width, by_seed), "rates": here, "tuned_at": at}
-            records += [record for r in by_seed for record in r.values()]
-        return {
-            "seeds": max(about["seeds"] for about in found.values()),
-            "widths": found,
-            "left_out": left_out,
-            "tuning": tuning,
-            "diverged": [record["diverged"] for record in records if record["diverged"]],
-            "text": read.name,
-            "provenance": of_runs(records),
-        }
+        return trained_by_width(config, read, partial(_arms, config, read), seeds, run, self.name)
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         from experiments.across.text.verdicts import verdicts
@@ -121,17 +95,6 @@ class LadderText:
         return draw(prediction, measurement)
 
 
-def _tuning(config: Config) -> str:
-    said = config.tuning.described(each="variant")
-    if not config.tuning.grid:
-        return said
-    return (
-        f"{said}, at width {', '.join(map(str, config.tuned))}; at others the rates found there, times the parameters' "
-        f"ratio to the power -{TRANSFER:g}: the best rate falls with compute to the power 1/8 (DeepSeek LLM, 2024, "
-        "section 3.1), and compute is as the parameters' square"
-    )
-
-
 def _size(config: Config, width: int) -> Json:
     sizes, recipe = config.sizes(width, config.vocab), config.trained(width, config.vocab)
     return {
@@ -142,28 +105,8 @@ def _size(config: Config, width: int) -> Json:
     }
 
 
-def _in_one_epoch(config: Config, read: Text) -> tuple[list[int], Json]:
-    """The widths for which the text suffices, and why the others are left out.  Raises UserError if there is none."""
-    from experiments.store.progress import warn
-
-    needed = {width: config.tokens(config.trained(width, read.vocab).steps) for width in config.widths}
-    context = config.architecture.context
-    fits = [width for width, tokens in needed.items() if tokens <= (read.tokens - 1) // context * context]
-    left_out = {
-        str(width): f"width {width} needs {tokens:,} tokens, of which {read.name} has {read.tokens:,}"
-        for width, tokens in needed.items()
-        if width not in fits
-    }
-    for why in left_out.values():
-        warn(f"left out: {why}; --data names more text")
-    if not fits:
-        raise UserError(f"there is too little text: {next(iter(left_out.values()))}")
-    return fits, left_out
-
-
-def _arms(config: Config, read: Text, width: int, seed: int) -> dict[str, Arm]:
+def _arms(config: Config, read: Text, sizes: Architecture, recipe: Recipe, seed: int) -> dict[str, Arm]:
     """By name, vanilla first."""
-    sizes, recipe = config.sizes(width, read.vocab), config.trained(width, read.vocab)
     asked = {asked.name: asked for asked in config.own}
 
     def arm(name: str) -> Arm:
@@ -178,50 +121,6 @@ def _arms(config: Config, read: Text, width: int, seed: int) -> dict[str, Arm]:
         )
 
     return {name: arm(name) for name in (*config.variants, *asked)}
-
-
-def _rates(config: Config, read: Text, width: int, found: Mapping[str, float]) -> dict[str, float]:
-    """By variant, from what was found at the width that is tuned for this one."""
-    if not config.tuning.grid:
-        return dict(found)
-    tuned, own = (config.parameters(w, read.vocab) for w in (config.tuned_for(width), width))
-    return transferred(found, tuned, own)
-
-
-def _round(config: Config, read: Text, width: int, rates: Mapping[str, float], seed: int) -> dict[str, Arm]:
-    arms = _arms(config, read, width, seed)
-    arms = {n: replace(a, recipe=replace(a.recipe, learning_rate=rates[n])) for n, a in arms.items()}
-    return {**arms, TWIN: replace(arms[BASELINE], twin=True)}
-
-
-def _with(tables: Json, table: Json, width: int) -> Json:
-    """What was found of several widths, by variant and width."""
-    if not table["tuned"]:
-        return table
-    by_cell = {key: {cell(name, width): x for name, x in table[key].items()} for key in ("losses", "best")}
-    return {**table, **{key: {**tables.get(key, {}), **found} for key, found in by_cell.items()}}
-
-
-def _of_width(config: Config, read: Text, width: int, rounds: Sequence[Mapping[str, Json]]) -> Json:
-    """Losses by variant and seed; of held-out losses during training None where one diverged."""
-    names = list(rounds[0])
-    recipe = config.trained(width, read.vocab)
-    whole = [record for r in rounds for record in r.values() if not record["diverged"]]
-    steps = [int(step) for step, _ in whole[0]["evaluations"]] if whole else []
-
-    def curve(record: Json) -> list[float] | None:
-        return None if record["diverged"] else [round(loss, 6) for _, loss in record["evaluations"]]
-
-    return {
-        "seeds": len(rounds),
-        "parameters": {name: rounds[0][name]["parameters"] for name in names},
-        "tokens": config.tokens(recipe.steps),
-        "epochs": max((record["epochs"] for record in whole), default=None),
-        "loss": {name: [r[name]["loss"] for r in rounds] for name in names},
-        "evaluated": [config.tokens(step) for step in steps],
-        "held_out": {name: [curve(r[name]) for r in rounds] for name in names},
-        "speed": {name: [r[name]["tokens_per_second"] for r in rounds] for name in names},
-    }
 
 
 EXPERIMENT: Experiment = LadderText()

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from statistics import fmean
 
-from experiments.across.text.points import cell
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
+from experiments.training.optimal import cell
 from experiments.training.tuning import mark
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import catalogue
-from experiments.across.text.experiment import _in_one_epoch, _with
 from experiments.across.text.papers import printed_worth
-from experiments.across.text.points import TRANSFER, Config, transferred
+from experiments.across.text.points import Config
 from experiments.across.text.profiles import PROFILES
 from experiments.across.text.toy import toy
 from experiments.across.text.verdicts import told, worth_of
@@ -21,7 +20,9 @@ from experiments.store.folders import RunFolder, Unfinished, UserError
 from experiments.training import campaign, tuning
 from experiments.training import text as text_data
 from experiments.training.arms import TextSource
+from experiments.training.by_width import in_one_epoch, with_width
 from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.optimal import TRANSFER, transferred
 from experiments.training.text import Text
 from experiments.verdicts.crossings import crossing
 from theory.errors import BadInput
@@ -86,7 +87,7 @@ def test_rates_come_from_the_next_narrower_width_that_was_tuned():
 
 def test_tables_of_several_widths():
     one = {"tuned": True, "losses": {"a": {"0.1": 2.0}}, "best": {"a": 0.1}}
-    both = _with(_with({}, one, 16), one, 32)
+    both = with_width(with_width({}, one, 16), one, 32)
     assert both["best"] == {"a/16": 0.1, "a/32": 0.1}
     assert set(both["losses"]) == {"a/16", "a/32"}
 
@@ -95,12 +96,12 @@ def test_a_size_that_needs_more_than_an_epoch_is_left_out(capsys):
     config = PROFILES["smoke"].config
     read = Text(TextSource("anywhere", "digest"), "stdlib", config.vocab, 5_610_754)
     more = replace(config, tokens_a_parameter=200)
-    widths, left_out = _in_one_epoch(more, read)
+    widths, left_out = in_one_epoch(more, read)
     assert widths == [16]
     assert "width 24 needs 9,182,464 tokens" in left_out["24"]
     assert "--data names more text" in capsys.readouterr().err
     with pytest.raises(UserError, match="too little text: width 16 needs"):
-        _in_one_epoch(replace(config, tokens_a_parameter=1000), read)
+        in_one_epoch(replace(config, tokens_a_parameter=1000), read)
 
 
 def test_what_printed_losses_make_of_variants():
