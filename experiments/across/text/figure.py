@@ -9,19 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.across.text.verdicts import (
-    CROSSING,
-    crossings,
-    differences,
-    relative,
-    untuned,
-    when,
-    worth_of,
-)
+from experiments.across.text.verdicts import CROSSING, crossings, when
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
+from experiments.training.of_widths import differences, relative, untuned, worth_of
 from experiments.verdicts.intervals import t_interval
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))

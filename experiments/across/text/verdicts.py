@@ -9,12 +9,11 @@ from statistics import fmean
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
-from experiments.training.optimal import cell
-from experiments.training.tuning import mark
+from experiments.training.of_widths import differences, relative, untuned, worth_of
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
-from experiments.verdicts.intervals import Interval, against_baseline, t_interval
-from experiments.verdicts.worth import Worth, worth
+from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.worth import Worth
 
 LOST = "held-out loss less vanilla's, nats a token"
 WORTH = "logarithm of vanilla's parameters for the same loss, over those at equal width"
@@ -31,45 +30,6 @@ def verdicts(prediction: Json, measurement: Json, claim: str, critical: str) -> 
         yield from _worths(prediction, measurement, width, claim)
         if SVFORMER in prediction["papers"]:
             yield from _overtaken(measurement, width, critical)
-
-
-def untuned(name: str, width: str, measurement: Json) -> str:
-    """What stands behind a variant whose rate, where it was tuned for this width, was best at an end of its grid."""
-    return mark(cell(name, measurement["widths"][width]["tuned_at"]), measurement)
-
-
-def differences(measurement: Json, width: str) -> dict[str, Interval]:
-    """Every variant's paired difference to vanilla in the final loss, family-wise over the variants and the twin."""
-    losses = _losses_of(measurement, width)
-    return against_baseline(losses[BASELINE], {name: x for name, x in losses.items() if name != BASELINE})
-
-
-def worth_of(measurement: Json, variant: str, width: str) -> Worth | None:
-    """Of as many seeds as there are at this width, against vanilla at the widths that have as many.
-
-    None where those are fewer than two widths.
-    """
-    here = measurement["widths"][width]
-    seeds = here["seeds"]
-    widths = [w for w, about in measurement["widths"].items() if about["seeds"] >= seeds]
-    if len(widths) < 2:
-        return None
-    vanilla = {
-        float(measurement["widths"][w]["parameters"][BASELINE]): _losses_of(measurement, w)[BASELINE][:seeds]
-        for w in widths
-    }
-    return worth(float(here["parameters"][BASELINE]), _losses_of(measurement, width)[variant], vanilla, better="lower")
-
-
-def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], list[list[float]]]:
-    """Tokens, and of every seed the held-out loss less vanilla's after them; of seeds where neither diverged."""
-    here = measurement["widths"][width]
-    pairs = zip(here["held_out"][variant], here["held_out"][BASELINE], strict=True)
-    return here["evaluated"], [
-        [x - y for x, y in zip(ours, base, strict=True)]
-        for ours, base in pairs
-        if ours is not None and base is not None
-    ]
 
 
 def crossings(measurement: Json, width: str, variant: str, side: float) -> list[Crossing]:
@@ -94,11 +54,6 @@ def told(found: list[Crossing], parameters: int) -> str:
     seen = sum(point.seen for point in found)
     before = sum(point.last == -math.inf for point in found)
     return f"{seen} of {len(found)} seeds cross for good, {before} are there from the first evaluations on"
-
-
-def _losses_of(measurement: Json, width: str) -> dict[str, list[float]]:
-    losses = measurement["widths"][width]["loss"]
-    return {name: [math.nan if loss is None else loss for loss in by_seed] for name, by_seed in losses.items()}
 
 
 def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iterator[Expectation]:

@@ -14,7 +14,7 @@ from experiments.across.text.papers import printed_worth
 from experiments.across.text.points import Config
 from experiments.across.text.profiles import PROFILES
 from experiments.across.text.toy import toy
-from experiments.across.text.verdicts import told, worth_of
+from experiments.across.text.verdicts import told
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder, Unfinished, UserError
 from experiments.training import campaign, tuning
@@ -22,6 +22,7 @@ from experiments.training import text as text_data
 from experiments.training.arms import TextSource
 from experiments.training.by_width import in_one_epoch, with_width
 from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.of_widths import worth_of
 from experiments.training.optimal import TRANSFER, transferred
 from experiments.training.text import Text
 from experiments.verdicts.crossings import crossing

@@ -1,0 +1,62 @@
+"""Reading what `by_width` has measured: losses of a width, what a variant is worth, curves less vanilla's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from experiments.training.optimal import cell
+from experiments.training.tuning import mark
+from experiments.verdicts.intervals import Interval, against_baseline
+from experiments.verdicts.worth import Worth, worth
+
+
+def losses_of(measurement: Json, width: str) -> dict[str, list[float]]:
+    """By name, one a seed; nan where a training diverged."""
+    losses = measurement["widths"][width]["loss"]
+    return {name: [math.nan if loss is None else loss for loss in by_seed] for name, by_seed in losses.items()}
+
+
+def untuned(name: str, width: str, measurement: Json) -> str:
+    """What stands behind a variant whose rate, where it was tuned for this width, was best at an end of its grid."""
+    return mark(cell(name, measurement["widths"][width]["tuned_at"]), measurement)
+
+
+def differences(measurement: Json, width: str) -> dict[str, Interval]:
+    """Every variant's paired difference to vanilla in the final loss, family-wise over the variants and the twin."""
+    losses = losses_of(measurement, width)
+    return against_baseline(losses[BASELINE], {name: x for name, x in losses.items() if name != BASELINE})
+
+
+def worth_of(
+    measurement: Json, variant: str, width: str, size: Callable[[str, str], float] | None = None
+) -> Worth | None:
+    """Of as many seeds as there are at this width, against vanilla at the widths that have as many.
+
+    size: of a name at a width, such as its compute; by default vanilla's parameters.  None where those are fewer than
+    two widths.
+    """
+    seeds = measurement["widths"][width]["seeds"]
+    widths = [w for w, about in measurement["widths"].items() if about["seeds"] >= seeds]
+    if len(widths) < 2:
+        return None
+
+    def parameters(_: str, at: str) -> float:
+        return float(measurement["widths"][at]["parameters"][BASELINE])
+
+    size = size or parameters
+    vanilla = {size(BASELINE, w): losses_of(measurement, w)[BASELINE][:seeds] for w in widths}
+    return worth(size(variant, width), losses_of(measurement, width)[variant], vanilla, better="lower")
+
+
+def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], list[list[float]]]:
+    """Tokens, and of every seed the held-out loss less vanilla's after them; of seeds where neither diverged."""
+    here = measurement["widths"][width]
+    pairs = zip(here["held_out"][variant], here["held_out"][BASELINE], strict=True)
+    return here["evaluated"], [
+        [x - y for x, y in zip(ours, base, strict=True)]
+        for ours, base in pairs
+        if ours is not None and base is not None
+    ]
