@@ -30,6 +30,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.verdicts.intervals import Interval
+
 Array = NDArray[np.float64]
 
 
@@ -51,6 +53,29 @@ class Worth:
 
     def holds(self, factor: float) -> bool:
         return self.least <= factor <= self.most
+
+    def in_logs(self) -> Interval:
+        """Of its logarithm, about the middle of its ends; of what is open or empty, no numbers."""
+        if not self.bounded:
+            return Interval(nan, nan, nan)
+        low, high = log(self.least), log(self.most)
+        return Interval((low + high) / 2, nan, (high - low) / 2)
+
+    def of_twin(self) -> Interval | None:
+        """Of the logarithm of what is worth 1, about its factor: an end that is not known is taken to lie as far off as
+        the other.  None where too little is known."""
+        ends = [log(end) for end in (self.least, self.most) if isfinite(end)]
+        if not ends or not isfinite(self.factor):
+            return None
+        middle = log(self.factor)
+        return Interval(middle, nan, max(abs(end - middle) for end in ends))
+
+    def told(self) -> str:
+        """Such as 1.21 (0.98 to more than is known)."""
+        least = f"{self.least:.2f}" if isfinite(self.least) else "less than is known"
+        most = f"{self.most:.2f}" if isfinite(self.most) else "more than is known"
+        factor = f"{self.factor:.2f}" if isfinite(self.factor) else "beyond vanilla's sizes"
+        return f"{factor} ({least} to {most})"
 
 
 UNKNOWN = Worth(nan, -inf, inf)

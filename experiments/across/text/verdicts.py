@@ -13,7 +13,6 @@ from experiments.training.of_widths import differences, relative, untuned, worth
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
 from experiments.verdicts.intervals import Interval, t_interval
-from experiments.verdicts.worth import Worth
 
 LOST = "held-out loss less vanilla's, nats a token"
 WORTH = "logarithm of vanilla's parameters for the same loss, over those at equal width"
@@ -93,9 +92,9 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
         if ours is None or twin is None or sign is None:
             continue
         who = f"{name}{untuned(name, width, measurement)}"
-        found = f"found {written(ours)}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
+        found = f"found {ours.told()}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
         text = f"at {here[BASELINE] / 1e6:.2f}M parameters {name} is worth"
-        numbers = interval_of(ours), _control(twin)
+        numbers = ours.in_logs(), twin.of_twin()
         if printed:
             logs = [math.log(factor) for factor in printed.values()]
             said, range_ = fmean(logs), (max(logs) - min(logs)) / 2
@@ -123,31 +122,6 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
                 *numbers,
                 quantity=WORTH,
             )
-
-
-def _control(twin: Worth) -> Interval | None:
-    """Of the twin, which is worth 1: an end that is not known is taken to lie as far from its factor as the other."""
-    ends = [math.log(end) for end in (twin.least, twin.most) if math.isfinite(end)]
-    if not ends or not math.isfinite(twin.factor):
-        return None
-    middle = math.log(twin.factor)
-    return Interval(middle, math.nan, max(abs(end - middle) for end in ends))
-
-
-def interval_of(found: Worth) -> Interval:
-    """Of its logarithm, about the middle of its ends; of what is open or empty, no numbers."""
-    if not found.bounded:
-        return Interval(math.nan, math.nan, math.nan)
-    low, high = math.log(found.least), math.log(found.most)
-    return Interval((low + high) / 2, math.nan, (high - low) / 2)
-
-
-def written(found: Worth) -> str:
-    """Such as 1.21 (0.98 to more than is known)."""
-    least = f"{found.least:.2f}" if math.isfinite(found.least) else "less than is known"
-    most = f"{found.most:.2f}" if math.isfinite(found.most) else "more than is known"
-    factor = f"{found.factor:.2f}" if math.isfinite(found.factor) else "beyond vanilla's sizes"
-    return f"{factor} ({least} to {most})"
 
 
 def _millions(printed: Json) -> str:

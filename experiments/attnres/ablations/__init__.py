@@ -1,0 +1,1 @@
+"""The paper's ablations of depth attention, as signs."""

@@ -1,0 +1,144 @@
+"""The figure of `attnres-compute`: losses over compute, factors, what decides, and curves during training."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.attnres.compute.points import BLOCK, FULL, FULL_EPS, HELD, PRINTED, SLOW
+from experiments.attnres.compute.verdicts import differences, factor
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.of_widths import losses_of, relative, untuned
+from experiments.verdicts.intervals import t_interval
+
+LOOKS: dict[str, dict[str, Any]] = {
+    BASELINE: {"color": "#1a1a1a", "linestyle": "--", "marker": "s"},
+    FULL: {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
+    FULL_EPS: {"color": "#d98a2b", "linestyle": "-.", "marker": "^"},
+    SLOW: {"color": "#1d6b34", "linestyle": "-", "marker": "P"},
+    BLOCK: {"color": "#66b266", "linestyle": (0, (5, 1, 1, 1)), "marker": "X"},
+    HELD: {"color": "#2f7fb8", "linestyle": (0, (1, 1)), "marker": "o"},
+}
+SHORT = {
+    BASELINE: "PreNorm",
+    "vanilla-eps": "PreNorm, eps 0",
+    FULL: "Full",
+    FULL_EPS: "Full, eps 0",
+    HELD: "Full, eps 0, queries held",
+    SLOW: "Full, eps 0, slow queries",
+    BLOCK: "Block, eps 0, slow queries",
+    TWIN: "PreNorm, other weights",
+}
+WIDEST = 4.0  # factor in compute, up or down, to which the axis goes
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(2, rows=2, width=5.2, height=4.1)
+    _losses(axes[0], measurement)
+    _factors(axes[1], prediction, measurement)
+    _deciding(axes[2], prediction, measurement)
+    _curves(axes[3], measurement)
+    style.finish(axes)
+    return fig
+
+
+def _losses(axis: Axes, measurement: Json) -> None:
+    for name, look in LOOKS.items():
+        if name == HELD:
+            continue
+        x = [about["compute"][name] for about in measurement["widths"].values()]
+        found = [t_interval(losses_of(measurement, width)[name]) for width in measurement["widths"]]
+        marks = [untuned(name, width, measurement) for width in measurement["widths"]]
+        axis.plot(x, [i.mean for i in found], color=look["color"], linestyle=look["linestyle"])
+        style.bars(axis, x, found, color=look["color"], marker=look["marker"], markersize=4)
+        label = f"{SHORT[name]}{max(marks, default='')}"
+        axis.plot([], [], markerfacecolor="white", label=label, **look)
+    axis.set_xscale("log")
+    axis.set_xlabel("FLOPs of a training, reads over depth included")
+    axis.set_ylabel("held-out loss (nats a token), 95 % over seeds")
+    axis.set_title("Loss against compute")
+
+
+def _factors(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """The paper's by its printed losses, with what rounding leaves open, and ours."""
+    for rule, marker, shift in (("Block", "X", 0.98), ("Full", "P", 1.02)):
+        rows = prediction["printed"][rule]
+        x = [float(size.removesuffix("M")) * 1e6 * shift for size in rows]
+        middles = [row[0] for row in rows.values()]
+        errors = np.abs(np.array([[row[0] - row[1], row[2] - row[0]] for row in rows.values()]).T)
+        look: dict[str, Any] = {"color": "#555555", "marker": marker, "markersize": 4, "linestyle": "none"}
+        axis.errorbar(x, middles, yerr=errors, label=f"{rule}, printed losses, rounding", **look)
+    for i, name in enumerate(PRINTED):
+        look = LOOKS[name]
+        for width, about in measurement["widths"].items():
+            found = factor(measurement, name, width)
+            if found is None:
+                continue
+            x_at = about["parameters"][BASELINE] * 1.06 ** (i - 1.5)
+            ends = [min(max(end, 1 / WIDEST), WIDEST) for end in (found.least, found.most)]
+            axis.plot([x_at, x_at], ends, color=look["color"], linewidth=1.0)
+            if math.isfinite(found.factor):
+                axis.plot(x_at, found.factor, marker=look["marker"], color=look["color"], markerfacecolor="white")
+    axis.axhline(1.25, color="#b3261e", linewidth=1, linestyle=":", label="1.25, as claimed of Block")
+    axis.axhline(1, color="#1a1a1a", linewidth=1, linestyle="--")
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_ylim(1 / WIDEST, WIDEST)
+    axis.set_yticks([1 / 4, 1 / 2, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+    axis.minorticks_off()
+    axis.set_xlabel("parameters of PreNorm")
+    axis.set_ylabel("PreNorm's compute for the same loss,\nover one's own, 95 % each")
+    axis.set_title("Factor in compute; marks as in (a), lines to the edge: open")
+
+
+def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
+    pairs = [*((pair["arm"], pair["against"]) for pair in prediction["compared"]), (TWIN, BASELINE)]
+    widths = list(measurement["widths"])
+    for i, width in enumerate(widths):
+        found = differences(prediction, measurement, width)
+        places = [len(pairs) - row - 0.35 * (i / max(1, len(widths) - 1) - 0.5) for row in range(len(pairs))]
+        intervals = [found[pair] for pair in pairs]
+        shade = f"{0.55 * (1 - i / max(1, len(widths) - 1)):.2f}"
+        axis.errorbar(
+            [interval.mean for interval in intervals],
+            places,
+            xerr=[interval.half_width for interval in intervals],
+            fmt="os^Dv"[i % 5],
+            color=shade,
+            markerfacecolor="white",
+            markersize=4,
+            label=f"{measurement['widths'][width]['parameters'][BASELINE] / 1e6:.2f}M",
+        )
+    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
+    axis.set_yticks(range(len(pairs), 0, -1), [f"{SHORT[arm]}\nless {SHORT[against]}" for arm, against in pairs])
+    axis.tick_params(axis="y", labelsize=7)
+    axis.set_xlabel("difference of losses (nats a token), 95 % for all at once")
+    axis.set_title("What decides it")
+
+
+def _curves(axis: Axes, measurement: Json) -> None:
+    """At the largest width, during training."""
+    width, about = list(measurement["widths"].items())[-1]
+    for name, look in LOOKS.items():
+        if name == BASELINE:
+            continue
+        tokens, curves = relative(measurement, width, name)
+        if len(curves) < 2:
+            continue
+        x = [token / about["parameters"][BASELINE] for token in tokens]
+        middles = [fmean(at) for at in zip(*curves, strict=True)]
+        halves = [t_interval(at).half_width for at in zip(*curves, strict=True)]
+        axis.plot(x, middles, color=look["color"], linestyle=look["linestyle"], linewidth=1.3, label=SHORT[name])
+        low, high = (np.array(middles) + sign * np.array(halves) for sign in (-1, 1))
+        axis.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
+    axis.axhline(0, color="#1a1a1a", linewidth=1, linestyle="--")
+    axis.set_xlabel("tokens a parameter of PreNorm")
+    axis.set_ylabel("held-out loss less PreNorm's (nats a token)")
+    axis.set_title(f"During training, {about['parameters'][BASELINE] / 1e6:.2f}M parameters")
