@@ -58,9 +58,7 @@ def pair(rule: str, eps: float) -> tuple[Decoder, Decoder]:
 
 
 def answer(model: Decoder) -> Tensor:
-    import torch
-
-    result: Tensor = model(torch.arange(16).view(4, 4))
+    result: Tensor = model(_tokens())
     return result
 
 
@@ -156,3 +154,56 @@ def norms_shrink(bound: Callable[[float, float, float], float]) -> bool:
             if abs(change - exact) > 1e-14 or not 0 < change <= bound(m, eps, other):
                 return False
     return True
+
+
+@ZERO_QUERY.check(
+    "bounds on how far reads are from the PreNorm network's: their first steps written out, and none is exceeded by "
+    "decoders of two layers",
+    states=1.0,
+    control=0.0,
+    wrong="what has come apart moves no later sublayer",
+)
+def distances_keep_below(carried: float) -> bool:
+    from experiments.attnres.networks import reads
+    from icl.probes.magnitude import sublayer_weights
+
+    for rule in RULES:
+        for eps in (1e-6, EPS):
+            model, prenorm = pair(rule, eps)
+            config, plan = model.config, model.plan
+            own, stream = reads(model, _tokens()), reads(prenorm, _tokens())
+            smallest = [float(x.square().mean(-1).min()) for x in stream[:-1]]
+            slopes = [_slope(*both) for both in zip(prenorm.sublayers, sublayer_weights(prenorm), strict=True)]
+            bounds = zero_query.difference_bounds(config, plan, smallest, slopes)
+            counts = [len(sources) for sources in depth_reads(config, plan)]
+            far = [float((k * h - x).norm(dim=-1).max()) for k, h, x in zip(counts, own, stream, strict=True)]
+            if any(distance > bound + 1e-12 for distance, bound in zip(far, bounds, strict=True)):
+                return False
+            root, (m, n), (c, b) = config.d_model**0.5, smallest[1:3], slopes[1:3]
+            e, f = (eps * k**2 for k in counts[1:3])
+            first = c * root * (1 - ((m + eps) / (m + e)) ** 0.5)
+            size = (n + f) ** 0.5
+            again = carried * first / (size * max(size - first / root, f**0.5)) ** 0.5
+            written = [0.0, 0.0, first, first + b * (root * (1 - ((n + eps) / (n + f)) ** 0.5) + again)]
+            if any(abs(a - w) > 1e-9 * (1 + w) for a, w in zip(bounds, written, strict=False)):
+                return False
+    return True
+
+
+def _tokens() -> Tensor:
+    import torch
+
+    return torch.arange(16).view(4, 4)
+
+
+def _slope(sublayer: Any, weights: Any) -> float:
+    from icl.probes.magnitude import FeedForwardWeights
+
+    if isinstance(weights, FeedForwardWeights):
+        return zero_query.feed_forward_slope(**vars(weights))
+    heads, width = len(weights.value), weights.value.shape[1]
+    query, key = (
+        sublayer.projections.get_submodule(name).weight.detach().numpy().reshape(heads, width, -1)
+        for name in ("query", "key")
+    )
+    return zero_query.attention_slope(query, key, **vars(weights))
