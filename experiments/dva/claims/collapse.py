@@ -1,0 +1,173 @@
+"""Claims on what dynamic values come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.ledger.claim import Claim
+from theory.dva import collapse
+from theory.dva.collapse import attended, collapsed, of_one_query, pair_numbers, pair_values
+from theory.dva.paper import PAPER
+
+if TYPE_CHECKING:
+    from theory.dva.collapse import Array
+
+ROUNDING = 64 * np.finfo(float).eps
+SIZES = ((1, 1), (1, 3), (4, 1), (5, 3), (7, 8))  # tokens and widths
+
+
+def _draws(tokens: int, width: int) -> tuple[Array, ...]:
+    rng = np.random.default_rng(tokens * 100 + width)
+    shares = rng.standard_normal((tokens, tokens)) * rng.integers(0, 2, (tokens, tokens))
+    return (shares, *rng.standard_normal((3, tokens, width)))
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return bool(np.linalg.norm(a - b) <= ROUNDING * a.size * (1 + np.linalg.norm(a)))
+
+
+REVISED = Claim(
+    "dva.revised",
+    PAPER.name,
+    place="section 3.2, Eqns. (6) to (8): a value for each pair of query and key",
+    statement="Dynamic values of the revised form are ordinary attention with the values [v ; k^R] and a gate that is "
+    "linear in the query's token, whatever the weights are: masked, dropped out or not normalised.",
+    assumes="one head; with several, each by itself",
+    verdict="corrected",
+    correction="No pair needs a value of its own: the T x T x w numbers collapse.  For one query a dynamic head is an "
+    "ordinary one with the value matrix V + diag(q^R) K^R.",
+    proof=collapse,
+)
+
+
+@REVISED.check(
+    "sums over all pairs' values, weights of any sign, some of them 0; 1 to 7 tokens, widths of 1 to 8",
+    states=lambda s, v, q, k: s @ v + q * (s @ k),
+    control=lambda s, v, q, k: s @ (v + q * k),
+    wrong="the gate of the key's token",
+)
+@REVISED.check(
+    "sums over all pairs' values, weights of any sign, some of them 0; 1 to 7 tokens, widths of 1 to 8",
+    states=lambda s, v, q, k: collapsed("revised", s, v, q, k),
+    control=lambda s, v, q, k: collapsed("initial", s, v, q, k),
+    wrong="the initial form",
+)
+def revised_collapses(form: Callable[[Array, Array, Array, Array], Array]) -> bool:
+    for tokens, width in SIZES:
+        s, v, q, k = _draws(tokens, width)
+        if not _equal(attended(s, pair_values("revised", v, q, k)), form(s, v, q, k)):
+            return False
+    return True
+
+
+@REVISED.check(
+    "what one query gets, by its own value matrix",
+    states=of_one_query,
+    control=lambda v, k, gate: v + k * (k.T @ gate)[None],
+    wrong="a gate of the columns",
+)
+def one_query_has_a_value_matrix(matrix: Callable[[Array, Array, Array], Array]) -> bool:
+    rng = np.random.default_rng(3)
+    for width, d, tokens in ((1, 1, 1), (3, 5, 4), (4, 4, 7)):
+        v, k, query = rng.standard_normal((3, width, d))
+        x, s = rng.standard_normal((d, tokens)), rng.standard_normal((1, tokens))
+        gate = query @ x[:, -1]
+        found = attended(s, pair_values("revised", (v @ x).T, np.tile(gate, (tokens, 1)), (k @ x).T)[:1])
+        if not _equal(found[0], matrix(v, k, gate) @ x @ s[0]):
+            return False
+    return True
+
+
+@REVISED.check(
+    "a decoder's layer, softmax and linear, causal, grouped heads, against the sum over pairs",
+    states="revised",
+    control="initial",
+    wrong="the initial form's pairs",
+)
+def decoders_are_the_sum(form: Any) -> bool:
+    """`icl.models.attention.Core` in float64."""
+    import torch
+
+    from icl.models.attention import weights
+    from icl.models.decoder import Decoder
+    from icl.probes.recording import observed
+    from theory.plans.architecture import Architecture, Vectors
+    from theory.plans.names import resolve
+
+    for score in ("softmax", "linear"):
+        config = Architecture(
+            d_model=16, n_layers=1, n_heads=4, n_kv_heads=2, d_ff=0, context=5, stem=Vectors(3), score=score
+        )
+        model = Decoder(config, resolve("dva-attention", config.shape), std=0.5).double()
+        (seen,) = observed(model, torch.randn(2, 5, 3).double(), attention=lambda at: at).attention.values()
+        assert seen.gates is not None
+        s = weights(seen.query, seen.keys[0].repeat_interleave(2, 1), seen.visible, None, linear=seen.linear)
+        v, k = (x.repeat_interleave(2, 1).numpy() for x in (seen.values[0], seen.gates[1]))
+        for b in range(2):
+            for h in range(4):
+                pairs = pair_values(form, v[b, h], seen.gates[0].numpy()[b, h], k[b, h])
+                if not _equal(attended(s.numpy()[b, h], pairs), seen.out.numpy()[b, h]):
+                    return False
+    return True
+
+
+INITIAL = Claim(
+    "dva.initial",
+    PAPER.name,
+    place="section 3.1, Eqns. (3) to (5): a matrix for each pair; too costly to be feasible",
+    statement="The initial form, v_j transformed by (q^R_i)^T k^R_j, collapses, too: to attention to k^R with weights "
+    "s_ij <q^R_i, v_j>.",
+    assumes="one head; the matrix acts on the row v_j, the text does not say from which side",
+    verdict="corrected",
+    correction="It needs no matrix and no value a pair, so cost is no reason against it: beside its inputs it holds "
+    "T^2 numbers, as ordinary attention does.  From the other side it is q^R_i times one number, and of little use.",
+    proof=collapse,
+)
+
+
+@INITIAL.check(
+    "sums over all pairs' transformed values; 1 to 7 tokens, widths of 1 to 8",
+    states=("initial", lambda s, v, q, k: (s * (q @ v.T)) @ k),
+    control=("initial", lambda s, v, q, k: (s * (q @ k.T)) @ v),
+    wrong="values and keys of the gate exchanged",
+)
+@INITIAL.check(
+    "from the other side: the query's direction, times one number a query",
+    states=("transposed", lambda s, v, q, k: q * (s @ (k * v).sum(1))[:, None]),
+    control=("transposed", lambda s, v, q, k: (s * (q @ v.T)) @ k),
+    wrong="the same from both sides",
+)
+def initial_collapses(version: tuple[Any, Callable[[Array, Array, Array, Array], Array]]) -> bool:
+    form, law = version
+    for tokens, width in SIZES:
+        s, v, q, k = _draws(tokens, width)
+        pairs = attended(s, pair_values(form, v, q, k))
+        if not (_equal(pairs, law(s, v, q, k)) and _equal(pairs, collapsed(form, s, v, q, k))):
+            return False
+    return True
+
+
+@INITIAL.check(
+    "numbers that the sums over pairs hold beside their inputs, and the collapsed forms, by the arrays that are made",
+    states=(1, 2, 0),
+    control=(1, 1, 0),
+    wrong="the initial form's matrices are as many numbers as the revised form's values",
+    kind="exact",
+)
+def numbers_of_pairs(powers: tuple[int, int, int]) -> bool:
+    """Of both forms naive, and collapsed: T^2 times the width to these powers."""
+    for tokens, width in ((1, 2), (5, 3)):
+        _, v, q, k = _draws(tokens, width)
+        relation = q[:, None, :, None] * k[None, :, None, :]
+        made = (pair_values("revised", v, q, k).size, relation.size, (q @ v.T).size)
+        said = (
+            pair_numbers("revised", tokens, width, naive=True),
+            pair_numbers("initial", tokens, width, naive=True),
+            pair_numbers("initial", tokens, width, naive=False),
+        )
+        if made != said or said != tuple(tokens**2 * width**power for power in powers):
+            return False
+    return True
