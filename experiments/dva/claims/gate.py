@@ -22,9 +22,9 @@ GATES = Claim(
     assumes="one head, one query at a time; gates act on coordinates",
     verdict="corrected",
     correction="Dynamic values are a gate, too, a linear one, on values of their own beside ungated ones; with the "
-    "same values they are 1 + Q x, to which every smooth gate is alike at first order.  What a gate of any function cannot "
-    "change, what a coordinate gets of one key over what it gets of another, they make any number but one.  A sigmoid "
-    "gate keeps outputs within the values; dynamic ones grow with the square of what is read.",
+    "same values they are 1 + Q x, to which every smooth gate is alike at first order.  What a gate of any function "
+    "cannot change, what a coordinate gets of one key over what it gets of another, they make any number but one.  A "
+    "sigmoid gate keeps outputs within the values; dynamic ones grow with the square of what is read.",
     proof=gate,
 )
 
