@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,19 @@ from experiments.ledger.claim import Claim
 from theory.dva import collapse
 from theory.dva.collapse import attended, collapsed, of_one_query, pair_numbers, pair_values
 from theory.dva.paper import PAPER
+from theory.dva.variants import dva_attention
+from theory.plans import mix
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
     from theory.dva.collapse import Array
 
+ANY = "a layer of whatever queries, keys and values: what heads are given is looked at, not made"
+OF_A_LAYER: Mapping[Callable[..., Any], str] = {
+    **dict.fromkeys((mix.q, mix.k, mix.v, Plan.head, dva_attention), ANY),
+    Architecture.has_feed_forward: "attention alone is looked at",
+}
 ROUNDING = 64 * np.finfo(float).eps
 SIZES = ((1, 1), (1, 3), (4, 1), (5, 3), (7, 8))  # tokens and widths
 
@@ -40,6 +49,7 @@ REVISED = Claim(
     correction="No pair needs a value of its own: the T x T x w numbers collapse.  For one query a dynamic head is an "
     "ordinary one with the value matrix V + diag(q^R) K^R.",
     proof=collapse,
+    unjudged=OF_A_LAYER,
 )
 
 
@@ -94,7 +104,7 @@ def decoders_are_the_sum(form: Any) -> bool:
     from icl.models.attention import weights
     from icl.models.decoder import Decoder
     from icl.probes.recording import observed
-    from theory.plans.architecture import Architecture, Vectors
+    from theory.plans.architecture import Vectors
     from theory.plans.names import resolve
 
     for score in ("softmax", "linear"):

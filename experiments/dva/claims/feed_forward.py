@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.dva.claims.collapse import OF_A_LAYER
 from experiments.ledger.claim import Claim
 from theory.dva import feed_forward
 from theory.dva.feed_forward import as_attention, embedding_width, embeddings
 from theory.dva.heads import alone
 from theory.dva.paper import PAPER
+from theory.dva.variants import dva as dva_plan
 
 if TYPE_CHECKING:
     from theory.dva.feed_forward import Array
@@ -102,6 +104,10 @@ WITHOUT = Claim(
     "whether there is one.",
     proof=feed_forward,
     uses=("dva.one-head",),
+    unjudged={
+        **OF_A_LAYER,
+        dva_plan: "an output projection, which it does without, leaves what is quadratic quadratic",
+    },
 )
 
 

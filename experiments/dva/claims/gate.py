@@ -44,7 +44,10 @@ def ratios_over_queries(counts: tuple[int, int]) -> bool:
     for x in tokens:
         squeezed = 1 / (1 + np.exp(-(query @ x)))
         gated.add(round(ratio(squeezed[0] * v[0], one, other), 9))
-        dynamic.add(round(ratio(of_one_query(v, k, query @ x)[0], one, other), 9))
+        row = of_one_query(v, k, query @ x)[0]
+        dynamic.add(round(ratio(row, one, other), 9))
+        if np.abs(row - v[0] - (query[0] @ x) * k[0]).max() > CLOSE:
+            return False
     return (len(gated), len(dynamic)) == counts
 
 

@@ -54,6 +54,9 @@ def alone_is_quadratic(even: tuple[bool, bool]) -> bool:
         dynamic = (alone(v, query, key, x) + alone(v, query, key, -x)) / 2
         several = [(rng.standard_normal(d), rng.standard_normal((width, d))) for _ in range(5)]
         ordinary = attended_by(several, x[:, None]) + attended_by(several, -x[:, None])
+        summed = np.sum([w for _, w in several], axis=0) @ x
+        if not np.allclose(attended_by(several, x[:, None]), summed, atol=CLOSE):
+            return False
         found = bool((np.abs(dynamic) > CLOSE).any()), bool((np.abs(ordinary) > CLOSE).any())
         if found != even or not np.allclose(dynamic, (query @ x) * (key @ x), atol=CLOSE):
             return False
@@ -136,10 +139,21 @@ def meanings_of_heads(law: Callable[[int, int, int], int]) -> bool:
     for m in range(1, 6):
         for n in range(1, 6):
             for h in (1, 2, 3):
-                rank = int(np.linalg.matrix_rank(pattern(list(rng.uniform(0.1, 0.9, (h, m, n))))))
-                if not rank == law(m, n, h) == independent(m, n, h):
+                shares = list(rng.uniform(0.1, 0.9, (h, m, n)))
+                made = pattern(shares)
+                rank = int(np.linalg.matrix_rank(made))
+                if not rank == law(m, n, h) == independent(m, n, h) or not _is_what_nouns_get(made, shares, rng):
                     return False
     return True
+
+
+def _is_what_nouns_get(made: np.ndarray, shares: list[np.ndarray], rng: np.random.Generator) -> bool:
+    """f_b + sum_h s^h_ab (g^h_a - c^h_b), pair by pair, for vectors of one number."""
+    m, n = shares[0].shape
+    f, g, c = rng.standard_normal(n), rng.standard_normal((len(shares), m)), rng.standard_normal((len(shares), n))
+    expected = f + sum(s * (g[h][:, None] - c[h]) for h, s in enumerate(shares))
+    vectors = np.concatenate([f, *(np.concatenate([g[h], c[h]]) for h in range(len(shares)))])
+    return bool(np.allclose(made @ vectors, expected.ravel(), atol=CLOSE))
 
 
 @EXAMPLE.check(
@@ -174,8 +188,11 @@ def dynamic_head_tells_all_apart(fewer: int) -> bool:
         width = width_needed(m, n) - fewer
         if of_noun.shape[1] - fewer != width:
             return False
+        both = of_noun[None] * of_adjective[:, None]
+        if not np.array_equal(both[1:].reshape(-1, n * (m - 1)), np.eye(n * (m - 1))) or both[0].any():
+            return False
         share = np.random.default_rng(m).uniform(0.1, 0.9, (m, n, 1))
-        gated = (share * of_noun[None] * of_adjective[:, None])[..., :width].reshape(m * n, width)
+        gated = (share * both)[..., :width].reshape(m * n, width)
         rows = np.concatenate([np.tile(np.eye(n), (m, 1)), gated], axis=1)
         if not int(np.linalg.matrix_rank(rows)) == m * n == independent_of_dynamic(m, n, width):
             return False

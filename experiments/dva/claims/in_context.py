@@ -44,6 +44,12 @@ def the_gate_adds_to_the_loss(constant: float) -> bool:
                 whole = answer(form, query, score, keys, values, gate, gate_keys)
                 odd = keys @ (score @ query) @ values
                 bare = odd if form == "revised" else 0 * odd
+                weights = keys @ (score @ query)
+                gated = (gate @ query) * (weights @ gate_keys)
+                if form == "initial":
+                    gated = (weights * (values @ (gate @ query))) @ gate_keys
+                if np.abs(whole - bare - gated).max() > CLOSE * (1 + np.abs(whole).max()):
+                    return False
                 losses.append(float(((whole - target @ (sign * x)) ** 2).sum()))
                 plain.append(float(((bare - target @ (sign * x)) ** 2).sum()))
                 squares.append(float(((whole - bare) ** 2).sum()))

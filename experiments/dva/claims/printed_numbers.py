@@ -46,6 +46,22 @@ def flops_saved(percent: tuple[int, int]) -> bool:
     return tuple(round(100 * share) for share in shares) == percent
 
 
+@TIME.check(
+    "the same FLOPs by hand: d x d matrices a layer, numbers a token attended to, reads of the stream",
+    states={"a": (12, 4, 25), "b": (5, 6, 13)},
+    control={"a": (12, 4, 25), "b": (5, 4, 13)},
+    wrong="values that are not twice as wide",
+    kind="exact",
+)
+def flops_by_hand(parts: dict[str, tuple[int, int, int]]) -> bool:
+    d, vocab, layers, context = 768, 50_257, 12, (CONTEXT + 1) // 2
+    for name, (matrices, attended, reads) in parts.items():
+        by_hand = 2 * (layers * matrices * d * d + vocab * d) + layers * context * attended * d + 2 * d * reads
+        if flops(*model(f"dva-{name}", "vanilla" if name == "a" else "dva"), context) != by_hand:
+            return False
+    return True
+
+
 BETTER = Claim(
     "dva.table-2",
     PAPER.name,
