@@ -61,11 +61,15 @@ class AttentionDepth(_OverDepth):
         return (state[0], *kept, out)
 
     def read(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
+        return weighted_sum(self.weights(sublayer, state), state)
+
+    def weights(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
+        """Of the sources in `state`: (sources, batch, T, heads), or (sources, 1, 1, heads), in float32 or better."""
         logits = self._logits(sublayer, state)
-        return weighted_sum(logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid(), state)
+        return logits.softmax(0) if self.rule.score == "softmax" else logits.sigmoid()
 
     def _logits(self, sublayer: int, state: tuple[Tensor, ...]) -> Tensor:
-        """(sources, batch, T, heads), or (sources, 1, 1, heads); in float32 or better, as of a softmax over time."""
+        """Of the shapes of `weights`; in float32 or better, as of a softmax over time."""
         if self.rule.query == "static":
             return self.logits[sublayer].T[:, None, None].to(exact(self.logits[sublayer].dtype))
         accurate = exact(state[-1].dtype)

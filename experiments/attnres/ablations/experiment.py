@@ -94,7 +94,7 @@ PROFILES = {
             held_out_windows=8,
         ),
         seeds=2,
-        seconds=250,
+        seconds=190,
         detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),

@@ -89,7 +89,7 @@ PROFILES = {
             tuning=Tuning(grid=(4e-3, 1.6e-2), share=0.5, widenings=1),
         ),
         seeds=2,
-        seconds=400,
+        seconds=190,
         detects=None,  # it takes the gpu profile's path with tiny models
         grows=True,
     ),

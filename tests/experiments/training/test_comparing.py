@@ -9,6 +9,7 @@ import pytest
 import experiments
 from experiments import catalogue
 from experiments.across.icl import experiment as icl_experiment
+from experiments.attnres.dilution import probe as dilution_probe
 from experiments.cli import main
 from experiments.experiment.execution import execute, prepare
 from experiments.store.folders import RunFolder, UserError
@@ -48,7 +49,8 @@ def mine(tmp_path, monkeypatch):
 def trained(monkeypatch):
     """The arms that would be trained; what is found is that a user's own end 0.1 below vanilla."""
     arms = []
-    probed = json.loads((RESULTS / "scale-magnitude" / "measurement.json").read_text())["magnitudes"]["vanilla/12"][0]
+    probed = _measured("scale-magnitude")["magnitudes"]["vanilla/12"][0]
+    shares = {dilution_probe.NAME: _measured("attnres-dilution")["shares"]["vanilla/12"][0]}
 
     def record(arm):
         loss = 3 + 0.001 * (arm.seed % 3) * (1 if arm.twin else 2) - (0.1 if arm.label else 0)
@@ -59,7 +61,8 @@ def trained(monkeypatch):
         magnitudes = {stage: {**found, "bounds": None} for stage, found in probed.items()}
         curve = [[10, loss]]
         about |= {"elsewhere": [held_out] * len(arm.elsewhere)} if arm.elsewhere else {}
-        return {**about, "loss": loss, "curve": curve, "held_out": held_out, "diverged": None, "magnitudes": magnitudes}
+        about |= {"loss": loss, "curve": curve, "held_out": held_out, "diverged": None}
+        return {**about, "magnitudes": magnitudes, "probes": shares}
 
     def answer(wanted, *_):
         arms.extend(wanted)
@@ -73,8 +76,14 @@ def trained(monkeypatch):
     return arms
 
 
+def _measured(name):
+    return json.loads((RESULTS / name / "measurement.json").read_text())
+
+
 def test_most_full_size_experiments_compare_variants():
-    assert set(NAMES) == {"ladder", "ladder-axes", "ladder-text", "scale-icl", "scale-loss", "scale-magnitude"}
+    assert set(NAMES) == {
+        *("attnres-dilution", "ladder", "ladder-axes", "ladder-text", "scale-icl", "scale-loss", "scale-magnitude")
+    }
     with pytest.raises(UserError, match="train variants, and resformer-mapping does not"):
         comparing(catalogue.experiment("resformer-mapping"), "smoke", ["resformer"])
 

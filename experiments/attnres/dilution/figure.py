@@ -1,0 +1,136 @@
+"""The figure of `attnres-dilution`: by read, trained; and the last read's effective number of outputs over depth."""
+
+from __future__ import annotations
+
+from math import exp, expm1
+from statistics import fmean
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.attnres.dilution.points import (
+    BLOCK,
+    OWN,
+    PRENORMS,
+    RULES,
+    compared,
+    exponents,
+    judged,
+    last_effective,
+    of_seeds,
+    place,
+    rates,
+    words,
+)
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from experiments.training.tuning import mark
+from experiments.verdicts.intervals import t_interval
+
+LOOKS: dict[str, dict[str, Any]] = {
+    **{rule: style.look(rule) for rule in RULES},
+    BLOCK: {"color": "#7a4fa3", "linestyle": "-.", "marker": "D"},
+}
+LAW: dict[str, Any] = {"color": "#8a8a8a", "linestyle": "-", "linewidth": 0.9}
+READ = "read $l$ ($l$ odd: the newest output is attention's)"
+COEFFICIENT, PROJECTION = "share of the coefficients, 95 %", "projection, share of the read, 95 %"
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(2, rows=2, width=4.6, height=4.4)
+    depth = prediction["depths"][-1]
+    panels = (
+        ("coefficient", "newest", "newest output", COEFFICIENT),
+        ("projection", "newest", "newest output", PROJECTION),
+        ("projection", "embedding", "embedding", PROJECTION),
+    )
+    for axis, (kind, which, what, label) in zip(axes, panels, strict=False):
+        _by_read(axis, prediction, measurement, depth, kind, which, labelled=axis is axes[0])
+        axis.set_title(f"The {what}, trained, {depth} layers")
+        axis.set_ylabel(label)
+    _caps(axes[0], prediction, depth)
+    _over_depths(axes[3], prediction, measurement)
+    style.finish(axes)
+    return fig
+
+
+def _by_read(
+    axis: Axes, prediction: Json, measurement: Json, depth: int, kind: str, which: str, *, labelled: bool = False
+) -> None:
+    """Means over seeds with 95 % bands, over the law; the rules have the same lines in every panel."""
+    law = prediction["law"][str(depth)]
+    reads = range(1, len(law))
+    for rule in (BASELINE, *compared(prediction)):
+        at = place(prediction, rule, depth)
+        seeds = of_seeds(measurement, at, "end")
+        if len(seeds) < 2:
+            continue
+        band = [t_interval([p[kind][which][i] for p in seeds]) for i in reads]
+        look = LOOKS.get(rule, style.look(rule))
+        label = f"{words(rule)}{mark(at, measurement)}" if labelled else None
+        axis.plot(reads, [i.mean for i in band], color=look["color"], linestyle=look["linestyle"], label=label)
+        low, high = ([i.mean + sign * i.half_width for i in band] for sign in (-1, 1))
+        axis.fill_between(reads, low, high, color=look["color"], alpha=0.12, linewidth=0)
+    axis.plot(reads, law[1:], **LAW, label=f"$1 / (l + 1)${'' if labelled else '; rules as in (a)'}")
+    axis.set_ylim(-0.15, 1.05)
+    axis.set_xlabel(READ)
+
+
+def _caps(axis: Axes, prediction: Json, depth: int) -> None:
+    for rule in compared(prediction):
+        members = prediction["members"].get(place(prediction, rule, depth), [1])
+        if max(members) > 1:
+            look = LOOKS[rule]
+            axis.plot(
+                range(1, len(members) + 1),
+                [1 / m for m in members],
+                color=look["color"],
+                linestyle="none",
+                marker="_",
+                label=f"{words(rule)}: at most $1 / m_b$",
+            )
+
+
+def _over_depths(axis: Axes, prediction: Json, measurement: Json) -> None:
+    depths = prediction["depths"]
+    outputs = [len(prediction["law"][str(depth)]) for depth in depths]
+    for shift, rule in enumerate((BASELINE, *compared(prediction)), -2):
+        x = [n * 1.02**shift for n in outputs]
+        cells = [place(prediction, rule, depth) for depth in depths]
+        if any(len(of_seeds(measurement, at, "end")) < len(measurement["shares"][at]) for at in cells):
+            continue
+        look = LOOKS.get(rule, style.look(rule))
+        logs = [t_interval(last_effective(measurement, at)) for at in cells]
+        means = [exp(i.mean) for i in logs]
+        errors = [[abs(m * expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
+        power = ""
+        if len(depths) > 1:
+            slope = t_interval(exponents(prediction, measurement, rule))
+            power = f": power {slope.mean:.2f} ± {slope.half_width:.2f}"
+        axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=0.9)
+        marks = {"color": look["color"], "marker": look["marker"], "markerfacecolor": "white"}
+        axis.errorbar(x, means, yerr=errors, linestyle="none", label=f"{words(rule)}{power}", **marks)
+        if measurement["tuning"]["tuned"] and rule in judged(prediction):
+            others = [exp(fmean(last_effective(measurement, at, PRENORMS))) for at in cells]
+            axis.plot(x, others, linestyle="none", color=look["color"], marker=look["marker"], markersize=3.5)
+    if measurement["tuning"]["tuned"]:
+        axis.plot([], [], "o", color="#1a1a1a", markersize=3.5, label="small: at PreNorm's learning rate")
+    starts = [_start(measurement, place(prediction, BASELINE, depth)) for depth in depths]
+    if all(starts):
+        axis.plot(outputs, starts, color="#1a1a1a", linestyle=":", linewidth=1, label="all rules at the start")
+    axis.plot(outputs, outputs, **LAW, label="outputs of one norm: power 1")
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    axis.set_xticks(outputs, [str(n) for n in outputs])
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.minorticks_off()
+    axis.set_xlabel("outputs in the last read: two a layer, and the embedding")
+    axis.set_ylabel("effective number of outputs, 95 %")
+    axis.set_title(f"The last read, trained {rates(measurement, OWN)}")
+
+
+def _start(measurement: Json, at: str) -> float:
+    starts = [p["effective"][-1] for p in of_seeds(measurement, at, "start")]
+    return exp(sum(starts) / len(starts)) if starts else 0.0
