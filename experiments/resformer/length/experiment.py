@@ -36,6 +36,7 @@ from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
+from icl.recipe import Recipe
 from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class SVFormerLength:
                     **SAID[axis],
                     "values": [float(value) for value in config.values[axis]],
                     "cases": [case.key for case in config.along(axis)],
-                    "recipes": [asdict(config.trained(case)[1]) for case in config.along(axis)],
+                    "recipes": [_told(config.trained(case)[1]) for case in config.along(axis)],
                 }
                 for axis in AXES
             },
@@ -174,6 +175,13 @@ def _of_case(rounds: Sequence[Mapping[str, Json]]) -> Json:
         "positions": {name: [of_seed[name]["probes"][POSITIONS]["end"] for of_seed in rounds] for name in ARMS},
         "parameters": {name: rounds[0][name]["parameters"] for name in ARMS},
     }
+
+
+def _told(recipe: Recipe) -> Json:
+    """What a prediction says of it; no variant here weighs anything over depth."""
+    fields = asdict(recipe)
+    del fields["depth_rate"]
+    return fields
 
 
 EXPERIMENT: Experiment = SVFormerLength()

@@ -1,0 +1,127 @@
+"""The figure of `attnres-toy`: two kinds of weights at the start, trained with norms, and what the deep toy gains."""
+
+from __future__ import annotations
+
+from math import exp, isfinite, log
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.attnres.toy.outcomes import largest
+from experiments.attnres.toy.points import BASELINE, BLOCK, FULL, NETWORKS, RESIDUAL, RULES, WIDTHS, cell, start
+from experiments.drawing import style
+from experiments.store.folders import Json
+from experiments.verdicts.intervals import t_interval
+
+LOOKS: dict[str, dict[str, Any]] = dict(
+    zip(
+        RULES,
+        (
+            style.look("vanilla"),
+            style.look("attnres"),
+            style.look("attnres-block"),
+            {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
+        ),
+        strict=True,
+    )
+)
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(2, rows=2, width=4.4, height=4.3)
+    _start(axes[0], prediction, measurement, "descent", prediction["depths"])
+    _plain(axes[0], prediction, measurement)
+    _start(axes[1], prediction, measurement, "random", prediction["random_depths"])
+    _trained(axes[2], prediction, measurement)
+    _gains(axes[3], prediction, measurement)
+    style.finish(axes)
+    return fig
+
+
+def _start(axis: Axes, prediction: Json, measurement: Json, kind: str, depths: list[int]) -> None:
+    for rule, words in RULES.items():
+        look, line = LOOKS[rule], prediction["curves"][f"{kind}/{rule}"]
+        axis.plot(range(1, len(line) + 1), line, color=look["color"], linestyle=look["linestyle"], label=words)
+        found = [t_interval(measurement["squares"][start(kind, rule, depth, "context")]) for depth in depths]
+        style.bars(axis, depths, found, color=look["color"], marker=look["marker"])
+    axis.set_yscale("log")
+    axis.set_xlabel("layers")
+    axis.set_xticks([1, *range(4, prediction["deepest"] + 1, 4)])
+    axis.set_ylabel("last read, mean square, 95 %")
+    titles = {
+        "descent": "Gradient steps, context tokens: closed form, decoders",
+        "random": "Random weights, context tokens: closed form, decoders",
+    }
+    axis.set_title(titles[kind])
+
+
+def _plain(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """What the residual stream's prompts as they come say alone."""
+    depths = prediction["depths"]
+    means = [sum(of) / len(of) for of in (measurement["plain"][str(depth)] for depth in depths)]
+    axis.plot(depths, means, "x", color=LOOKS[RESIDUAL]["color"], label="residual stream, prompts as they come alone")
+
+
+def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """Geometric means over the seeds that did not diverge, where two or more did not."""
+    depths = [*prediction["trained_depths"], prediction["deeper"]]
+    usual, wide = WIDTHS
+    for name, network in NETWORKS.items():
+        look = {**LOOKS[BLOCK if network.variant == BLOCK else RESIDUAL if network.variant == RESIDUAL else FULL]}
+        look["linestyle"] = "-" if network.normed else ":"
+        filled = "white" if network.keys_normed else look["color"]
+        _sizes(axis, depths, [largest(measurement, name, depth, wide) for depth in depths], look, filled, network.words)
+    as_they_come = [largest(measurement, BASELINE, depth, usual) for depth in depths]
+    grey = {"color": "#8a8a8a", "linestyle": "--", "marker": "."}
+    _sizes(axis, depths, as_they_come, grey, "#8a8a8a", f"{NETWORKS[BASELINE].words}, prompts as they come")
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.set_ylim(low / 1e3, high * 1e3)
+    for depth in depths:
+        for normed, height in ((False, 0.94), (True, 0.02)):
+            said = _diverged(measurement, depth, normed=normed)
+            axis.text(depth, height, said, transform=axis.get_xaxis_transform(), ha="center", fontsize=7)
+    axis.set_xticks(depths)
+    axis.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
+    axis.set_xlabel("layers (top: diverged without sublayer norms, bottom: with them)")
+    axis.set_ylabel("largest read, rms over tokens, 95 %")
+    axis.set_title(f"Trained, on prompts {wide}")
+
+
+def _sizes(
+    axis: Axes, depths: list[int], found: list[list[float]], look: dict[str, Any], filled: str, words: str
+) -> None:
+    finite = [[log(size) for size in sizes if isfinite(size)] for sizes in found]
+    there = [(depth, t_interval(logs)) for depth, logs in zip(depths, finite, strict=True) if len(logs) > 1]
+    x, means = [depth for depth, _ in there], [exp(i.mean) for _, i in there]
+    errors = [[m * (1 - exp(-i.half_width)) for m, (_, i) in zip(means, there, strict=True)]]
+    errors.append([m * (exp(i.half_width) - 1) for m, (_, i) in zip(means, there, strict=True)])
+    axis.errorbar(x, means, yerr=errors, label=words, linewidth=0.9, markerfacecolor=filled, **look)
+
+
+def _diverged(measurement: Json, depth: int, *, normed: bool) -> str:
+    """How many trainings did, of those with norms before sublayers or of those without."""
+    cells = [measurement["trained"][cell(name, depth)] for name in NETWORKS if NETWORKS[name].normed == normed]
+    return f"{sum(probed is None for of in cells for probed in of)} of {sum(map(len, cells))}"
+
+
+def _gains(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """Of what the best residual stream loses above the noise."""
+    sizes = dict.fromkeys(at.rsplit("/", 1)[0] for at in prediction["gains"])
+    colours = dict(zip(sizes, ("#1a1a1a", "#d98a2b", "#7a4fa3"), strict=False))
+    numbers = dict.fromkeys(at.rsplit("/", 1)[1] for at in prediction["gains"])
+    looks = dict(zip(numbers, (("-", "o", -0.05), ("--", "s", 0.0), (":", "^", 0.05)), strict=False))
+    for at, shares in prediction["gains"].items():
+        size, k = at.rsplit("/", 1)
+        words = f"d = {size.partition('/')[0]}, {k} layers"
+        percent = [100 * share for share in shares]
+        axis.plot(prediction["noises"], percent, color=colours[size], linestyle=looks[k][0], label=words)
+    for at, exact in prediction["deep"].items():
+        _, marker, aside = looks[str(exact["layers"])]
+        gained = t_interval([losses["residual"] - losses["depth"] for losses in measurement["answers"][at]])
+        look = {"color": colours[f"{exact['d']}/{exact['n']}"], "marker": marker}
+        style.bars(axis, [exact["sigma"] + aside], [gained], unit=(exact["residual"] - exact["noise"]) / 100, **look)
+    axis.set_xlabel("standard deviation of the noise of y")
+    axis.set_ylabel("gain, % of loss above noise, 95 %")
+    axis.set_title("Deep toy: weights over depth against a residual stream")
