@@ -29,6 +29,8 @@ LOOKS: dict[str, dict[str, Any]] = {
 SHORT = {
     BASELINE: "PreNorm",
     "vanilla-eps": "PreNorm, eps 0",
+    "vanilla-wide": "PreNorm, wide start",
+    "full-wide": "Full, wide start",
     FULL: "Full",
     FULL_EPS: "Full, eps 0",
     HELD: "Full, eps 0, queries held",

@@ -25,6 +25,8 @@ class Choice:
 
     eps         of all norms; None: as the architecture has it
     depth_rate  as a recipe has it
+    wide        initial matrices as wide as those of a model of width 512 with 0.02, and wider by the root of what this
+                one is narrower; else 0.02, with which a narrow model's reads are small beside the usual eps
     words       what a figure calls it
     """
 
@@ -32,17 +34,24 @@ class Choice:
     words: str
     eps: float | None = None
     depth_rate: float = 1.0
+    wide: bool = False
 
     def sized(self, sizes: Architecture) -> Architecture:
         return sizes if self.eps is None else replace(sizes, norm_eps=self.eps)
 
+    def std(self, width: int) -> float:
+        return 0.02 * (512 / width) ** 0.5 if self.wide else 0.02
+
 
 PRENORM, FULL, FULL_EPS, HELD, SLOW, BLOCK = "vanilla-eps", "full", "full-eps", "full-held", "full-slow", "block-slow"
+WIDE, FULL_WIDE = "vanilla-wide", "full-wide"
 BLOCK_PLAN = "attnres-block:size=4"
 CHOICES = {
     BASELINE: Choice("vanilla", "PreNorm"),
     PRENORM: Choice("vanilla", "PreNorm, eps = 0", NO_EPS),
+    WIDE: Choice("vanilla", "PreNorm, wide start", wide=True),
     FULL: Choice("attnres", "Full"),
+    FULL_WIDE: Choice("attnres", "Full, wide start", wide=True),
     FULL_EPS: Choice("attnres", "Full, eps = 0", NO_EPS),
     HELD: Choice("attnres", "Full, eps = 0, queries held at zero", NO_EPS, 0.0),
     SLOW: Choice("attnres", "Full, eps = 0, queries at a tenth of the rate", NO_EPS, 0.1),
@@ -66,6 +75,7 @@ PAIRS = (
     Pair(FULL_EPS, BASELINE, -1, PAPER),
     Pair(SLOW, BASELINE, -1, PAPER),
     Pair(BLOCK, BASELINE, -1, PAPER),
+    Pair(FULL_WIDE, WIDE, -1, PAPER),
     Pair(FULL_EPS, FULL, -1, TRIED),
     Pair(SLOW, FULL_EPS, -1, TRIED),
     Pair(HELD, PRENORM, 0, ALGEBRA),
@@ -87,6 +97,7 @@ def arms(source: TextSource, sizes: Architecture, recipe: Recipe, seed: int) -> 
             source=source,
             recipe=replace(recipe, depth_rate=choice.depth_rate),
             seed=seed,
+            std=choice.std(sizes.d_model),
             label=name,
         )
         for name, choice in CHOICES.items()

@@ -35,7 +35,7 @@ def shrunk(config: Config, width: int, vocab: int) -> Json:
     found: Json = {}
     for name, choice in CHOICES.items():
         sizes = choice.sized(config.sizes(width, vocab))
-        read = initial_reads(sizes, resolve(choice.variant, sizes.shape))[-1]
+        read = initial_reads(sizes, resolve(choice.variant, sizes.shape), choice.std(width))[-1]
         found[name] = norm_change(read / sizes.d_model, 0.0, sizes.norm_eps)
     assert found[FULL] > 0
     return found

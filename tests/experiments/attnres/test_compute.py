@@ -17,6 +17,7 @@ from experiments.attnres.compute.points import (
     HELD,
     PRENORM,
     SLOW,
+    WIDE,
     arms,
     compute,
 )
@@ -28,7 +29,7 @@ from theory.plans.names import resolve
 from theory.plans.plan import DepthAttention
 
 EXPERIMENT = catalogue.experiment("attnres-compute")
-CONFIG = replace(PROFILES["long"].config, widths=(24, 32, 48))
+CONFIG = replace(PROFILES["long"].config, widths=(32, 48, 64), tuned=(32,))
 NAMES = (*CHOICES, TWIN)
 SEEDS = 4
 NOISE = np.random.default_rng(0).standard_normal((3, len(NAMES), SEEDS))
@@ -58,7 +59,7 @@ def measured(worths, spread=1e-4):
             "loss": {name: [loss(name, seed) for seed in range(SEEDS)] for name in NAMES},
             "evaluated": tokens,
             "held_out": {n: [[loss(n, seed) + 1 / t for t in tokens] for seed in range(SEEDS)] for n in NAMES},
-            "tuned_at": 24,
+            "tuned_at": 32,
         }
     return {"seeds": SEEDS, "widths": widths, "tuning": {}}
 
@@ -76,7 +77,8 @@ def test_choices_differ_in_what_they_say_and_in_nothing_else():
         eps = made[BASELINE].architecture.norm_eps if choice.eps is None else choice.eps
         assert arm.architecture == replace(made[BASELINE].architecture, norm_eps=eps)
         depth = resolve(choice.variant, arm.architecture.shape).depth
-        assert isinstance(depth, DepthAttention) == (name not in (BASELINE, PRENORM))
+        assert isinstance(depth, DepthAttention) == (name not in (BASELINE, PRENORM, WIDE))
+        assert arm.std == pytest.approx(0.08 if choice.wide else 0.02)
         if isinstance(depth, DepthAttention):
             assert depth.block == (4 if name == BLOCK else 1)
     assert made[HELD].recipe.depth_rate == 0
@@ -85,9 +87,9 @@ def test_choices_differ_in_what_they_say_and_in_nothing_else():
 def test_eps_takes_something_of_full_s_last_norm_and_nothing_where_it_is_left_out(prediction):
     for width, shrunk in prediction["shrunk"].items():
         sources = 2 * CONFIG.sizes(int(width), 512).n_layers + 1
-        assert shrunk[FULL] > 0.3 > 0.02 > shrunk[BASELINE] > 0
+        assert shrunk[FULL] > 0.15 > 0.02 > max(shrunk["full-wide"], shrunk[BASELINE]) > 0
         of_embedding = 1 - (1 + 1e-5 * sources**2 / 4e-4) ** -0.5  # what sublayers add makes the stream larger
-        assert 0.8 * of_embedding < shrunk[FULL] < of_embedding
+        assert 0.7 * of_embedding < shrunk[FULL] < of_embedding
         assert all(shrunk[name] < 1e-6 for name in (PRENORM, FULL_EPS, HELD, SLOW, BLOCK))
 
 
@@ -105,36 +107,36 @@ def test_reading_over_depth_counts_as_compute():
 
 def test_a_factor_that_was_put_in_is_found():
     measurement = measured({FULL: 1.3, BLOCK: 0.8})
-    assert factor(measurement, FULL, "32").factor == pytest.approx(1.3, rel=0.01)
-    assert factor(measurement, FULL, "32").holds(1.3)
-    assert not factor(measurement, FULL, "32").holds(1.2)
-    assert factor(measurement, BLOCK, "48").factor == pytest.approx(0.8, rel=0.01)
-    assert factor(measurement, FULL, "48").most == math.inf
-    assert factor(measurement, TWIN, "32").holds(1.0)
+    assert factor(measurement, FULL, "48").factor == pytest.approx(1.3, rel=0.01)
+    assert factor(measurement, FULL, "48").holds(1.3)
+    assert not factor(measurement, FULL, "48").holds(1.2)
+    assert factor(measurement, BLOCK, "64").factor == pytest.approx(0.8, rel=0.01)
+    assert factor(measurement, FULL, "64").most == math.inf
+    assert factor(measurement, TWIN, "48").holds(1.0)
 
 
 def test_verdicts_follow_what_was_put_in(prediction):
     found = verdicts(prediction, measured({FULL: 1.05, FULL_EPS: 1.15, SLOW: 1.3, BLOCK: 1.23}))
     for name in (f"{FULL}/{BASELINE}", f"{FULL_EPS}/{FULL}", f"{SLOW}/{FULL_EPS}", f"{BLOCK}/{BASELINE}"):
-        assert found[f"loss/{name}/32"] == "agrees"
-    assert found[f"factor/{BLOCK}/32"] == found[f"factor/{SLOW}/32"] == "agrees"
-    assert found[f"factor/{FULL}/32"] == "contradicts"
+        assert found[f"loss/{name}/48"] == "agrees"
+    assert found[f"factor/{BLOCK}/48"] == found[f"factor/{SLOW}/48"] == "agrees"
+    assert found[f"factor/{FULL}/48"] == "contradicts"
     worse = verdicts(prediction, measured({FULL: 0.7, FULL_EPS: 0.6, SLOW: 0.5, BLOCK: 0.9, HELD: 0.7}))
     for name in (f"{FULL}/{BASELINE}", f"{FULL_EPS}/{FULL}", f"{SLOW}/{FULL_EPS}", f"{HELD}/{PRENORM}"):
-        assert worse[f"loss/{name}/32"] == "contradicts"
-    assert worse[f"factor/{SLOW}/32"] == "contradicts"
+        assert worse[f"loss/{name}/48"] == "contradicts"
+    assert worse[f"factor/{SLOW}/48"] == "contradicts"
 
 
 def test_no_difference_is_no_agreement_unless_full_has_one(prediction):
-    same = {PRENORM: 1.0, HELD: compute(CONFIG, BASELINE, 32, 512) / compute(CONFIG, FULL, 32, 512)}
-    assert verdicts(prediction, measured({**same, FULL: 0.7}))[f"loss/{HELD}/{PRENORM}/32"] == "agrees"
+    same = {PRENORM: 1.0, HELD: compute(CONFIG, BASELINE, 48, 512) / compute(CONFIG, FULL, 48, 512)}
+    assert verdicts(prediction, measured({**same, FULL: 0.7}))[f"loss/{HELD}/{PRENORM}/48"] == "agrees"
     alike = dict.fromkeys((FULL, HELD), same[HELD])
-    assert verdicts(prediction, measured(alike))[f"loss/{HELD}/{PRENORM}/32"] == "inconclusive"
+    assert verdicts(prediction, measured(alike))[f"loss/{HELD}/{PRENORM}/48"] == "inconclusive"
 
 
 def test_a_twin_that_differs_decides_nothing(prediction):
     found = verdicts(prediction, measured({FULL: 1.3, TWIN: 1.3}))
-    assert found[f"loss/{FULL}/{BASELINE}/32"] == "inconclusive"
+    assert found[f"loss/{FULL}/{BASELINE}/48"] == "inconclusive"
 
 
 def test_what_diverged_decides_nothing_and_is_drawn(prediction):
@@ -143,14 +145,14 @@ def test_what_diverged_decides_nothing_and_is_drawn(prediction):
         about["loss"][FULL][0] = about["held_out"][FULL][0] = None
         about["loss"][SLOW] = about["held_out"][SLOW] = [None] * SEEDS
     found = verdicts(prediction, measurement)
-    assert found[f"loss/{FULL}/{BASELINE}/32"] == found[f"factor/{FULL}/32"] == "inconclusive"
+    assert found[f"loss/{FULL}/{BASELINE}/48"] == found[f"factor/{FULL}/48"] == "inconclusive"
     with style.drawing():
         assert len(EXPERIMENT.draw(prediction, measurement).axes) == 4
 
 
 def test_one_size_has_no_factor(prediction):
     measurement = measured({})
-    for width in ("32", "48"):
+    for width in ("48", "64"):
         del measurement["widths"][width]
     assert not [name for name in verdicts(prediction, measurement) if name.startswith("factor")]
     with style.drawing():
