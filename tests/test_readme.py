@@ -62,6 +62,9 @@ def test_numbers_on_the_first_page():
     for rung in "23456":
         lead = ladder.gap(rung, "d2-n4-s0.1", "svformer", 2)
         assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in PAGES["README.md"]
+    shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
+    outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
+    assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES["README.md"].split())
     summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
     checks = {check["id"]: check for check in summary["checks"]}
     factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
