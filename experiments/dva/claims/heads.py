@@ -96,7 +96,7 @@ def one_softmax_makes_one_pattern(count: Callable[[list[tuple[np.ndarray, np.nda
         if count(made) != expected:
             return False
         wanted = np.array([attended_by(made, pair[None]) for pair in pairs])[:, 0]
-        best = min(_left(c, pairs, wanted) for c in grid)
+        best = _least_left(grid, pairs, wanted)
         if expected > 1 and best < APART:
             return False
         if len({a for a, _ in several}) == 1 and best > CLOSE:
@@ -104,12 +104,13 @@ def one_softmax_makes_one_pattern(count: Callable[[list[tuple[np.ndarray, np.nda
     return True
 
 
-def _left(direction: float, pairs: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative mean square that one head with this score direction leaves, its matrix the best."""
-    basis = np.array([attended_by([(np.array([direction]), np.array([[1.0]]))], pair[None]) for pair in pairs])[:, 0]
-    square = float(basis @ basis)
-    rest = wanted - basis * (float(basis @ wanted) / square if square else 0.0)
-    return float(rest @ rest) / max(float(wanted @ wanted), 1e-30)
+def _least_left(directions: np.ndarray, pairs: np.ndarray, wanted: np.ndarray) -> float:
+    """Relative mean square that one head leaves, its score direction one of these and its matrix the best for it."""
+    apart = pairs[:, 0] - pairs[:, 1]
+    means = pairs[:, 1] + apart / (1 + np.exp(-directions[:, None] * apart))  # one softmax over two tokens
+    along = means @ wanted / (means**2).sum(1)
+    rest = wanted - along[:, None] * means
+    return float((rest**2).sum(1).min() / max(float(wanted @ wanted), 1e-30))
 
 
 EXAMPLE = Claim(
