@@ -62,6 +62,10 @@ def test_numbers_on_the_first_page():
     for rung in "23456":
         lead = ladder.gap(rung, "d2-n4-s0.1", "svformer", 2)
         assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in PAGES["README.md"]
+    found = json.loads((ROOT / "results/attnres-compute/summary.json").read_text())["checks"]
+    for pair in ("full/vanilla", "full-slow/full-eps"):
+        for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
+            assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES["README.md"].split())
     shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
     outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
     assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES["README.md"].split())
