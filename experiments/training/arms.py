@@ -87,12 +87,24 @@ class PromptSource:
         return cls(**{**content, "law": Law(**content.get("law", {}))})
 
 
+START = 0.02  # the papers' deviation of initial matrices
+
+
 @dataclass(frozen=True)
 class Start:
     """A finished training, at whose end another starts: its key, and its steps."""
 
     key: str
     steps: int
+
+
+def start_at_width(d_model: int) -> float:
+    """The deviation of initial matrices with which a model starts like one of width 512 with `START`.
+
+    Narrow models that start at 0.02 stay on a plateau and leave it at a step that hangs on the seed, so that losses
+    differ by more than variants do.
+    """
+    return START * (512 / d_model) ** 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +126,7 @@ class Arm:
     source: TextSource | PromptSource
     recipe: Recipe
     seed: int
-    std: float = 0.02
+    std: float = START
     twin: bool = False
     probes: tuple[str, ...] = ()
     label: str = ""

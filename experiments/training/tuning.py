@@ -187,6 +187,12 @@ def mark(arm: str, measurement: Json) -> str:
     return " (untuned)" if arm in untuned(measurement) else ""
 
 
+def other_rates(pair: tuple[str, str], measurement: Json) -> str:
+    """What stands behind a pair of arms not trained at one learning rate, for its difference may be the rate's."""
+    mine, theirs = (measurement["tuning"].get("best", {}).get(arm) for arm in pair)
+    return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"
+
+
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:
     steps = max(arm.recipe.log_every, round(share * arm.recipe.steps))
     return replace(arm.recipe.of_length(steps), learning_rate=rate, evaluate_every=0)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.decoder import Decoder
-from icl.probes.recording import removed_after
+from icl.probes.recording import in_graph, removed_after, writing
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +58,7 @@ def gradients(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tensor
 
 @contextmanager
 def _branches(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Every read as a tensor of its own, which nothing but its sublayer gets, and every output.
-
-    Outputs are caught behind `model.dropout`, through which they all go, the embedding first.
-    """
+    """Every read as a tensor of its own, which nothing but its sublayer gets, and every output."""
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
 
@@ -69,11 +66,6 @@ def _branches(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         reads.append(args[0].clone())
         return reads[-1], *args[1:]
 
-    def output(_module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> Tensor:
-        # An embedding that nothing trains is no part of the graph.
-        outputs.append(out if out.requires_grad else out.detach().requires_grad_())
-        return outputs[-1]
-
     hooks = [module.register_forward_pre_hook(read) for module in (*model.sublayers, model.norm)]
-    with removed_after([*hooks, model.dropout.register_forward_hook(output)]):
+    with removed_after(hooks), writing(model, in_graph(outputs)):
         yield reads, outputs

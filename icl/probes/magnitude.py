@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from icl.models.attention import Attention
 from icl.models.decoder import Decoder
 from icl.models.feed_forward import FeedForward
-from icl.probes.recording import reading, removed_after
+from icl.probes.recording import in_graph, reading, writing
 from theory.plans.accounting import depth_reads
 from theory.plans.mix import v
 from theory.plans.plan import DepthAttention
@@ -84,20 +84,10 @@ def magnitudes(model: Decoder, inputs: Tensor, loss_of: Callable[[Tensor], Tenso
 
 @contextmanager
 def _recorded(model: Decoder) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """The reads and outputs, each (batch, T, d_model), of the pass inside; all require gradients.
-
-    Outputs are caught behind `model.dropout`, through which they all go, the embedding first.
-    """
+    """The reads and outputs, each (batch, T, d_model), of the pass inside; all require gradients."""
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
-
-    def output(_module: nn.Module, _args: tuple[Any, ...], out: Tensor) -> Tensor:
-        # An embedding that nothing trains is no part of the graph, and neither is what is read of it alone.
-        outputs.append(out if out.requires_grad else out.detach().requires_grad_())
-        return outputs[-1]
-
-    caught = model.dropout.register_forward_hook(output)
-    with reading(model, lambda _, read: reads.append(read)), removed_after([caught]):
+    with reading(model, lambda _, read: reads.append(read)), writing(model, in_graph(outputs)):
         yield reads, outputs
 
 

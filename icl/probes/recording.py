@@ -129,6 +129,29 @@ def reading(model: Decoder, see: Callable[[nn.Module, Tensor], None]) -> Iterato
 
 
 @contextmanager
+def writing(model: Decoder, see: Callable[[Tensor], Tensor | None]) -> Iterator[None]:
+    """Inside, `see` is shown every output, (batch, T, d_model), the embedding first; what it returns takes its place.
+
+    They are caught behind `model.dropout`, through which they all go.
+    """
+    with removed_after([model.dropout.register_forward_hook(lambda _module, _args, out: see(out))]):
+        yield
+
+
+def in_graph(outputs: list[Tensor]) -> Callable[[Tensor], Tensor]:
+    """For `writing`: collects outputs, all of which require gradients.
+
+    An embedding that nothing trains is no part of the graph, and neither is what is read of it alone.
+    """
+
+    def see(out: Tensor) -> Tensor:
+        outputs.append(out if out.requires_grad else out.detach().requires_grad_())
+        return outputs[-1]
+
+    return see
+
+
+@contextmanager
 def attending(model: Decoder, see: Callable[[Attended], None]) -> Iterator[None]:
     """Inside, `see` is shown every layer's attention as soon as it has attended."""
     hooks: list[RemovableHandle] = []

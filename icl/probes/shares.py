@@ -19,7 +19,7 @@ from icl.models.decoder import Decoder
 from icl.models.depth import DepthRule
 from icl.models.depth_attention import AttentionDepth, TwoPhases, as_written
 from icl.models.weighted_sum import weighted_sum
-from icl.probes.recording import reading, removed_after
+from icl.probes.recording import reading, writing
 from theory.plans.accounting import depth_reads
 from theory.plans.plan import DepthAttention
 
@@ -65,14 +65,10 @@ def shares(model: Decoder, inputs: Tensor) -> Shares:
 
 
 def recorded(model: Decoder, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """All reads and all outputs of a forward pass, each (batch, T, d_model).
-
-    Outputs are caught behind `model.dropout`, through which they all go, the embedding first.
-    """
+    """All reads and all outputs of a forward pass, each (batch, T, d_model), the embedding the first output."""
     reads: list[Tensor] = []
     outputs: list[Tensor] = []
-    caught = model.dropout.register_forward_hook(lambda _module, _args, out: outputs.append(out))
-    with reading(model, lambda _, read: reads.append(read)), removed_after([caught]):
+    with reading(model, lambda _, read: reads.append(read)), writing(model, outputs.append):
         model(inputs)
     return reads, outputs
 

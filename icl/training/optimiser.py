@@ -25,19 +25,12 @@ def weighs_depth(name: str) -> bool:
 
 def adamw(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
     """The optimiser of a recipe; `set_rate` is to be called before every step."""
-    named = list(model.named_parameters())
-    own = [p for n, p in named if weighs_depth(n)] if recipe.depth_rate != 1 else []
-    apart = set(map(id, own))
-    groups = [
-        {"params": [p for n, p in named if is_decayed(n, p)], "weight_decay": recipe.weight_decay, "factor": 1.0},
-        {
-            "params": [p for n, p in named if not is_decayed(n, p) and id(p) not in apart],
-            "weight_decay": 0.0,
-            "factor": 1.0,
-        },
-        {"params": own, "weight_decay": 0.0, "factor": recipe.depth_rate},
-    ]
-    groups = [group for group in groups if group["params"]]
+    members: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        decay = recipe.weight_decay if is_decayed(name, parameter) else 0.0
+        factor = recipe.depth_rate if weighs_depth(name) else 1.0
+        members.setdefault((decay, factor), []).append(parameter)
+    groups = [{"params": some, "weight_decay": decay, "factor": factor} for (decay, factor), some in members.items()]
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=recipe.eps, fused=True)
 
 

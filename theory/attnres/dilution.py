@@ -25,7 +25,8 @@ so, every difference of logits being in [-2z, 2z] and both ends attained at eps 
                                     1 - (k - 1) floor, which floors alone would allow, from three sources on (z > 0).
     Block                           at most 1 / m_b, whatever the query: members of a block dilute each other as in a
                                     residual stream, 1 / S each.  With N blocks at M sublayers S = M / N: 1 / M again.
-So with queries of bounded length Full dilutes as well, like e^{2z} / k.  To leave a source the weight p among k takes
+So with queries of bounded length Full dilutes as well, like e^{2z} / k.  Solved for z: a share s takes
+z >= |log((1 / s - m_b) / (m - m_b))| / 2 (`query_for_share`), and to leave a source of one output the weight p among k,
 z >= log((k - 1) p / (1 - p)) / 2 (`query_for_weight`): a length that grows as the logarithm of the depth.
 """
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[float64]
+
+ROUNDING = 1e-15  # of a share in float64
 
 
 def projection_shares(coefficients: Sequence[float], outputs: Array) -> Array:
@@ -75,6 +78,22 @@ def share_range(members: Sequence[int], source: int, query_norm: float, d: int) 
     return (apart / (own * apart + others) if others else 1 / own), 1 / (own + others * apart)
 
 
+def query_for_share(share: float, members: int, outputs: int, d: int) -> float:
+    """The least ||query * gain|| with which an output in a source of `members` of all `outputs` can have this share.
+
+    The inverse of `share_range`; 0 for one source.  A share that rounding has brought to its supremum, 1 / members,
+    counts as the next below.  Raises InvalidSize.
+    """
+    at_least("members", members, 1)
+    at_least("outputs", outputs, members)
+    at_least("d", d, 1)
+    if not share > 0:
+        raise InvalidSize(f"share must be positive, got {share}")
+    if members == outputs:
+        return 0.0
+    return abs(log(max(1 / share - members, ROUNDING) / (outputs - members))) / (2 * sqrt(d))
+
+
 def query_for_weight(sources: int, weight: float, d: int) -> float:
     """The least ||query * gain|| with which one of so many sources can have this weight.
 
@@ -84,7 +103,7 @@ def query_for_weight(sources: int, weight: float, d: int) -> float:
     at_least("d", d, 1)
     if not 0 < weight < 1:
         raise InvalidSize(f"weight must lie in (0, 1), got {weight}")
-    return 0.0 if sources == 1 else max(0.0, log((sources - 1) * weight / (1 - weight)) / (2 * sqrt(d)))
+    return query_for_share(weight, 1, sources, d) if weight * sources > 1 else 0.0
 
 
 def postnorm_share(ratio: Any, sublayers: int) -> Any:

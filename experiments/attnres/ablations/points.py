@@ -9,7 +9,7 @@ from experiments.training.arms import Arm, TextSource
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
-from theory.plans.architecture import Architecture
+from theory.plans.architecture import Architecture, Tokens
 
 CLAIM, LOSS = "attnres.ablations", "attnres.loss"
 FULL, BLOCK, DENSEFORMER = "attnres", "attnres-block:size=4", "denseformer"
@@ -48,8 +48,6 @@ class Config:
 
     def arm(self, name: str, source: TextSource, vocab: int, seed: int, depth_rate: float = 1.0) -> Arm:
         """At the recipe's learning rate."""
-        from theory.plans.architecture import Tokens
-
         return Arm(
             architecture=replace(self.architecture, stem=Tokens(vocab)),
             variant=self.variants()[BASELINE if name == TWIN else name],

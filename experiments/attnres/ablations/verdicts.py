@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from experiments.attnres.ablations.points import WORDS, trial
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.tuning import mark
+from experiments.training.tuning import mark, other_rates
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, paired_differences
 
@@ -48,10 +48,8 @@ def called(name: str, measurement: Json) -> str:
 
 
 def rates(arm: str, against: str, measurement: Json) -> str:
-    """What stands behind a pair that is not trained at one learning rate, for its difference may be the rate's."""
-    best = measurement["tuning"].get("best", {})
-    mine, theirs = (best.get(_tried(name, measurement)) for name in (arm, against))
-    return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"
+    """As `other_rates`, each at its depth rule's rate."""
+    return other_rates((_tried(arm, measurement), _tried(against, measurement)), measurement)
 
 
 def _tried(name: str, measurement: Json) -> str:

@@ -13,11 +13,12 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from experiments.attnres.compute.points import CHOICES, COMPUTE, LOSS, PAIRS, Config, arms, compute
+from experiments.attnres.compute.points import CHOICES, COMPUTE, LOSS, PAIRS, arms, compute
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.by_width import trained_by_width
 from experiments.training.campaign import TWIN
+from experiments.training.optimal import Optimal
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import SCHEDULES, Recipe
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 _RECIPE = Recipe(**{**SCHEDULES["skipv1-llama"].settings, "steps": 1, "batch": 8, "learning_rate": 8e-3, "clip": 1.0})
-_LONG = Config(
+_LONG = Optimal(
     architecture=llama(d_model=48, n_heads=4, n_layers=3, d_ff=132, vocab=512, context=128),
     widths=(32, 48, 64, 80),
     tokens_a_parameter=20,
@@ -104,10 +105,10 @@ class Compute:
     claims: tuple[str, ...] = (LOSS, COMPUTE)
     profiles: Mapping[str, Profile] = PROFILES
 
-    def architectures(self, config: Config) -> Sequence[Architecture]:
+    def architectures(self, config: Optimal) -> Sequence[Architecture]:
         return [config.sizes(width, config.vocab) for width in config.widths]
 
-    def predict(self, config: Config) -> Json:
+    def predict(self, config: Optimal) -> Json:
         from experiments.attnres.compute.predicting import printed_factors, shrunk
 
         return {
@@ -130,7 +131,7 @@ class Compute:
             "shrunk": {str(width): shrunk(config, width, config.vocab) for width in config.widths},
         }
 
-    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+    def measure(self, config: Optimal, seeds: int, run: RunFolder) -> Json:
         from experiments.training.text import text
 
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.training.arms import Arm, TextSource
+from experiments.training.arms import START, Arm, TextSource, start_at_width
 from experiments.training.campaign import BASELINE
 from experiments.training.optimal import Optimal
 from theory.plans.accounting import flops
@@ -25,8 +25,8 @@ class Choice:
 
     eps         of all norms; None: as the architecture has it
     depth_rate  as a recipe has it
-    wide        initial matrices as wide as those of a model of width 512 with 0.02, and wider by the root of what this
-                one is narrower; else 0.02, with which a narrow model's reads are small beside the usual eps
+    wide        matrices start as `start_at_width` has them; else at 0.02, with which a narrow model's reads are small
+                beside the usual eps
     words       what a figure calls it
     """
 
@@ -40,7 +40,7 @@ class Choice:
         return sizes if self.eps is None else replace(sizes, norm_eps=self.eps)
 
     def std(self, width: int) -> float:
-        return 0.02 * (512 / width) ** 0.5 if self.wide else 0.02
+        return start_at_width(width) if self.wide else START
 
 
 PRENORM, FULL, FULL_EPS, HELD, SLOW, BLOCK = "vanilla-eps", "full", "full-eps", "full-held", "full-slow", "block-slow"
@@ -83,11 +83,6 @@ PAIRS = (
 PRINTED = {FULL: "Full", FULL_EPS: "Full", SLOW: "Full", BLOCK: "Block"}  # whose factor in compute the paper gives
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config(Optimal):
-    """As `Optimal`: every choice at every width."""
-
-
 def arms(source: TextSource, sizes: Architecture, recipe: Recipe, seed: int) -> dict[str, Arm]:
     """By name, vanilla first."""
     return {
@@ -104,7 +99,7 @@ def arms(source: TextSource, sizes: Architecture, recipe: Recipe, seed: int) -> 
     }
 
 
-def compute(config: Config, name: str, width: int, vocab: int) -> float:
+def compute(config: Optimal, name: str, width: int, vocab: int) -> float:
     """FLOPs of a training, forward and backward, reads over depth included; twin as vanilla."""
     choice = CHOICES.get(name, CHOICES[BASELINE])
     sizes = config.sizes(width, vocab)

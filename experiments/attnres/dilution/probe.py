@@ -1,18 +1,16 @@
 """Shares of a model's reads, and how near they come to what depth attention allows, on the first held-out batch.
 
-Ends of the range.  `theory.attnres.dilution.share_range` bounds the share s of an output in a source of m_b of m
-outputs by the length of the query.  Its ends are s = 1 / (m_b + (m - m_b) e^{-+2z}), z = length * sqrt d, so the least
-length that allows a share is |log((1 / s - m_b) / (m - m_b))| / (2 sqrt d) (`length_needed`).
+What it allows follows from the lengths of the queries (`theory.attnres.dilution.share_range` and its inverse).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log, sqrt
 from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json
+from theory.attnres.dilution import query_for_share
 from theory.plans.accounting import depth_reads
 from theory.plans.depth import DepthAttention, Residual
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 NAME = f"{__name__}:probe"
 KINDS = ("coefficient", "projection", "square")
-ROUNDING = 1e-15  # of a share in float64
 
 
 def probe(model: Decoder, task: Task, device: str) -> Json:
@@ -64,17 +61,6 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
     }
 
 
-def length_needed(share: float, members: int, outputs: int, d: int) -> float:
-    """The least ||query * gain|| with which an output in a source of `members` of all `outputs` can have this share.
-
-    The inverse of `theory.attnres.dilution.share_range`; 0 for one source.
-    """
-    if members == outputs:
-        return 0.0
-    others = max(1 / share - members, ROUNDING) / (outputs - members)
-    return abs(log(others)) / (2 * sqrt(d))
-
-
 def _exactly(model: Decoder, plan: Plan) -> Decoder:
     """The same weights in float64 with eps = 0, under a plan that differs in its depth rule at most."""
     from icl.models.decoder import Decoder
@@ -96,7 +82,9 @@ def _room(model: Decoder, found: Shares) -> Json:
         members = {i: len(source) for source in sources for i in source}
         needed.append(
             max(
-                length_needed(s[i], m, outputs, model.config.d_model) for i, m in members.items() for s in (least, most)
+                query_for_share(s[i], m, outputs, model.config.d_model)
+                for i, m in members.items()
+                for s in (least, most)
             )
         )
         if len(sources) > 1:

@@ -24,7 +24,7 @@ from experiments.resformer.ablations.points import (
     SVFORMER,
     TWO,
 )
-from experiments.resformer.ablations.verdicts import differences, other_rates
+from experiments.resformer.ablations.verdicts import differences, rates
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.tuning import mark
@@ -116,7 +116,7 @@ def _losses(
             f"{by}: {WORDS[said[arm, against, by]['sign']]}" for by in ("paper", "toy") if (arm, against, by) in said
         ]
         untuned = mark(arm, measurement) or mark(against, measurement)
-        heard.append(other_rates(arm, against, measurement).strip(" ()"))
+        heard.append(rates(arm, against, measurement).strip(" ()"))
         labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(filter(None, heard))))))
     axis.set_yticks(places, labels)
     axis.set_xlabel("loss less vanilla's, unless it says otherwise (nats a token)")

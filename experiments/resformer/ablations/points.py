@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from experiments.resformer.printed import RESFORMER as PAPER
 from experiments.resformer.printed import printed
+from experiments.training.arms import start_at_width
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.printed import Reported, signs_in_text
 from experiments.training.tuning import Tuning
@@ -68,11 +69,7 @@ SHOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """std: of initial matrices, 0.02 at the width of 512 that the paper's 82M model has, and falling as its root.
-
-    Narrow models that start at 0.02 stay on a plateau and leave it at a step that hangs on the seed, so that losses
-    differ by more than variants do.
-    """
+    """std: of initial matrices; 512 is the width of the paper's 82M model."""
 
     architecture: Architecture
     data: str
@@ -83,7 +80,7 @@ class Config:
 
     @property
     def std(self) -> float:
-        return 0.02 * (512 / self.architecture.d_model) ** 0.5
+        return start_at_width(self.architecture.d_model)
 
 
 @dataclass(frozen=True)

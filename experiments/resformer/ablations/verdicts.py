@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from experiments.resformer.ablations.points import SHOWN
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.tuning import mark
+from experiments.training.tuning import mark, other_rates
 from experiments.verdicts.checks import Expectation, Judgement
 from experiments.verdicts.intervals import Interval, paired_differences
 
@@ -32,10 +32,9 @@ def _expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
         arm, against = pair["arm"], pair["against"]
         better = "lower" if pair["sign"] < 0 else "higher"
         marks = [f"{name}{mark(name, measurement)}" for name in (arm, against)]
-        rates = other_rates(arm, against, measurement)
         yield expected(
             f"{pair['by']}/{arm}/{against}",
-            f"{WHOSE[pair['by']]}: {marks[0]} less {marks[1]}{rates}",
+            f"{WHOSE[pair['by']]}: {marks[0]} less {marks[1]}{rates(arm, against, measurement)}",
             pair["claim"],
             f"the loss of {arm} ends {better} than that of {against} ({pair['place']})",
             "sign",
@@ -46,8 +45,7 @@ def _expectations(prediction: Json, measurement: Json) -> Iterator[Expectation]:
         )
 
 
-def other_rates(arm: str, against: str, measurement: Json) -> str:
-    """What stands behind a pair that is not trained at one learning rate, for its difference may be the rate's."""
-    best = measurement["tuning"].get("best", {})
-    mine, theirs = (best.get(BASELINE if name == TWIN else name) for name in (arm, against))
-    return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"
+def rates(arm: str, against: str, measurement: Json) -> str:
+    """As `other_rates`; twin has the baseline's."""
+    mine, theirs = (BASELINE if name == TWIN else name for name in (arm, against))
+    return other_rates((mine, theirs), measurement)

@@ -12,7 +12,7 @@ look back on.  So the difference is also taken at the first positions alone, whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
@@ -36,8 +36,8 @@ from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
-from icl.recipe import Recipe
 from theory.plans.architecture import Tokens
+from theory.plans.identity import canonical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ class SVFormerLength:
                     **SAID[axis],
                     "values": [float(value) for value in config.values[axis]],
                     "cases": [case.key for case in config.along(axis)],
-                    "recipes": [_told(config.trained(case)[1]) for case in config.along(axis)],
+                    "recipes": [canonical(config.trained(case)[1]) for case in config.along(axis)],
                 }
                 for axis in AXES
             },
@@ -175,13 +175,6 @@ def _of_case(rounds: Sequence[Mapping[str, Json]]) -> Json:
         "positions": {name: [of_seed[name]["probes"][POSITIONS]["end"] for of_seed in rounds] for name in ARMS},
         "parameters": {name: rounds[0][name]["parameters"] for name in ARMS},
     }
-
-
-def _told(recipe: Recipe) -> Json:
-    """What a prediction says of it; no variant here weighs anything over depth."""
-    fields = asdict(recipe)
-    del fields["depth_rate"]
-    return fields
 
 
 EXPERIMENT: Experiment = SVFormerLength()

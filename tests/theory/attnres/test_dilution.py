@@ -138,6 +138,19 @@ def test_limits():
     assert few / many == pytest.approx(10, rel=1e-3)
 
 
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=5), st.data(), st.floats(1e-3, 2.0), st.integers(1, 64))
+def test_query_for_share_is_the_inverse_of_the_range(members, data, length, d):
+    source = data.draw(st.integers(0, len(members) - 1))
+    length /= d**0.5  # so that the ends are apart from 0 and 1 / m_b in float64
+    for end in dilution.share_range(members, source, length, d):
+        assert dilution.query_for_share(end, members[source], sum(members), d) == pytest.approx(length, rel=1e-6)
+
+
+def test_query_for_share_at_the_edges():
+    assert dilution.query_for_share(0.25, 4, 4, 16) == 0
+    assert 0 < dilution.query_for_share(1.0, 1, 2, 16) < 10
+
+
 @given(st.integers(2, 10**6), st.floats(0.01, 0.99), st.integers(1, 4096))
 def test_query_for_weight(k, weight, d):
     """The ceiling at that length is the weight, unless the equal share is already more."""
@@ -169,6 +182,8 @@ def test_postnorm_dilutes_geometrically(ratio, sublayers):
         lambda: dilution.share_range([1, 1], 2, 1.0, 4),
         lambda: dilution.share_range([1, 1], 0, -1.0, 4),
         lambda: dilution.query_for_weight(2, 1.0, 4),
+        lambda: dilution.query_for_share(0.0, 1, 2, 4),
+        lambda: dilution.query_for_share(0.5, 3, 2, 4),
         lambda: dilution.postnorm_share(1, -1),
     ],
 )

@@ -5,14 +5,12 @@ from math import sqrt
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from experiments.attnres.dilution.points import BLOCK, FULL, RULES
-from experiments.attnres.dilution.probe import length_needed, probe
+from experiments.attnres.dilution.probe import probe
 from icl.models.decoder import Decoder
 from icl.training.objectives import Batch
-from theory.attnres.dilution import query_for_weight, share_range
+from theory.attnres.dilution import share_range
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
@@ -36,26 +34,6 @@ def probed(rule, query=0.0, seed=0, **changes):
     found = probe(model, Given(), "cpu")
     assert model.training
     return found
-
-
-@given(
-    st.lists(st.integers(1, 4), min_size=2, max_size=5),
-    st.data(),
-    st.floats(1e-3, 2.0),
-    st.integers(1, 64),
-)
-def test_length_needed_is_the_inverse_of_theory_s_range(members, data, length, d):
-    source = data.draw(st.integers(0, len(members) - 1))
-    length /= sqrt(d)  # so that the ends are apart from 0 and 1 / m_b in float64
-    for end in share_range(members, source, length, d):
-        assert length_needed(end, members[source], sum(members), d) == pytest.approx(length, rel=1e-6)
-
-
-def test_length_needed_of_sources_with_one_output_is_theory_s():
-    for sources, weight in ((3, 0.5), (10, 0.9)):
-        assert length_needed(weight, 1, sources, 16) == pytest.approx(query_for_weight(sources, weight, 16))
-    assert length_needed(0.25, 4, 4, 16) == 0
-    assert length_needed(1.0, 1, 2, 16) < 10
 
 
 @pytest.mark.parametrize("rule", [FULL, BLOCK, "attnres-block:size=3"])
