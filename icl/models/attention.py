@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from icl.models.dynamic_values import initial, revised
+from icl.models.few_queries import blockwise
 from icl.models.frame import Frame, norm
 from icl.models.position_bias import PositionBias
 from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, head_sizes, merged, spread
 from theory.plans.architecture import Architecture
+from theory.plans.memory import QUERIES_AT_A_TIME
 from theory.plans.plan import Plan, built
 
 
@@ -81,11 +86,12 @@ class Core(nn.Module):
             return attend(query, keys, values, frame, bias, linear=self.linear, dropout=dropout)
         query_gate, key_gate = gates
         if self.dynamic == "initial":
-            return initial_dynamic(query, keys[0], values[0], query_gate, key_gate, frame, dropout, bias)
-        wide = (torch.cat([values[0], key_gate], dim=-1),)
-        out = attend(query, keys, wide, frame, bias, linear=self.linear, dropout=dropout)
-        mean_value, mean_gate = out.chunk(2, dim=-1)
-        return mean_value + query_gate * mean_gate
+            return attend_initial(query, keys[0], values[0], query_gate, key_gate, frame, bias, dropout)
+
+        def attended(value: Tensor) -> Tensor:
+            return attend(query, keys, (value,), frame, bias, linear=self.linear, dropout=dropout)
+
+        return revised(attended, values[0], query_gate, key_gate)
 
 
 def attend(
@@ -103,42 +109,74 @@ def attend(
     query (batch, H, T, width); keys and values a segment: (batch, H / group, T, width) -> (batch, H, T, value width).
     bias: (H, T, T) or (batch, H, T, T), added to the scores of every segment.
     """
-    key, value = (x[0] if len(x) == 1 else torch.cat(x, dim=2) for x in (keys, values))
-    explicit = linear or bias is not None  # fused kernels have a softmax, and not all a gradient of a bias
-    causal = frame.causal and len(keys) == 1 and not explicit
-    visible = None
-    if frame.visible is not None and not causal:
-        visible = torch.cat([frame.visible] * len(keys), dim=-1)
-    group = query.shape[1] // key.shape[1]
-    if explicit:
-        every = None if bias is None else torch.cat([bias] * len(keys), dim=-1)
-        shares = weights(query, key.repeat_interleave(group, dim=1), visible, every, linear=linear)
-        shares = shares if linear else nn.functional.dropout(shares, dropout)
-        return shares @ value.repeat_interleave(group, dim=1)
-    # torch.jit.trace makes tensors of sizes, and a flag has to be a bool.
-    return scaled_dot_product_attention(
-        query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal, enable_gqa=bool(group > 1)
-    )
+    lists = len(keys)
+    key, value = (x[0] if lists == 1 else torch.cat(x, dim=2) for x in (keys, values))
+    visible, every = (x if x is None or lists == 1 else torch.cat([x] * lists, dim=-1) for x in (frame.visible, bias))
+    causal = frame.causal and lists == 1
+    if linear or bias is not None:  # fused kernels have a softmax, and not all a gradient of a bias
+        some = partial(_explicit, linear=linear, dropout=dropout)
+        return blockwise(some, (query,), (key, value), (visible, every), causal=causal)
+    some = partial(_fused, dropout=dropout)
+    if has_kernel(query, value, dropout) or query.shape[2] <= QUERIES_AT_A_TIME:
+        return some(query, key, value, None if causal else visible, causal=causal)
+    return blockwise(some, (query,), (key, value), (visible,), causal=causal)
 
 
-def initial_dynamic(
+def has_kernel(query: Tensor, value: Tensor, dropout: float) -> bool:
+    """Whether PyTorch has a kernel for this attention that does not make the weights of all pairs.
+
+    On a GPU, for whatever widths of heads; elsewhere for values as wide as queries, and without dropout.
+    """
+    return query.is_cuda or (query.shape[-1] == value.shape[-1] and dropout == 0)
+
+
+def attend_initial(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     query_gate: Tensor,
     key_gate: Tensor,
     frame: Frame,
+    bias: Tensor | None,
     dropout: float,
-    bias: Tensor | None = None,
 ) -> Tensor:
-    """sum_j s_ij <qR_i, v_j> kR_j: Dynamic Value Attention, Eqns. (3) to (5), whose matrix qR_i^T kR_j acts on v_j.
-
-    Shapes as in `attend`; the gates are (batch, H, T, width) and (batch, H / group, T, width).
-    """
+    """With dynamic values of the initial form, for which there is no fused kernel.  Shapes as in `attend`."""
     group = query.shape[1] // key.shape[1]
-    key, value, key_gate = (x.repeat_interleave(group, dim=1) for x in (key, value, key_gate))
-    weighted = nn.functional.dropout(weights(query, key, frame.visible, bias), dropout)
-    return (weighted * (query_gate @ value.mT)) @ key_gate
+
+    def some(
+        query: Tensor, gate: Tensor, key: Tensor, value: Tensor, key_gate: Tensor, visible: Tensor, bias: Tensor
+    ) -> Tensor:
+        shares = weights(query, key.repeat_interleave(group, dim=1), visible, bias)
+        return initial(nn.functional.dropout(shares, dropout), gate, value, key_gate)
+
+    of_keys, of_pairs = (key, value, key_gate), (frame.visible, bias)
+    return blockwise(some, (query, query_gate), of_keys, of_pairs, causal=frame.causal)
+
+
+def _explicit(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    visible: Tensor | None,
+    bias: Tensor | None,
+    *,
+    linear: bool,
+    dropout: float,
+) -> Tensor:
+    group = query.shape[1] // key.shape[1]
+    shares = weights(query, key.repeat_interleave(group, dim=1), visible, bias, linear=linear)
+    shares = shares if linear else nn.functional.dropout(shares, dropout)
+    return shares @ value.repeat_interleave(group, dim=1)
+
+
+def _fused(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, *, dropout: float, causal: bool = False
+) -> Tensor:
+    # torch.jit.trace makes tensors of sizes, and a flag has to be a bool.
+    grouped = bool(query.shape[1] > key.shape[1])
+    return scaled_dot_product_attention(
+        query, key, value, attn_mask=visible, dropout_p=dropout, is_causal=causal, enable_gqa=grouped
+    )
 
 
 def weights(

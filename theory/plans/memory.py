@@ -6,26 +6,31 @@ from theory.plans.accounting import live_heads, projections, reads_together, tot
 from theory.plans.architecture import Architecture, Patches, Tokens
 from theory.plans.plan import DepthAttention, DepthAverage, Plan
 
+QUERIES_AT_A_TIME = 256  # that attend where no fused kernel applies; what more of them keep is made again
+
 
 def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
     """Numbers that a training step keeps of every token of a whole context until its backward pass, not compiled.
 
     Of a norm: its input, the result, and of RMSNorm what lies between; of dropout its mask.  Of attention: what is
-    projected, and what comes out before and after heads are joined; where no fused kernel applies, weights over time
-    too.  Of the feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read,
-    and what it is put together from.  Of the head: log-probabilities.
+    projected, of the revised form of dynamic values what there is before the gate, and what comes out before and after
+    heads are joined; where no fused kernel applies and a whole context attends at once, weights over time too.  Of the
+    feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read, and what it is
+    put together from.  Of the head: log-probabilities.
 
-    fused   attention with dropout, or with a latent, has a fused kernel, as on a GPU
+    fused   attention with dropout, with a latent or with dynamic values has a fused kernel, as on a GPU
     """
     d, sublayers, plan = config.d_model, config.sublayers(plan), config.attending(plan)
+    outs = 1 + plan.output_projection + (plan.dynamic == "revised")
     heads = sum(
-        p.query + p.key + p.value + p.query_gate + p.key_gate + (1 + plan.output_projection) * p.attended
-        for p in projections(config, plan)
+        p.query + p.key + p.value + p.query_gate + p.key_gate + outs * p.attended for p in projections(config, plan)
     )
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
     reads = config.n_layers if isinstance(plan.depth, DepthAverage) else _weighed(plan, sublayers + 1)
     norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
-    over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
+    over_time = 0
+    if config.context <= QUERIES_AT_A_TIME:
+        over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
     return (norms + reads) * d + heads + inner + over_time + answered(config)
 
 
@@ -46,7 +51,8 @@ def _weights_over_time(config: Architecture, plan: Plan, fused: bool) -> int:
         return 2
     if config.positions == "bias":
         return 3 if config.dropout else 2
-    return 0 if fused else 3 if config.dropout else int(config.latent is not None)
+    unequal = config.latent is not None or plan.dynamic == "revised"  # widths of values and of queries
+    return 0 if fused else 3 if config.dropout else int(unequal)
 
 
 def answered(config: Architecture) -> int:
@@ -68,7 +74,11 @@ def training_bytes(
     Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
     but the gradients twice more, apart and joined, while it is written.  Activations are of `number` bytes on average,
     scores and the gradients before and after their softmax float32, and what is visible is a table of bytes, (T, T).
+    Of a context that attends in blocks of queries, one layer's weights of one block are there again, with gradients.
     """
     weights, tokens = 4 * total_parameters(config, plan), sequences * config.context
-    step = round(number * activations(config, plan, fused=fused)) + 8 * answered(config)
+    kept = activations(config, plan, fused=fused)
+    if config.context > QUERIES_AT_A_TIME:
+        kept += 2 * _weights_over_time(config, plan, fused) * config.n_heads * QUERIES_AT_A_TIME
+    step = round(number * kept) + 8 * answered(config)
     return max(4 * weights + tokens * step, 9 * weights) + config.context**2
