@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, stack_module_state, vmap
 
-from experiments.bench.turns import in_turns, ratio
+from experiments.experiment.turns import in_turns, ratio
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance

@@ -15,7 +15,7 @@ from functools import partial
 from statistics import median
 
 from experiments.bench.side import Side
-from experiments.bench.turns import in_turns, ratio, words
+from experiments.experiment.turns import in_turns, ratio, words
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance

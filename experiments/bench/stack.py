@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from experiments.bench.turns import in_turns, ratio
+from experiments.experiment.turns import in_turns, ratio
 from experiments.store.folders import Json
 from experiments.store.progress import progress
 from icl.prompts import TRAIN_STREAM, Generator, Prompts, RegressionTask

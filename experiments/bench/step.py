@@ -1,6 +1,6 @@
 """Training steps at full size: tokens a second and MFU, and each variant's step time as a ratio to vanilla's.
 
-Every variant is timed beside vanilla (`experiments.bench.turns`), after its fast path has given the plain path's
+Every variant is timed beside vanilla (`experiments.experiment.turns`), after its fast path has given the plain path's
 gradients (`experiments.bench.side`): a path that computes something else is not reported.
 """
 
@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from experiments.bench.side import Side
-from experiments.bench.turns import in_turns, ratio, words
+from experiments.experiment.turns import in_turns, ratio, words
 from experiments.store.folders import Json, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from statistics import median
 
-from experiments.bench.turns import in_turns, ratio, words
+from experiments.experiment.turns import in_turns, ratio, words
 from experiments.store.folders import Json
 from experiments.store.provenance import provenance
 from experiments.store.threads import threads as on_threads

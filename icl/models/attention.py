@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
-from icl.models.frame import Frame, norm
+from icl.models.frame import Frame, for_queries, norm
 from icl.models.position_bias import PositionBias
 from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, head_sizes, merged, spread
 from theory.plans.architecture import Architecture
@@ -59,7 +59,7 @@ class Attention(nn.Module):
         bias = None if self.position_bias is None else self.position_bias(x.shape[1], frame.places)
         out = self.core(query, keys, values, frame, gates, bias)
         if self.beside is not None:
-            out = out + self.beside(bank, frame.learned).repeat_interleave(self.group, dim=1)
+            out = out + for_queries(self.beside(bank, frame.learned), out.shape[1])
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
 
@@ -141,12 +141,11 @@ def attend_initial(
     dropout: float,
 ) -> Tensor:
     """With dynamic values of the initial form, for which there is no fused kernel.  Shapes as in `attend`."""
-    group = query.shape[1] // key.shape[1]
 
     def some(
         query: Tensor, gate: Tensor, key: Tensor, value: Tensor, key_gate: Tensor, visible: Tensor, bias: Tensor
     ) -> Tensor:
-        shares = weights(query, key.repeat_interleave(group, dim=1), visible, bias)
+        shares = weights(query, for_queries(key, query.shape[1]), visible, bias)
         return initial(nn.functional.dropout(shares, dropout), gate, value, key_gate)
 
     of_keys, of_pairs = (key, value, key_gate), (frame.visible, bias)
@@ -163,10 +162,9 @@ def _explicit(
     linear: bool,
     dropout: float,
 ) -> Tensor:
-    group = query.shape[1] // key.shape[1]
-    shares = weights(query, key.repeat_interleave(group, dim=1), visible, bias, linear=linear)
+    shares = weights(query, for_queries(key, query.shape[1]), visible, bias, linear=linear)
     shares = shares if linear else nn.functional.dropout(shares, dropout)
-    return shares @ value.repeat_interleave(group, dim=1)
+    return shares @ for_queries(value, query.shape[1])
 
 
 def _fused(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from icl.models.frame import for_queries
 from theory.plans.plan import Dynamic
 
 
@@ -27,8 +28,7 @@ def initial(shares: Tensor, query_gate: Tensor, value: Tensor, key_gate: Tensor)
 
     shares (batch, H, Q, S), with as many gates of queries; value and key_gate (batch, H / group, S, width).
     """
-    group = shares.shape[1] // value.shape[1]
-    value, key_gate = (x.repeat_interleave(group, dim=1) for x in (value, key_gate))
+    value, key_gate = (for_queries(x, shares.shape[1]) for x in (value, key_gate))
     return (shares * (query_gate @ value.mT)) @ key_gate
 
 
@@ -37,8 +37,7 @@ def naive(form: Dynamic, shares: Tensor, query_gate: Tensor, value: Tensor, key_
 
     Shapes as for `initial`.  What the forms above must equal, and what they save is measured against.
     """
-    group = shares.shape[1] // value.shape[1]
-    value, key_gate = (x.repeat_interleave(group, dim=1) for x in (value, key_gate))
+    value, key_gate = (for_queries(x, shares.shape[1]) for x in (value, key_gate))
     query, key, value = query_gate[:, :, :, None], key_gate[:, :, None], value[:, :, None]
     if form == "revised":
         pairs = value + query * key

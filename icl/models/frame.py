@@ -29,6 +29,12 @@ class Frame:
     learned: Mapping[str, Tensor]
 
 
+def for_queries(x: Tensor, heads: int) -> Tensor:
+    """(batch, H / group, T, width) of key/value heads -> (batch, H, T, width), one for each query head."""
+    group = heads // x.shape[1]
+    return x if group == 1 else x.repeat_interleave(group, dim=1)
+
+
 class RMSNorm(nn.RMSNorm):
     """In the precision of its gain, as autocast has it for LayerNorm but not for this one."""
 

@@ -18,7 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from icl.models.attention import Core, weights
 from icl.models.decoder import Decoder
-from icl.models.frame import Frame
+from icl.models.frame import Frame, for_queries
 from theory.plans.plan import Dynamic
 
 BLOCK = 2**22  # weights that are held at a time, unless those of one query are more
@@ -62,7 +62,7 @@ class Attended:
         """Of these queries, over all lists: (batch, H, queries, lists * T), in float32 or better."""
         exact = torch.promote_types(self.query.dtype, torch.float32)
         key = torch.cat(self.keys, dim=2).to(exact)
-        key = key.repeat_interleave(self.query.shape[1] // key.shape[1], dim=1)
+        key = for_queries(key, self.query.shape[1])
         seen = None if self.visible is None else self.visible[..., queries, :]
         seen = None if seen is None else torch.cat([seen] * len(self.keys), dim=-1)
         bias = None if self.bias is None else torch.cat([self.bias[..., queries, :].to(exact)] * len(self.keys), dim=-1)

@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 import torch
 
-from experiments.bench import decoders, depth, turns
+from experiments.bench import decoders, depth
 from experiments.bench import stack as bench_stack
 from experiments.bench import toy as bench
+from experiments.experiment import turns
 from icl.models import depth_attention
 from icl.stacks.decoder import StackedDecoder
 

@@ -1,0 +1,1 @@
+"""Dynamic values made pair by pair and collapsed: memory and time."""

@@ -1,0 +1,104 @@
+"""Dynamic values collapse: attention with every pair's value made, and the same without.
+
+Memory is counted, tensor by tensor, and has a formula (`theory.dva.cost`).  Time is what this machine takes; nothing is
+judged by it.  The sizes of the paper's two models are timed apart: what one layer's attention costs, and which of them
+PyTorch has a kernel for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from experiments.dva.collapse.points import CLAIMS, SIDES, Config
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json
+from experiments.verdicts.checks import Check
+from theory.plans.memory import QUERIES_AT_A_TIME
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.store.folders import RunFolder
+
+_DETECTS = "10 % of the memory, and half of a factor of two in time"
+PROFILES = {
+    "smoke": Profile(
+        config=Config(width=4, tokens=(16, 64), most=2**16, queries=16, paper=(16, 2, (8, 16)), turns=1),
+        seeds=0,
+        seconds=5,
+        detects=_DETECTS,
+    ),
+    "cpu": Profile(
+        config=Config(
+            width=32,
+            tokens=(64, 128, 256, 512, 1024, 2048),
+            most=2**26,
+            queries=QUERIES_AT_A_TIME,
+            paper=(768, 12, (256, 1024)),
+            turns=3,
+        ),
+        seeds=0,
+        seconds=60,
+        detects=_DETECTS,
+    ),
+    "full": Profile(
+        config=Config(
+            width=64,
+            tokens=(64, 128, 256, 512, 1024, 2048, 4096),
+            most=2**28,
+            queries=QUERIES_AT_A_TIME,
+            paper=(768, 12, (256, 1024, 4096)),
+            turns=7,
+        ),
+        seeds=0,
+        seconds=900,
+        detects=_DETECTS,
+    ),
+}
+
+
+class Collapse:
+    name = "dva-collapse"
+    title = "Dynamic values, every pair's value made and collapsed: memory against the formula, and time"
+    kind: Kind = "theory"
+    claims: tuple[str, ...] = tuple(CLAIMS.values())
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def predict(self, config: Config) -> Json:
+        from theory.dva.cost import peak_numbers, products
+
+        def peak(name: str, tokens: int) -> float:
+            side = SIDES[name]
+            return peak_numbers(side.form, side.way, tokens, config.width, config.queries if side.blocks else None)
+
+        found: Json = {name: {"peak": {}, "products": {}} for name in SIDES}
+        for name, tokens in config.cells:
+            found[name]["peak"][str(tokens)] = peak(name, tokens)
+            found[name]["products"][str(tokens)] = products(SIDES[name].form, SIDES[name].way, tokens, config.width)
+        return {
+            "assumes": "one causal head of one sequence, numbers of 4 bytes; memory beside the inputs, of tensors, at "
+            "the peak of a forward and a backward pass, in PyTorch's order of work",
+            "source": "theory.dva.cost",
+            "rule": "memory is the formula's, in blocks at most; outputs and gradients are equal in float64",
+            "width": config.width,
+            **{kind: {name: by[kind] for name, by in found.items() if by[kind]} for kind in ("peak", "products")},
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
+        from experiments.dva.collapse.measuring import measured
+
+        return measured(config, run.slot.device)
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
+        from experiments.dva.collapse.verdicts import verdicts
+
+        return list(verdicts(prediction, measurement))
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        from experiments.dva.collapse.figure import draw
+
+        return draw(prediction, measurement)
+
+
+EXPERIMENT: Experiment = Collapse()

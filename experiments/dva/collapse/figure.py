@@ -1,0 +1,103 @@
+"""The figure of `dva-collapse`: memory with the formula's lines, time, and the sizes of the paper's models."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.drawing import style
+from experiments.dva.collapse.points import HEADS, LAYERS, SIDES
+from experiments.store.folders import Json
+
+LOOKS = {
+    "initial, pairs": ("#1a1a1a", "-", "s"),
+    "revised, pairs": ("#d98a2b", "-", "o"),
+    "initial, collapsed": ("#1a1a1a", "--", "D"),
+    "revised, collapsed": ("#d98a2b", "--", "^"),
+    "initial, blocks": ("#1a1a1a", ":", "v"),
+    "revised, blocks": ("#d98a2b", ":", "P"),
+}
+MIB = 2**20 / 4  # numbers of 4 bytes
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(3, width=4.4, height=4.4)
+    _memory(axes[0], prediction, measurement["peak"])
+    _time(axes[1], measurement["seconds"])
+    for axis in axes[:2]:
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log")
+        axis.set_xlabel("tokens $T$")
+    _layers(axes[2], measurement)
+    style.finish(axes)
+    return fig
+
+
+def _memory(axis: Axes, prediction: Json, found: Json) -> None:
+    for name, (color, line, marker) in LOOKS.items():
+        said = prediction["peak"].get(name)
+        if not said:
+            continue
+        tokens = sorted(map(int, said))
+        axis.plot(tokens, [said[str(t)] / MIB for t in tokens], color=color, linestyle=line)
+        points = [found[name][str(t)] / MIB for t in tokens]
+        axis.plot(tokens, points, marker, color=color, markerfacecolor="white")
+        axis.plot([], [], marker, color=color, linestyle=line, markerfacecolor="white", label=SIDES[name].words)
+    axis.set_ylabel("memory at the peak (MiB); lines: formula")
+    axis.set_title(f"Memory of one head, $w={prediction['width']}$")
+
+
+def _time(axis: Axes, found: Json) -> None:
+    for name, (color, line, marker) in LOOKS.items():
+        if not found.get(name):
+            continue
+        tokens = sorted(map(int, found[name]))
+        turns = [[1e3 * x for x in found[name][str(t)]] for t in tokens]
+        middle = [median(x) for x in turns]
+        around = [[m - min(x) for m, x in zip(middle, turns, strict=True)]]
+        around.append([max(x) - m for m, x in zip(middle, turns, strict=True)])
+        axis.errorbar(
+            tokens,
+            middle,
+            yerr=around,
+            color=color,
+            linestyle=line,
+            marker=marker,
+            markerfacecolor="white",
+            label=SIDES[name].words,
+        )
+    axis.set_ylabel("time of both passes (ms; bars: all turns)")
+    axis.set_title("Time")
+
+
+def _layers(axis: Axes, measurement: Json) -> None:
+    """As ratios to the ordinary heads of the same turn."""
+    found, names = measurement["layers"], [name for name in LAYERS if name in measurement["layers"]]
+    places = dict(zip(names, range(len(names), 0, -1), strict=True))
+    tokens = sorted({int(t) for by_tokens in found.values() for t in by_tokens})
+    for i, (t, marker) in enumerate(zip(tokens, style.MARKERS, strict=False)):
+        here = [name for name in names if str(t) in found[name]]
+        ratios = {
+            name: sorted(a / b for a, b in zip(found[name][str(t)], found[HEADS][str(t)], strict=True)) for name in here
+        }
+        middle = [median(ratios[name]) for name in here]
+        around = [[m - ratios[n][0] for m, n in zip(middle, here, strict=True)]]
+        around.append([ratios[n][-1] - m for m, n in zip(middle, here, strict=True)])
+        axis.errorbar(
+            middle,
+            [places[name] + 0.15 * i for name in here],
+            xerr=around,
+            fmt=marker,
+            color=("#1a1a1a", "#8a8a8a", "#d98a2b")[i % 3],
+            markerfacecolor="white",
+            label=f"{t} tokens: {1e3 * median(found[HEADS][str(t)]):.3g} ms for ordinary heads",
+        )
+    axis.axvline(1, color="#8a8a8a", linewidth=1, linestyle="--")
+    kernel = {True: "a kernel", False: "no kernel"}
+    labels = [f"{LAYERS[name]}\n({kernel[measurement['kernels'][name]]})" for name in names]
+    axis.set_yticks(list(places.values()), labels)
+    axis.set_xscale("log")
+    axis.set_xlabel("time of both passes over that of ordinary heads (bars: all turns)")
+    axis.set_title("One layer's attention in the paper's models")

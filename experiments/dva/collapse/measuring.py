@@ -1,0 +1,107 @@
+"""Attention with dynamic values in all ways: its memory, its time, and whether it is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from experiments.dva.collapse.points import HEADS, ONE_HEAD, SIDES, Config
+from experiments.dva.collapse.ways import Way, both_passes, inputs, one_side
+from experiments.experiment.turns import in_turns
+from experiments.store.folders import Json
+from icl.models.attention import attend, has_kernel
+from icl.models.frame import Frame
+from icl.probes.peak import peak_bytes
+from theory.dva.collapse import Form
+
+Cell = tuple[str, int]
+NUMBER = 4  # bytes
+
+
+def measured(config: Config, device: str) -> Json:
+    """By side and number of tokens: peak (numbers of 4 bytes), seconds by turn, and how far apart they are."""
+    visible = {t: torch.ones(t, t, device=device).tril() > 0 for t in {*config.tokens, *config.paper[2]}}
+    sides: dict[Cell, Way] = {
+        (name, t): partial(one_side, SIDES[name], config.queries, visible[t]) for name, t in config.cells
+    }
+    peaks, apart = _tree(sides), _tree(sides)
+    for (name, tokens), run in sides.items():
+        leaves = inputs(1, tokens, config.width, device, torch.float32)
+        peaks[name][str(tokens)] = peak_bytes(partial(both_passes, run, leaves)) / NUMBER
+        apart[name][str(tokens)] = _apart(_first(sides, SIDES[name].form, tokens), config.width, tokens, device, run)
+    layers: dict[Cell, Way] = {(name, t): _layer(name, config.queries, visible[t]) for name, t in config.layers}
+    least = min(config.tokens)
+    first, other = (sides[name, least] for name in ("initial, pairs", "revised, collapsed"))
+    return {
+        "peak": peaks,
+        "apart": apart,
+        "wrong": _apart(first, config.width, least, device, other),
+        "seconds": _timed(sides, lambda _, t: inputs(1, t, config.width, device, torch.float32), config.turns),
+        "layers": _timed(layers, lambda name, t: _of_layer(name, config, t, device), config.turns),
+        "kernels": {name: _fused(name, config, device) for name, _ in layers},
+    }
+
+
+def _tree(cells: Iterable[Cell]) -> Json:
+    return {name: {} for name, _ in cells}
+
+
+def _layer(name: str, queries: int, visible: Tensor) -> Way:
+    if name in (HEADS, ONE_HEAD):
+        return lambda leaves: _attended(leaves, leaves[2])
+    if name == "kernel twice":
+        return lambda leaves: _attended(leaves, leaves[2]) + leaves[3] * _attended(leaves, leaves[4])
+    return partial(one_side, SIDES[f"revised, {name}"], queries, visible)
+
+
+def _attended(leaves: Sequence[Tensor], value: Tensor) -> Tensor:
+    frame = Frame(None, True, None, None, {})
+    return attend(leaves[0], (leaves[1],), (value,), frame)
+
+
+def _of_layer(name: str, config: Config, tokens: int, device: str) -> list[Tensor]:
+    width, heads, _ = config.paper
+    count = heads if name == HEADS else 1
+    return inputs(count, tokens, width // count, device, torch.float32)
+
+
+def _fused(name: str, config: Config, device: str) -> bool:
+    """Whether a kernel works it out that does not make all pairs' weights."""
+    if name in ("pairs", "blocks"):
+        return False
+    query, _, value, _, gate = _of_layer(name, config, 2, device)
+    return has_kernel(query, torch.cat([value, gate], dim=-1) if name == "collapsed" else value, 0.0)
+
+
+def _first(sides: Mapping[Cell, Way], form: Form, tokens: int) -> Way:
+    """Of a form's sides at so many tokens the first one that is made: every pair's value, if there is memory."""
+    return next(run for (name, t), run in sides.items() if t == tokens and SIDES[name].form == form)
+
+
+def _apart(first: Way, width: int, tokens: int, device: str, run: Way) -> float:
+    """The largest relative difference of outputs and gradients, in float64."""
+    leaves = inputs(1, tokens, width, device, torch.float64)
+    pairs = zip(both_passes(run, leaves), both_passes(first, leaves), strict=True)
+    return max(float((a - b).norm() / b.norm()) for a, b in pairs)
+
+
+def _timed(runs: Mapping[Cell, Way], leaves_of: Callable[[str, int], Sequence[Tensor]], turns: int) -> Json:
+    """Seconds of both passes, by turn; all sides of one number of tokens after one another."""
+    found = _tree(runs)
+    for tokens in sorted({t for _, t in runs}):
+        sides = {name: partial(_seconds, run, leaves_of(name, t)) for (name, t), run in runs.items() if t == tokens}
+        for name, seconds in in_turns(sides, turns).items():
+            found[name][str(tokens)] = seconds
+    return found
+
+
+def _seconds(run: Way, leaves: Sequence[Tensor]) -> float:
+    start = perf_counter()
+    both_passes(run, leaves)
+    if leaves[0].is_cuda:
+        torch.cuda.synchronize()
+    return perf_counter() - start
