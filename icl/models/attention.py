@@ -38,9 +38,11 @@ class Attention(nn.Module):
         ]
         besides = tuple(h.beside for h in heads)
         self.beside = Reader(live, besides, exist) if any(m.terms for m in besides) else None
-        self.dynamic = plan.dynamic
-        if self.dynamic != "no":
+        of_queries, of_keys = plan.gates
+        self.query_gate = self.key_gate = None
+        if of_queries:
             self.query_gate = HeadLinear(d, config.n_heads, spread(live, group), width, config.qkv_bias)
+        if of_keys:
             self.key_gate = HeadLinear(d, config.kv_heads, live, width, config.qkv_bias)
         has_bias = config.positions == "bias"
         self.position_bias = PositionBias(config.context, config.n_heads, spread(live, group)) if has_bias else None
@@ -55,7 +57,7 @@ class Attention(nn.Module):
         bank = self.projections(x, bank, frame.rotation)
         query = self.queries(bank, frame.learned)
         keys, values = zip(*((k(bank, frame.learned), v(bank, frame.learned)) for k, v in self.segments), strict=True)
-        gates = (self.query_gate(x), self.key_gate(x)) if self.dynamic != "no" else None
+        gates = tuple(gate(x) for gate in (self.query_gate, self.key_gate) if gate is not None)
         bias = None if self.position_bias is None else self.position_bias(x.shape[1], frame.places)
         out = self.core(query, keys, values, frame, gates, bias)
         if self.beside is not None:
@@ -77,21 +79,23 @@ class Core(nn.Module):
         keys: tuple[Tensor, ...],
         values: tuple[Tensor, ...],
         frame: Frame,
-        gates: tuple[Tensor, Tensor] | None = None,
+        gates: tuple[Tensor, ...] = (),
         bias: Tensor | None = None,
     ) -> Tensor:
-        """Shapes as in `attend`; gates, of dynamic values: (batch, H, T, width) and (batch, H / group, T, width)."""
+        """Shapes as in `attend`; gates, of dynamic values: (batch, H, T, width), (batch, H / group, T, width)."""
         dropout = self.dropout if self.training else 0.0
-        if gates is None:
+
+        def attended(*values: Tensor) -> Tensor:
             return attend(query, keys, values, frame, bias, linear=self.linear, dropout=dropout)
-        query_gate, key_gate = gates
-        if self.dynamic == "initial":
-            return attend_initial(query, keys[0], values[0], query_gate, key_gate, frame, bias, dropout)
 
-        def attended(value: Tensor) -> Tensor:
-            return attend(query, keys, (value,), frame, bias, linear=self.linear, dropout=dropout)
-
-        return revised(attended, values[0], query_gate, key_gate)
+        match self.dynamic:
+            case "gate":
+                return attended(*values) * (1 + gates[0])
+            case "initial":
+                return attend_initial(query, keys[0], values[0], gates, frame, bias, dropout)
+            case "revised":
+                return revised(attended, values[0], *gates)
+        return attended(*values)
 
 
 def attend(
@@ -134,8 +138,7 @@ def attend_initial(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    query_gate: Tensor,
-    key_gate: Tensor,
+    gates: tuple[Tensor, ...],
     frame: Frame,
     bias: Tensor | None,
     dropout: float,
@@ -148,6 +151,7 @@ def attend_initial(
         shares = weights(query, for_queries(key, query.shape[1]), visible, bias)
         return initial(nn.functional.dropout(shares, dropout), gate, value, key_gate)
 
+    query_gate, key_gate = gates
     of_keys, of_pairs = (key, value, key_gate), (frame.visible, bias)
     return blockwise(some, (query, query_gate), of_keys, of_pairs, causal=frame.causal)
 

@@ -34,7 +34,7 @@ class Attended:
     layer           from 1
     query           (batch, H, T, width), rotated to their positions as keys are
     keys, values    a list or more, (batch, G, T, width) each: heads attend over their concatenation along time
-    gates           of dynamic values, as `Core` takes them, or None; `dynamic` says how they act
+    gates           of dynamic values, as `Core` takes them; `dynamic` says how they act
     own_values      (batch, heads built, T, width): what this layer's own projection makes, whoever reads it; or None
     visible         (T, T) or (batch, 1, T, T), true where a token (row) may attend to another (column), or None
     bias            (H, T, T) or (batch, H, T, T), added to the scores of every list, or None
@@ -46,7 +46,7 @@ class Attended:
     query: Tensor
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
-    gates: tuple[Tensor, Tensor] | None
+    gates: tuple[Tensor, ...]
     dynamic: Dynamic
     own_values: Tensor | None
     visible: Tensor | None
@@ -185,7 +185,7 @@ class _Watch:
         self.own = out
 
     def attended(self, core: nn.Module, args: tuple[Any, ...], out: Tensor) -> None:
-        query, keys, values, frame, gates, bias = (*args, None, None)[:6]
+        query, keys, values, frame, gates, bias = (*args, (), None)[:6]
         assert isinstance(core, Core)
         assert isinstance(frame, Frame)
         own, self.own = self.own, None

@@ -39,7 +39,7 @@ def projections(config: Architecture, plan: Plan) -> list[Widths]:
     """Of every layer."""
     plan, width = config.attending(plan), config.width
     exist = built(plan)
-    dynamic = plan.dynamic != "no"
+    query_gate, key_gate = plan.gates
 
     def of_layer(layer: int) -> Widths:
         heads: dict[Kind, int] = {kind: len(exist.get((kind, layer), ())) for kind in KINDS}
@@ -48,8 +48,8 @@ def projections(config: Architecture, plan: Plan) -> list[Widths]:
             query += heads["q"] * config.latent.rope
             key, value = config.latent.rope * bool(key), heads["v"] * config.latent.width // config.n_heads
         live = len(plan.live(layer))
-        gates = dynamic * live * width
-        return Widths(query, key, value, gates * config.group, gates, attended=live * config.group * width)
+        gates = query_gate * live * config.group * width, key_gate * live * width
+        return Widths(query, key, value, *gates, attended=live * config.group * width)
 
     return [of_layer(layer) for layer in range(1, config.n_layers + 1)]
 
@@ -227,7 +227,7 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
         piece, rope = config.latent.width // config.n_heads, config.latent.rope
         keys = tuple(rope * bool(heads("k", n)) for n in layers)
         return CachedNumbers(keys, tuple(piece * heads("v", n) for n in layers))
-    gates = [len(attending.live(n)) * (plan.dynamic != "no") for n in layers]
+    gates = [len(attending.live(n)) * plan.gates[1] for n in layers]
     keys = tuple(config.width * heads("k", n) for n in layers)
     return CachedNumbers(keys, tuple(config.width * (heads("v", n) + gates[n - 1]) for n in layers))
 
@@ -279,5 +279,5 @@ def _depth_flops(config: Architecture, plan: Plan) -> int:
 def _attention_flops(config: Architecture, plan: Plan, layer: int) -> int:
     """For each token attended over: a score and a weighted value, in every head and segment."""
     rope = config.latent.rope if config.latent else 0
-    per_head = 2 * (config.width + rope) + 2 * config.width * (1 if plan.dynamic == "no" else 2)
+    per_head = 2 * (config.width + rope) + 2 * config.width * (1 + plan.gates[1])
     return config.group * per_head * sum(len(plan.head(layer, h).values) for h in plan.live(layer))

@@ -48,7 +48,7 @@ __all__ = [
 
 
 STREAM = Residual()
-Dynamic = Literal["no", "initial", "revised"]
+Dynamic = Literal["no", "gate", "initial", "revised"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ ABSENT = HeadPlan(NOTHING, (), (), NOTHING)
 class Plan:
     """A variant for one shape.  `table[n - 1][h - 1]` is head h of layer n; `plan` builds it from rules.
 
-    dynamic             Dynamic Value Attention: values that depend on the query, section 3.1 or 3.2
+    dynamic             Dynamic Value Attention: values that depend on the query, section 3.1 or 3.2; or of the latter
+                        the gate alone, whose keys' gate is the value
     feed_forward        whether a layer has a feed-forward sublayer
     output_projection   whether attention has an output projection
     """
@@ -102,6 +103,11 @@ class Plan:
     dynamic: Dynamic = "no"
     feed_forward: bool = True
     output_projection: bool = True
+
+    @property
+    def gates(self) -> tuple[bool, bool]:
+        """Whether dynamic values have a projection of queries' gates, and one of keys'."""
+        return self.dynamic != "no", self.dynamic in ("initial", "revised")
 
     def head(self, layer: int, head: int) -> HeadPlan:
         return self.table[layer - 1][head - 1]

@@ -126,7 +126,9 @@ def layer_words(config: Architecture, plan: Plan) -> str:
         heads = f"{config.n_heads} head{'s' if config.n_heads > 1 else ''} of {config.width}"
         heads += f" in groups of {config.group}" if config.group > 1 else ""
     parts = [heads]
-    if plan.dynamic != "no":
+    if plan.dynamic == "gate":
+        parts.append("a linear gate of queries")
+    elif plan.dynamic != "no":
         parts.append(f"dynamic values ({plan.dynamic} form)")
     if not plan.output_projection:
         parts.append("no output projection")

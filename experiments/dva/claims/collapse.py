@@ -116,7 +116,6 @@ def decoders_are_the_sum(form: Any) -> bool:
         )
         model = Decoder(config, resolve("dva-attention", config.shape), std=0.5).double()
         (seen,) = observed(model, torch.randn(2, 5, 3).double(), attention=lambda at: at).attention.values()
-        assert seen.gates is not None
         s = weights(seen.query, seen.keys[0].repeat_interleave(2, 1), seen.visible, None, linear=seen.linear)
         v, k = (x.repeat_interleave(2, 1).numpy() for x in (seen.values[0], seen.gates[1]))
         for b in range(2):

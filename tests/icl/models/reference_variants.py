@@ -292,6 +292,13 @@ def dva(x: Layer, h: int) -> Tensor:
 
 
 @reference(feed_forward=False, output=False)
+def dva_gate(x: Layer, h: int) -> Tensor:
+    """Section 3.2 with k^R_j = v_j."""
+    q, v = x.project("query_gate", x.n, h), x.v(x.n, h)
+    return torch.einsum("bgij,bgijd->bgid", x.A(h), v[..., None, :, :] + q[..., :, None, :] * v[..., None, :, :])
+
+
+@reference(feed_forward=False, output=False)
 def dva_initial(x: Layer, h: int) -> Tensor:
     """Section 3.1, as far as `dva`."""
     return initial(x, h, x.v(x.n, h))

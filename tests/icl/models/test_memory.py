@@ -27,7 +27,7 @@ CASES = [
     *((GPT2, name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
     *((replace(config, positions="bias"), "vanilla") for config in (LLAMA, GROUPED, GPT2, replace(GPT2, dropout=0.0))),
     *((config, "vanilla") for config in (GROUPED, LATENT, SMALL, replace(GPT2, dropout=0.0))),
-    *((replace(GPT2, dropout=0.0), name) for name in ("dva", "dva-initial", "dva-attention")),
+    *((replace(GPT2, dropout=0.0), name) for name in ("dva", "dva-gate", "dva-initial", "dva-attention")),
     *((replace(GPT2, context=300), name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
     *((replace(GPT2, context=300, dropout=0.0), name) for name in ("vanilla", "dva")),
     *((replace(config, context=300), "vanilla") for config in (LATENT, replace(LLAMA, positions="bias"))),

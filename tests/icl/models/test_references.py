@@ -21,6 +21,7 @@ NEEDS = {name: {"least_heads": least} for name, least in SPLIT.items()} | {
     "skipv1-odd-even": {"least_heads": 2, "even": True},
     "skipv2": {"least_heads": 2, "least_layers": 2},
     "dva": {"square": True},
+    "dva-gate": {"square": True},
     "dva-initial": {"square": True},
     "attnres-heads": {"parts": 16},
 }

@@ -25,8 +25,8 @@ def recomputed(at):
     weights = torch.cat([block for _, block in at.blocks()], dim=2)
     group = at.query.shape[1] // at.values[0].shape[1]
     value = torch.cat(at.values, dim=2).repeat_interleave(group, dim=1)
-    if at.gates is None:
-        return weights @ value
+    if at.dynamic in ("no", "gate"):
+        return weights @ value * (1 + sum(at.gates))
     query_gate, key_gate = at.gates[0], at.gates[1].repeat_interleave(group, dim=1)
     if at.dynamic == "initial":
         return torch.einsum("bhij,bhjc,bhic,bhjd->bhid", weights, value, query_gate, key_gate)

@@ -97,7 +97,7 @@ def test_limits_of_the_variants_are_each_other(shape):
         ({"queries": lambda n, h: None}, "layer 1, head 1: queries must be a sum of sources, not None"),
         ({"depth": DepthAttention(block=0)}, "block must be a whole number from 1, got 0"),
         ({"depth": DepthAttention(window=0)}, "window must be a whole number from 1, got 0"),
-        ({"dynamic": "often"}, "dynamic must be one of no, initial, revised, got often"),
+        ({"dynamic": "often"}, "dynamic must be one of no, gate, initial, revised, got often"),
         (
             {"dynamic": "revised", "values": lambda n, h: NOTHING if h == 2 else v(n, h)},
             "layer 1: dynamic values need every head",
