@@ -13,7 +13,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     """Numbers that a training step keeps of every token of a whole context until its backward pass, not compiled.
 
     Of a norm: its input, the result, and of RMSNorm what lies between; of dropout its mask.  Of attention: what is
-    projected, of dynamic values what there is before a gate, and what comes out before and after
+    projected, of the revised form of dynamic values what there is before the gate, and what comes out before and after
     heads are joined; where no fused kernel applies and a whole context attends at once, weights over time too.  Of the
     feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read, and what it is
     put together from.  Of the head: log-probabilities.
@@ -21,7 +21,7 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     fused   attention with dropout, with a latent or with dynamic values has a fused kernel, as on a GPU
     """
     d, sublayers, plan = config.d_model, config.sublayers(plan), config.attending(plan)
-    outs = 1 + plan.output_projection + (plan.dynamic in ("gate", "revised"))
+    outs = 1 + plan.output_projection + (plan.dynamic == "revised")
     heads = sum(
         p.query + p.key + p.value + p.query_gate + p.key_gate + outs * p.attended for p in projections(config, plan)
     )
