@@ -38,12 +38,14 @@ class TextSource:
 
     digest   of its manifest, so that an arm is tied to the data and not to where they lie
     opened   every sequence begins with the tokenizer's end of text, in its first token's place
+    train_tokens  of the training text, from its start on, that are read epoch after epoch; 0: all
     """
 
     folder: str
     digest: str
     held_out_windows: int = 64
     opened: bool = False
+    train_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ class Arm:
         fields = self._fields(asdict)
         if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
             fields["source"] = self.source.to_json()
+        elif not self.source.train_tokens:  # likewise
+            del fields["source"]["train_tokens"]
         del fields["elsewhere"]
         if self.elsewhere:
             fields["elsewhere"] = [source.to_json() for source in self.elsewhere]
@@ -196,7 +200,7 @@ def task_of(source: TextSource | PromptSource, context: int) -> Task:
     data = open_data(Path(source.folder))
     if data.manifest.digest != source.digest:
         raise UserError(f"{source.folder} holds other text than it did; name it again")
-    return TextTask(data, context, source.held_out_windows, opened=source.opened)
+    return TextTask(data, context, source.held_out_windows, opened=source.opened, train_tokens=source.train_tokens)
 
 
 def prompt_task(source: PromptSource) -> PromptTask:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.data.shards import TokenData
-from icl.data.windows import Windows
+from icl.data.windows import TokenArray, Windows
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
 from theory.errors import BadInput, at_least
 
@@ -67,7 +67,9 @@ class Task(HeldOut, Protocol):
 class TextTask:
     """The next token, in nats: windows of `context` tokens in another random order every epoch.
 
-    opened: every window's first token is the tokenizer's end of text, so that all sequences begin alike.
+    opened          every window's first token is the tokenizer's end of text, so that all sequences begin alike
+    train_tokens    of the training text, from its start on, that are read; 0: all.  Raises BadInput for more than
+                    there are, or fewer than a window
     """
 
     def __init__(
@@ -77,11 +79,18 @@ class TextTask:
         held_out_windows: int = 64,
         held_out_batch: int = 8,
         opened: bool = False,
+        train_tokens: int = 0,
     ) -> None:
         at_least("context", context, 1)
         at_least("held_out_windows", held_out_windows, 1)
+        at_least("train_tokens", train_tokens, 0)
         self.data, self.context, self._held_out_batch = data, context, held_out_batch
-        self._train = data.tokens("train")
+        self._train: TokenArray = data.tokens("train")
+        if train_tokens > len(self._train):
+            raise BadInput(f"{train_tokens} tokens to train on are asked for; there are only {len(self._train)}")
+        self.train_tokens = train_tokens
+        if train_tokens:
+            self._train = self._train[:train_tokens]
         held_out = Windows(data.tokens("held_out"), context, HELD_OUT_SEED)
         self.held_out_windows = min(held_out_windows, held_out.count)
         self._held_out = held_out
@@ -91,7 +100,10 @@ class TextTask:
     @property
     def identity(self) -> str:
         opened = "" if self._opening is None else " opened"
-        return f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}{opened}"
+        first = f" first {self.train_tokens}" if self.train_tokens else ""
+        return (
+            f"text {self.data.manifest.digest} context {self.context} held out {self.held_out_windows}{opened}{first}"
+        )
 
     @property
     def tokens(self) -> int:

@@ -871,6 +871,27 @@ def test_sequences_may_begin_alike(tmp_path):
         assert torch.equal(before.targets, after.targets)
 
 
+def test_a_part_of_the_text_is_read_again_and_again(tmp_path):
+    """Its first tokens, each once an epoch; the held-out text stays."""
+    (tmp_path / "text").mkdir()
+    for i in range(30):
+        (tmp_path / "text" / f"{i}.txt").write_text((i + 1) * "The rain in Spain stays mainly in the plain. ")
+    prepare(str(tmp_path / "text"), tmp_path / "data", vocab=280, held_out=0.3)
+    data = open_data(tmp_path / "data")
+    whole, part = TextTask(data, 16, 4), TextTask(data, 16, 4, train_tokens=49)
+    assert part.identity != whole.identity
+    assert torch.equal(next(part.held_out()).inputs, next(whole.held_out()).inputs)
+    assert part.windows(0).epochs(2, 3) == 2
+    first = data.tokens("train")[:49].astype(int)
+    for epoch in range(2):
+        windows = part.batch(5, epoch, 3)
+        starts = sorted(int(x) for x in windows.inputs[:, 0])
+        assert starts == sorted(first[:48:16].tolist())
+    for wrong in (16, 10**9, -1, 0.5):
+        with pytest.raises(BadInput):
+            TextTask(data, 16, train_tokens=wrong).windows(0)
+
+
 # Golden losses.
 
 
