@@ -25,10 +25,22 @@ Theorem 2.  One dynamic head gives at most min(m n, n + w) linearly independent 
 at a, 0 elsewhere, and V = 0: the pair gets s_ab times the coordinate's vector, and any w of these are independent of
 each other and of f.                                                                                              QED
 
+Theorem 3.  So does one head whose output a gate scales, coordinate by coordinate, with a function of the noun: the
+same number, for a linear gate 1 + Q x (`theory.dva.gate`), and for any that can be 0 and 1.
+    Proof.  At most, as its w coordinates are w vectors of the readout.  Coordinate (a, b') has the gate [b = b'] and
+the value [token = a]: again the pair gets s_ab times the coordinate's vector.                                   QED
+So what the example asks for is a product of something of the noun's and something of the adjective's, and not values
+that the query exchanges for others.
+
+What is lost.  If the m n meanings are orthonormal, outputs that span r dimensions miss them by m n - r at least in the
+sum of squares, and by no more if they can span any r of the directions above: of a meaning's square the mean is
+1 - r / (m n) (`least_loss`).
+
 So what the paper's example shows is not what it is there for.  One adjective and two nouns need no head at all, as the
 nouns are different; two adjectives, or three with two nouns, need one ordinary head, whatever the meanings.  The least
 tables of which one ordinary head fails, however wide it is, are 3 x 3 and 4 x 2: 9 meanings, of which it tells 8 apart,
-and 8, of which it tells 7.  There one dynamic head is enough, and so are two ordinary ones of half its width.
+and 8, of which it tells 7.  There one dynamic head is enough, and so are two ordinary ones of half its
+width, or one with a gate.
 In large tables (m + n - 1 beyond the width of a head) it is width that binds, and then alike: H w for heads, w for a
 dynamic one.
 """
@@ -58,10 +70,17 @@ def independent(adjectives: int, nouns: int, heads: int, width: int | None = Non
 
 
 def independent_of_dynamic(adjectives: int, nouns: int, width: int) -> int:
-    """The most that one dynamic head of a width gives."""
+    """The most that one dynamic head of a width gives, or one with a gate."""
     _check(adjectives, nouns, 1)
     at_least("width", width, 1)
     return min(adjectives * nouns, nouns + width)
+
+
+def least_loss(adjectives: int, nouns: int, independent: int) -> float:
+    """The least mean squared error for orthonormal meanings, of which so many are linearly independent."""
+    _check(adjectives, nouns, 0)
+    at_least("independent", independent, 0)
+    return max(0.0, 1 - independent / (adjectives * nouns))
 
 
 def heads_needed(adjectives: int, nouns: int) -> int:

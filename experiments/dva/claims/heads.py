@@ -14,6 +14,7 @@ from theory.dva.meanings import (
     heads_needed,
     independent,
     independent_of_dynamic,
+    least_loss,
     pattern,
     width_needed,
 )
@@ -123,7 +124,8 @@ EXAMPLE = Claim(
     correction="What a noun gets depends on its own token and on its scores: of m adjectives and n nouns H ordinary "
     "heads tell n + H (m + n - 1) meanings apart, so that one head makes every table of two adjectives, or of three "
     "with two nouns.  The least that it does not make are 3 x 3 and 4 x 2, however wide it is; there one dynamic head "
-    "or two ordinary ones do.  Of either kind the widths have to add up to n (m - 1).",
+    "does, and so do two ordinary ones, or one that a gate scales coordinate by coordinate.  Of every kind the widths "
+    "have to add up to n (m - 1).",
     proof=meanings,
 )
 
@@ -175,6 +177,27 @@ def tables_of_one_head(least: set[tuple[int, int]]) -> bool:
     counts = all((heads_needed(m, n) > 1) == ((m, n) in failing) for m in range(1, 7) for n in range(1, 7))
     two = all(independent(m, n, 2, width=-(-width_needed(m, n) // 2)) == m * n for m, n in border)
     return counts and two and border == least
+
+
+@EXAMPLE.check(
+    "meanings that one head with a gate tells apart, width n (m - 1): a coordinate a pair, scaled by the noun's gate",
+    states=lambda gate, value: gate * value,
+    control=lambda gate, value: 1 + 0 * gate * value + value,
+    wrong="a gate that is 1",
+)
+def gated_head_tells_all_apart(coordinate: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> bool:
+    """With s_ab of the adjective's value: (n, w) gates and (m, w) values are `dynamic_head`'s."""
+    rng = np.random.default_rng(2)
+    for m, n in ((2, 3), (3, 3), (4, 2), (2, 5)):
+        gates, values = dynamic_head(m, n)
+        share = rng.uniform(0.1, 0.9, (m, n, 1))
+        outputs = (share * coordinate(gates[None], values[:, None])).reshape(m * n, -1)
+        made = int(np.linalg.matrix_rank(np.concatenate([np.tile(np.eye(n), (m, 1)), outputs], axis=1)))
+        width = width_needed(m, n)
+        lost = least_loss(m, n, independent_of_dynamic(m, n, width - 1)), least_loss(m, n, made)
+        if not (made == m * n and np.allclose(lost, (1 / (m * n), 0))):
+            return False
+    return True
 
 
 @EXAMPLE.check(

@@ -1,0 +1,1 @@
+"""Dynamic Value Attention against GPT-2: the paper's comparison, matched, and taken apart."""

@@ -1,0 +1,132 @@
+"""The figure of `dva-against-gpt2`: Table 2's curves, what the difference is made of, matched models, epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from experiments.drawing import style
+from experiments.dva.against_gpt2.points import BARE, DYNAMIC, FACTORS, FLOPS, GATE, HEAD, MODEL_B, SHALLOW, THIN
+from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
+from experiments.dva.tables import TABLE_2
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.tuning import mark, other_rates
+from experiments.verdicts.intervals import Interval
+
+LOOKS: dict[str, dict[str, Any]] = {
+    BASELINE: {"color": "#1a1a1a", "linestyle": "--"},
+    MODEL_B: {"color": "#d98a2b", "linestyle": "-"},
+}
+SHORT = {
+    BASELINE: "model a",
+    MODEL_B: "model b",
+    HEAD: "model a with one head",
+    f"{HEAD} {BARE}": "one ordinary head alone",
+    f"{HEAD} {DYNAMIC}": "model b with feed-forward",
+    f"{BARE} {DYNAMIC}": "model b with many heads",
+    GATE: "model b's gate alone",
+    THIN: "thin a (b's parameters)",
+    SHALLOW: "shallow a (b's parameters)",
+    FLOPS: "thin a (b's FLOPs)",
+}
+BAND = 2.0  # standard errors
+
+
+def draw(prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(2, rows=2, width=5.4, height=4.4)
+    _curves(axes[0], measurement)
+    _parts(axes[1], prediction, measurement)
+    _pairs(axes[2], prediction, measurement)
+    _again(axes[3], measurement)
+    style.finish(axes)
+    return fig
+
+
+def _curves(axis: Axes, measurement: Json) -> None:
+    for name, look in LOOKS.items():
+        whole = [x for x in measurement["curves"][name] if x is not None]
+        _band(axis, [x["held_out"] for x in whole], f"{SHORT[name]}, held out", look)
+        _band(axis, [x["training"] for x in whole], "", {**look, "linewidth": 0.6}, band=False)
+    axis.plot([], [], color="#8a8a8a", linewidth=0.6, label="thin: training, mean of seeds")
+    time = np.exp(np.mean(of_trainings(measurement, MODEL_B)["time"]))
+    axis.set_xlabel("steps")
+    axis.set_ylabel("loss (nats a token)")
+    axis.set_title(f"Table 2's columns; model b takes {100 * (1 - time):.0f} % less time")
+
+
+def _band(
+    axis: Axes, curves: Sequence[Sequence[Sequence[float]]], label: str, look: dict[str, Any], *, band: bool = True
+) -> None:
+    if not curves:
+        return
+    steps = [step for step, _ in curves[0]]
+    losses = np.array([[loss for _, loss in curve] for curve in curves])
+    mean = losses.mean(0)
+    axis.plot(steps, mean, label=label or None, **look)
+    if band and len(losses) > 1:
+        off = BAND * losses.std(0, ddof=1) / len(losses) ** 0.5
+        axis.fill_between(steps, mean - off, mean + off, color=look["color"], alpha=0.2, linewidth=0)
+
+
+def _parts(axis: Axes, prediction: Json, measurement: Json) -> None:
+    found = what_adds(measurement)
+    every = differences(measurement)
+    rows = [*((FACTORS[factor], interval) for factor, interval in found.items())]
+    rows += [("together: model b less model a", every[MODEL_B, BASELINE])]
+    rows += [("model a with other weights, less model a", every[TWIN, BASELINE])]
+    _rows(axis, rows, "95 %, for the three at once; pairs as in (c)")
+    printed = TABLE_2[1500][3] - TABLE_2[1500][1]
+    axis.plot([printed], [2], "x", color="#b3261e", markersize=7, label="printed, one run each")
+    count, share = prediction["parameters"], prediction["faster"]["flops"]
+    axis.set_xlabel("change of the held-out loss (nats a token)")
+    sizes = f"{100 * count[MODEL_B] / count[BASELINE]:.0f} % of parameters, {100 * share:.0f} % of FLOPs"
+    axis.set_title(f"What the difference is made of (model b: {sizes})")
+
+
+def _pairs(axis: Axes, prediction: Json, measurement: Json) -> None:
+    found = differences(measurement)
+    rows = []
+    for pair in prediction["compared"]:
+        arm, against = pair["arm"], pair["against"]
+        said = {-1: "said: lower", 0: "said: alike", 1: "said: higher"}[pair["sign"]]
+        rates = other_rates((arm, against), measurement).strip(" ()")
+        about = f"{said}; {rates}" if rates else said
+        names = [f"{SHORT[name]}{mark(name, measurement)}" for name in (arm, against)]
+        label = f"{' less '.join(names)}\n({about})"
+        rows.append((label, found[arm, against]))
+    _rows(axis, rows, "95 %, for all pairs at once")
+    axis.tick_params(axis="y", labelsize=7)
+    axis.set_xlabel("difference of held-out losses (nats a token)")
+    axis.set_title("What the paper says, and matched models")
+
+
+def _rows(axis: Axes, rows: Sequence[tuple[str, Interval]], label: str) -> None:
+    places = list(range(len(rows), 0, -1))
+    intervals = [interval for _, interval in rows]
+    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
+    axis.errorbar(
+        [i.mean for i in intervals],
+        places,
+        xerr=[i.half_width for i in intervals],
+        fmt="o",
+        color="#8a4b08",
+        markerfacecolor="white",
+        label=label,
+    )
+    axis.set_yticks(places, [name for name, _ in rows])
+    axis.set_ylim(0.4, len(rows) + 0.6)
+
+
+def _again(axis: Axes, measurement: Json) -> None:
+    for name, look in LOOKS.items():
+        whole = [x for x in measurement["again"][name] if x is not None]
+        _band(axis, [x["held_out"] for x in whole], f"{SHORT[name]}, held out", look)
+        _band(axis, [x["training"] for x in whole], f"{SHORT[name]}, training", {**look, "linewidth": 0.7}, band=False)
+    axis.set_xlabel("steps")
+    axis.set_ylabel("loss (nats a token)")
+    axis.set_title(f"A part of the text, read {measurement['epochs']:.2g} times")

@@ -1,0 +1,76 @@
+"""How much of `dva-against-gpt2` is trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from experiments.dva.against_gpt2.points import Config, Epochs
+from experiments.experiment.protocol import Profile
+from experiments.training.tuning import Tuning
+from icl.recipe import Recipe
+from theory.plans.architecture import Architecture
+from theory.plans.presets import gpt2
+
+_CPU = Recipe(steps=320, batch=8, learning_rate=4e-3, weight_decay=0.1, log_every=8)
+_GPU = Recipe(steps=1500, batch=16, learning_rate=1e-3, weight_decay=0.1, precision="bf16", compile=True, log_every=10)
+
+
+def _sizes(**sizes: int) -> Architecture:
+    return gpt2(tied=False, qkv_bias=False, **sizes)
+
+
+_TINY = Config(
+    architecture=_sizes(d_model=16, n_heads=4, n_layers=3, vocab=512, context=16),
+    data="stdlib",
+    vocab=512,
+    recipe=replace(_CPU, steps=6, batch=2, log_every=2),
+    tuning=Tuning(),
+    evaluations=3,
+    epochs=Epochs(tokens=256, epochs=2, batch=2),
+    held_out_windows=8,
+)
+PROFILES = {
+    "smoke": Profile(config=_TINY, seeds=2, seconds=30, detects=None),
+    "cpu": Profile(
+        config=Config(
+            architecture=_sizes(d_model=64, n_heads=8, n_layers=6, vocab=512, context=64),
+            data="stdlib",
+            vocab=512,
+            recipe=_CPU,
+            tuning=Tuning(grid=(2e-3, 4e-3, 8e-3), share=1.0, widenings=1),
+            evaluations=15,
+            epochs=Epochs(tokens=8192, epochs=5, batch=2),
+        ),
+        seeds=4,
+        seconds=900,
+        detects="about 0.04 nats a token, in small and briefly trained models",
+    ),
+    "gpu": Profile(
+        config=Config(
+            architecture=_sizes(d_model=768, n_heads=12, n_layers=12, vocab=50_304, context=256),
+            data="stdlib",
+            vocab=50_257,
+            recipe=_GPU,
+            tuning=Tuning(grid=(3e-4, 6e-4, 1.2e-3), share=0.3),
+            evaluations=15,
+            epochs=Epochs(tokens=3002 * 256, epochs=5, batch=2),
+            held_out_windows=256,
+        ),
+        seeds=3,
+        seconds=20_000,
+        detects="about 0.02 nats a token at the paper's size",
+        grows=True,
+        device="cuda",
+    ),
+    "gpu-tiny": Profile(
+        config=replace(
+            _TINY,
+            recipe=replace(_GPU, steps=6, batch=4, accumulate=2, log_every=2),
+            tuning=Tuning(grid=(1e-3,), share=0.5),
+        ),
+        seeds=2,
+        seconds=190,
+        detects=None,  # it takes the gpu profile's path with tiny models
+        grows=True,
+    ),
+}

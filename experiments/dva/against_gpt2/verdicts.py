@@ -1,0 +1,148 @@
+"""The verdicts of `dva-against-gpt2`, and what the difference of the two models is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import pstdev
+
+from experiments.dva.against_gpt2.points import BARE, HEAD, LEARNING, MODEL_B, PAIRS, TIME, WORDS, parts
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.tuning import mark, other_rates
+from experiments.verdicts.checks import Expectation
+from experiments.verdicts.intervals import Interval, contrast, paired_differences, t_interval
+
+PLAINEST = f"{HEAD} {BARE}"  # unless it is not alike model a, nothing here can be called alike
+FAMILY = 3  # what is told of whole trainings: their mean difference, roughness and time
+SETTLED = 0.2  # of the steps, after which the roughness of a training is taken
+
+
+def verdicts(prediction: Json, measurement: Json) -> Iterator[Expectation]:
+    found = differences(measurement)
+    for pair in prediction["compared"]:
+        arm, against = pair["arm"], pair["against"]
+        how = {-1: "lower than", 1: "higher than", 0: "about as high as"}[pair["sign"]]
+        rates = other_rates((_tuned(arm), _tuned(against)), measurement)
+        interval = found[arm, against]
+        control = found[(TWIN if pair["sign"] else PLAINEST), BASELINE]
+        yield Expectation(
+            f"{arm}/{against}",
+            f"{called(arm, measurement)} less {called(against, measurement)}{rates}",
+            pair["claim"],
+            f"the loss ends {how} that of {WORDS[against]} ({pair['place']})",
+            "sign" if pair["sign"] else "none",
+            float(pair["sign"]),
+            interval.mean,
+            interval.stderr,
+            interval.half_width,
+            ((control.mean, control.half_width), (-control.mean, control.half_width)),
+            0.0 if pair["sign"] else prediction["similar"],
+            quantity="difference of losses, nats a token",
+        )
+    yield from _of_trainings(prediction, measurement)
+    yield from _overfitting(measurement)
+
+
+def differences(measurement: Json) -> dict[tuple[str, str], Interval]:
+    """Of every pair, and of those that verdicts are controlled by, with intervals that hold for all of them at once."""
+    pairs = [(pair.arm, pair.against) for pair in PAIRS]
+    return paired_differences(_losses(measurement), [*pairs, (TWIN, BASELINE), (PLAINEST, BASELINE)])
+
+
+def what_adds(measurement: Json) -> dict[str, Interval]:
+    """By factor, its part of model b's loss less model a's, with intervals that hold for all at once."""
+    losses = _losses(measurement)
+    every = [losses[name] for name in losses]
+    return {
+        factor: contrast(every, [weights.get(name, 0.0) for name in losses], len(parts()))
+        for factor, weights in parts().items()
+    }
+
+
+def called(name: str, measurement: Json) -> str:
+    """With a mark, if its best learning rate is an end of those that were tried."""
+    return f"{WORDS[name]}{mark(_tuned(name), measurement)}"
+
+
+def _tuned(name: str) -> str:
+    return BASELINE if name == TWIN else name
+
+
+def _losses(measurement: Json) -> dict[str, list[float]]:
+    return {name: [math.nan if x is None else x for x in of] for name, of in measurement["loss"].items()}
+
+
+def of_trainings(measurement: Json, arm: str) -> dict[str, list[float]]:
+    """By seed, of arm less model a: mean difference of held-out losses, log ratios of roughness and of time a token."""
+    found: dict[str, list[float]] = {"held out": [], "roughness": [], "time": []}
+    speeds = measurement["tokens_per_second"]
+    for i, (ours, base) in enumerate(zip(measurement["curves"][arm], measurement["curves"][BASELINE], strict=True)):
+        whole = ours is not None and base is not None
+        found["held out"].append(_mean_difference(ours["held_out"], base["held_out"]) if whole else math.nan)
+        rough = [roughness(x["training"]) for x in (ours, base)] if whole else [math.nan, math.nan]
+        found["roughness"].append(math.log(rough[0] / rough[1]) if min(rough) > 0 else math.nan)
+        known = speeds[arm][i] and speeds[BASELINE][i]
+        found["time"].append(math.log(speeds[BASELINE][i] / speeds[arm][i]) if known else math.nan)
+    return found
+
+
+def roughness(curve: Sequence[Sequence[float]]) -> float:
+    """The standard deviation of second differences of the logged training losses, after a fifth of the steps."""
+    losses = [loss for step, loss in curve if step > SETTLED * curve[-1][0]]
+    return pstdev([c - 2 * b + a for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)] or [0.0])
+
+
+def _mean_difference(ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]) -> float:
+    pairs = [(a, b) for (step, a), (other, b) in zip(ours, base, strict=True) if step == other]
+    return sum(a - b for a, b in pairs) / len(pairs)
+
+
+def _of_trainings(prediction: Json, measurement: Json) -> Iterator[Expectation]:
+    ours, twin = (of_trainings(measurement, arm) for arm in (MODEL_B, TWIN))
+    told = {
+        "held out": (
+            LEARNING,
+            -1.0,
+            "it learns faster: held-out losses on the way are lower",
+            "nats a token",
+        ),
+        "roughness": (LEARNING, prediction["smoother"], "its training curve is the smoother one", "log ratio"),
+        "time": (TIME, math.log(prediction["faster"]["paper"]), "it takes less time", "log ratio"),
+    }
+    for kind, (claim, predicted, statement, unit) in told.items():
+        yield expected(
+            f"training/{kind}",
+            f"model b beside model a, over a training: {kind}",
+            claim,
+            f"{statement} (section 5)",
+            "sign",
+            predicted,
+            t_interval(ours[kind], FAMILY),
+            t_interval(twin[kind], FAMILY),
+            quantity=f"over a training: {kind}, {unit}",
+        )
+
+
+def _overfitting(measurement: Json) -> Iterator[Expectation]:
+    """The loss at the end less the lowest on the way; controlled by the same on text that is read once."""
+    for name in (BASELINE, MODEL_B):
+        again, once = ([_risen(curves) for curves in measurement[kind][name]] for kind in ("again", "curves"))
+        yield expected(
+            f"again/{name}",
+            f"text read {measurement['epochs']:.2g} times: {WORDS[name]}",
+            LEARNING,
+            "held-out losses rise again when the text is read several times (section 5)",
+            "sign",
+            1.0,
+            t_interval(again, 2),
+            t_interval(once, 2),
+            quantity="held-out loss at the end less the lowest, nats a token",
+        )
+
+
+def _risen(curves: Json | None) -> float:
+    if curves is None:
+        return math.nan
+    losses = [loss for _, loss in curves["held_out"]]
+    return losses[-1] - min(losses)

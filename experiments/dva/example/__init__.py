@@ -1,0 +1,1 @@
+"""The paper's example as a task: how many meanings a layer tells apart, trained."""
