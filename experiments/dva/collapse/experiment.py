@@ -33,13 +33,13 @@ PROFILES = {
         config=Config(
             width=32,
             tokens=(64, 128, 256, 512, 1024, 2048),
-            most=2**26,
+            most=2**26 - 1,
             queries=QUERIES_AT_A_TIME,
             paper=(768, 12, (256, 1024)),
-            turns=3,
+            turns=2,
         ),
         seeds=0,
-        seconds=60,
+        seconds=30,
         detects=_DETECTS,
     ),
     "full": Profile(

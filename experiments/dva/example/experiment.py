@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _CPU = Config(
     tables=((1, 2), (2, 2), (3, 2), (3, 3), (4, 2)),
-    swept=(5, 5),
-    widths=(4, 8, 12, 16, 20, 24),
-    restarts=3,
+    swept=(4, 4),
+    widths=(2, 4, 6, 8, 10, 12, 14),
+    restarts=2,
     steps=200,
 )
 _DETECTS = "one meaning more or fewer, of those that a layer tells apart"
@@ -36,7 +36,7 @@ PROFILES = {
         seconds=12,
         detects=_DETECTS,
     ),
-    "cpu": Profile(config=_CPU, seeds=0, seconds=150, detects=_DETECTS),
+    "cpu": Profile(config=_CPU, seeds=0, seconds=50, detects=_DETECTS),
     "full": Profile(
         config=replace(_CPU, swept=(7, 6), widths=(6, 12, 18, 24, 30, 36, 40), restarts=10, steps=1000),
         seeds=0,
