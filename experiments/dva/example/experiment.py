@@ -31,9 +31,9 @@ _CPU = Config(
 _DETECTS = "one meaning more or fewer, of those that a layer tells apart"
 PROFILES = {
     "smoke": Profile(
-        config=replace(_CPU, tables=((2, 2), (3, 3)), swept=(4, 2), widths=(4,), restarts=2, steps=120),
+        config=replace(_CPU, tables=((3, 3),), swept=(4, 2), widths=(4,), restarts=1, steps=100),
         seeds=0,
-        seconds=12,
+        seconds=6,
         detects=_DETECTS,
     ),
     "cpu": Profile(config=_CPU, seeds=0, seconds=50, detects=_DETECTS),
