@@ -23,27 +23,37 @@ NUMBER = 4  # bytes
 
 
 def measured(config: Config, device: str) -> Json:
-    """By side and number of tokens: peak (numbers of 4 bytes), seconds by turn, and how far apart they are."""
-    visible = {t: torch.ones(t, t, device=device).tril() > 0 for t in {*config.tokens, *config.paper[2]}}
-    sides: dict[Cell, Way] = {
-        (name, t): partial(one_side, SIDES[name], config.queries, visible[t]) for name, t in config.cells
-    }
-    peaks, apart = _tree(sides), _tree(sides)
-    for (name, tokens), run in sides.items():
-        leaves = inputs(1, tokens, config.width, device, torch.float32)
+    """By side and number of tokens: peak (numbers of 4 bytes), seconds by turn, and how far apart they are.
+
+    Times are the device's; memory is counted on the CPU, whose kernels are those that the formula is of.
+    """
+    here, there = _sides(config, "cpu"), _sides(config, device)
+    peaks, apart = _tree(here), _tree(here)
+    for (name, tokens), run in here.items():
+        leaves = inputs(1, tokens, config.width, "cpu", torch.float32)
         peaks[name][str(tokens)] = peak_bytes(partial(both_passes, run, leaves)) / NUMBER
-        apart[name][str(tokens)] = _apart(_first(sides, SIDES[name].form, tokens), config.width, tokens, device, run)
-    layers: dict[Cell, Way] = {(name, t): _layer(name, config.queries, visible[t]) for name, t in config.layers}
+        apart[name][str(tokens)] = _apart(_first(here, SIDES[name].form, tokens), config.width, tokens, run)
     least = min(config.tokens)
-    first, other = (sides[name, least] for name in ("initial, pairs", "revised, collapsed"))
+    first, other = (here[name, least] for name in ("initial, pairs", "revised, collapsed"))
+    visible = {t: _visible(t, device) for t in config.paper[2]}
+    layers: dict[Cell, Way] = {(name, t): _layer(name, config.queries, visible[t]) for name, t in config.layers}
     return {
         "peak": peaks,
         "apart": apart,
-        "wrong": _apart(first, config.width, least, device, other),
-        "seconds": _timed(sides, lambda _, t: inputs(1, t, config.width, device, torch.float32), config.turns),
+        "wrong": _apart(first, config.width, least, other),
+        "seconds": _timed(there, lambda _, t: inputs(1, t, config.width, device, torch.float32), config.turns),
         "layers": _timed(layers, lambda name, t: _of_layer(name, config, t, device), config.turns),
         "kernels": {name: _fused(name, config, device) for name, _ in layers},
     }
+
+
+def _sides(config: Config, device: str) -> dict[Cell, Way]:
+    visible = {t: _visible(t, device) for t in config.tokens}
+    return {(name, t): partial(one_side, SIDES[name], config.queries, visible[t]) for name, t in config.cells}
+
+
+def _visible(tokens: int, device: str) -> Tensor:
+    return torch.ones(tokens, tokens, device=device).tril() > 0
 
 
 def _tree(cells: Iterable[Cell]) -> Json:
@@ -82,9 +92,9 @@ def _first(sides: Mapping[Cell, Way], form: Form, tokens: int) -> Way:
     return next(run for (name, t), run in sides.items() if t == tokens and SIDES[name].form == form)
 
 
-def _apart(first: Way, width: int, tokens: int, device: str, run: Way) -> float:
+def _apart(first: Way, width: int, tokens: int, run: Way) -> float:
     """The largest relative difference of outputs and gradients, in float64."""
-    leaves = inputs(1, tokens, width, device, torch.float64)
+    leaves = inputs(1, tokens, width, "cpu", torch.float64)
     pairs = zip(both_passes(run, leaves), both_passes(first, leaves), strict=True)
     return max(float((a - b).norm() / b.norm()) for a, b in pairs)
 
