@@ -120,7 +120,7 @@ def test_variants_are_listed(capsys):
         ("describe llama-350m --figure nowhere/plan.svg", "nowhere: no such folder"),
         ("variants --preset llama", "unknown preset 'llama'"),
         ("predict skipv1 --n 8 --sigma 0.3", "--d"),
-        ("run nothing", "unknown experiment 'nothing'; there are resformer-blocks, skipv1-w0, skipv1-"),
+        ("run nothing", "unknown experiment 'nothing'; there are resformer-blocks, dva-collapse, dva-"),
         ("run skipv1-gap --profile huge", "no profile 'huge'; it has smoke, cpu, full"),
         ("run skipv1-gap --profile smoke --seeds 1", "--seeds must be from 2"),
         ("run skipv1-gap --seeds 1000000000000", "--seeds must be from 2"),
