@@ -1,4 +1,4 @@
-"""The figure of `dva-against-gpt2`: Table 2's curves, what the difference is made of, matched models, epochs."""
+"""The figure of `dva-against-gpt2`: curves to the left, Table 2's and of epochs, and differences to the right."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ BAND = 2.0  # standard errors
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    fig, axes = style.figure(2, rows=2, width=5.4, height=4.4)
+    fig, axes = style.figure(2, rows=2, width=6.0, height=4.4)
     _curves(axes[0], measurement)
     _parts(axes[1], prediction, measurement)
-    _pairs(axes[2], prediction, measurement)
-    _again(axes[3], measurement)
+    _again(axes[2], measurement)
+    _pairs(axes[3], prediction, measurement)
     style.finish(axes)
     return fig
 
@@ -78,14 +78,14 @@ def _parts(axis: Axes, prediction: Json, measurement: Json) -> None:
     every = differences(measurement)
     rows = [*((FACTORS[factor], interval) for factor, interval in found.items())]
     rows += [("together: model b less model a", every[MODEL_B, BASELINE])]
-    rows += [("model a with other weights, less model a", every[TWIN, BASELINE])]
-    _rows(axis, rows, "95 %, for the three at once; pairs as in (c)")
+    rows += [("model a, other weights, less model a", every[TWIN, BASELINE])]
+    _rows(axis, rows, "95 %, for the three at once; pairs as in (d)")
     printed = TABLE_2[1500][3] - TABLE_2[1500][1]
     axis.plot([printed], [2], "x", color="#b3261e", markersize=7, label="printed, one run each")
     count, share = prediction["parameters"], prediction["faster"]["flops"]
     axis.set_xlabel("change of the held-out loss (nats a token)")
     sizes = f"{100 * count[MODEL_B] / count[BASELINE]:.0f} % of parameters, {100 * share:.0f} % of FLOPs"
-    axis.set_title(f"What the difference is made of (model b: {sizes})")
+    axis.set_title(f"The difference in parts (b: {sizes})")
 
 
 def _pairs(axis: Axes, prediction: Json, measurement: Json) -> None:
