@@ -15,7 +15,7 @@ from experiments.dva.heads.points import ONE_HEAD, ORDINARY, PROBE, Config, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import TWIN, of_runs, rounds
-from experiments.training.tuning import Tuning, tuned
+from experiments.training.tuning import Finals, Tuning, tuned
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
@@ -31,7 +31,7 @@ def _sizes(**sizes: int) -> Architecture:
     return replace(gpt2(tied=False, qkv_bias=False, n_heads=1, **sizes), dropout=0.0)
 
 
-_CPU = Recipe(steps=320, batch=8, learning_rate=4e-3, weight_decay=0.1, log_every=20)
+_CPU = Recipe(steps=1280, batch=8, learning_rate=4e-3, weight_decay=0.1, log_every=20)
 _GPU = Recipe(steps=1500, batch=64, learning_rate=1e-3, weight_decay=0.1, precision="bf16", compile=True, log_every=20)
 _TINY = Config(
     architecture=_sizes(d_model=16, n_layers=2, vocab=512, context=16),
@@ -51,11 +51,11 @@ PROFILES = {
             data="stdlib",
             vocab=512,
             recipe=_CPU,
-            tuning=Tuning(grid=(2e-3, 4e-3, 8e-3), share=1.0, widenings=1),
+            tuning=Tuning(grid=(2e-3, 4e-3, 8e-3), share=0.25, widenings=2, finals=Finals(rates=2, trials=1)),
         ),
         seeds=4,
-        seconds=600,
-        detects="about 0.02 nats a token a doubling of heads, in small and briefly trained models",
+        seconds=1100,
+        detects="about 0.02 nats a token a doubling of heads, in small models that have learned to use them",
     ),
     "gpu": Profile(
         config=Config(
@@ -106,10 +106,12 @@ class Heads:
             "paired seeds; and of the share of all heads that a trained model can do without, at a rise of the loss by "
             f"{config.spared:g} nats at most",
             "rule": "the family-wise 95 % interval lies on the predicted side of zero; where no change is said, within "
-            "0.01 nats of zero",
+            "0.01 nats of zero.  Of models that do not use their heads nothing is told: where leaving all of them out "
+            f"costs less than {config.in_use:g} nats a token, it is not decided",
             "tuning": config.tuning.described("number of heads"),
             "heads": list(config.heads),
             "spared": config.spared,
+            "in_use": config.in_use,
             "said": {"ordinary": -1.0, "dynamic": 0.0, "alone": 0.0, "more than dynamic": -1.0, "redundant": 1.0},
             "similar": 0.01,
         }

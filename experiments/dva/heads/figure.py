@@ -42,7 +42,7 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(heads, [str(h) for h in heads])
     axis.set_xlabel("heads a layer, of the same width together")
-    axis.set_ylabel("held-out loss (nats a token; bars: 95 % of single arms)")
+    axis.set_ylabel("loss (nats a token; bars: 95 %, one arm)")
     axis.set_title("Loss by number of heads; slopes paired")
 
 

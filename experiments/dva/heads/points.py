@@ -26,7 +26,8 @@ WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """heads: each divides the width; spared: nats a token that a model may lose with heads that it can do without."""
+    """heads: each divides the width; spared: nats a token that a model may lose with heads that it can do without;
+    in_use: that one loses at least without any, if it uses them."""
 
     architecture: Architecture
     heads: tuple[int, ...]
@@ -35,6 +36,7 @@ class Config:
     recipe: Recipe
     tuning: Tuning
     spared: float = 0.02
+    in_use: float = 0.2
     held_out_windows: int = 64
 
     def arms(self, source: TextSource, vocab: int, seed: int) -> dict[str, Arm]:

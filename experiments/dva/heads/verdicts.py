@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
 from experiments.dva.heads.points import ALONE, DYNAMIC, ONE_HEAD, ORDINARY, WORDS, cell
 from experiments.store.folders import Json
@@ -20,14 +21,17 @@ STATEMENTS = {
     MORE: "more heads help ordinary values more than dynamic ones",
     REDUNDANT: "the more heads there are, the larger is the share that can be left out",
 }
+OF = {MORE: (ORDINARY, DYNAMIC), REDUNDANT: (ORDINARY,)}  # families that it tells of, where it is not of itself
 CALLED = {**WORDS, MORE: "ordinary values less dynamic ones", REDUNDANT: "ordinary values, heads left out"}
 
 
 def verdicts(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     found, controls = slopes(prediction, measurement), _controls(prediction, measurement)
     short = {name.split("/")[0] for name in untuned(measurement)}
+    idle = {family for family, rise in without_heads(measurement).items() if rise < prediction["in_use"]}
     for name, said in prediction["said"].items():
-        marked = " (some untuned)" if short & {ORDINARY if name in (MORE, REDUNDANT) else name} else ""
+        families = set(OF.get(name, (name,)))
+        marked = " (some untuned)" if short & families else ""
         control = controls[REDUNDANT if name == REDUNDANT else "sign" if said else "none"]
         yield Expectation(
             name,
@@ -42,7 +46,17 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             ((control.mean, control.half_width), (-control.mean, control.half_width)),
             0.0 if said else prediction["similar"],
             quantity=f"{'share of heads' if name == REDUNDANT else 'nats a token'}, a doubling of heads",
+            decided=not idle & families,
         )
+
+
+def without_heads(measurement: Json) -> dict[str, float]:
+    """By family: how much the loss rises if all heads are left out, the least over its models of the mean of seeds."""
+    found = dict.fromkeys(WORDS, math.inf)
+    for name, seeds in measurement["without"].items():
+        family = ORDINARY if name == TWIN else name.split("/")[0]
+        found[family] = min(found[family], fmean([x[-1] - x[0] for x in seeds if x is not None] or [math.inf]))
+    return found
 
 
 def slopes(prediction: Json, measurement: Json) -> dict[str, Interval]:

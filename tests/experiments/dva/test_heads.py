@@ -7,7 +7,7 @@ import pytest
 from experiments.drawing import style
 from experiments.dva.heads.experiment import EXPERIMENT, PROFILES
 from experiments.dva.heads.points import ALONE, DYNAMIC, ORDINARY, cell
-from experiments.dva.heads.verdicts import doubling, slopes, spared
+from experiments.dva.heads.verdicts import doubling, slopes, spared, without_heads
 from experiments.training.campaign import TWIN
 from theory.plans.accounting import total_parameters
 
@@ -51,6 +51,17 @@ def test_verdicts_follow():
     assert set(turned.values()) == {"contradicts"}
     assert verdicts(measured(0.05, 0.0, twin=0.3))[ORDINARY] == "inconclusive"
     assert verdicts(measured(0.0, 0.0, spread=0.05))[ORDINARY] == "inconclusive"
+
+
+def test_of_heads_that_are_not_used_nothing_is_told():
+    measurement = measured(0.05, 0.0)
+    assert without_heads(measurement) == {ORDINARY: 1, DYNAMIC: 1, ALONE: 1}
+    measurement["without"][cell(DYNAMIC, 2)] = [[3.0] * 20 + [3.1]] * SEEDS
+    assert without_heads(measurement)[DYNAMIC] == pytest.approx(0.1)
+    found = verdicts(measurement)
+    assert {name for name, verdict in found.items() if verdict == "undecided"} == {DYNAMIC, "more than dynamic"}
+    measurement["without"][cell(DYNAMIC, 2)] = [None] * SEEDS
+    assert without_heads(measurement)[DYNAMIC] == 1
 
 
 def test_what_diverged_decides_nothing_and_is_drawn():
