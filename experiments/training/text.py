@@ -66,12 +66,12 @@ def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: b
 
 
 def prepare(source: str, folder: Path, **options: Any) -> Manifest:
-    """`icl.data.shards.prepare` with its progress on standard error."""
-    from icl.data import shards
+    """`icl.data.preparing.prepare` with its progress on standard error."""
+    from icl.data import preparing
 
     with progress(f"preparing {source}", 1) as at:
         at(0)
-        manifest = shards.prepare(source, folder, on_progress=lambda tokens, note: at(0.5, note), **options)
+        manifest = preparing.prepare(source, folder, on_progress=lambda tokens, note: at(0.5, note), **options)
         at(1)
     return manifest
 

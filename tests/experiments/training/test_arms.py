@@ -18,7 +18,7 @@ from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.campaign import of_runs, rounds
 from experiments.training.pool import train_all
 from experiments.training.records import train_arm
-from icl.data import shards
+from icl.data import preparing, shards
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.training import loop
@@ -55,7 +55,7 @@ def data(tmp_path_factory):
     for i in range(30):
         (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + 3)))
     prepared = tmp_path_factory.mktemp("prepared") / "data"
-    shards.prepare(str(folder), prepared, vocab=280, held_out=0.3)
+    preparing.prepare(str(folder), prepared, vocab=280, held_out=0.3)
     return prepared
 
 

@@ -17,8 +17,9 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from icl.data import shards, sources
-from icl.data.shards import Tokens, open_data, prepare
+from icl.data import preparing, sources
+from icl.data.preparing import prepare
+from icl.data.shards import Tokens, open_data
 from icl.data.sources import Document, describe, documents
 from icl.data.tokenizers import END, from_ranks, load_tokenizer, train_bpe
 from icl.data.windows import Windows
@@ -333,7 +334,7 @@ def test_the_share_that_is_held_out(tmp_path):
 
 def test_the_tokenizer_sees_training_documents_only_and_no_more_than_the_sample(corpus, tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr(shards, "train_bpe", lambda texts, vocab: seen.extend(texts) or train_bpe(texts, vocab))
+    monkeypatch.setattr(preparing, "train_bpe", lambda texts, vocab: seen.extend(texts) or train_bpe(texts, vocab))
     prepare(str(corpus), tmp_path / "data", sample_bytes=500, **SMALL)
     train = "".join(split_texts(open_data(tmp_path / "data"), "train"))
     assert train.startswith("".join(seen))
@@ -342,7 +343,7 @@ def test_the_tokenizer_sees_training_documents_only_and_no_more_than_the_sample(
 
 def test_equal_requests_give_equal_data(corpus, tmp_path, monkeypatch):
     first = prepare(str(corpus), tmp_path / "one", **SMALL)
-    monkeypatch.setattr(shards, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(preparing, "BATCH_CHARACTERS", 1)
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     for path in corpus.iterdir():
@@ -367,7 +368,7 @@ def test_the_digest_covers_the_tokenizer_and_every_shard(prepared):
 
 def test_prepared_data_are_left_alone(prepared, corpus, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in prepared.iterdir()}
-    monkeypatch.setattr(shards, "documents", None)
+    monkeypatch.setattr(preparing, "documents", None)
     assert prepare(str(corpus), prepared, **SMALL) == open_data(prepared).manifest
     assert before == {path: path.stat().st_mtime_ns for path in prepared.iterdir()}
 
@@ -552,7 +553,7 @@ def test_data_do_not_go_among_their_own_texts(corpus, inside):
 
 
 def test_a_source_too_small_to_split_is_refused_before_a_tokenizer_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "train_bpe", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(preparing, "train_bpe", lambda *_: pytest.fail("trained"))
     (tmp_path / "one.jsonl").write_text('{"text": "one"}')
     with pytest.raises(BadInput, match=r"of its 1 documents none is for the split held_out; .* larger --held-out"):
         prepare(str(tmp_path / "one.jsonl"), tmp_path / "data")

@@ -19,7 +19,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
-from icl.data.shards import open_data, prepare
+from icl.data.preparing import prepare
+from icl.data.shards import open_data
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import SCHEDULES, Diverged, Recipe
