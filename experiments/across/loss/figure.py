@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
+from experiments.drawing.rows import in_rows
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
@@ -53,24 +54,15 @@ def _mean_curve(by_seed: list[list[list[float]]]) -> dict[int, float]:
 
 def _final(axis: Axes, prediction: Json, measurement: Json, differences: Mapping[str, Interval]) -> None:
     names = [*prediction["papers"], TWIN]
-    places = list(range(len(names), 0, -1))
-    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
-    axis.errorbar(
-        [differences[name].mean for name in names],
-        places,
-        xerr=[differences[name].half_width for name in names],
-        fmt="o",
+    in_rows(
+        axis,
+        [differences[name] for name in names],
+        [_label(prediction, measurement, name) for name in names],
         color="#2f7fb8",
-        markerfacecolor="white",
         label="measured, 95 % for all at once",
+        printed=[paper["nats"] for paper in prediction["papers"].values()],
+        source="the paper's number, at its size",
     )
-    papers = zip(prediction["papers"].values(), places[:-1], strict=True)
-    points = [(paper["nats"], place) for paper, place in papers if paper["nats"] is not None]
-    if points:
-        axis.plot(
-            *zip(*points, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at its size"
-        )
-    axis.set_yticks(places, [_label(prediction, measurement, name) for name in names])
     axis.set_xlabel("held-out loss less vanilla's (nats a token)")
     axis.set_title("At the end, beside what was predicted")
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.attnres.ablations.verdicts import called, differences, rates
 from experiments.drawing import style
+from experiments.drawing.rows import in_rows
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import Interval
@@ -36,21 +37,15 @@ def _rows(
     printed: dict[Pair, float],
     pairs: Sequence[Pair],
 ) -> None:
-    places = list(range(len(pairs), 0, -1))
-    intervals = [found[pair] for pair in pairs]
-    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
-    axis.errorbar(
-        [i.mean for i in intervals],
-        places,
-        xerr=[i.half_width for i in intervals],
-        fmt="o",
+    in_rows(
+        axis,
+        [found[pair] for pair in pairs],
+        [_label(pair, measurement) for pair in pairs],
         color="#1d6b34",
-        markerfacecolor="white",
         label="trained here, 95 % for all pairs at once",
+        printed=[printed.get(pair) for pair in pairs],
+        source="printed, 436M, one run each",
     )
-    known = [(printed[pair], place) for pair, place in zip(pairs, places, strict=True) if pair in printed]
-    axis.plot(*zip(*known, strict=True), "x", color="#b3261e", markersize=7, label="printed, 436M, one run each")
-    axis.set_yticks(places, [_label(pair, measurement) for pair in pairs])
     axis.set_xlabel("difference of held-out losses (nats a token)")
 
 

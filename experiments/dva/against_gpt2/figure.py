@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
+from experiments.drawing.rows import in_rows
 from experiments.dva.against_gpt2.points import BARE, DYNAMIC, FACTORS, FLOPS, GATE, HEAD, MODEL_B, SHALLOW, THIN
 from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
 from experiments.dva.tables import TABLE_2
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.tuning import mark, other_rates
-from experiments.verdicts.intervals import Interval
 
 LOOKS: dict[str, dict[str, Any]] = {
     BASELINE: {"color": "#1a1a1a", "linestyle": "--"},
@@ -34,6 +34,8 @@ SHORT = {
     SHALLOW: "shallow a (b's parameters)",
     FLOPS: "thin a (b's FLOPs)",
 }
+TOGETHER = "together: model b less model a"
+COLOUR = "#8a4b08"
 BAND = 2.0  # standard errors
 
 
@@ -76,12 +78,19 @@ def _band(
 def _parts(axis: Axes, prediction: Json, measurement: Json) -> None:
     found = what_adds(measurement)
     every = differences(measurement)
-    rows = [*((FACTORS[factor], interval) for factor, interval in found.items())]
-    rows += [("together: model b less model a", every[MODEL_B, BASELINE])]
-    rows += [("model a, other weights, less model a", every[TWIN, BASELINE])]
-    _rows(axis, rows, "95 %, for the three at once; pairs as in (d)")
+    rows = {FACTORS[factor]: interval for factor, interval in found.items()}
+    rows[TOGETHER] = every[MODEL_B, BASELINE]
+    rows["model a, other weights, less model a"] = every[TWIN, BASELINE]
     printed = TABLE_2[1500][3] - TABLE_2[1500][1]
-    axis.plot([printed], [2], "x", color="#b3261e", markersize=7, label="printed, one run each")
+    in_rows(
+        axis,
+        list(rows.values()),
+        list(rows),
+        color=COLOUR,
+        label="95 %, for the three at once; pairs as in (d)",
+        printed=[printed if name == TOGETHER else None for name in rows],
+        source="printed, one run each",
+    )
     count, share = prediction["parameters"], prediction["faster"]["flops"]
     axis.set_xlabel("change of the held-out loss (nats a token)")
     sizes = f"{100 * count[MODEL_B] / count[BASELINE]:.0f} % of parameters, {100 * share:.0f} % of FLOPs"
@@ -90,36 +99,18 @@ def _parts(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 def _pairs(axis: Axes, prediction: Json, measurement: Json) -> None:
     found = differences(measurement)
-    rows = []
+    rows = {}
     for pair in prediction["compared"]:
         arm, against = pair["arm"], pair["against"]
         said = {-1: "said: lower", 0: "said: alike", 1: "said: higher"}[pair["sign"]]
         rates = other_rates((arm, against), measurement).strip(" ()")
         about = f"{said}; {rates}" if rates else said
         names = [f"{SHORT[name]}{mark(name, measurement)}" for name in (arm, against)]
-        label = f"{' less '.join(names)}\n({about})"
-        rows.append((label, found[arm, against]))
-    _rows(axis, rows, "95 %, for all pairs at once")
+        rows[f"{' less '.join(names)}\n({about})"] = found[arm, against]
+    in_rows(axis, list(rows.values()), list(rows), color=COLOUR, label="95 %, for all pairs at once")
     axis.tick_params(axis="y", labelsize=7)
     axis.set_xlabel("difference of held-out losses (nats a token)")
     axis.set_title("What the paper says, and matched models")
-
-
-def _rows(axis: Axes, rows: Sequence[tuple[str, Interval]], label: str) -> None:
-    places = list(range(len(rows), 0, -1))
-    intervals = [interval for _, interval in rows]
-    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
-    axis.errorbar(
-        [i.mean for i in intervals],
-        places,
-        xerr=[i.half_width for i in intervals],
-        fmt="o",
-        color="#8a4b08",
-        markerfacecolor="white",
-        label=label,
-    )
-    axis.set_yticks(places, [name for name, _ in rows])
-    axis.set_ylim(0.4, len(rows) + 0.6)
 
 
 def _again(axis: Axes, measurement: Json) -> None:

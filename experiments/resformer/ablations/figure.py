@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from experiments.drawing import style
+from experiments.drawing.rows import in_rows
 from experiments.resformer.ablations.points import (
     ALL,
     ALL_KEYS,
@@ -91,25 +92,6 @@ def _losses(
 ) -> None:
     """A row a pair, and beside its name what was predicted."""
     said = {(pair["arm"], pair["against"], pair["by"]): pair for pair in prediction["compared"]}
-    places = list(range(len(rows), 0, -1))
-    intervals = [found[arm, against] for arm, against, _ in rows]
-    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
-    axis.errorbar(
-        [i.mean for i in intervals],
-        places,
-        xerr=[i.half_width for i in intervals],
-        fmt="o",
-        color="#2f7fb8",
-        markerfacecolor="white",
-        label="trained, 95 % for all pairs at once",
-    )
-    printed = [
-        (pair["nats"], place)
-        for (arm, against, _), place in zip(rows, places, strict=True)
-        if (pair := said.get((arm, against, "paper"))) and pair["nats"] is not None
-    ]
-    if printed:
-        axis.plot(*zip(*printed, strict=True), "x", color="#b3261e", markersize=7, label="the paper's number, at 82M")
     labels = []
     for arm, against, words in rows:
         heard = [
@@ -118,7 +100,15 @@ def _losses(
         untuned = mark(arm, measurement) or mark(against, measurement)
         heard.append(rates(arm, against, measurement).strip(" ()"))
         labels.append("\n".join(filter(None, (f"{words}{untuned}", ", ".join(filter(None, heard))))))
-    axis.set_yticks(places, labels)
+    in_rows(
+        axis,
+        [found[arm, against] for arm, against, _ in rows],
+        labels,
+        color="#2f7fb8",
+        label="trained, 95 % for all pairs at once",
+        printed=[said.get((arm, against, "paper"), {}).get("nats") for arm, against, _ in rows],
+        source="the paper's number, at 82M",
+    )
     axis.set_xlabel("loss less vanilla's, unless it says otherwise (nats a token)")
 
 
