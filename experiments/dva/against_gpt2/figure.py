@@ -11,7 +11,18 @@ from matplotlib.figure import Figure
 
 from experiments.drawing import style
 from experiments.drawing.rows import in_rows
-from experiments.dva.against_gpt2.points import BARE, DYNAMIC, FACTORS, FLOPS, GATE, HEAD, MODEL_B, SHALLOW, THIN
+from experiments.dva.against_gpt2.points import (
+    BARE,
+    DYNAMIC,
+    FACTORS,
+    FLOPS,
+    GATE,
+    HEAD,
+    MODEL_B,
+    PROJECTED,
+    SHALLOW,
+    THIN,
+)
 from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
 from experiments.dva.tables import TABLE_2
 from experiments.store.folders import Json
@@ -30,6 +41,7 @@ SHORT = {
     f"{HEAD} {DYNAMIC}": "model b with feed-forward",
     f"{BARE} {DYNAMIC}": "model b with many heads",
     GATE: "model b's gate alone",
+    PROJECTED: "model a without feed-forward",
     THIN: "thin a (b's parameters)",
     SHALLOW: "shallow a (b's parameters)",
     FLOPS: "thin a (b's FLOPs)",

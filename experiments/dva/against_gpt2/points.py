@@ -208,5 +208,6 @@ PAIRS = (
     Compared(HEAD, BASELINE, 1, ONE_HEAD, "section 2.2: several heads mitigate static values"),
     Compared(f"{BARE} {DYNAMIC}", MODEL_B, 0, ONE_HEAD, "abstract: all heads but one are redundant"),
     Compared(f"{HEAD} {DYNAMIC}", MODEL_B, 0, FEED_FORWARD, "abstract: the feed-forward can be cut down entirely"),
+    Compared(PROJECTED, MODEL_B, 1, FEED_FORWARD, "abstract: dynamic values are why the feed-forward can be cut down"),
     Compared(GATE, MODEL_B, 1, GATES, "section 6: gates are still limited"),
 )

@@ -42,7 +42,7 @@ PROFILES = {
             epochs=Epochs(tokens=4096, epochs=5, batch=1),
         ),
         seeds=6,
-        seconds=1500,
+        seconds=2400,
         detects="about 0.04 nats a token, in small models that have learned to use attention",
     ),
     "gpu": Profile(
