@@ -66,6 +66,21 @@ def test_numbers_on_the_first_page():
     for pair in ("full/vanilla", "full-slow/full-eps"):
         for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
             assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES["README.md"].split())
+    found = json.loads((ROOT / "results/dva-against-gpt2/summary.json").read_text())["checks"]
+    measured = {check["id"]: f"{abs(check['measured']):.3f}" for check in found}
+    page = " ".join(PAGES["README.md"].split())
+    for pair, told in {
+        "dva/vanilla": "than model a, by {}",
+        "dva/thin": "thin ({})",
+        "dva/shallow": "shallow ({})",
+        "dva/flops": "one with its FLOPs ({})",
+        "no feed-forward/dva": "ends where model b does ({} apart)",
+        "one head dynamic/dva": "beside a dynamic head it costs {}",
+        "gate/dva": "alone ends {} above",
+    }.items():
+        assert told.format(measured[pair]) in page
+    (width,) = (check["tolerance"] for check in found if check["id"] == "dva/vanilla")
+    assert f"± {width:.3f} for all pairs at once. Model b" in page
     shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
     outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
     assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES["README.md"].split())
