@@ -81,6 +81,10 @@ def test_numbers_on_the_first_page():
         assert told.format(measured[pair]) in page
     (width,) = (check["tolerance"] for check in found if check["id"] == "dva/vanilla")
     assert f"± {width:.3f} for all pairs at once. Model b" in page
+    found = json.loads((ROOT / "results/dva-heads/summary.json").read_text())["checks"]
+    slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
+    assert f"by {slopes['ordinary']} with ordinary" in page
+    assert f"by {slopes['alone']} with dynamic" in page
     shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
     outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
     assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES["README.md"].split())

@@ -54,7 +54,7 @@ PROFILES = {
             tuning=Tuning(grid=(2e-3, 4e-3, 8e-3), share=0.25, widenings=2, finals=Finals(rates=2, trials=1)),
         ),
         seeds=4,
-        seconds=1100,
+        seconds=1500,
         detects="about 0.02 nats a token a doubling of heads, in small models that have learned to use them",
     ),
     "gpu": Profile(
