@@ -22,7 +22,7 @@ def in_rows(
     printed: Sequence[float | None] = (),
     source: str = "",
 ) -> None:
-    """Hollow markers with intervals around a line at zero, from above; crosses: `printed` of each row, by `source`."""
+    """Hollow markers with intervals around a line at zero, from above; crosses: `printed`, of every row or of none."""
     places = list(range(len(intervals), 0, -1))
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
     axis.errorbar(
@@ -34,7 +34,7 @@ def in_rows(
         markerfacecolor="white",
         label=label,
     )
-    known = [(x, place) for x, place in zip(printed, places, strict=False) if x is not None]
+    known = [(x, place) for x, place in zip(printed or [None] * len(places), places, strict=True) if x is not None]
     if known:
         axis.plot(*zip(*known, strict=True), label=source, **PRINTED)
     axis.set_yticks(places, labels)

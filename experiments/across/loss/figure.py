@@ -60,7 +60,7 @@ def _final(axis: Axes, prediction: Json, measurement: Json, differences: Mapping
         [_label(prediction, measurement, name) for name in names],
         color="#2f7fb8",
         label="measured, 95 % for all at once",
-        printed=[paper["nats"] for paper in prediction["papers"].values()],
+        printed=[*(paper["nats"] for paper in prediction["papers"].values()), None],
         source="the paper's number, at its size",
     )
     axis.set_xlabel("held-out loss less vanilla's (nats a token)")

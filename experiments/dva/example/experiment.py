@@ -31,7 +31,7 @@ _CPU = Config(
 
 
 def _detects(config: Config) -> str:
-    """Its arguments: the run's configuration.  Returns what the largest table's error would show."""
+    """One meaning, as a share of all that the largest table has."""
     pairs = max(rows * columns for rows, columns in {*config.tables, config.swept})
     return f"one meaning more or fewer, {100 / pairs:.0f} % of the square of the largest table's"
 
