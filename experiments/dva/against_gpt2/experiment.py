@@ -3,8 +3,9 @@
 The paper trains model a (GPT-2) and a smaller model b (one dynamic head a layer and nothing else), one run each.  Here
 both are trained on the same batches under paired seeds, each at a learning rate of its own, and beside them the six
 models that lie between the two, model b's gate alone, model a without its feed-forward, and GPT-2s with as many
-parameters, or FLOPs, as model b.  So the difference comes apart into what one head, the missing feed-forward and dynamic
-values change.  A second training of both reads a part of the text five times, as the paper's did with all of it.
+parameters, or FLOPs, as model b.  So the difference comes apart into what one head, the missing feed-forward and
+dynamic values change.  A second training of both reads a part of the text five times, as the paper's did with all of
+it.
 """
 
 from __future__ import annotations
