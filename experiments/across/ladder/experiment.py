@@ -115,6 +115,18 @@ _TASKS = replace(
     depths=(),
     restarts=Restarts(count=8, steps=4000),
 )
+# Four times the restarts where sixteen miss the best optimum for most seeds.
+_OPTIMA = replace(
+    _LONG,
+    only=("4", "5", "6"),
+    wider=(1.5, 2.0),
+    variants=(BASELINE, "skipv1", "svformer"),
+    widths=(1.0,),
+    between=(),
+    orders=(),
+    depths=(),
+    restarts=Restarts(count=64, steps=4000),
+)
 _DEPTHS = replace(
     _CPU,
     only=("6", *(f"7, {depth} layers" for depth in (4, 8, 12))),
@@ -137,6 +149,7 @@ PROFILES = {
     "cpu": Profile(config=_CPU, seeds=16, seconds=1330, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=3600, detects=_NARROW, grows=True),
+    "optima": Profile(config=_OPTIMA, seeds=16, seconds=7200, detects=_NARROW, grows=True),
     "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),

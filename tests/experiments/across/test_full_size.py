@@ -63,7 +63,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    assert set(experiment.profiles) - {"long", "tasks", "depths"} == {"smoke", "cpu", "gpu", "gpu-tiny"}
+    assert set(experiment.profiles) - {"long", "tasks", "optima", "depths"} == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
         assert profile.seeds >= (2 if profile.seconds < 200 else 3)
