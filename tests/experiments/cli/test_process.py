@@ -111,6 +111,7 @@ def test_a_full_disk_names_the_file(name, tmp_path, monkeypatch, capsys):
 
 IMPORTING = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have switched off for a background job
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == {name!r}:
