@@ -1,5 +1,5 @@
-"""What attention over depth costs: a training step beside vanilla's, in two phases and as it is written; and the memory
-of either, beside what accounting says of the first.
+"""What attention over depth costs: a training step beside vanilla's, in two phases, as it is written and, where there
+is one, by a GPU's kernel; and the memory of each, beside what accounting says of the first.
 
 On a CPU of 8 layers, width 256 and 256 tokens, fp32, not compiled; on a GPU of LLaMA-350M at 2,048 tokens, bf16,
 compiled.
@@ -21,6 +21,8 @@ from experiments.store.progress import progress
 from experiments.store.provenance import provenance
 from experiments.store.threads import threads as on_threads
 from icl.files import sealed, write_atomically
+from icl.models.depth_attention import AttentionDepth
+from icl.models.depth_kernel import KernelDepth, installed, misfit
 from icl.recipe import Recipe
 from theory.plans.accounting import two_phases
 from theory.plans.architecture import Architecture
@@ -30,7 +32,7 @@ from theory.plans.names import model, resolve
 from theory.plans.presets import llama
 
 VARIANTS = ("attnres", "attnres-block")
-WRITTEN = "as written"
+WRITTEN, KERNEL = "as written", "fla's kernel"
 BASELINE = "vanilla"
 SMALL = llama(d_model=256, n_heads=4, n_layers=8, d_ff=688, vocab=256, context=256)
 BATCH = {"cpu": 8, "cuda": 16}
@@ -57,18 +59,20 @@ def depth(config: Architecture, device: str, variants: Sequence[str], batch: int
     """Ratios to vanilla's step and bytes kept, by side."""
     fast = device == "cuda"
     recipe = Recipe(steps=1000, batch=batch, learning_rate=1e-4, precision="bf16" if fast else "fp32", compile=fast)
-    of = {BASELINE: (BASELINE, False)}
+    of: dict[str, tuple[str, type[AttentionDepth] | None]] = {BASELINE: (BASELINE, None)}
     for name in variants:
         rule = resolve(name, config.shape).depth
-        of[name] = (name, False)
+        of[name] = (name, None)
         if isinstance(rule, DepthAttention) and two_phases(rule):
-            of[f"{name}, {WRITTEN}"] = (name, True)
+            of[f"{name}, {WRITTEN}"] = (name, AttentionDepth)
+            if fast and installed() and misfit(rule) is None:
+                of[f"{name}, {KERNEL}"] = (name, KernelDepth)
     sides: dict[str, Side] = {}
     found: dict[str, Json] = {}
     with progress("equal to the plain path?", len(of)) as at:
-        for i, (label, (name, written)) in enumerate(of.items()):
+        for i, (label, (name, reads)) in enumerate(of.items()):
             at(i, label)
-            side = sides[label] = Side(config, name, recipe, device, written=written)
+            side = sides[label] = Side(config, name, recipe, device, reads=reads)
             tokens = batch * config.context
             formula = 4 * tokens * activations(config, resolve(name, config.shape), fused=fast)
             found[label] = {"same_answer": side.same_answer(), "kept": side.kept(), "formula": formula}

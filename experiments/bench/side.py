@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from icl.models.decoder import Decoder
-from icl.models.depth_attention import TwoPhases, as_written
+from icl.models.depth_attention import AttentionDepth, TwoPhases, read_as
 from icl.probes.kept import kept_bytes
 from icl.recipe import Recipe
 from icl.training.optimiser import adamw
@@ -27,10 +27,17 @@ AGREES = {"fp32": 1e-3, "bf16": 0.1}  # relative distance of the gradients; bf16
 
 
 class Side:
-    """variant: as `theory.plans.names.resolve` takes it; written: attention over depth as it is written, also timed."""
+    """variant: as `theory.plans.names.resolve` takes it; reads: how attention over depth is timed, by default as the
+    decoder has it."""
 
     def __init__(
-        self, config: Architecture, variant: str, recipe: Recipe, device: str, *, written: bool = False
+        self,
+        config: Architecture,
+        variant: str,
+        recipe: Recipe,
+        device: str,
+        *,
+        reads: type[AttentionDepth] | None = None,
     ) -> None:
         self.config, self.recipe, self.device = config, recipe, torch.device(device)
         plan = resolve(variant, config.shape)
@@ -40,13 +47,12 @@ class Side:
                 parameter.add_(MOVED * torch.randn_like(parameter))
         depth = self.model.depth
         if isinstance(depth, TwoPhases):
-            self.model.depth = as_written(depth, config, plan)
+            self.model.depth = read_as(AttentionDepth, depth, config, plan)
         self.optimiser = adamw(self.model, recipe)
         vocab = config.stem.vocab if isinstance(config.stem, Tokens) else 1
         self.tokens = torch.randint(vocab, (recipe.batch, config.context + 1), device=device)
         self.plain = self._gradients(fast=False)
-        if not written:
-            self.model.depth = depth
+        self.model.depth = read_as(reads, depth, config, plan) if reads and isinstance(depth, TwoPhases) else depth
         if recipe.compile:
             torch._dynamo.config.recompile_limit = MODELS  # all models share the decoder's code
             self.model.compile(dynamic=False)

@@ -13,7 +13,7 @@ a sum under way, whose logits change with every output that is added, has them f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -160,10 +160,13 @@ class TwoPhases(_OverDepth):
         return Source(value, first, logits.unbind(2))
 
 
-def as_written(depth: TwoPhases, config: Architecture, plan: Plan) -> AttentionDepth:
-    """Its twin, with the same parameters."""
+R = TypeVar("R", bound=AttentionDepth)
+
+
+def read_as(kind: type[R], depth: TwoPhases, config: Architecture, plan: Plan) -> R:
+    """The same rule with the same parameters, its reads of another kind: `AttentionDepth`, as it is written."""
     with torch.device("meta"):
-        twin = AttentionDepth(depth.rule, config, plan)
+        twin = kind(depth.rule, config, plan)
     for name, parameter in depth.named_parameters():
         setattr(twin, name, parameter)
     return twin

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from icl.models.decoder import Decoder
 from icl.models.depth import DepthRule
-from icl.models.depth_attention import AttentionDepth, TwoPhases, as_written
+from icl.models.depth_attention import AttentionDepth, TwoPhases, read_as
 from icl.models.weighted_sum import weighted_sum
 from icl.probes.recording import reading, writing
 from theory.plans.accounting import depth_reads
@@ -80,7 +80,7 @@ def coefficients(model: Decoder, outputs: Sequence[Tensor]) -> list[Tensor]:
     """
     rule = model.depth
     if isinstance(rule, TwoPhases):
-        rule = as_written(rule, model.config, model.plan)
+        rule = read_as(AttentionDepth, rule, model.config, model.plan)
     if isinstance(rule, AttentionDepth):
         sources = depth_reads(model.config, model.plan)
         return [_spread(rule.weights(*at).double(), sources[at[0]]) for at in _states(rule, outputs)]

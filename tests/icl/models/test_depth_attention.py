@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.models.depth_attention import TwoPhases, as_written
+from icl.models.depth_attention import AttentionDepth, TwoPhases, read_as
 from icl.testing import check_identity
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention
@@ -18,8 +18,9 @@ BATCH = 2
 RULES = st.builds(DepthAttention, block=st.integers(1, 5), key_norm=st.booleans(), heads=st.sampled_from([1, 3]))
 
 
-def twins(rule, layers, width, dtype=torch.float64, size=1.0):
-    """Two rules of one set of parameters, queries of this deviation, and what the sublayers between them do."""
+def twins(rule, layers, width, dtype=torch.float64, size=1.0, reads=AttentionDepth):
+    """Two rules of one set of parameters, queries of this deviation, the second with reads of this kind; and what the
+    sublayers between them do."""
     sizes = {"d_model": 3 * width, "n_layers": layers, "n_heads": 3, "d_ff": 1, "context": 2, "stem": Vectors(1)}
     config = Architecture(**sizes, positions="none", norm_eps=1e-3)  # large enough to be missed
     plan = replace(resolve("vanilla", config.shape), depth=rule)
@@ -28,7 +29,7 @@ def twins(rule, layers, width, dtype=torch.float64, size=1.0):
     with torch.no_grad():
         for parameter in once.parameters():
             parameter.copy_(size * torch.randn(parameter.shape, generator=numbers))
-    naive = copy.deepcopy(as_written(once, config, plan))
+    naive = copy.deepcopy(read_as(reads, once, config, plan))
     d, sublayers = config.d_model, config.sublayers(plan)
     return once, naive, torch.randn(sublayers, d, d, generator=numbers).to(dtype) / d**0.5
 
