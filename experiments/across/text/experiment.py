@@ -24,6 +24,7 @@ from experiments.training.comparing import Asked, names_of_own
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
+from theory.plans.depth import DepthAttention
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,8 @@ class LadderText:
             "of the papers', give or take their range, and is narrower than it; worths are judged one by one",
             "text": f"{config.tokens_a_parameter:g} tokens a parameter of vanilla, at most one epoch; a size for which "
             "the text does not suffice is left out",
-            "tuning": config.tuning_in_words(),
+            "tuning": f"{config.tuning_in_words()}; what weighs outputs over depth has {config.depth_rate:g} of its "
+            "arm's rate",
             "sizes": {str(width): _size(config, width) for width in config.widths},
             "papers": {name: asdict(sign(name)) for name in plans},
             "papers_worth": {name: {f"{at:g}": x for at, x in printed_worth(name).items()} for name in plans},
@@ -111,7 +113,7 @@ def _arms(config: Config, read: Text, sizes: Architecture, recipe: Recipe, seed:
 
     def arm(name: str) -> Arm:
         fitted, plan = asked[name].on(sizes) if name in asked else (sizes, name)
-        return Arm(
+        found = Arm(
             architecture=fitted,
             variant=plan,
             source=read.source,
@@ -119,6 +121,9 @@ def _arms(config: Config, read: Text, sizes: Architecture, recipe: Recipe, seed:
             seed=seed,
             label=name if name in asked else "",
         )
+        if isinstance(found.plan.depth, DepthAttention):
+            return replace(found, recipe=replace(recipe, depth_rate=config.depth_rate))
+        return found  # elsewhere it has no effect, but would give a finished training another key
 
     return {name: arm(name) for name in (*config.variants, *asked)}
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import catalogue
+from experiments.across.text.experiment import _arms
 from experiments.across.text.papers import printed_worth
 from experiments.across.text.points import Config
 from experiments.across.text.profiles import PROFILES
@@ -227,6 +228,14 @@ def record():
     about = dict.fromkeys(("tokens_per_second", "seconds", "epochs"), 1.0)
     evaluations = [[step, 3.0] for step in range(1, 6)]
     return {**about, "parameters": 1, "loss": 3.0, "diverged": None, "evaluations": evaluations}
+
+
+def test_what_weighs_outputs_over_depth_learns_slower():
+    config = PROFILES["smoke"].config
+    read = Text(TextSource("anywhere", "digest"), "some text", config.vocab, 10**9)
+    arms = _arms(config, read, config.sizes(16, config.vocab), config.trained(16, config.vocab), 0)
+    assert {name: arm.recipe.depth_rate for name, arm in arms.items() if arm.recipe.depth_rate != 1} == {"attnres": 0.1}
+    assert len(arms) == 4
 
 
 @pytest.mark.parametrize(("widest", "found"), [(0, []), (16, ["16"]), (24, ["16", "24"])])
