@@ -39,6 +39,7 @@ def probe(model: Decoder, task: Task, device: str) -> Json:
         "read_rms": result.read_rms,
         "read_max": result.read_max,
         "ratio": result.ratio,
+        "output_gradient": result.output_gradient,
         "layer_gradient": result.layer_gradient,
         "bounds": _bounds_if_any(model, result.output_max[0]),
     }

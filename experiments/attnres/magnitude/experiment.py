@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 PROBES = (magnitude_probe.NAME,)
-
+UNEVEN = "unevenness (log), difference"
 
 _SMALL = llama(d_model=32, n_heads=2, n_layers=12, d_ff=64, vocab=512, context=32)
 _TINY = llama(d_model=16, n_heads=2, n_layers=2, d_ff=32, vocab=512, context=16)
@@ -123,7 +123,8 @@ class ScaleMagnitude:
             "assumes": "norms before every sublayer, softmax attention over a layer's own values, no biases",
             "source": "theory.attnres.bounds; Attention Residuals, summary: bounded magnitudes, more uniform gradients",
             "statistic": "growth: log of the last read's rms norm over the first's; unevenness: standard deviation of "
-            "the log gradient norm of layers; both after training, as paired differences to PreNorm",
+            "the log gradient norm, of layers' parameters and of what sublayers put out, through all that reads it; "
+            "all after training, as paired differences to PreNorm",
             "rule": "bounds and identities must hold; an effect: the family-wise 95 % interval excludes zero on the "
             "predicted side, and that of PreNorm against a twin with other initial weights does not",
             "tuning": Tuning().described(),
@@ -180,7 +181,8 @@ class ScaleMagnitude:
                 judgements.append(_same_at_start(prediction, measurement, rule, depth))
             for what, of, words, quantity in (
                 ("growth", growth, "grows less from the first read to the last", "log of the growth, difference"),
-                ("gradients", unevenness, "has more even gradients over layers", "unevenness (log), difference"),
+                ("gradients", _of_parameters, "has more even gradients over layers", UNEVEN),
+                ("outputs", _of_outputs, "sends more even gradients back to what its sublayers put out", UNEVEN),
             ):
                 intervals = _differences(measurement, depth, rules, of)
                 for rule in rules:
@@ -195,6 +197,14 @@ class ScaleMagnitude:
         from experiments.attnres.magnitude.figure import draw
 
         return draw(prediction, measurement)
+
+
+def _of_parameters(probed: Json) -> float:
+    return unevenness(probed["layer_gradient"])
+
+
+def _of_outputs(probed: Json) -> float:
+    return unevenness(probed["output_gradient"][1:])  # the embedding's stands for all of its tables
 
 
 def _deep(architecture: Architecture, depth: int) -> Architecture:

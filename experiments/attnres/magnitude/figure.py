@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -87,15 +88,23 @@ def _over_depths(axis: Axes, measurement: Json, rules: Sequence[str], depths: Se
 
 def _gradients(axis: Axes, measurement: Json, rules: Sequence[str], depth: int) -> None:
     for rule in _trained(measurement, rules, depth):
-        gradients = [p["layer_gradient"] for p in of_seeds(measurement, rule, depth, "end")]
-        # Relative to each network's geometric mean: uniformity is about the shape.
-        shapes = [[g / math.exp(sum(map(math.log, by)) / len(by)) for g in by] for by in gradients]
-        band = _band(shapes)
-        _line(axis, range(1, len(band) + 1), band, rule, NAMES.get(rule, rule))
+        probed, look = of_seeds(measurement, rule, depth, "end"), style.look(rule)
+        outputs = _band([_shape(p["output_gradient"][1:]) for p in probed])
+        _line(axis, range(1, len(outputs) + 1), outputs, rule, NAMES.get(rule, rule))
+        layers = _band([_shape(p["layer_gradient"]) for p in probed])
+        at = [len(outputs) * (i + 0.5) / len(layers) for i in range(len(layers))]
+        means = [interval.mean for interval in layers]
+        axis.plot(at, means, color=look["color"], linestyle=look["linestyle"], linewidth=0.7)
     axis.set_yscale("log")
-    axis.set_xlabel("layer")
-    axis.set_ylabel("gradient norm over its mean over layers")
-    axis.set_title(f"Gradients of layers, trained, {depth} layers")
+    axis.set_xlabel("sublayer")
+    axis.set_ylabel("gradient norm over its mean over depth")
+    axis.set_title(f"Gradients of outputs; thin: of parameters; trained, {depth} layers")
+
+
+def _shape(gradients: Sequence[float]) -> list[float]:
+    """Relative to their geometric mean: uniformity is about the shape."""
+    mean = math.exp(fmean(map(math.log, gradients))) if min(gradients) > 0 else math.nan
+    return [norm / mean for norm in gradients]
 
 
 def _band(by_seed: Sequence[Sequence[float]]) -> list[Interval]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import pstdev
 
@@ -60,5 +61,6 @@ def growth(probed: Json) -> float:
     return math.log(probed["read_rms"][-1] / probed["read_rms"][0])
 
 
-def unevenness(probed: Json) -> float:
-    return pstdev(math.log(norm) for norm in probed["layer_gradient"])
+def unevenness(gradients: Sequence[float]) -> float:
+    """NaN where one of them is zero."""
+    return pstdev(map(math.log, gradients)) if min(gradients) > 0 else math.nan
