@@ -52,11 +52,11 @@ class _Trainee:
 def train_arms(config: Config, seeds: int, run: RunFolder) -> Json:
     """By what is MEASURED and by arm: explained share, learning rate and copying of every seed, after training and, of
     copying, before it."""
-    stacks = {
+    stacks = {  # what takes longest first, so that none is left to run alone at the end
         _stack_key(sweep, width, heads): _Stack(sweep, width, heads, seeds, config.held_out, config.copying_prompts)
-        for sweep in config.sweeps
-        for width in sweep.widths
-        for heads in sweep.heads
+        for sweep in reversed(config.sweeps)
+        for width in reversed(sweep.widths)
+        for heads in reversed(sweep.heads)
         if any(arms.heads == heads and width in arms.widths for arms in sweep.arms)
     }
     trained = results("trained", stacks, _trained, run, label="training end to end", size=lambda stack: stack.size)
