@@ -1,0 +1,12 @@
+"""Trainings here are too small for more than one thread."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="package")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

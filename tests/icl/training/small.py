@@ -1,0 +1,57 @@
+"""A reader of text and one of prompts that train in no time, and what is compared of them."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from icl.models.decoder import Decoder
+from icl.prompts import RegressionTask
+from icl.recipe import Recipe
+from icl.training.objectives import PromptTask, TextTask
+from theory.plans.architecture import Architecture, Tokens, Vectors
+from theory.plans.names import resolve
+
+VOCAB, CONTEXT = 23, 6
+READER = Architecture(
+    d_model=8, n_layers=2, n_heads=2, d_ff=16, context=CONTEXT, stem=Tokens(VOCAB, tied=True), dropout=0.1
+)
+REGRESSOR = Architecture(d_model=8, n_layers=1, n_heads=2, d_ff=16, context=7, stem=Vectors(2))
+RECIPE = Recipe(steps=12, batch=4, learning_rate=0.01, weight_decay=0.1, accumulate=2, log_every=3, evaluate_every=6)
+ALWAYS, AT_THE_END = 0.0, math.inf
+
+
+def model_of(config, variant="vanilla", seed=0):
+    return Decoder(config, resolve(variant, config.shape), seed=seed)
+
+
+def text(length=300, **options):
+    """Text without a file: training tokens below VOCAB - 1, and held-out ones, of which each is VOCAB - 1 or 0."""
+    place = np.arange(length)
+    splits = {"train": (7 * place**2 + place) % (VOCAB - 1), "held_out": (VOCAB - 1) * (place[:60] % 5 // 3)}
+    data = SimpleNamespace(tokens=splits.__getitem__, manifest=SimpleNamespace(digest=f"squares {length}"))
+    return TextTask(data, CONTEXT, **options)
+
+
+def prompts(d=2, n=3, **options):
+    return PromptTask(RegressionTask(d, n, 0.1), **{"held_out_prompts": 64, "held_out_batch": 32, **options})
+
+
+def numbers(logged):
+    """What of a report does not depend on the clock."""
+    return logged.step, logged.loss, logged.gradient_norm, logged.learning_rate, logged.held_out
+
+
+def reader():
+    return model_of(READER, "attnres")
+
+
+def weights_of(model):
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def assert_same_bits(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, x in ours.items():
+        assert torch.equal(x, theirs[name]), name
