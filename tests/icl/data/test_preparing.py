@@ -1,0 +1,241 @@
+"""Preparing a data set: no text on both sides of the split, nothing half-written, impossible requests."""
+
+import fcntl
+import json
+import os
+
+import pytest
+
+from icl.data import preparing
+from icl.data.preparing import prepare
+from icl.data.shards import open_data
+from icl.data.sources import documents
+from icl.data.tokenizers import train_bpe
+from tests.icl.data.small import SMALL, open_data_of, split_texts, texts_of
+from theory.errors import BadInput
+
+
+def test_the_share_that_is_held_out(tmp_path):
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(2000)))
+    found = prepare(str(tmp_path / "x.jsonl"), tmp_path / "data", vocab=257).splits
+    assert 60 <= found["held_out"].documents <= 140  # 100 with a standard deviation of 10
+    assert found["train"].documents + found["held_out"].documents == 2000
+
+
+def test_the_tokenizer_sees_training_documents_only_and_no_more_than_the_sample(corpus, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(preparing, "train_bpe", lambda texts, vocab: seen.extend(texts) or train_bpe(texts, vocab))
+    prepare(str(corpus), tmp_path / "data", sample_bytes=500, **SMALL)
+    train = "".join(split_texts(open_data(tmp_path / "data"), "train"))
+    assert train.startswith("".join(seen))
+    assert 497 <= sum(len(text.encode()) for text in seen) <= 500
+
+
+def test_equal_requests_give_equal_data(corpus, tmp_path, monkeypatch):
+    first = prepare(str(corpus), tmp_path / "one", **SMALL)
+    monkeypatch.setattr(preparing, "BATCH_CHARACTERS", 1)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for path in corpus.iterdir():
+        (moved / path.name).write_bytes(path.read_bytes())
+    second = prepare(str(moved), tmp_path / "two", **SMALL)
+    assert first.digest == second.digest
+    assert first.name == f"{corpus.name}-{first.tokenizer.name}-{first.digest[:8]}"
+    (moved / "00.txt").write_text("something else")
+    assert prepare(str(moved), tmp_path / "three", **SMALL).digest != first.digest
+
+
+def test_prepared_data_are_left_alone(prepared, corpus, monkeypatch):
+    before = {path: path.stat().st_mtime_ns for path in prepared.iterdir()}
+    monkeypatch.setattr(preparing, "documents", None)
+    assert prepare(str(corpus), prepared, **SMALL) == open_data(prepared).manifest
+    assert before == {path: path.stat().st_mtime_ns for path in prepared.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "other", [{"vocab": 301}, {"held_out": 0.31}, {"max_tokens": 9}, {"sample_bytes": 99}, "ranks"]
+)
+def test_another_request_does_not_overwrite(prepared, corpus, ranks, other):
+    request = SMALL | ({"ranks": ranks} if other == "ranks" else other)
+    with pytest.raises(BadInput, match="already holds other data"):
+        prepare(str(corpus), prepared, **request)
+    with pytest.raises(BadInput, match="already holds other data"):
+        prepare(str(corpus / "03.txt"), prepared, **SMALL)
+    open_data(prepared)
+
+
+def test_foreign_files_are_not_overwritten(corpus, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path, tmp_path / "file"):
+        with pytest.raises(BadInput, match="already holds other data"):
+            prepare(str(corpus), folder, **SMALL)
+    with pytest.raises(BadInput, match="cannot write"):
+        prepare(str(corpus), tmp_path / "file" / "below", **SMALL)
+    (tmp_path / "empty").mkdir()
+    assert prepare(str(corpus), tmp_path / "empty", **SMALL) == open_data(tmp_path / "empty").manifest
+
+
+def test_what_a_killed_run_left_is_removed(corpus, tmp_path, prepared):
+    part = tmp_path / "again.part"
+    part.mkdir()
+    for name in ("train-00000.bin", "train-99999.bin", "manifest.json"):
+        (part / name).write_bytes(b"left over")
+    with pytest.raises(BadInput, match="no prepared data"):
+        open_data(tmp_path / "again")
+    prepare(str(corpus), tmp_path / "again", **SMALL)
+    assert open_data(tmp_path / "again").manifest == open_data(prepared).manifest
+    assert not (tmp_path / "again" / "train-99999.bin").exists()
+    assert not part.exists()
+
+
+def test_a_run_that_fails_leaves_nothing(corpus, tmp_path):
+    def stop(done, _note):
+        if done > 200:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(str(corpus), tmp_path / "data", on_progress=stop, **SMALL)
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_processes_do_not_write_one_folder(corpus, tmp_path):
+    part = tmp_path / "data.part"
+    part.mkdir()
+    (part / "train-00000.bin").write_bytes(b"of the other")
+    handle = os.open(part, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(BadInput, match="another process"):
+        prepare(str(corpus), tmp_path / "data", **SMALL)
+    assert (part / "train-00000.bin").read_bytes() == b"of the other"
+    os.close(handle)
+    prepare(str(corpus), tmp_path / "data", **SMALL)
+
+
+def test_max_tokens_ends_at_a_document(corpus, tmp_path):
+    whole = open_data_of(corpus, tmp_path / "whole")
+    train, held_out = split_texts(whole, "train"), split_texts(whole, "held_out")
+    cut = open_data_of(corpus, tmp_path / "cut", max_tokens=700)
+    found = cut.manifest.splits["train"]
+    assert 600 < found.tokens <= 700
+    assert split_texts(cut, "train") == train[: found.documents]
+    assert split_texts(cut, "held_out") == held_out[: cut.manifest.splits["held_out"].documents]
+    order = texts_of(corpus)
+    assert order.index(split_texts(cut, "held_out")[-1]) < order.index(train[found.documents])
+    exact = open_data_of(corpus, tmp_path / "exact", max_tokens=found.tokens)
+    assert exact.manifest.splits == cut.manifest.splits
+    less = open_data_of(corpus, tmp_path / "less", max_tokens=found.tokens - 1)
+    assert less.manifest.splits["train"].documents == found.documents - 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab": 256}, "vocab"),
+        ({"held_out": 0}, "held_out"),
+        ({"held_out": 1.0}, "held_out"),
+        ({"held_out": float("nan")}, "held_out"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 3}, "too small to split.* within 3 training tokens .* a larger --max-tokens"),
+        ({"sample_bytes": 0}, "sample_bytes"),
+        (
+            {"held_out": 1e-9},
+            "too small to split: of its 41 documents none is for the split held_out; give more .*larger --held-out",
+        ),
+        (
+            {"held_out": 1 - 1e-9},
+            "too small to split: of its 41 documents none is for the split train; give more .*smaller --held-out",
+        ),
+    ],
+)
+def test_impossible_requests(corpus, tmp_path, changes, message):
+    with pytest.raises(BadInput, match=message):
+        prepare(str(corpus), tmp_path / "data", **SMALL | changes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_source_without_text(tmp_path):
+    (tmp_path / "nothing").mkdir()
+    with pytest.raises(BadInput, match="nothing holds no text"):
+        prepare(str(tmp_path / "nothing"), tmp_path / "data")
+    (tmp_path / "blank.txt").write_text(" \n\t\n" * 10**5)
+    with pytest.raises(BadInput, match=r"blank\.txt holds no text"):
+        prepare(str(tmp_path / "blank.txt"), tmp_path / "data")
+
+
+def test_what_is_no_plain_file_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="pipe is no plain file"):
+        texts_of(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("inside", [".", "data", "a/b"])
+def test_data_do_not_go_among_their_own_texts(corpus, inside):
+    with pytest.raises(BadInput, match="whose files are the text; choose another --out"):
+        prepare(str(corpus), corpus / inside, **SMALL)
+    assert not (corpus / "a").exists()
+
+
+def test_a_source_too_small_to_split_is_refused_before_a_tokenizer_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparing, "train_bpe", lambda *_: pytest.fail("trained"))
+    (tmp_path / "one.jsonl").write_text('{"text": "one"}')
+    with pytest.raises(BadInput, match=r"of its 1 documents none is for the split held_out; .* larger --held-out"):
+        prepare(str(tmp_path / "one.jsonl"), tmp_path / "data")
+
+
+@pytest.mark.parametrize("vocab", [2**20 + 1, 99999999999])
+def test_a_vocab_that_no_tokenizer_has_is_refused_at_once(corpus, tmp_path, vocab):
+    with pytest.raises(BadInput, match=f"vocab must be a whole number from 257 to 1048576, got {vocab}"):
+        prepare(str(corpus), tmp_path / "data", vocab=vocab)
+
+
+def test_bytes_of_another_encoding_are_named_not_replaced(tmp_path):
+    for number in range(30):
+        (tmp_path / f"{number:02}.txt").write_bytes(f"{number} caf\xe9".encode("latin-1"))
+    with pytest.raises(
+        BadInput, match=r"00\.txt is not utf-8: byte 0xe9 at 5; give its encoding, as in --encoding latin-1"
+    ):
+        prepare(str(tmp_path), tmp_path.parent / "data", **SMALL)
+    data = open_data_of(tmp_path, tmp_path.parent / "latin", encoding="latin-1")
+    assert sorted(split_texts(data, "train") + split_texts(data, "held_out")) == sorted(f"{n} café" for n in range(30))
+    assert open_data(tmp_path.parent / "latin").manifest.request.encoding == "latin-1"
+    with pytest.raises(BadInput, match="already holds other data"):
+        open_data_of(tmp_path, tmp_path.parent / "latin", encoding="cp1252")
+    (tmp_path / "x.jsonl").write_bytes(b'{"text": "fine"}\n{"text": "caf\xe9"}\n')
+    with pytest.raises(BadInput, match=r"x\.jsonl, line 2, is not utf-8: byte 0xe9 at 13"):
+        texts_of(tmp_path / "x.jsonl")
+    (tmp_path / "wide.txt").write_text("wide", encoding="utf-16")
+    assert [d.text for d in documents(str(tmp_path / "wide.txt"), "utf-16")] == ["wide"]
+
+
+@pytest.mark.parametrize("encoding", ["", "nothing", "rot13", "hex", "a\0b"])
+def test_an_unknown_encoding(tmp_path, encoding):
+    with pytest.raises(BadInput, match="unknown encoding"):
+        documents(str(tmp_path), encoding)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_paragraphs_end_as_the_file_s_lines_do(tmp_path, newline):
+    text = (f"{'word ' * 60}{newline}" * 4 + newline) * 188
+    (tmp_path / "novel.txt").write_bytes(text.encode())
+    found = texts_of(tmp_path / "novel.txt")
+    assert "".join(found) == text
+    assert len(found) == 188
+    assert all(piece.endswith(2 * newline) for piece in found)
+
+
+@pytest.mark.parametrize("piece", ["word " * 99 + "\n", "word ", "x"])
+def test_a_text_without_paragraphs_is_cut_at_lines_or_words(tmp_path, piece):
+    text = piece * (200_000 // len(piece))
+    (tmp_path / "long.txt").write_text(text)
+    found = texts_of(tmp_path / "long.txt")
+    assert "".join(found) == text
+    assert 100 <= len(found) <= 201
+    assert all(end.endswith(piece[-1]) for end in found)
+
+
+def test_progress_counts_training_tokens(corpus, tmp_path):
+    calls = []
+    manifest = prepare(str(corpus), tmp_path / "data", on_progress=lambda *call: calls.append(call), **SMALL)
+    assert calls[0] == (0, "training the tokenizer")
+    assert calls[-1] == (manifest.splits["train"].tokens, "41 documents")
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)

@@ -1,0 +1,103 @@
+"""Text to tokens and back, exactly; what is damaged is refused."""
+
+import base64
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from icl.data.tokenizers import END, from_ranks, load_tokenizer, train_bpe
+from tests.icl.data.small import SPECIAL
+from theory.errors import BadInput
+
+TEXTS = st.lists(st.one_of(st.text(), st.sampled_from(SPECIAL)), max_size=8).map("".join)
+
+
+@pytest.fixture(scope="module", params=["bpe", "ranks"])
+def tokenizer(request, ranks):
+    if request.param == "ranks":
+        return from_ranks(ranks)
+    return train_bpe(["the cat in the hat", "things that sing", *SPECIAL] * 5, 280)
+
+
+@given(text=TEXTS)
+@example("a" + END + "<|endoftext|>" + "\r\n \n\x00\N{PARTY POPPER}")
+def test_every_text_comes_back_and_none_becomes_the_end(tokenizer, text):
+    (ids,) = tokenizer.encode([text])
+    assert tokenizer.decode(ids) == text
+    assert all(0 <= i < tokenizer.vocab and i != tokenizer.end for i in ids)
+    assert tokenizer.decode(np.array([*ids, tokenizer.end])).startswith(text)
+
+
+def test_merges_are_used(tokenizer):
+    assert len(tokenizer.encode(["the"])[0]) < 3
+    assert tokenizer.encode([]) == []
+    assert "\ufffd" in tokenizer.decode(tokenizer.encode(["\N{PARTY POPPER}"])[0][:-1])
+
+
+def test_a_saved_tokenizer_is_the_same(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    loaded = load_tokenizer(tmp_path, tokenizer.info)
+    text = f"the thing {END}"
+    assert loaded.info == tokenizer.info
+    assert loaded.encode([text]) == tokenizer.encode([text])
+    path = tmp_path / tokenizer.file
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(BadInput, match="damaged"):
+        load_tokenizer(tmp_path, tokenizer.info)
+    path.unlink()
+    with pytest.raises(BadInput, match="damaged"):
+        load_tokenizer(tmp_path, tokenizer.info)
+
+
+@pytest.mark.parametrize("change", [{"end": 1}, {"vocab": 9}, {"name": "gpt2"}, {"kind": "words"}])
+def test_a_tokenizer_that_is_not_the_one_described(tokenizer, tmp_path, change):
+    tokenizer.save(tmp_path)
+    with pytest.raises(BadInput, match=r"not the one|unknown kind"):
+        load_tokenizer(tmp_path, replace(tokenizer.info, **change))
+
+
+def test_training_is_deterministic_and_depends_on_the_text():
+    texts = ["some words and others", "words again"] * 3
+    assert train_bpe(texts, 270).digest == train_bpe(iter(texts), 270).digest
+    assert train_bpe(texts, 270).digest != train_bpe(["some words and others"] * 3, 270).digest
+    assert train_bpe([], 257).vocab == train_bpe(["ab"], 300).vocab == 257  # pairs seen once are not merged
+
+
+@pytest.mark.parametrize("vocab", [256, 0, -1, 300.0, True])
+def test_a_vocab_smaller_than_the_bytes(vocab):
+    with pytest.raises(BadInput, match="vocab"):
+        train_bpe(["x"], vocab)
+
+
+def test_ranks_end_after_the_last_rank(ranks):
+    tokenizer = from_ranks(ranks)
+    assert (tokenizer.name, tokenizer.vocab, tokenizer.end) == ("ranks-263", 263, 262)
+    assert tokenizer.encode(["thé the"]) == [[256, 261, ord(" "), 257]]  # "th" goes before " t"
+
+
+def damaged_ranks():
+    lines = [b"%s %d" % (base64.b64encode(bytes([byte])), byte) for byte in range(256)]
+    yield pytest.param([], id="empty")
+    yield pytest.param(lines[:-1], id="short")
+    yield pytest.param([*lines, lines[0]], id="twice")
+    yield pytest.param([*lines, b"YWI= 300"], id="gap")
+    yield pytest.param([*lines, b"YWI= 255"], id="rank twice")
+    yield pytest.param([*lines, b"YWI=", b"YWI= 256"], id="no rank")
+    yield pytest.param([*lines, b"YW 256"], id="no padding")
+    yield pytest.param([*lines, b"Y*WI= 256"], id="no base64")
+    yield pytest.param([*lines, b"YWI= x"], id="no number")
+
+
+@pytest.mark.parametrize("lines", list(damaged_ranks()))
+def test_damaged_ranks(tmp_path, lines):
+    (tmp_path / "r.tiktoken").write_bytes(b"\n".join(lines))
+    with pytest.raises(BadInput, match=r"r\.tiktoken"):
+        from_ranks(tmp_path / "r.tiktoken")
+
+
+def test_no_ranks_there(tmp_path):
+    with pytest.raises(BadInput, match="cannot read"):
+        from_ranks(tmp_path / "r.tiktoken")
