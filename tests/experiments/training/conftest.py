@@ -1,0 +1,65 @@
+"""Prepared data, a reader of them, and a folder for runs; too small for more than one thread."""
+
+import pytest
+import torch
+
+from experiments.store.folders import RunFolder, Slot
+from experiments.training import pool
+from experiments.training.arms import Arm, TextSource
+from experiments.training.records import train_arm
+from icl.data import preparing, shards
+from tests.experiments.training.small import RECIPE
+from theory.plans.architecture import Architecture, Tokens
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder of prepared text."""
+    folder = tmp_path_factory.mktemp("text")
+    for i in range(30):
+        (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + 3)))
+    prepared = tmp_path_factory.mktemp("prepared") / "data"
+    preparing.prepare(str(folder), prepared, vocab=280, held_out=0.3)
+    return prepared
+
+
+@pytest.fixture
+def reader(data):
+    """An arm that reads it."""
+    manifest = shards.open_data(data).manifest
+    architecture = Architecture(
+        d_model=8, n_layers=1, n_heads=2, d_ff=16, context=10, stem=Tokens(manifest.tokenizer.vocab)
+    )
+    return Arm(
+        architecture=architecture,
+        variant="skipv1",
+        source=TextSource(str(data), manifest.digest, 8),
+        recipe=RECIPE,
+        seed=1,
+    )
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(tmp_path, Slot(jobs=1))
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The arms that `pool` has trained in this process."""
+    arms = []
+
+    def counting(arm, *others):
+        arms.append(arm)
+        return train_arm(arm, *others)
+
+    monkeypatch.setattr(pool, "train_arm", counting)
+    return arms
