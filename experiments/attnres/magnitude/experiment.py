@@ -8,33 +8,24 @@ observation, tested here.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.attnres.magnitude.points import (
     CLAIM,
-    EPS_SLACK,
-    ROUNDING,
     RULES,
-    STAGES,
     Config,
     cell,
-    compared,
-    growth,
-    of_seeds,
-    unevenness,
 )
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
-from experiments.training.comparing import Asked, names_of_own, own_names
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.comparing import Asked, names_of_own
 from experiments.training.tuning import Tuning
-from experiments.verdicts.checks import Check, Judgement
-from experiments.verdicts.intervals import Interval, against_baseline
+from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.presets import llama
@@ -45,7 +36,6 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 PROBES = (magnitude_probe.NAME,)
-UNEVEN = "unevenness (log), difference"
 
 _SMALL = llama(d_model=32, n_heads=2, n_layers=12, d_ff=64, vocab=512, context=32)
 _TINY = llama(d_model=16, n_heads=2, n_layers=2, d_ff=32, vocab=512, context=16)
@@ -170,28 +160,9 @@ class ScaleMagnitude:
         }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
-        judgements: list[Judgement] = []
-        for depth in prediction["depths"]:
-            rules, own = compared(prediction), own_names(prediction)
-            trained = [rule for rule in (BASELINE, *rules) if of_seeds(measurement, rule, depth, "end")]
-            for rule in trained:
-                judgements += _bounded(measurement, rule, depth)
-            for rule in trained[1:] if BASELINE in trained and not own else ():
-                judgements.append(_convex(measurement, rule, depth))
-                judgements.append(_same_at_start(prediction, measurement, rule, depth))
-            for what, of, words, quantity in (
-                ("growth", growth, "grows less from the first read to the last", "log of the growth, difference"),
-                ("gradients", _of_parameters, "has more even gradients over layers", UNEVEN),
-                ("outputs", _of_outputs, "sends more even gradients back to what its sublayers put out", UNEVEN),
-            ):
-                intervals = _differences(measurement, depth, rules, of)
-                for rule in rules:
-                    group = f"{what}: {rule} less PreNorm, trained"
-                    statement = f"at {depth} layers {rule} {words} than PreNorm"
-                    name = f"{what}/{rule}/{depth}"
-                    both = intervals[rule], intervals[TWIN]
-                    judgements.append(expected(name, group, CLAIM, statement, "sign", -1.0, *both, quantity=quantity))
-        return judgements
+        from experiments.attnres.magnitude.verdicts import verdicts
+
+        return list(verdicts(prediction, measurement))
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         from experiments.attnres.magnitude.figure import draw
@@ -199,101 +170,8 @@ class ScaleMagnitude:
         return draw(prediction, measurement)
 
 
-def _of_parameters(probed: Json) -> float:
-    return unevenness(probed["layer_gradient"])
-
-
-def _of_outputs(probed: Json) -> float:
-    return unevenness(probed["output_gradient"][1:])  # the embedding's stands for all of its tables
-
-
 def _deep(architecture: Architecture, depth: int) -> Architecture:
     return replace(architecture, n_layers=depth)
-
-
-def _differences(
-    measurement: Json, depth: int, rules: Sequence[str], of: Callable[[Json], float]
-) -> dict[str, Interval]:
-    arms = (BASELINE, *rules, TWIN)
-    probed = {rule: [both["end"] for both in measurement["magnitudes"][cell(rule, depth)]] for rule in arms}
-    values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
-    return against_baseline(values.pop(BASELINE), values)
-
-
-def _bounded(measurement: Json, rule: str, depth: int) -> list[Judgement]:
-    """No token's norm at any read but the first, which is the embedding, exceeds the bound of its weights, if any."""
-    judgements: list[Judgement] = []
-    for stage in STAGES:
-        shares = [
-            max(norm / bound for norm, bound in zip(p["read_max"][1:], p["bounds"][1:], strict=True))
-            for p in of_seeds(measurement, rule, depth, stage)
-            if p["bounds"]
-        ]
-        if not shares:
-            continue
-        judgements.append(
-            Check(
-                id=f"bound/{rule}/{depth}/{stage}",
-                group=f"{rule}: largest norm over its bound, {'at the start' if stage == 'start' else 'trained'}",
-                claim=CLAIM,
-                statement=f"at {depth} layers no hidden state of {rule} is larger than its weights allow",
-                predicted=1.0,
-                measured=max(shares),
-                stderr=0.0,
-                tolerance=ROUNDING,
-                # A bound that takes a normed vector's length for 1 and not sqrt(d) is too low.
-                controls=(measurement["d_model"] ** -0.5,),
-                relation="at most",
-                slack=ROUNDING,
-                quantity="norm over its bound",
-            )
-        )
-    return judgements
-
-
-def _convex(measurement: Json, rule: str, depth: int) -> Check:
-    """What depth attention reads is never larger than its largest source, though its first read, of one source, is as
-    large; what PreNorm reads is larger.
-    """
-
-    def largest(which: str) -> float:
-        return max(max(p["ratio"]) for p in of_seeds(measurement, which, depth, "end"))
-
-    return Check(
-        id=f"convex/{rule}/{depth}",
-        group=f"{rule}: what is read over its largest source, trained",
-        claim=CLAIM,
-        statement=f"at {depth} layers no read of {rule} is larger than its largest source",
-        predicted=1.0,
-        measured=largest(rule),
-        stderr=0.0,
-        tolerance=ROUNDING,
-        controls=(largest(BASELINE),),
-        slack=ROUNDING,
-        quantity="norm of the largest read over its largest source",
-    )
-
-
-def _same_at_start(prediction: Json, measurement: Json, rule: str, depth: int) -> Check:
-    """With zero queries every read is PreNorm's over a count, up to eps."""
-    scale = prediction["start_scale"][rule][str(depth)]
-    both = (measurement["magnitudes"][cell(which, depth)] for which in (rule, BASELINE))
-    pairs = ((p["start"], q["start"]) for p, q in zip(*both, strict=True))
-    ratios = [[a / (s * b) for a, b, s in zip(p["read_rms"], q["read_rms"], scale, strict=True)] for p, q in pairs]
-    farthest = max((r for by_read in ratios for r in by_read), key=lambda r: abs(math.log(r)))
-    return Check(
-        id=f"start/{rule}/{depth}",
-        group=f"{rule}: what is read at the start over PreNorm's by the count of sources",
-        claim=CLAIM,
-        statement=f"at {depth} layers {rule} starts as PreNorm, divided by the number of its sources",
-        predicted=1.0,
-        measured=farthest,
-        stderr=0.0,
-        tolerance=EPS_SLACK,
-        controls=(farthest / scale[-1],),
-        slack=EPS_SLACK,
-        quantity="norm over what is predicted",
-    )
 
 
 EXPERIMENT: Experiment = ScaleMagnitude()
