@@ -12,7 +12,7 @@ for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Generic, Protocol, TypeVar
@@ -21,15 +21,22 @@ from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks
 from experiments.training.arms import Arm
 from experiments.training.campaign import of_runs, rounds
-from experiments.training.tuning import APART, Tuning, tuned
+from experiments.training.tuning import APART, TUNING_SEED, Tuning, tuned
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restarts:
-    """count: of initial weights tried for each seed, for so many steps, decay included; 1: none is tried beforehand."""
+    """count: of initial weights tried for each seed, for so many steps, decay included; 1: none is tried beforehand.
+
+    Raises ValueError for so many that they would reach the seeds that rates are tuned on.
+    """
 
     count: int = 1
     steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.count * APART > TUNING_SEED:
+            raise ValueError(f"at most {TUNING_SEED // APART} restarts, got {self.count}")
 
     def described(self) -> str:
         """What a prediction says of them."""
@@ -60,14 +67,21 @@ M = TypeVar("M", bound=Model)
 Losses = Sequence[float | None]  # one a seed; None where the training diverged
 
 
+def unseen_elsewhere(arm: Arm) -> Arm:
+    """The training without what only those that are compared are asked."""
+    return replace(arm, elsewhere=())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Generic[M]):
     """Models to be tuned, restarted and trained to several lengths, in steps.
 
     make       the training of a model: by seed, length and learning rate (None: the recipe's)
+    tried      what of it is trained to try a rate or a restart
     lengths    of a model's trainings, the shortest first
     converged  whether it has, by the held-out losses of all seeds after the last length but one and after the last
-    doublings  so many times a model that has not, and all that are tuned as it is, are trained twice as long as before
+    doublings  so many times a model that has not, and all that it is compared with, are trained twice as long as before
+    alike      of a model, the same for all that it is compared with
     """
 
     models: Sequence[M]
@@ -76,7 +90,9 @@ class Comparison(Generic[M]):
     tuning: Tuning
     restarts: Callable[[M], Restarts]
     converged: Callable[[M, Losses, Losses], bool]
+    tried: Callable[[Arm], Arm] = unseen_elsewhere
     doublings: int = 0
+    alike: Callable[[M], Hashable] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -128,7 +144,7 @@ def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -
     Raises Unfinished if time is up before two seeds of all models are trained.
     """
     models, make, lengths = comparison.models, comparison.make, comparison.lengths
-    trials = {m.key: _trial(make(m, 0, lengths(m)[-1], None)) for m in models if m.tuned_as == m}
+    trials = {m.key: comparison.tried(make(m, 0, lengths(m)[-1], None)) for m in models if m.tuned_as == m}
     rates, tuning = tuned(trials, comparison.tuning, run, label, stacks.train_stacked)
     rate_of = {m: rates[m.tuned_as.key] for m in models}
     chosen, tried = _tried(comparison, rate_of, seeds, run, label)
@@ -151,35 +167,30 @@ def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -
 def _longer(
     comparison: Comparison[M], found: Trained[M], best: Callable[[M, int, int], Arm], run: RunFolder, label: str
 ) -> Trained[M]:
-    """With trainings twice as long, and again, of those that have not converged; those that time was up for stay as
-    they are."""
-    together: dict[Model, list[M]] = {}
+    """With trainings twice as long, and again, of those that have not converged and of all that these are compared
+    with; those that time was up for stay as they are."""
+    compared: dict[Hashable, list[M]] = {}
     for m in comparison.models:
-        together.setdefault(m.tuned_as, []).append(m)
-    late: set[Model] = set()
+        compared.setdefault(comparison.alike(m), []).append(m)
+    late: set[Hashable] = set()
 
     def converged(m: M) -> bool:
         few, many = (found.last(m, steps, "loss") for steps in found.lengths(m)[-2:])
         return comparison.converged(m, few, many)
 
     for _ in range(comparison.doublings):
-        on = [
-            m for tuned, some in together.items() if tuned not in late and not all(map(converged, some)) for m in some
-        ]
+        on = {which: some for which, some in compared.items() if which not in late and not all(map(converged, some))}
         if not on:
             break
-        steps, seeds = {m: 2 * found.lengths(m)[-1] for m in on}, range(len(found.rounds))
-        arms = {(seed, m): best(m, seed, steps[m]) for m in on for seed in seeds}
+        models, seeds = [m for some in on.values() for m in some], range(len(found.rounds))
+        steps = {m: 2 * found.lengths(m)[-1] for m in models}
+        arms = {(seed, m): best(m, seed, steps[m]) for m in models for seed in seeds}
         records = stacks.train_stacked(list(arms.values()), run, f"{label}, twice as long")
-        late |= {m.tuned_as for (_, m), arm in arms.items() if arm not in records}
-        there = [m for m in on if m.tuned_as not in late]
+        late |= {comparison.alike(m) for (_, m), arm in arms.items() if arm not in records}
+        there = [m for m in models if comparison.alike(m) not in late]
         longer = [{(m, steps[m]): records[arms[seed, m]] for m in there} for seed in seeds]
         found = replace(found, rounds=[{**so_far, **more} for so_far, more in zip(found.rounds, longer, strict=True)])
     return found
-
-
-def _trial(arm: Arm) -> Arm:
-    return replace(arm, elsewhere=())
 
 
 def _tried(
@@ -187,9 +198,10 @@ def _tried(
 ) -> tuple[dict[M, list[int]], dict[str, list[list[Json]]]]:
     """Of every model, for as many seeds as time allows: the seeds that are the best of their restarts; and all
     records."""
+    trial = comparison.tried
     restarted = {m: found for m in comparison.models if (found := comparison.restarts(m)).count > 1}
     arms = {
-        (m, seed): [_trial(comparison.make(m, seed + APART * r, some.steps, rate_of[m])) for r in range(some.count)]
+        (m, seed): [trial(comparison.make(m, seed + APART * r, some.steps, rate_of[m])) for r in range(some.count)]
         for seed in range(seeds)
         for m, some in restarted.items()
     }

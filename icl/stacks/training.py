@@ -68,7 +68,7 @@ class Logged:
 
 
 def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
-    """Trainings that differ in length, the shortest first: what they share is trained once.
+    """Trainings that differ in length, the shortest first: what they share is trained once, up to a line of their logs.
 
     Raises BadInput if one is not longer than the one before, or their rates do not agree until the shorter one's falls.
     """
@@ -77,6 +77,8 @@ def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
         leaves = next((s for s in range(recipe.steps) if recipe.rate(s) != longer.rate(s)), recipe.steps)
         if recipe.steps >= longer.steps or leaves < recipe.begins_to_fall() or leaves <= trunk:
             raise BadInput("trainings of several lengths share their rates until the shorter one's falls")
+        logged = leaves - leaves % recipe.log_every  # a line holds the steps that it holds of a training alone
+        leaves = logged if logged > trunk else leaves
         found += [Stretch(i, trunk, leaves, False), Stretch(i, leaves, recipe.steps, True)]
         trunk = leaves
     last = len(recipes) - 1
@@ -95,8 +97,9 @@ class AdamW:
         """Update number `count` (from 1) of some decoders, at `share` of their peak rates."""
         beta1, beta2 = self.recipe.betas
         flat, first, second, rate = self.flat[rows], self.first[rows], self.second[rows], share * self.rates[rows]
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        gradient = torch.where(norm.isfinite(), gradient, math.nan)  # one whose norm overflows has diverged, too
         if self.recipe.clip:
-            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
             gradient = gradient * (self.recipe.clip / (norm + 1e-6)).clamp(max=1)
         if self.decayed is not None:
             flat.mul_(1 - rate * self.recipe.weight_decay * self.decayed)

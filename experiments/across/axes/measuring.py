@@ -30,6 +30,7 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
         restarts=lambda _: config.restarts,
         converged=converged,
         doublings=config.doublings,
+        alike=lambda p: (p.rung, p.trained),
     )
     found = trained(comparison, seeds, run, label)
 

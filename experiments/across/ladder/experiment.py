@@ -74,6 +74,7 @@ _SMOKE = Config(
     full=replace(_FULL, steps=40, log_every=20, compile=False),
     lengths=(20, 40),
     held_out_prompts=512,
+    scored_prompts=1024,
     tuning=Tuning(),
     gain=1.0,
 )
@@ -115,7 +116,7 @@ _TASKS = replace(
     depths=(),
     restarts=Restarts(count=8, steps=4000),
 )
-# Four times the restarts where sixteen miss the best optimum for most seeds.
+# As many restarts as there can be, where sixteen miss the best optimum for most seeds.
 _OPTIMA = replace(
     _LONG,
     only=("4", "5", "6"),
@@ -125,7 +126,8 @@ _OPTIMA = replace(
     between=(),
     orders=(),
     depths=(),
-    restarts=Restarts(count=64, steps=4000),
+    restarts=Restarts(count=50, steps=4000),
+    doublings=1,
 )
 _DEPTHS = replace(
     _CPU,

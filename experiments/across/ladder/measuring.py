@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from experiments.across.ladder.points import Config, arm, lengths, points, restarts, source
+from experiments.across.ladder.points import Config, arm, lengths, points, restarts, source, tried
 from experiments.across.ladder.reading import settled
 from experiments.store.folders import Json, RunFolder
 from experiments.training.campaign import of_runs
@@ -17,7 +18,8 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     Raises Unfinished if time is up before two seeds of all points are trained.
     """
     (task,), every = config.tasks, points(config)
-    zero, power = float(task.zero_loss), source(task, config, "last").power()
+    zero, compared = float(task.zero_loss), source(task, config, "last")
+    power, of_trials = compared.power(), replace(compared, held_out_prompts=config.held_out_prompts).power()
     comparison = Comparison(
         models=every,
         make=lambda p, seed, steps, rate: arm(p, config, seed, steps, rate),
@@ -25,12 +27,15 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
         tuning=config.tuning,
         restarts=lambda p: restarts(p.rung, config),
         converged=lambda _, few, many: settled(few, many, zero=zero, signal=task.d**2, power=power),
+        tried=lambda training: tried(training, config),
         doublings=config.doublings,
+        alike=lambda p: p.rung,
     )
     found = trained(comparison, seeds, run, label)
     return {
         **found.about,
         "power": {task.key: power},
+        "power_of_trials": {task.key: of_trials},
         "losses": {p.key: {str(n): found.last(p, n, "loss") for n in found.lengths(p)} for p in every},
         "stderr": {p.key: found.last(p, found.lengths(p)[-1], "stderr") for p in every},
         "restarts": found.alone(),
@@ -54,7 +59,7 @@ def together(found: Sequence[Json]) -> Json:
     return {
         "seeds": seeds,
         "tuning": {**first["tuning"], **tables},
-        "power": {name: x for one in found for name, x in one["power"].items()},
+        **{what: {name: x for one in found for name, x in one[what].items()} for what in ("power", "power_of_trials")},
         **by_seed,
         "diverged": [x for one in found for x in one["diverged"]],
         "provenance": _provenance([one["provenance"] for one in found]),

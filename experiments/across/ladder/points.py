@@ -43,6 +43,7 @@ class Config:
     orders      in which ingredients are added as well, at width d
     recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
     doublings   of the last length, at most, of models that have not converged by it
+    held_out_prompts    on which trials of rates and restarts are scored; scored_prompts: those that are compared
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     only        keys of the rungs that are climbed; by default all
     own         variants of a user's own, beside
@@ -61,6 +62,7 @@ class Config:
     held_out_prompts: int
     tuning: Tuning
     gain: float
+    scored_prompts: int = 2**17
     between: tuple[str, ...] = ()
     restarts: Restarts = NONE
     orders: tuple[tuple[str, ...], ...] = ()
@@ -191,4 +193,10 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
 
 
 def source(task: Setting, config: Config, scored: Literal["all", "last"]) -> PromptSource:
-    return PromptSource(*task.floats, config.held_out_prompts, scored=scored)
+    return PromptSource(*task.floats, config.scored_prompts, scored=scored)
+
+
+def tried(arm: Arm, config: Config) -> Arm:
+    """The training, scored as a trial."""
+    assert isinstance(arm.source, PromptSource)
+    return replace(arm, source=replace(arm.source, held_out_prompts=config.held_out_prompts))

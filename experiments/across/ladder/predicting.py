@@ -45,12 +45,12 @@ TRAINED_FIRST: dict[str, First] = {"2": "positions", "3": "residual"}
 
 
 def longer(doublings: int) -> dict[str, str]:
-    """The rule for models that have not converged."""
+    """The rule where models have not converged."""
     if not doublings:
         return {}
     often = "once" if doublings == 1 else f"up to {doublings} times"
     return {
-        "trained longer": "a model that has not converged, vanilla and its twin together, is trained twice as many "
+        "trained longer": "where a model has not converged, all that it is compared with are trained twice as many "
         f"steps, {often}"
     }
 
@@ -61,8 +61,9 @@ def predicted(config: Config) -> Json:
         "the width. That other rungs do likewise is what is asked",
         "source": "theory.toy.width, theory.toy.worth; theory.prompts.regression; proved: theory.toy.trained_layer, of "
         "a causal first layer whose scores are of positions alone; theory.toy.parity",
-        "statistic": "share of E ||W*||^2 explained at the last position; a gap is the mean paired difference to "
-        "vanilla's, its intervals family-wise over the variants of a rung and a task",
+        "statistic": f"share of E ||W*||^2 explained at the last position of {config.scored_prompts} held-out prompts, "
+        "the same for all models; a gap is the mean paired difference to vanilla's, its intervals family-wise over the "
+        "variants of a rung and a task: of the seeds, not of these prompts",
         "rule": "; ".join(f"{name}: {rule}" for name, rule in (RULES | longer(config.doublings)).items()),
         "tuning": config.tuning.described("rung, variant and width"),
         "restarts": {rung.key: restarts(rung, config).described() for rung in rungs(config)},

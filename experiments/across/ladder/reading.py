@@ -96,10 +96,10 @@ class Results(Read):
         steps: of the training, by default the most.
         """
         by_steps = self.measurement["losses"][key(rung, task, variant, width)]
-        return self._shares(task, by_steps[str(steps or self.lengths(rung, task, variant, width)[-1])])
+        return self._shares(task, by_steps[str(steps or self.lengths(rung, task, variant, width)[-1])], "power")
 
-    def _shares(self, task: str, losses: Sequence[float | None]) -> list[float]:
-        numbers, power = self.tasks[task], self.measurement["power"][task]
+    def _shares(self, task: str, losses: Sequence[float | None], power_of: str) -> list[float]:
+        numbers, power = self.tasks[task], self.measurement[power_of][task]
         return explained(losses, zero=numbers["zero_loss"], signal=numbers["d"] ** 2, power=power)
 
     def best(self, rung: str, task: str, variant: str, width: int) -> float:
@@ -108,7 +108,10 @@ class Results(Read):
 
     def alone(self, rung: str, task: str, variant: str, width: int) -> list[float]:
         """The share of every single training: of all restarts, after their own steps, or of all seeds."""
-        tried = self._shares(task, self.tried(key(rung, task, variant, width)))
+        power_of = (
+            "power_of_trials" if "power_of_trials" in self.measurement else "power"
+        )  # older ones had one for both
+        tried = self._shares(task, self.tried(key(rung, task, variant, width)), power_of)
         return tried or self.shares(rung, task, variant, width)
 
     def lengths(self, rung: str, task: str, variant: str, width: int) -> list[int]:

@@ -125,6 +125,24 @@ def test_trials_are_held_out_where_they_were_trained_alone(monkeypatch, run):
     assert not any(arm.elsewhere for arm in seen if arm.recipe.steps == 40)
 
 
+def test_trials_are_what_is_said_of_them(monkeypatch, run):
+    """Rates and restarts alike; what is compared is not."""
+    seen = []
+    by(monkeypatch, seen=seen)
+    few = PromptSource(2, 3, 0.1, 8, scored="last")
+    options = {"tuning": Tuning(grid=(0.01, 0.02), share=0.4, widenings=0), "tried": lambda a: replace(a, source=few)}
+    trained(comparison(**options), 2, run, "made up")
+    assert {arm.recipe.steps for arm in seen if arm.source == few} == {40}
+    assert {arm.recipe.steps for arm in seen if arm.source != few} == {50, 100}
+
+
+def test_restarts_do_not_reach_the_seeds_that_rates_are_tuned_on():
+    most = TUNING_SEED // APART
+    assert Restarts(count=most, steps=1).count == most
+    with pytest.raises(ValueError, match=f"at most {most} restarts, got {most + 1}"):
+        Restarts(count=most + 1, steps=1)
+
+
 def test_a_rate_is_as_good_as_the_best_of_its_restarts(monkeypatch, run):
     """At one rate a single restart is good, at the other all are middling: means would say the other."""
 
@@ -175,7 +193,7 @@ def settled_by(steps):
 def test_what_has_not_converged_is_trained_twice_as_long_and_again(monkeypatch, run):
     seen = []
     by(monkeypatch, seen=seen, held_out=settled_by({"vanilla": 200, "skipv1": 50}))
-    options = {"converged": lambda _, few, many: few == many, "doublings": 5}
+    options = {"converged": lambda _, few, many: few == many, "doublings": 5, "alike": lambda m: m}
     found = trained(comparison(**options), 2, run, "made up")
     assert [found.lengths(m) for m in MODELS] == [[50, 100, 200, 400], [50, 100]]
     assert found.last(MODELS[0], 400, "loss") == found.last(MODELS[0], 200, "loss") == [1 / 200] * 2
@@ -190,14 +208,16 @@ def test_only_so_often(monkeypatch, run, doublings, longest):
     assert {found.lengths(m)[-1] for m in MODELS} == {longest}
 
 
-def test_what_is_tuned_alike_is_trained_alike(monkeypatch, run):
-    """A twin is to vanilla what vanilla is to it: as long, whichever of the two has not converged."""
+def test_what_is_compared_is_trained_alike(monkeypatch, run):
+    """As long, whichever of them has not converged."""
     models = (*MODELS, Model("resformer"))
     for slow in ("vanilla", "resformer"):
         by(monkeypatch)
-        some = comparison(NONE, models=models, doublings=1, converged=lambda m, *_, slow=slow: m.variant != slow)
-        found = trained(some, 2, run, "made up")
+        options = {"converged": lambda m, *_, slow=slow: m.variant != slow, "alike": lambda m: m.tuned_as}
+        found = trained(comparison(NONE, models=models, doublings=1, **options), 2, run, "made up")
         assert [found.lengths(m)[-1] for m in models] == [200, 100, 200]
+        together = comparison(NONE, models=models, doublings=1, converged=options["converged"])
+        assert {trained(together, 2, run, "made up").lengths(m)[-1] for m in models} == {200}
 
 
 def test_what_time_is_up_for_stays_as_it_is(monkeypatch, run):
@@ -207,6 +227,6 @@ def test_what_time_is_up_for_stays_as_it_is(monkeypatch, run):
         monkeypatch,
         ends=lambda arm: (arm.recipe.steps, arm.variant, arm.seed) != tuple(late.values()),
     )
-    found = trained(comparison(NONE, models=models, doublings=2), 2, run, "made up")
+    found = trained(comparison(NONE, models=models, doublings=2, alike=lambda m: m.tuned_as), 2, run, "made up")
     assert [found.lengths(m) for m in models] == [[50, 100], [50, 100, 200, 400], [50, 100]]
     assert found.about["seeds"] == 2

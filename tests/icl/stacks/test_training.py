@@ -9,7 +9,8 @@ import torch
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
-from icl.stacks.training import Feed, stretches, train
+from icl.stacks.decoder import StackedDecoder
+from icl.stacks.training import AdamW, Feed, stretches, train
 from icl.training import loop
 from icl.training.elsewhere import evaluate_on
 from icl.training.objectives import PromptTask
@@ -86,9 +87,33 @@ def test_lengths_share_their_beginning_and_end_as_alone():
 def test_what_is_shared_is_trained_once():
     found = [(s.recipe, s.first, s.last, s.ends) for s in stretches(lengths(20, 40))]
     assert found == [(0, 0, 16, False), (0, 16, 20, True), (1, 16, 40, True)]
+    uneven = [replace(recipe, log_every=5) for recipe in lengths(20, 40)]
+    assert [(s.first, s.last) for s in stretches(uneven)] == [(0, 15), (15, 20), (15, 40)]
+    rare = [replace(recipe, log_every=20) for recipe in lengths(20, 40)]
+    assert stretches(rare)[0].last == 16
     for wrong in (lengths(40, 20), lengths(20, 20), [replace(LATE, steps=20), replace(LATE, steps=40)]):
         with pytest.raises(BadInput, match="several lengths"):
             stretches(wrong)
+
+
+def test_lines_of_the_log_hold_the_steps_that_they_hold_alone():
+    recipes = [replace(recipe, log_every=5) for recipe in lengths(20, 40)]
+    logged = trained(recipes)[:-1]
+    for place, recipe in enumerate(recipes):
+        model = models(MEMBERS[:1])[0]
+        rate = MEMBERS[0][2]
+        each = [line.loss for line in loop.train(model, task(), replace(recipe, learning_rate=rate), MEMBERS[0][1])]
+        mine = [line.losses[0] for line in logged if line.recipe == place or (line.shared and line.recipe < place)]
+        assert mine == pytest.approx(each, rel=10 * ROUNDING)
+
+
+def test_a_gradient_whose_norm_overflows_is_no_small_step():
+    """Clipped by a norm of inf it would be zero, and the training would go on as if nothing had been."""
+    stack = StackedDecoder(models())
+    gradient = torch.ones_like(stack.flat)
+    gradient[1] = 1e20
+    AdamW(stack, LATE, torch.full((len(stack.flat),), 1e-2)).step(slice(None), gradient, 1, 1.0)
+    assert stack.flat.isnan().any(1).nonzero().flatten().tolist() == [1]
 
 
 def test_who_else_is_in_the_stack_does_not_matter():
@@ -157,6 +182,7 @@ def test_elsewhere_every_member_loses_what_it_loses_alone():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of its inductor
 def test_compiled_it_is_the_same():
     plain, compiled = trained([LATE]), trained([replace(LATE, compile=True)])
     for a, b in zip(ends(plain), ends(compiled), strict=True):
