@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from experiments.across.gaps import KEPT
 from experiments.across.ladder.points import REORDERED
 from experiments.across.ladder.reading import Results, by_ingredient
 from experiments.across.ladder.rungs import FIRST, ROTARY, THEORY, cell
@@ -28,7 +29,8 @@ class Effect:
     added    in words
     twin     the same of vanilla's twin
     word     keeps, bends, breaks or undecided
-    reliable whether all four arms have converged
+    doubt    why nothing is to be made of it: an arm has not converged, on one of the rungs no model learns, or the
+             twin's change may be as large; empty if there is none
     """
 
     before: str
@@ -41,17 +43,17 @@ class Effect:
     change: Interval
     twin: Interval
     word: str
-    reliable: bool
+    doubt: str
 
     @property
     def sentence(self) -> str:
         does = {"undecided": f"what adding {self.added} does is undecided: "}.get(
             self.word, f"adding {self.added} {self.word} "
         )
-        doubt = "" if self.reliable else "; not all of these trainings have converged"
         return (
             f"{does}{self.variant}'s gap to vanilla at width d ({self.task}), from {self.gap_before.mean:.3f} to "
-            f"{self.gap_after.mean:.3f} of the signal, {self.change.mean:+.3f} +- {self.change.half_width:.3f}{doubt}"
+            f"{self.gap_after.mean:.3f} of the signal, {self.change.mean:+.3f} +- {self.change.half_width:.3f}"
+            f"{'; ' if self.doubt else ''}{self.doubt}"
         )
 
 
@@ -91,6 +93,16 @@ def _effect(results: Results, before: str, after: str, added: str, task: str, va
     change = results.change(before, after, task, variant, d, family)
     gap_before, gap_after = (results.gap(rung, task, variant, d) for rung in (before, after))
     of_twin = results.change(before, after, task, TWIN, d, family) if before != THEORY else None
+    twin = of_twin or results.gap(after, task, TWIN, d)
+    trained = [rung for rung in (before, after) if rung != THEORY]
+    doubts = {
+        "not all of these trainings have converged": all(
+            results.converged(rung, task, v, d) for rung in trained for v in (variant, BASELINE)
+        ),
+        "no model there explains as much as the toy's vanilla": all(results.learns(rung, task, d) for rung in trained),
+        # A change that is none needs no twin: it is held against what is known to be one.
+        "the twin's may be as large": abs(change.mean) <= KEPT or abs(twin.mean) + twin.half_width < abs(change.mean),
+    }
     return Effect(
         before=before,
         after=after,
@@ -100,7 +112,7 @@ def _effect(results: Results, before: str, after: str, added: str, task: str, va
         gap_before=gap_before,
         gap_after=gap_after,
         change=change,
-        twin=of_twin or results.gap(after, task, TWIN, d),
+        twin=twin,
         word=by_ingredient(change, gap_before, gap_after),
-        reliable=all(results.converged(rung, task, v, d) for rung in (before, after) for v in (variant, BASELINE)),
+        doubt=", ".join(doubt for doubt, dispelled in doubts.items() if not dispelled),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations
 
 from experiments.across.ladder.reading import Results
-from experiments.training.campaign import BASELINE
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.orders import Pairs, agreement, null_balances, widest_by_chance
@@ -17,7 +16,7 @@ LEVEL = 0.05
 def order(results: Results, rung: str, task: str) -> Pairs:
     """The pairs (better, worse) at width d whose paired difference is told from zero, family-wise."""
     d = results.tasks[task]["d"]
-    arms = [v for v in (BASELINE, *results.variants) if results.converged(rung, task, v, d)]
+    arms = [v for v in results.distinct(rung, task, d) if results.converged(rung, task, v, d)]
     pairs = list(combinations(arms, 2))
     found = []
     for a, b in pairs:
@@ -42,7 +41,8 @@ def of_order(results: Results, rung: str, task: str) -> Expectation:
 
     Undecided where no order of all variants lies outside of that: the toy tells too few apart.
     """
-    known = levels(results, task)
+    d = results.tasks[task]["d"]
+    known = {v: level for v, level in levels(results, task).items() if v in results.distinct(rung, task, d)}
     possible = null_balances(known, list(combinations(known, 2)))
     pairs = [pair for pair in order(results, rung, task) if pair[0] in known and pair[1] in known]
     null, found = null_balances(known, pairs), agreement(known, pairs)

@@ -119,10 +119,20 @@ class Results(Read):
         return sorted(map(int, self.measurement["losses"][key(rung, task, variant, width)]))
 
     def learns(self, rung: str, task: str, width: int) -> bool:
-        """Whether some model explains something, so that there is anything to compare."""
+        """Whether some model explains as much as vanilla's toy, so that there is anything to compare."""
         arms = (BASELINE, *self.compared(rung, task, width))
         means = [t_interval(self.shares(rung, task, v, width)).mean for v in arms]
-        return any(mean > KEPT for mean in means)
+        return any(mean >= self.tasks[task]["share"][BASELINE][str(width)] for mean in means)
+
+    def distinct(self, rung: str, task: str, width: int) -> list[str]:
+        """Vanilla and the variants that are trained there, without those that are one model with one before them: at
+        two layers a plan may have two names."""
+        found: dict[str, Json] = {}
+        for variant in (BASELINE, *self.compared(rung, task, width)):
+            losses = self.measurement["losses"][key(rung, task, variant, width)]
+            if losses not in found.values():
+                found[variant] = losses
+        return list(found)
 
     def gaps(self, rung: str, task: str, variant: str, width: int) -> list[float]:
         """Of every seed, to vanilla."""

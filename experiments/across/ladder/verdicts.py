@@ -144,7 +144,7 @@ def _of_ingredient(results: Results, kind: str, effect: Effect) -> Expectation:
         measured=effect.change.mean,
         stderr=effect.change.stderr,
         tolerance=effect.change.half_width,
-        controls=((before.mean, before.half_width),) if effect.reliable else (),
+        controls=() if effect.doubt else ((before.mean, before.half_width),),
         slack=KEPT,
         quantity="change of the share won against vanilla",
     )
