@@ -72,8 +72,9 @@ def paired_differences(
 
     The model is a block design, value = arm + seed + error, with errors of equal variance in all arms, estimated from
     all of them together: (arms - 1)(seeds - 1) degrees of freedom where a single difference has seeds - 1, which at
-    three seeds and ten arms beside a baseline is the difference between 3 and 14 standard errors.  Bonferroni over the
-    pairs.  Raises ValueError for fewer than two seeds.
+    three seeds and ten arms beside a baseline is the difference between 3 and 14 standard errors.  Some arms may be
+    noisier than others, so that where the pair's own standard error is the larger one it counts in place of theirs.
+    Bonferroni over the pairs.  Raises ValueError for fewer than two seeds.
     """
     place = {name: i for i, name in enumerate(arms)}
     found = _contrasts(list(arms.values()), [(place[arm], place[other]) for arm, other in pairs])
@@ -105,6 +106,7 @@ def contrast(cases: Sequence[Sequence[float]], weights: Sequence[float], family:
     count, seeds = values.shape
     residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     freedom = (count - 1) * (seeds - 1)
-    stderr = float(np.sqrt((w**2).sum() / seeds * (residuals**2).sum() / freedom))
-    mean = float(w[w != 0] @ values.mean(1)[w != 0])  # a case that is no number makes none of others' means
+    together = float(np.sqrt((w**2).sum() / seeds * (residuals**2).sum() / freedom))
+    of_seeds = w[w != 0] @ values[w != 0]  # a case that is no number makes none of others' means
+    mean, stderr = float(of_seeds.mean()), max(together, float(of_seeds.std(ddof=1) / np.sqrt(seeds)))
     return Interval(mean, stderr, float(t.ppf(1 - 0.025 / family, freedom)) * stderr)

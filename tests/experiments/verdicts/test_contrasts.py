@@ -26,12 +26,28 @@ def test_a_slope_by_hand():
     cases = [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]
     exact = contrast(cases, (-0.5, 0, 0.5))
     assert (exact.mean, exact.stderr, exact.half_width) == pytest.approx((1, 0, 0))
-    cases[0][0] += 9.0
+    cases[1][0] += 9.0
     off = contrast(cases, (-0.5, 0, 0.5))
-    assert off.mean == pytest.approx(1 - 9 / 6)
+    assert off.mean == pytest.approx(1)
     variance = 81 * (1 - 1 / 3 - 1 / 3 + 1 / 9) / 4  # one deviation's share beyond rows and columns, over (3-1)(3-1)
     assert off.stderr == pytest.approx((0.5 / 3 * variance) ** 0.5)
     assert contrast(cases, (-0.5, 0, 0.5), 10).half_width > off.half_width > 2.776 * off.stderr - 1e-3
+    noisy = contrast([cases[1], cases[0], cases[2]], (-0.5, 0, 0.5))
+    assert noisy.stderr == pytest.approx(np.std([-4.5, 0, 0], ddof=1) / 3**0.5)
+    assert noisy.half_width == pytest.approx(off.half_width * noisy.stderr / off.stderr)
+
+
+def test_a_noisy_case_does_not_hide_among_quiet_ones():
+    """Where the errors of all together make intervals of it a third as wide as they should be."""
+    rng, held, alone = np.random.default_rng(1), 0, 0
+    for _ in range(1000):
+        cases = rng.normal(size=(1, 4)) + rng.normal(size=(9, 4)) * np.where(np.arange(9) == 0, 1.0, 0.1)[:, None]
+        found = contrast(cases.tolist(), (1, -1, *[0] * 7))
+        residuals = cases - cases.mean(0) - cases.mean(1, keepdims=True) + cases.mean()
+        together = (2 / 4 * (residuals**2).sum() / 24) ** 0.5
+        held += abs(found.mean) <= found.half_width
+        alone += abs(found.mean) <= found.half_width / found.stderr * together
+    assert held > 0.85 * 1000 > alone
 
 
 def test_it_holds_what_is_true_as_often_as_it_says():
