@@ -112,9 +112,9 @@ class ScaleMagnitude:
         return {
             "assumes": "norms before every sublayer, softmax attention over a layer's own values, no biases",
             "source": "theory.attnres.bounds; Attention Residuals, summary: bounded magnitudes, more uniform gradients",
-            "statistic": "growth: log of the last read's rms norm over the first's; unevenness: standard deviation of "
-            "the log gradient norm, of layers' parameters and of what sublayers put out, through all that reads it; "
-            "all after training, as paired differences to PreNorm",
+            "statistic": "growth: log of the last read's rms norm over the first's, after training, and what training "
+            "adds to it; unevenness: standard deviation of the log gradient norm, of layers' parameters and of what "
+            "sublayers put out, through all that reads it, after training; all as paired differences to PreNorm",
             "rule": "bounds and identities must hold; an effect: the family-wise 95 % interval excludes zero on the "
             "predicted side, and that of PreNorm against a twin with other initial weights does not",
             "tuning": Tuning().described(),

@@ -22,6 +22,7 @@ from experiments.training.comparing import own_names
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 
+GROWTH = "log of the growth, difference"
 UNEVEN = "unevenness (log), difference"
 
 
@@ -50,16 +51,26 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
                 )
 
 
-def _of_parameters(probed: Json) -> float:
-    return unevenness(probed["layer_gradient"])
+def _growth(both: Json) -> float:
+    return growth(both["end"])
 
 
-def _of_outputs(probed: Json) -> float:
-    return unevenness(probed["output_gradient"][1:])  # the embedding's stands for all of its tables
+def _by_training(both: Json) -> float:
+    """What training adds to it: at the start it is the number of sources that depth attention divides by."""
+    return growth(both["end"]) - growth(both["start"])
+
+
+def _of_parameters(both: Json) -> float:
+    return unevenness(both["end"]["layer_gradient"])
+
+
+def _of_outputs(both: Json) -> float:
+    return unevenness(both["end"]["output_gradient"][1:])  # the embedding's stands for all of its tables
 
 
 COMPARED: Mapping[str, tuple[Callable[[Json], float], str, str]] = {
-    "growth": (growth, "grows less from the first read to the last", "log of the growth, difference"),
+    "growth": (_growth, "grows less from the first read to the last", GROWTH),
+    "training": (_by_training, "gains less growth by training", GROWTH),
     "gradients": (_of_parameters, "has more even gradients over layers", UNEVEN),
     "outputs": (_of_outputs, "sends more even gradients back to what its sublayers put out", UNEVEN),
 }
@@ -69,8 +80,8 @@ def _differences(
     measurement: Json, depth: int, rules: Sequence[str], of: Callable[[Json], float]
 ) -> dict[str, Interval]:
     arms = (BASELINE, *rules, TWIN)
-    probed = {rule: [both["end"] for both in measurement["magnitudes"][cell(rule, depth)]] for rule in arms}
-    values = {rule: [of(p) if p else math.nan for p in by_seed] for rule, by_seed in probed.items()}
+    probed = {rule: measurement["magnitudes"][cell(rule, depth)] for rule in arms}
+    values = {rule: [of(both) if both["end"] else math.nan for both in by_seed] for rule, by_seed in probed.items()}
     return against_baseline(values.pop(BASELINE), values)
 
 
