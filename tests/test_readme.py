@@ -74,17 +74,17 @@ def test_numbers_on_the_first_page():
         "dva/thin": "thin ({})",
         "dva/shallow": "shallow ({})",
         "dva/flops": "one with its FLOPs ({})",
-        "no feed-forward/dva": "ends where model b does ({} apart)",
+        "no feed-forward/dva": "cannot be told from model b ({} apart)",
         "one head dynamic/dva": "beside a dynamic head it costs {}",
-        "gate/dva": "alone ends {} above",
+        "gate/dva": "alone ends {} ± 0.045 above",
     }.items():
         assert told.format(measured[pair]) in page
     (width,) = (check["tolerance"] for check in found if check["id"] == "dva/vanilla")
-    assert f"± {width:.3f} for all pairs at once. Model b" in page
+    assert f"± {width:.3f}, at 95 % for all pairs at once. Model b" in page
     found = json.loads((ROOT / "results/dva-heads/summary.json").read_text())["checks"]
     slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
     assert f"by {slopes['ordinary']} with ordinary" in page
-    assert f"by {slopes['alone']} with dynamic" in page
+    assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
     shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
     outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
     assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES["README.md"].split())
