@@ -92,7 +92,8 @@ class Expectation:
     """What was predicted of a full-size run, by a toy or by a paper: a result either way, and never a defect.
 
     rule        "sign": the interval lies on that side of zero which `predicted` lies on.  "size": it holds `predicted`,
-                give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.
+                give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.  "not less": it
+                lies above zero less `slack`.
     measured    a mean over paired seeds, its standard error, and `tolerance`, the half-width of its interval
     controls    intervals (mean, half-width) of which the prediction is known to be wrong, such as vanilla against its
                 twin for an effect; none where nothing can be compared.  Where the rule agrees with one of them, or
@@ -104,7 +105,7 @@ class Expectation:
     group: str
     claim: str
     statement: str
-    rule: Literal["sign", "size", "none"]
+    rule: Literal["sign", "size", "none", "not less"]
     predicted: float
     measured: float
     stderr: float
@@ -129,7 +130,7 @@ class Expectation:
     def by_slack_alone(self) -> bool:
         """Whether it agrees although its interval excludes the prediction."""
         outside = self.slack > 0 and abs(self.measured - self.predicted) > self.half_width
-        return self.rule != "sign" and outside and self.verdict == "agrees"
+        return self.rule in ("size", "none") and outside and self.verdict == "agrees"
 
     @property
     def verdict(self) -> Verdict:
@@ -146,6 +147,10 @@ class Expectation:
             if self.predicted == 0 or abs(mean) <= half_width:
                 return "inconclusive"
             return "agrees" if mean * self.predicted > 0 else "contradicts"
+        if self.rule == "not less":
+            if mean + half_width < -self.slack:
+                return "contradicts"
+            return "agrees" if mean - half_width >= -self.slack else "inconclusive"
         if self.rule == "none":
             if abs(mean) - half_width > self.slack:
                 return "contradicts"

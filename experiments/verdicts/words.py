@@ -16,7 +16,7 @@ def predicted(check: Judgement) -> str:
     if not isinstance(check, Expectation):
         return f"{SIGNS[check.relation]} {check.predicted:.4g}"
     if check.rule != "sign":
-        return f"= {check.predicted:.4g}"
+        return f"{'>=' if check.rule == 'not less' else '='} {check.predicted:.4g}"
     return "no sign" if check.predicted == 0 else f"{'>' if check.predicted > 0 else '<'} 0"
 
 

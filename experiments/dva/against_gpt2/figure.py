@@ -114,7 +114,7 @@ def _pairs(axis: Axes, prediction: Json, measurement: Json) -> None:
     rows = {}
     for pair in prediction["compared"]:
         arm, against = pair["arm"], pair["against"]
-        said = {-1: "said: lower", 0: "said: alike", 1: "said: higher"}[pair["sign"]]
+        said = {-1: "said: lower", 0: "said: no lower", 1: "said: higher"}[pair["sign"]]
         rates = other_rates((arm, against), measurement).strip(" ()")
         about = f"{said}; {rates}" if rates else said
         names = [f"{SHORT[name]}{mark(name, measurement)}" for name in (arm, against)]

@@ -192,7 +192,8 @@ def parts() -> dict[str, dict[str, float]]:
 
 @dataclass(frozen=True)
 class Compared:
-    """The loss of `arm` less that of `against`.  sign: what the paper says or implies of it, 0: alike."""
+    """The loss of `arm` less that of `against`.  sign: what the paper says or implies of it, 0: no lower, as what `arm`
+    has beside is said to be redundant."""
 
     arm: str
     against: str

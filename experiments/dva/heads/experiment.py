@@ -105,9 +105,10 @@ class Heads:
             "statistic": "change of the held-out loss with a doubling of heads, nats a token, by least squares over "
             "paired seeds; and of the share of all heads that a trained model can do without, at a rise of the loss by "
             f"{config.spared:g} nats at most",
-            "rule": "the family-wise 95 % interval lies on the predicted side of zero; where no change is said, within "
-            "0.01 nats of zero.  Of models that do not use their heads nothing is told: where leaving all of them out "
-            f"costs less than {config.in_use:g} nats a token, it is not decided",
+            "rule": "the family-wise 95 % interval lies on the predicted side of zero; where more heads are said to be "
+            "of no use, above zero less 0.01 nats (before the first run, within 0.01 of zero).  Of models that do not "
+            "use their heads nothing is told: where leaving all of them out costs less than "
+            f"{config.in_use:g} nats a token, it is not decided",
             "tuning": config.tuning.described("number of heads"),
             "heads": list(config.heads),
             "spared": config.spared,

@@ -41,16 +41,25 @@ def test_slopes_and_shares_are_what_was_put_in():
     assert found[DYNAMIC].mean == pytest.approx(-0.01, abs=1e-3)
     assert found["more than dynamic"].mean == pytest.approx(-0.04, abs=1e-3)
     assert found["redundant"].mean == pytest.approx(0.1, abs=0.02)
-    assert spared({"without": {"x": [[1.0, 1.01, 1.5, 1.0], None]}}, "x", 0.02)[0] == 1 / 3
+    assert spared({"without": {"x": [[1.0, 1.01, 1.51, 1.0], None]}}, "x", 0.02)[0] == pytest.approx((1 + 1 / 50) / 3)
+    assert spared({"without": {"x": [[1.0, 1.01, 1.02]]}}, "x", 0.02) == pytest.approx([1.0])
     assert sum(w * x for w, x in zip(doubling([1, 2, 8]), [0, 1, 3], strict=True)) == pytest.approx(1)
 
 
 def test_verdicts_follow():
     assert set(verdicts(measured(0.05, 0.0)).values()) == {"agrees"}
+    assert verdicts(measured(0.05, -0.05))[ALONE] == "agrees"  # more heads may do harm, they do not help
     turned = verdicts(measured(-0.05, 0.05, left_out=-0.05))
     assert set(turned.values()) == {"contradicts"}
     assert verdicts(measured(0.05, 0.0, twin=0.3))[ORDINARY] == "inconclusive"
     assert verdicts(measured(0.0, 0.0, spread=0.05))[ORDINARY] == "inconclusive"
+
+
+def test_a_constant_share_that_can_be_left_out_is_no_slope():
+    """However few heads there are to leave out."""
+    without = [[[3.0 + (0.02 / 0.3) * j / h for j in range(h + 1)]] for h in (1, 2, 4, 8)]
+    shares = [spared({"without": {"x": one}}, "x", 0.02)[0] for one in without]
+    assert shares == pytest.approx([0.3] * 4)
 
 
 def test_of_heads_that_are_not_used_nothing_is_told():
