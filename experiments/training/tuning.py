@@ -19,7 +19,8 @@ FARTHEST = 4.0  # factor by which a grid of learning rates is widened at a time,
 @dataclass(frozen=True, kw_only=True)
 class Finals:
     """Of an arm's best `rates` so many are tried on all of its steps too, each from the best `trials` of its trials,
-    and the mean of those decides: the best for a while may be too high in the long run."""
+    and the mean of those decides: the best for a while may be too high in the long run, or too low.  While the best of
+    these is the lowest or the highest, so is the next of the arm's rates beyond."""
 
     rates: int
     trials: int
@@ -50,7 +51,7 @@ class Tuning:
         if self.finals:
             last = (
                 f"; the best {self.finals.rates} rates of these on all steps too, from the best {self.finals.trials} "
-                "trials of each, whose mean decides"
+                "trials of each, whose mean decides, and while that of an end is best the next beyond"
             )
         return (
             f"per {each} from {self.grid}, widened up to {self.widenings} times where the best is at an end, on "
@@ -122,18 +123,34 @@ def _tries(
 def _finals(
     arms: Mapping[str, Arm], coarse: Losses, tries: Tries, finals: Finals, run: RunFolder, label: str, train: Trainer
 ) -> Losses:
-    """The mean losses after all steps, of each arm's best rates."""
-    trials = {}
-    for name, arm in arms.items():
-        ranked = sorted((loss, rate) for rate, loss in coarse[name].items() if loss is not None)
-        for _, rate in ranked[: finals.rates]:
-            known = sorted((loss, seed) for of_seed in tries[name, rate] for seed, loss in of_seed if loss is not None)
-            trials[name, rate] = [_trial(arm, rate, seed, 1.0) for _, seed in known[: finals.trials]]
-    losses = _losses([arm for some in trials.values() for arm in some], run, label, train)
-    found: Losses = {name: {} for name in arms}
-    for (name, rate), some in trials.items():
-        found[name][rate] = _mean([[(arm.seed, losses[arm])] for arm in some])
-    return found
+    """The mean losses after all steps, of each arm's best rates and of those beyond that may be better."""
+    ranked = {name: sorted((loss, rate) for rate, loss in coarse[name].items() if loss is not None) for name in arms}
+    asked = {name: [rate for _, rate in some[: finals.rates]] for name, some in ranked.items()}
+
+    def trial(name: str, rate: float) -> list[Arm]:
+        known = sorted((loss, seed) for of_seed in tries[name, rate] for seed, loss in of_seed if loss is not None)
+        return [_trial(arms[name], rate, seed, 1.0) for _, seed in known[: finals.trials]]
+
+    while True:
+        trials = {(name, rate): trial(name, rate) for name, rates in asked.items() for rate in rates}
+        losses = _losses([arm for some in trials.values() for arm in some], run, label, train)
+        found: Losses = {name: {} for name in arms}
+        for (name, rate), some in trials.items():
+            found[name][rate] = _mean([[(arm.seed, losses[arm])] for arm in some])
+        beyond = {name: _next(by_rate, [rate for _, rate in ranked[name]]) for name, by_rate in found.items()}
+        if not any(beyond.values()):
+            return found
+        asked = {name: [*rates, *beyond[name]] for name, rates in asked.items()}
+
+
+def _next(found: Mapping[float, float | None], rates: Sequence[float]) -> list[float]:
+    """The neighbours, among all rates, of the best of those found, where it is an end of these; at most one a side."""
+    if all(loss is None for loss in found.values()):
+        return []
+    best, every = _best(found), sorted(rates)
+    at = every.index(best)
+    below, above = every[max(0, at - 1) : at], every[at + 1 : at + 2]
+    return [rate for rate in (*below, *above) if best in _ends(list(found)) and rate not in found]
 
 
 def _losses(arms: Sequence[Arm], run: RunFolder, label: str, train: Trainer) -> dict[Arm, float | None]:

@@ -122,15 +122,24 @@ def late(arm, long_run):
 
 
 def test_rates_that_are_best_for_a_while_are_tried_to_the_end(run, monkeypatch):
-    asked = answering(monkeypatch, loss_of=lambda arm: late(arm, lambda rate: rate))
+    asked = answering(monkeypatch, loss_of=lambda arm: late(arm, lambda rate: abs(rate - 0.03) + rate / 100))
     best, about = tuned({"ours": OURS}, FINALS, run, "x")
     assert best == about["best"] == {"ours": 0.02}
-    assert about["finals"] == {"ours": {"0.04": 0.04, "0.02": pytest.approx(0.02)}}
+    tried = {"0.04": 0.0104, "0.02": 0.0102, "0.01": 0.0201}  # 0.02 is the lowest of the best two, so 0.01 is tried too
+    assert about["finals"] == {"ours": {rate: pytest.approx(loss) for rate, loss in tried.items()}}
     whole = [(arm.recipe.learning_rate, arm.seed - TUNING_SEED) for arm in asked if arm.recipe.steps == 6]
-    assert whole == [(rate, seed) for rate in (0.04, 0.02) for seed in (APART + 1, APART, 1)]
+    assert list(dict.fromkeys(whole)) == [(rate, seed) for rate in (0.04, 0.02, 0.01) for seed in (APART + 1, APART, 1)]
     assert "the best 2 rates of these on all steps too, from the best 3 trials of each" in FINALS.described()
     assert untuned({"tuning": about}) == {}
     json.dumps(about, allow_nan=False)
+
+
+@pytest.mark.parametrize(("slope", "ends"), [(1, 0.01), (-1, 0.08)])
+def test_rates_are_tried_to_the_end_as_long_as_the_next_may_be_better(run, monkeypatch, slope, ends):
+    answering(monkeypatch, loss_of=lambda arm: late(arm, lambda rate: slope * rate))
+    best, about = tuned({"ours": OURS}, FINALS, run, "x")
+    assert best == {"ours": ends}
+    assert list(untuned({"tuning": about})) == ["ours"]
 
 
 def test_a_rate_that_diverges_in_the_end_is_not_picked(run, monkeypatch):
