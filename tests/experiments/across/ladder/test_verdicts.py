@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiments.across.ladder.ingredients import climbed
 from experiments.across.ladder.orders import levels, order
 from experiments.across.ladder.points import arm, key, parts, points
 from experiments.across.ladder.reading import Results
@@ -144,6 +145,40 @@ def test_the_order_of_the_toy_and_of_a_rung():
     assert levels(results, wide)["shared-keys"] == levels(results, wide)["vanilla"] == 1
     assert ("skipv1", "vanilla") in order(results, "6", narrow)
     assert ("shared-keys", "vanilla") in order(results, "6", narrow)
+
+
+def test_one_model_with_two_names_counts_once_in_the_order():
+    prediction = predicted()
+    measurement = measured(prediction, noise=0.001)
+    assert Results(prediction, measurement).distinct("4", TASK, 2)[:2] == ["vanilla", "skipv1"]
+    measurement["losses"][f"4/{TASK}/resformer/2"] = measurement["losses"][f"4/{TASK}/skipv1/2"]
+    results = Results(prediction, measurement)
+    assert "resformer" not in results.distinct("4", TASK, 2)
+    assert not any("resformer" in pair for pair in order(results, "4", TASK))
+    assert any("resformer" in pair for pair in order(results, "5", TASK))
+
+
+def test_of_an_ingredient_that_leaves_nothing_learned_nothing_is_made():
+    def fails(prediction, point):
+        return 0.06 if "softmax" in point.rung.ingredients else as_the_toy(prediction, point)
+
+    prediction = predicted()
+    measurement = measured(prediction, share=fails)
+    (effect,) = (e for e in climbed(Results(prediction, measurement)) if (e.after, e.variant) == ("4", "skipv1"))
+    assert (effect.word, effect.doubt) == ("breaks", "no model there explains as much as the toy's vanilla")
+    assert verdicts(prediction, measurement)[f"ingredient/3 to 4/{TASK}/skipv1"] == "inconclusive"
+
+
+@pytest.mark.parametrize(("of_twin", "verdict"), [(0.0, "contradicts"), (0.3, "inconclusive"), (-0.5, "inconclusive")])
+def test_a_change_that_the_twin_has_too_is_none_of_the_variant_s(of_twin, verdict):
+    def shifted(prediction, point):
+        late = "softmax" in point.rung.ingredients
+        return as_the_toy(prediction, point) + late * {"skipv1": -0.2, "twin": of_twin}.get(point.variant, 0.0)
+
+    prediction = predicted()
+    found = verdicts(prediction, measured(prediction, share=shifted, noise=0.001))
+    assert found[f"ingredient/3 to 4/{TASK}/skipv1"] == verdict
+    assert found[f"ingredient/3 to 4/{TASK}/resformer"] == "agrees"
 
 
 def test_the_figure_has_a_line_for_each_variant_and_theory_s():
