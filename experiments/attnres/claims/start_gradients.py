@@ -147,7 +147,7 @@ def exponents_with_feed_forwards(law: Callable[[float], tuple[float, float]]) ->
     for d_ff in (8192, 32_768):
         mean = (d + chi * d_ff * square) / (d + d_ff * square)
         config = replace(WIDE, d_model=d, n_layers=400, d_ff=d_ff)
-        for name, exponent in zip(("vanilla", "attnres"), law(mean), strict=True):
+        for name, exponent in zip(("vanilla", "attnres"), law(float(mean)), strict=True):
             squares = start_gradients(config, resolve(name, config.shape), 1 / 64, scale_outputs=False)[8:800:2]
             if abs(np.polyfit(numbers, np.log(squares) / 2, 1)[0] - exponent) > 0.02:
                 return False
@@ -212,7 +212,7 @@ def more_even_from(total: float) -> bool:
     def spread(name: str, all_outputs: float) -> float:
         std = sqrt(all_outputs / 24) / 4096
         squares = start_gradients(config, resolve(name, config.shape), std, scale_outputs=False)
-        return pstdev(log(square) for square in squares[:-1])
+        return pstdev([log(square) for square in squares[:-1]])
 
     return all((spread("attnres", total * f) < spread("vanilla", total * f)) == (f > 1) for f in (0.98, 1.02))
 
