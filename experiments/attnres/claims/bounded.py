@@ -7,16 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.attnres.claims.growth import CLOSE, SIZES
+from experiments.attnres.claims.growth import CLOSE, SIZES, UNJUDGED
 from experiments.ledger.claim import Claim
-from experiments.toys.unjudged import OF_VALUES
 from theory.attnres import bounds as attnres
 from theory.attnres.bounds import read_bounds
 from theory.attnres.growth import extremal
 from theory.attnres.paper import PAPER
-from theory.attnres.variants import attnres as attnres_plan
-from theory.plans.accounting import depth_sources
-from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
@@ -36,12 +32,7 @@ BOUNDED = Claim(
     "depth the largest source is no bound; and there is no lower bound, as sources can cancel.",
     proof=attnres,
     uses=("attnres.attention-output", "attnres.feed-forward-output"),
-    unjudged={
-        **OF_VALUES,
-        attnres_plan: "the norm of keys has no part in the bounds",
-        depth_sources: "for how many sources a decoder has room, not what it reads",
-        Architecture.attending: "no copy stands in for heads here",
-    },
+    unjudged=UNJUDGED,
 )
 
 
