@@ -69,7 +69,7 @@ ITEMS = (
         ("attnres.memory", "attnres.pseudo-code", "attnres.bounded"),
     ),
     Item("summary, eight blocks", "About eight recover most of what Full gains.", ("attnres.blocks-recover",)),
-    Item("summary, overhead", "Block costs little beside the rest.", ("attnres.traffic", "attnres.two-phases")),
+    Item("summary, overhead", "Block costs little beside the rest.", ("attnres.traffic",)),
     Item(
         "summary, pseudo-code: the read",
         "Sources are stacked, normed for keys, weighed by a softmax over depth and summed as they are.",
@@ -145,6 +145,7 @@ ITEMS = (
     ),
     Item("section 5.1, Fig. 4", "Three power laws of the compute.", ("attnres.compute",)),
     Item("ablations, the table", "Losses of ten ways to read over depth, at 436M.", ("attnres.ablations",)),
+    Item("ablations, mHC", "The table's eleventh row: hyper-connections on a manifold lose 1.747.", ()),
     Item(
         "section 6.2, Fig. 9",
         "Ways to read over depth as lower triangular matrices, structured by their rank.",
@@ -157,6 +158,7 @@ NOT_JUDGED = {
     "introduction, a pupil's part": "no matter of computation",
     "section 4.2, measured overhead": "of models and pipelines on many GPUs, which `crosslayer bench depth` does not "
     "have: it measures one step on the machine at hand",
+    "ablations, mHC": "no plan of ours has manifold-constrained hyper-connections, so no decoder here trains with them",
 }
 
 INDEX = Index("the summary of Attention Residuals", ITEMS)

@@ -73,13 +73,14 @@ class AttentionDepth(_OverDepth):
         if self.rule.query == "static":
             return self.logits[sublayer].T[:, None, None].to(exact(self.logits[sublayer].dtype))
         accurate = exact(state[-1].dtype)
-        query = self.query[sublayer].to(accurate)
-        if self.matrix is not None:
-            newest = state[-1].to(accurate)
-            query = query + rms_norm(newest, newest.shape[-1:], None, self.eps) @ self.matrix[sublayer].to(accurate).T
-        if self.gain is not None:
-            query = query * self.gain[sublayer].to(accurate)
-        return torch.stack([self._logit(query, v.to(accurate)) for v in state])
+        with torch.autocast(state[-1].device.type, enabled=False):
+            query = self.query[sublayer].to(accurate)
+            if self.matrix is not None:
+                newest = rms_norm(state[-1].to(accurate), state[-1].shape[-1:], None, self.eps)
+                query = query + newest @ self.matrix[sublayer].to(accurate).T
+            if self.gain is not None:
+                query = query * self.gain[sublayer].to(accurate)
+            return torch.stack([self._logit(query, v.to(accurate)) for v in state])
 
     def _logit(self, query: Tensor, v: Tensor) -> Tensor:
         products = (query * v).unflatten(-1, (self.rule.heads, -1)).sum(-1)

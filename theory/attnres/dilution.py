@@ -24,7 +24,9 @@ so, every difference of logits being in [-2z, 2z] and both ends attained at eps 
     Full, m_b = 1                   the weight itself.  The floor is `weight_floor`; the ceiling is below 1, and below
                                     1 - (k - 1) floor, which floors alone would allow, from three sources on (z > 0).
     Block                           at most 1 / m_b, whatever the query: members of a block dilute each other as in a
-                                    residual stream, 1 / S each.  With N blocks at M sublayers S = M / N: 1 / M again.
+                                    residual stream, 1 / S each in a finished one.  With N blocks at M sublayers S =
+                                    M / N: 1 / M again.  The embedding and the first output of a block just begun have
+                                    m_b = 1: a query can give them nearly all, as in Full.
 So with queries of bounded length Full dilutes as well, like e^{2z} / k.  Solved for z: a share s takes
 z >= |log((1 / s - m_b) / (m - m_b))| / 2 (`query_for_share`), and to leave a source of one output the weight p among k,
 z >= log((k - 1) p / (1 - p)) / 2 (`query_for_weight`): a length that grows as the logarithm of the depth.

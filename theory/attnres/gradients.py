@@ -19,10 +19,13 @@ that reads it, and b_l that with respect to read l through the sublayer (or last
    ||h_l|| ||b_l||, which no rescaling of h_l changes, is PreNorm's; and <h_l, b_l> = 0, as f is constant along h_l.
 2. Which is more even, then?  Let that product fall as (l + 1)^-pi, and ||x_l|| grow as (l + 1)^gamma.  PreNorm's b_l
    goes as (l + 1)^-(gamma + pi), Full's as (l + 1)^(1 - gamma - pi) (`read_exponents`).  Full is more even if and only
-   if gamma + pi > 1/2, and even at gamma + pi = 1.  At initial weights of wide decoders pi is gamma
-   (`theory.attnres.start_gradients`), so beyond gamma = 1/4, and even at gamma = 1/2, uncorrelated outputs.  Where
-   outputs are small beside the embedding, gamma = 0, PreNorm is even and Full is not: narrow decoders of the usual std
-   are less even under Full, wide ones, whose first outputs are larger than the embedding, more.
+   if gamma + pi > 1/2, and even at gamma + pi = 1.  At initial weights of wide decoders the product is the root of
+   o_l / s_{l+1}, what the sublayer writes over what the stream is then (`theory.attnres.start_gradients`, chi = 1).
+   So in a stream that grows as a power gamma > 0, pi is 1/2: Full is more even whatever gamma is, once there are reads
+   enough for powers to show, and even at gamma = 1/2, uncorrelated outputs of one size.  Where outputs are small beside
+   the embedding, gamma = pi = 0, PreNorm is even and Full is not.  Between them, with outputs of one size, it is their
+   total over the embedding that counts: narrow decoders of the usual std are less even under Full, wide ones, whose
+   first outputs are larger than the embedding, more.
 3. eps > 0.  (x/k) / sqrt(mean (x/k)^2 + eps) = x / sqrt(mean x^2 + k^2 eps): at zero queries depth attention with
    norms of eps is *exactly* the PreNorm network whose norm at read l has eps k_l^2, and 1 holds of the
    two; it starts as PreNorm with eps itself only where k_l = 1.  The eps of keys does not matter.  <h_l, b_l> is no

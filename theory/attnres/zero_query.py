@@ -7,7 +7,9 @@ network with the same weights whose norm after each read has k^2 eps in place of
 4 eps.  With eps = 0 that is the same network.  With eps > 0 it is another, the more so the deeper: k^2 is 1, 4, 9, ..
 (2 L + 1)^2 for Full with L layers, at most (N + 1)^2 for N blocks.  The eps of the keys' norms has no part in this.
 
-Distance.  Let m be a token's mean square in the stream, and e = k^2 eps.  The norms' outputs differ by a factor:
+Distance.  Let m be a token's mean square in the stream, and e = k^2 eps.  (LayerNorm is RMSNorm of the centred token:
+there m is its variance, and as centring makes no distance longer, the rest holds as it stands.  The mean square of
+the token as it is would be too large, and bounds by it too small.)  The norms' outputs differ by a factor:
     0 <= 1 - sqrt((m + eps) / (m + e)) <= (k^2 - 1) eps / (2 (m + eps)),     by (1 + x)^-1/2 >= 1 - x / 2.
 Let x and x' be the streams of the two networks.  N_e(x) is all but the last number of sqrt(d) X / ||X||, where X =
 (x, sqrt(d e)); and ||X / ||X|| - Y / ||Y|| || <= ||X - Y|| / sqrt(||X|| ||Y||), as ||X|| ||Y|| times the square of the
@@ -69,8 +71,9 @@ def difference_bounds(
 ) -> list[float]:
     """Bounds, at every read, on how far a token's h / scale is from the PreNorm network's stream with the same weights.
 
-    mean_squares: the smallest of a token in that stream, before each sublayer; slopes: of the sublayers.  One more
-    number is returned, for the last read.  Raises BadInput as `equivalent_eps` does, or if there are not as many.
+    mean_squares: the smallest of a token in that stream, before each sublayer, under LayerNorm the smallest variance;
+    slopes: of the sublayers.  One more number is returned, for the last read.  Raises BadInput as `equivalent_eps`
+    does, or if there are not as many.
     """
     others = equivalent_eps(config, plan)
     if not len(mean_squares) == len(slopes) == len(others) - 1:

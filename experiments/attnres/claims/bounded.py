@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+import numpy as np
+
+from experiments.attnres.claims.growth import CLOSE, SIZES, UNJUDGED
 from experiments.ledger.claim import Claim
-from experiments.toys.unjudged import OF_VALUES
 from theory.attnres import bounds as attnres
 from theory.attnres.bounds import read_bounds
+from theory.attnres.growth import extremal
 from theory.attnres.paper import PAPER
-from theory.attnres.variants import attnres as attnres_plan
-from theory.plans.accounting import depth_reads, depth_sources
-from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
 from theory.plans.presets import llama
 
@@ -31,34 +32,28 @@ BOUNDED = Claim(
     "depth the largest source is no bound; and there is no lower bound, as sources can cancel.",
     proof=attnres,
     uses=("attnres.attention-output", "attnres.feed-forward-output"),
-    unjudged={
-        **OF_VALUES,
-        attnres_plan: "the norm of keys has no part in the bounds",
-        depth_sources: "for how many sources a decoder has room, not what it reads",
-        Architecture.attending: "no copy stands in for heads here",
-    },
+    unjudged=UNJUDGED,
 )
 
 
 @BOUNDED.check(
-    "outputs that are aligned, with all weight on the largest source, attain the bounds at 2 to 16 layers",
+    "decoders whose outputs are aligned within a block and whose queries are long attain every bound, 2 to 16 layers",
     states={"attnres": lambda n: 1, BLOCK: lambda n: n / 2, "vanilla": lambda n: n + 1},
     control={"attnres": lambda n: 1, BLOCK: lambda n: 1, "vanilla": lambda n: n + 1},
     wrong="Block is bounded by the largest output, as Full is",
     kind="float64",
 )
-def aligned_outputs_attain(largest: Mapping[str, Callable[[int], float]]) -> bool:
-    """With outputs that are all one unit vector, and all weight on the largest source, a read attains its bound.
+def decoders_attain(largest: Mapping[str, Callable[[int], float]]) -> bool:
+    """largest: for each depth rule, the largest bound at a number of sublayers, with outputs of length 1."""
+    from experiments.attnres.networks import growing, read_norms
 
-    largest: for each depth rule, that bound at a number of sublayers.
-    """
     for name, bound_at in largest.items():
         for layers in (2, 4, 8, 16):
-            config = llama(d_model=16, n_heads=2, n_layers=layers, d_ff=32, vocab=64, context=8)
-            plan = resolve(name, config.shape)
-            attained = max(len(source) for sources in depth_reads(config, plan) for source in sources)
-            bound = max(read_bounds(config, plan, 1.0, [1.0] * (2 * layers)))
-            if not attained == bound == bound_at(2 * layers):
+            config = replace(SIZES, n_layers=layers)
+            plan, outputs = resolve(name, config.shape), [1.0] * (2 * layers)
+            network = extremal(config, plan, 1.0, outputs)
+            found, bounds = read_norms(growing(config, plan, network, query=1e4)), read_bounds(config, plan, 1, outputs)
+            if not np.allclose(found, bounds, rtol=CLOSE, atol=0) or abs(max(found) - bound_at(2 * layers)) > CLOSE:
                 return False
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from theory.attnres.bounds import weight_floor
 from theory.attnres.coefficients import start_matrix
 from theory.attnres.dilution import norm_shares, postnorm_share, projection_shares, query_for_weight, share_range
 from theory.attnres.paper import PAPER
+from theory.plans.accounting import depth_reads
 from theory.plans.names import resolve
 
 if TYPE_CHECKING:
@@ -35,12 +37,13 @@ DILUTION = Claim(
     verdict="corrected",
     correction="As norms, orthogonal outputs have 1 / sqrt(l + 1), and of outputs that cancel no share is bounded.  At "
     "zero queries every share is PreNorm's, and queries of bounded length dilute like 1 / l too; a weight that stays "
-    "takes a length that grows as log l.  In Block no query gives an output more than 1 / m_b, so a fixed number of "
-    "blocks dilutes as 1 / l.  A norm after the sum dilutes geometrically.",
+    "takes a length that grows as log l.  In Block no query gives an output of a finished block more than 1 / m_b, "
+    "the embedding apart, so with a fixed number of blocks these dilute as 1 / l; the embedding, and the first output "
+    "of a block until there is a second one, can have nearly all.  A norm after the sum dilutes geometrically.",
     proof=dilution,
     unjudged=ANY_NETWORK,
 )
-SOURCES = ([1, 1], [1, 1, 1, 1], [1, 3, 3, 2], [5])
+SOURCES = ([1, 1], [1, 1, 1, 1], [1, 3, 3, 2], [1, 3, 3, 1], [5])
 
 
 @DILUTION.check(
@@ -111,6 +114,34 @@ def shares_range(range_of: Callable[[list[int], int, float, int], tuple[float, f
                 if not np.allclose(found, shares[:2], rtol=CLOSE) or not np.allclose(
                     (min(shares), max(shares)), found, rtol=CLOSE
                 ):
+                    return False
+    return True
+
+
+@DILUTION.check(
+    "long queries, over the sources of every read of four blocks at 8 to 64 sublayers: the largest share of an output",
+    states=lambda length, place: 1 / min(place, length),
+    control=lambda length, place: 1 / length,
+    wrong="as in a finished block, in one just begun as well",
+)
+@DILUTION.check(
+    "long queries, over the sources of every read of four blocks at 8 to 64 sublayers: the largest share of an output",
+    states=lambda length, place: 1 / min(place, length),
+    control=lambda length, place: 1.0,
+    wrong="nearly all, as in Full",
+)
+def blocks_dilute(law: Callable[[int, int], float]) -> bool:
+    """law: in blocks of this length, of which this many outputs are there; the embedding's is 1."""
+    for layers in (4, 8, 32):
+        config, length = replace(CONFIG, n_layers=layers), layers // 2
+        for after, sources in enumerate(depth_reads(config, resolve("attnres-block:blocks=4", config.shape))):
+            counts = [len(source) for source in sources]
+            laws = [1.0, *(law(length, after - length * block) for block in range(len(sources) - 1))]
+            for source, largest in enumerate(laws):
+                along = np.where(np.arange(len(sources)) == source, 1.0, -1.0)
+                weights = np.exp(sqrt(16) * 10 * (along - 1))
+                found = weights[source] / (weights @ counts), share_range(counts, source, 10.0, 16)[1]
+                if not np.allclose(found, largest, rtol=CLOSE):
                     return False
     return True
 

@@ -19,7 +19,7 @@ from theory.attnres.initial import initial_reads
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
 from theory.plans import mix
-from theory.plans.accounting import depth_sources
+from theory.plans.accounting import depth_sources, two_phases
 from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
 from theory.plans.presets import llama
@@ -27,10 +27,11 @@ from theory.plans.presets import llama
 CLOSE = 1e-9
 BLOCK, BLOCKS = "attnres-block:size=4", "attnres-block:blocks=2"
 SIZES = replace(llama(d_model=4, n_heads=1, n_layers=2, d_ff=2, vocab=2, context=2), norm_eps=0.0)
-UNJUDGED = {
+UNJUDGED: Mapping[Callable[..., Any], str] = {
     **OF_VALUES,
     attnres_plan: "whether keys are normed changes no bound",
     depth_sources: "for how many sources a decoder has room, not what it reads",
+    two_phases: "whether a decoder computes its reads so or as they are written, which are equal",
     Architecture.attending: "no copy stands in for heads here",
 }
 

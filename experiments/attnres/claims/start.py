@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_VALUES
@@ -48,11 +48,11 @@ ZERO_QUERY = Claim(
 )
 
 
-def pair(rule: str, eps: float) -> tuple[Decoder, Decoder]:
+def pair(rule: str, eps: float, norm: Literal["rms", "layer"] = "rms") -> tuple[Decoder, Decoder]:
     """A decoder with zero queries and a PreNorm one, the same weights otherwise."""
     from icl.models.decoder import Decoder
 
-    config = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocab=16, context=4), norm_eps=eps)
+    config = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocab=16, context=4), norm_eps=eps, norm=norm)
     one, other = (Decoder(config, resolve(name, config.shape), std=0.2).double() for name in (rule, "vanilla"))
     return one, other
 
@@ -164,21 +164,15 @@ def norms_shrink(bound: Callable[[float, float, float], float]) -> bool:
     wrong="what has come apart moves no later sublayer",
 )
 def distances_keep_below(carried: float) -> bool:
-    from experiments.attnres.networks import reads
-    from icl.probes.magnitude import sublayer_weights
-
     for rule in RULES:
         for eps in (1e-6, EPS):
             model, prenorm = pair(rule, eps)
             config, plan = model.config, model.plan
-            own, stream = reads(model, _tokens()), reads(prenorm, _tokens())
-            smallest = [float(x.square().mean(-1).min()) for x in stream[:-1]]
-            slopes = [_slope(*both) for both in zip(prenorm.sublayers, sublayer_weights(prenorm), strict=True)]
+            far, smallest, slopes = _apart(model, prenorm, lambda x: x)
             bounds = zero_query.difference_bounds(config, plan, smallest, slopes)
-            counts = [len(sources) for sources in depth_reads(config, plan)]
-            far = [float((k * h - x).norm(dim=-1).max()) for k, h, x in zip(counts, own, stream, strict=True)]
             if any(distance > bound + 1e-12 for distance, bound in zip(far, bounds, strict=True)):
                 return False
+            counts = [len(sources) for sources in depth_reads(config, plan)]
             root, (m, n), (c, b) = config.d_model**0.5, smallest[1:3], slopes[1:3]
             e, f = (eps * k**2 for k in counts[1:3])
             first = c * root * (1 - ((m + eps) / (m + e)) ** 0.5)
@@ -188,6 +182,41 @@ def distances_keep_below(carried: float) -> bool:
             if any(abs(a - w) > 1e-9 * (1 + w) for a, w in zip(bounds, written, strict=False)):
                 return False
     return True
+
+
+@ZERO_QUERY.check(
+    "the same bounds for decoders with LayerNorm and embeddings that are 10 from zero, by the smallest variances",
+    states=lambda x: x - x.mean(-1, keepdim=True),
+    control=lambda x: x,
+    wrong="by the smallest mean squares",
+)
+def distances_under_layer_norm(centred: Callable[[Tensor], Tensor]) -> bool:
+    import torch
+
+    for rule in RULES:
+        model, prenorm = pair(rule, EPS, "layer")
+        with torch.no_grad():
+            for one in (model, prenorm):
+                one.get_parameter("stem.embedding.weight").add_(10)
+        far, smallest, slopes = _apart(model, prenorm, centred)
+        bounds = zero_query.difference_bounds(model.config, model.plan, smallest, slopes)
+        if any(distance > bound + 1e-12 for distance, bound in zip(far, bounds, strict=True)):
+            return False
+    return True
+
+
+def _apart(
+    model: Decoder, prenorm: Decoder, centred: Callable[[Tensor], Tensor]
+) -> tuple[list[float], list[float], list[float]]:
+    """How far reads are from the PreNorm network's, the smallest mean squares of its tokens, and its slopes."""
+    from experiments.attnres.networks import reads
+    from icl.probes.magnitude import sublayer_weights
+
+    own, stream = reads(model, _tokens()), reads(prenorm, _tokens())
+    counts = [len(sources) for sources in depth_reads(model.config, model.plan)]
+    far = [float((k * h - x).norm(dim=-1).max()) for k, h, x in zip(counts, own, stream, strict=True)]
+    smallest = [float(centred(x).square().mean(-1).min()) for x in stream[:-1]]
+    return far, smallest, [_slope(*both) for both in zip(prenorm.sublayers, sublayer_weights(prenorm), strict=True)]
 
 
 def _tokens() -> Tensor:

@@ -44,11 +44,21 @@ def cell(rule: str, outputs: str, std: float) -> str:
 
 
 def over_last(measurement: Json, at: str) -> list[list[float]]:
-    """By read, of every seed: the square over the mean of PreNorm's at the last read."""
+    """By read, one number of every seed: their mean is the square's mean over that of PreNorm's at the last read, their
+    spread that of this ratio.
+
+    x / m - r (y / m - 1), linear about the means, for a square x, the last read's y of the same seed, the mean m of y
+    and the ratio r of means: m is sampled, too.
+    """
     _, outputs, std = at.split("/")
     last = [of_seed[-1] for of_seed in measurement["squares"][f"vanilla/{outputs}/{std}"]]
     mean = sum(last) / len(last)
-    return [[square / mean for square in of_read] for of_read in zip(*measurement["squares"][at], strict=True)]
+
+    def linear(of_read: tuple[float, ...]) -> list[float]:
+        ratio = sum(of_read) / len(of_read) / mean
+        return [x / mean - ratio * (y / mean - 1) for x, y in zip(of_read, last, strict=True)]
+
+    return [linear(of_read) for of_read in zip(*measurement["squares"][at], strict=True)]
 
 
 def unevenness(squares: Sequence[float]) -> float:

@@ -6,10 +6,11 @@ from dataclasses import replace
 from math import exp
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments import catalogue
-from experiments.attnres.gradients.points import RULES, unevenness
+from experiments.attnres.gradients.points import RULES, over_last, unevenness
 
 NAME = "attnres-gradients"
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
@@ -49,6 +50,21 @@ def test_a_rule_that_is_as_even_as_prenorm_fails(stored):
         "read/attnres/plain/0.09",
         "even/attnres/plain/0.09",
     }
+
+
+@pytest.mark.parametrize("at", ["vanilla/plain/0.09", "attnres/scaled/0.003"])
+def test_errors_are_those_of_a_ratio_of_means(stored, at):
+    """By leaving out one seed at a time; taking the last read's mean for known misses them."""
+    _, measurement = stored
+    last = np.array(measurement["squares"]["/".join(["vanilla", *at.split("/")[1:]])])[:, -1]
+    reads, seeds = np.array(measurement["squares"][at]), len(last)
+    found = np.array(over_last(measurement, at))
+    assert found.mean(1) == pytest.approx(reads.mean(0) / last.mean())
+    left = np.array([np.delete(reads, i, 0).mean(0) / np.delete(last, i).mean() for i in range(seeds)])
+    jackknife = np.sqrt((seeds - 1) * left.var(0))
+    errors, as_if_known = (x.std(axis, ddof=1) / seeds**0.5 for x, axis in ((found, 1), (reads / last.mean(), 0)))
+    assert errors == pytest.approx(jackknife, rel=0.05, abs=1e-9)
+    assert not np.allclose(as_if_known, jackknife, rtol=0.05)
 
 
 def test_unevenness_is_of_sublayers_and_of_roots():

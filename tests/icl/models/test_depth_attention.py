@@ -124,6 +124,26 @@ def test_logits_are_float32_under_autocast():
         assert (read - expected).norm() <= torch.finfo(torch.bfloat16).eps * expected.norm()
 
 
+@pytest.mark.parametrize("query", ["learned", "input"])
+def test_weights_are_as_in_float32_under_autocast(query):
+    """To the bit where queries are matrix products of what is newest, too."""
+    config = Architecture(
+        d_model=12, n_layers=2, n_heads=3, d_ff=1, context=4, stem=Vectors(1), positions="none", norm_eps=1e-3
+    )
+    rule = DepthAttention(query=query, heads=3)
+    depth = AttentionDepth(rule, config, replace(resolve("vanilla", config.shape), depth=rule))
+    numbers = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in depth.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=numbers))
+    embedded = torch.randn(BATCH, 4, 12, generator=numbers).to(torch.bfloat16)
+    state = depth.write(0, depth.start(embedded), -embedded.flip(1))
+    with torch.autocast("cpu", torch.bfloat16):
+        weights = depth.weights(1, state)
+    assert weights.dtype == torch.float32
+    assert torch.equal(weights, depth.weights(1, state))
+
+
 def test_no_gradient_where_none_is_wanted():
     """Frozen queries, an embedding that nothing trains."""
     once, naive, maps = twins(DepthAttention(), 2, 3)

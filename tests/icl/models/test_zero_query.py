@@ -94,24 +94,40 @@ def streams(model, inputs):
     return [x.detach().numpy() for x in reads]
 
 
+def distances_and_bounds(config, variant, seed, scale, centred, away=0.0):
+    """Of every read; away: added to all numbers of the embeddings."""
+    model, prenorm = pair(config, variant, seed, scale)
+    with torch.no_grad():
+        for one in (model, prenorm):
+            one.stem.embedding.weight += away
+    found, stream = (streams(m, tokens(seed)) for m in (model, prenorm))
+    scales = np.sqrt(config.norm_eps / np.array(zero_query.equivalent_eps(config, model.plan)))
+    distances = [np.linalg.norm(h / s - x, axis=-1).max() for h, s, x in zip(found, scales, stream, strict=True)]
+    slopes = [slope(*both) for both in zip(prenorm.sublayers, sublayer_weights(prenorm), strict=True)]
+    smallest = [float((x.var(-1) if centred else (x**2).mean(-1)).min()) for x in stream[:-1]]
+    return distances, zero_query.difference_bounds(config, model.plan, smallest, slopes)
+
+
 @settings(max_examples=15)
 @given(
     st.sampled_from(VARIANTS),
-    st.sampled_from([{}, {"gated": False}]),
+    st.sampled_from([{}, {"gated": False}, {"norm": "layer"}]),
     st.sampled_from([1e-8, 1e-4, 0.1]),
     st.sampled_from([0.05, 0.3]),
     st.integers(0, 99),
 )
 def test_distance_keeps_below_its_bound(variant, changes, eps, scale, seed):
     config = replace(CONFIG, norm_eps=eps, n_layers=2, **changes)
-    model, prenorm = pair(config, variant, seed, scale)
-    found, stream = (streams(m, tokens(seed)) for m in (model, prenorm))
-    scales = np.sqrt(eps / np.array(zero_query.equivalent_eps(config, model.plan)))
-    distances = [np.linalg.norm(h / s - x, axis=-1).max() for h, s, x in zip(found, scales, stream, strict=True)]
-    slopes = [slope(*both) for both in zip(prenorm.sublayers, sublayer_weights(prenorm), strict=True)]
-    smallest = [float((x**2).mean(-1).min()) for x in stream[:-1]]
-    bounds = zero_query.difference_bounds(config, model.plan, smallest, slopes)
-    assert all(x <= bound + 1e-12 for x, bound in zip(distances, bounds, strict=True))
+    found = distances_and_bounds(config, variant, seed, scale, centred=config.norm == "layer")
+    assert all(x <= bound + 1e-12 for x, bound in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_under_layer_norm_variances_count(centred):
+    """Far from zero a token's mean square is no bound's."""
+    config = replace(CONFIG, norm_eps=1e-3, n_layers=2, norm="layer")
+    distances, bounds = distances_and_bounds(config, "attnres", 0, 0.05, centred=centred, away=10.0)
+    assert all(x <= bound + 1e-12 for x, bound in zip(distances, bounds, strict=True)) == centred
 
 
 @given(st.floats(0.01, 4), st.floats(0, 1), st.floats(1, 50))

@@ -1,6 +1,8 @@
 """Gradients by depth at initial weights: slopes by another quadrature, and what is conserved along the stream."""
 
 from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
 from math import sqrt
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, ndtr
 
 from theory.attnres.initial import initial_reads
-from theory.attnres.start_gradients import slope, start_gradients
+from theory.attnres.start_gradients import even_beyond, sent_back, slope, start_gradients
 from theory.errors import BadInput, InvalidSize
 from theory.plans.names import resolve
 from theory.plans.presets import llama
@@ -48,6 +50,43 @@ def test_the_gradient_falls_as_the_stream_grows(layers, width, std, scale):
     assert squares[-1] == 1
 
 
+SIZES_OF_OUTPUTS = st.lists(st.fractions(Fraction(1, 100), 100), min_size=2, max_size=8)
+
+
+@given(SIZES_OF_OUTPUTS)
+def test_linear_maps_send_back_what_the_inverse_of_the_stream_loses(outputs):
+    """chi = 1, in Fractions: proportional to 1 / s_l - 1 / s_{l+1}, the last one to 1 / s_M."""
+    inverses = [1 / s for s in accumulate(outputs)]
+    lost = [one - other for one, other in zip(inverses, [*inverses[1:], 0], strict=True)]
+    assert sent_back(outputs, [1] * (len(outputs) - 1)) == [x / lost[-1] for x in lost]
+
+
+@given(SIZES_OF_OUTPUTS, st.sampled_from([0, 1, 2]))
+def test_what_is_sent_back_adds_up_to_a_product(outputs, chi):
+    squares, streams = sent_back(outputs, [chi] * (len(outputs) - 1)), list(accumulate(outputs))
+    through = Fraction(1)
+    for output, stream in zip(outputs[1:], streams, strict=False):
+        through *= 1 + chi * output / stream
+    assert sum(squares) == through
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.15, 0.5])
+def test_powers_of_the_stream_are_more_even_under_full(gamma):
+    """Over 400 reads, the first ones too."""
+    counts = np.arange(1, 402)
+    squares = sent_back(list(np.diff(counts ** (2 * gamma), prepend=0.0)), [1.0] * 400)
+    prenorm = np.log(squares[:-1]) / 2
+    assert (prenorm + np.log(counts[:-1])).std() < prenorm.std()
+
+
+@given(st.floats(0.1, 8))
+def test_where_full_becomes_more_even_by_a_sum_over_reads(chi):
+    """The least-squares slope of PreNorm's logarithms is -1/2 there."""
+    t = (np.arange(100_000) + 0.5) / 100_000
+    falls = -(1 + chi) / 2 * np.log(1 + even_beyond(chi) * t)
+    assert np.polyfit(np.log(t), falls, 1)[0] == pytest.approx(-0.5, abs=1e-3)
+
+
 @given(st.integers(1, 5), st.sampled_from([1, 2, 3]))
 def test_depth_attention_has_prenorm_s_times_the_number_of_sources(layers, size):
     config = llama(d_model=8, n_heads=2, n_layers=layers, d_ff=5, vocab=2, context=2)
@@ -61,6 +100,10 @@ def test_depth_attention_has_prenorm_s_times_the_number_of_sources(layers, size)
 def test_bad_input():
     with pytest.raises(InvalidSize, match="q must be positive"):
         slope(0.0, "gelu")
+    with pytest.raises(InvalidSize, match="chi must be positive"):
+        even_beyond(0.0)
+    with pytest.raises(BadInput, match="2 sublayers need as many slopes, got 1"):
+        sent_back([1, 1, 1], [1])
     config = llama(d_model=8, n_heads=2, n_layers=2, d_ff=5, vocab=2, context=2)
     with pytest.raises(BadInput, match="with norms"):
         start_gradients(replace(config, norm="none"), resolve("vanilla", config.shape))
