@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -206,7 +206,9 @@ EXAMPLE = Claim(
     PAPER.name,
     place="section 2.2, Fig. 1: hot girl drinks hot water",
     statement="A single ordinary head cannot give hot two meanings; two heads, or one dynamic head, can.",
-    assumes="one layer; a noun sees its adjective and itself; meanings are read by a linear map of the stream",
+    assumes="one layer; a noun sees its adjective and itself; meanings are read by a linear map of the stream, which "
+    "has as many dimensions as are told apart, and an output matrix before it: model b's block, of width d and without "
+    "one, tells d apart at most; ordinary heads' scores are free",
     verdict="corrected",
     correction="What a noun gets depends on its own token and on its scores: of m adjectives and n nouns H ordinary "
     "heads tell n + H (m + n - 1) meanings apart, so that one head makes every table of two adjectives, or of three "
@@ -234,6 +236,80 @@ def meanings_of_heads(law: Callable[[int, int, int], int]) -> bool:
                 rank = int(np.linalg.matrix_rank(made))
                 if not rank == law(m, n, h) == independent(m, n, h) or not _is_what_nouns_get(made, shares, rng):
                     return False
+    return True
+
+
+@EXAMPLE.check(
+    "linearly independent meanings of one to three heads of width 1 to 7, tables up to 5 x 5: scores free, and of "
+    "queries and keys no wider",
+    states=lambda m, n, h, w: min(m * n, n + h * min(w, m + n - 1)),
+    control=lambda m, n, h, w: min(m * n, n + h * w),
+    wrong="no head is too wide for its table",
+)
+def meanings_of_narrow_heads(law: Callable[[int, int, int, int], int]) -> bool:
+    rng = np.random.default_rng(14)
+    for m, n, h, w in product(range(1, 6), range(1, 6), (1, 2, 3), range(1, 8)):
+        of_nouns, of_keys = rng.standard_normal((h, n, w)), rng.standard_normal((h, m + n, w))
+        scores = of_keys @ of_nouns.transpose(0, 2, 1)
+        differences = scores[:, :m] - np.diagonal(scores[:, m:], axis1=1, axis2=2)[:, None]
+        for shares in (rng.uniform(0.1, 0.9, (h, m, n)), 1 / (1 + np.exp(-2 * differences))):
+            made = pattern(list(shares))
+            narrow = [part @ rng.standard_normal((m + n, w)) for part in np.split(made[:, n:], h, axis=1)]
+            rank = int(np.linalg.matrix_rank(np.concatenate([made[:, :n], *narrow], axis=1)))
+            if not rank == law(m, n, h, w) == independent(m, n, h, w):
+                return False
+    return True
+
+
+@EXAMPLE.check(
+    "the rank of the matroids' union, its least over all sets of pairs, one to three heads of width 1 to 6, tables up "
+    "to 3 x 3 and 5 x 2",
+    states=lambda pairs, nouns: nouns,
+    control=lambda pairs, nouns: pairs,
+    wrong="a noun's own part tells all its pairs apart",
+    kind="exact",
+)
+def least_over_sets_of_pairs(own: Callable[[int, int], int]) -> bool:
+    """own: the rank of a set of pairs in what is the noun's alone."""
+    for m, n in ((1, 3), (2, 2), (3, 2), (4, 2), (5, 2), (2, 4), (3, 3)):
+        edges = list(product(range(m), range(m, m + n)))
+        sets = [[e for i, e in enumerate(edges) if chosen >> i & 1] for chosen in range(2 ** (m * n))]
+        ranks = [(len(some), own(len(some), len({b for _, b in some})), _edges_of_a_forest(some)) for some in sets]
+        for h, w in product((1, 2, 3), range(1, 7)):
+            if min(m * n - size + nouns + h * min(w, r) for size, nouns, r in ranks) != independent(m, n, h, w):
+                return False
+    return True
+
+
+def _edges_of_a_forest(edges: list[tuple[int, int]]) -> int:
+    """The most edges of these without a circle."""
+    part = {x: x for edge in edges for x in edge}
+    kept = 0
+    for a, b in edges:
+        if part[a] != part[b]:
+            kept += 1
+            part = {x: part[b] if of == part[a] else of for x, of in part.items()}
+    return kept
+
+
+@EXAMPLE.check(
+    "model b's own block, random weights: meanings that a dynamic head as wide as the stream tells apart, without an "
+    "output matrix, by adjectives, nouns and width",
+    states=lambda m, n, d: min(m * n, d),
+    control=lambda m, n, d: min(m * n, n + d),
+    wrong="a noun's own part beside the head's",
+)
+def meanings_in_a_narrow_stream(law: Callable[[int, int, int], int]) -> bool:
+    rng = np.random.default_rng(15)
+    for m, n, d in ((2, 2, 3), (3, 3, 4), (3, 3, 8), (3, 3, 12), (4, 2, 6), (2, 4, 5), (4, 4, 10)):
+        tokens, (v, query, key) = rng.standard_normal((m + n, d)), rng.standard_normal((3, d, d))
+        share = rng.uniform(0.1, 0.9, (m, n))
+        rows = []
+        for a, b in product(range(m), range(n)):
+            noun, s = tokens[m + b], share[a, b]
+            rows.append(noun + (v + (query @ noun)[:, None] * key) @ (s * tokens[a] + (1 - s) * noun))
+        if int(np.linalg.matrix_rank(np.array(rows))) != law(m, n, d):
+            return False
     return True
 
 

@@ -88,6 +88,15 @@ def test_meanings_are_as_many_as_the_rank_says(m, n, heads, seed):
     assert meanings.heads_needed(m, n) <= max(1, heads) or rank < m * n
 
 
+@given(sizes, sizes, st.integers(1, 3), sizes, seeds)
+def test_narrow_heads_tell_fewer_apart(m, n, heads, width, seed):
+    rng = np.random.default_rng(seed)
+    made = meanings.pattern(list(rng.uniform(0.05, 0.95, (heads, m, n))))
+    narrow = [part @ rng.standard_normal((m + n, width)) for part in np.split(made[:, n:], heads, axis=1)]
+    rank = int(np.linalg.matrix_rank(np.concatenate([made[:, :n], *narrow], axis=1)))
+    assert rank == meanings.independent(m, n, heads, width)
+
+
 @given(sizes, sizes)
 def test_enough_heads_and_width_are_just_enough(m, n):
     heads, width = meanings.heads_needed(m, n), meanings.width_needed(m, n)
