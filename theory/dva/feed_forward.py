@@ -9,6 +9,9 @@
    almost all matrices min(f, 2 d), twice the width of a token's embedding at f = 4 d.  With that width it is no
    restriction, so it says nothing; with a token's width it is one, and trained feed-forwards would have to be shown to
    meet it.
+   The two limits that the paper sees restrict nothing.  A query of its own, W_Q x, gives scores <W_Q x, u_k> =
+   <x, W_Q^T u_k>, those of other keys, so leaving q() out loses no function.  Nor does having one head: as weights do
+   not compete, H heads of f pairs each add up to one of H f pairs.
 3. A token that attends to itself alone gets V x + (Q x) * (K x) from a dynamic head (`theory.dva.heads`): the linear
    map V beside a feed-forward whose activation is a product, a gated one with the identity for its activation and for
    its output matrix, and the inner width w of the head.  With an output projection O it is the bilinear feed-forward

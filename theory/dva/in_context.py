@@ -2,14 +2,19 @@
 
 Setting.  The toy of `theory.toy.population`: the context's tokens hold what a first layer has made of (x_t, y_t), the
 query's token holds x or a linear map of it; linear attention without a normaliser; the target is W* x + noise, and x is
-as likely as -x, whatever the context, W* and the noise are.
+as likely as -x, whatever the context, W* and the noise are.  The target's own noise has the mean 0 and is independent
+of x, W* and the context.
 
 Theorem 1.  In the last layer a gate is of no use, in either form, with any number of heads and whatever earlier layers
 made of the context, if the query's token is odd in x.  Left out, the loss is smaller by E ||gate terms||^2.
-    Proof.  Fix the context, W* and the noise.  An ordinary head answers sum_t <q(x), k_t> v_t, odd in x.  The gate adds
-    q^R(x) * sum_t <q(x), k_t> k^R_t (revised) or sum_t <q(x), k_t> <q^R(x), v_t> k^R_t (initial), even in x, as two of
-    its factors are the query's.  So answer = odd + even, the target W* x is odd, and
+    Proof.  Given the context and W*, the answer does not depend on the target's own noise, whose mean is 0: it adds its
+    variance to the loss of every answer, and may be left out.  An ordinary head answers sum_t <q(x), k_t> v_t, odd in
+    x.  The gate's term is q^R(x) * sum_t <q(x), k_t> k^R_t (revised, added to that) or, in its place, sum_t <q(x), k_t>
+    <q^R(x), v_t> k^R_t (initial), even in x, as two of its factors are the query's.  So answer = odd + even, the target
+    W* x is odd, and
         E ||odd + even - W* x||^2 = E ||odd - W* x||^2 + E ||even||^2.                                            QED
+In the initial form the gate's term is all that a head gives.  So in the last layer such a head is worse than none, by
+its own mean square, and what heads of that form alone answer at best is 0.
 
 Theorem 2.  Over an assumed copy of rank a, which shows tokens u_t = (A x_t ; B y_t) and nothing else, and around W0 =
 0, dynamic values of the revised form explain no more than ordinary heads do at best, rho a (d - a)
@@ -23,7 +28,8 @@ Theorem 2.  Over an assumed copy of rank a, which shows tokens u_t = (A x_t ; B 
 A constant in the gate alone is a second value, b * k^R_t, and one in the query of the scores makes the gate's term
 (Q x) * sum_t <c, k_t> k^R_t, linear in x: a new way to read the same numbers.
 
-Gates in two layers are not covered: the product of two even terms is odd.
+Gates in two layers are not covered.  A lower gate puts something even in x into the query's token, which then is odd +
+even, and of the last layer's gate term, quadratic in that, the mixed products odd x even are odd in x.
 """
 
 from __future__ import annotations

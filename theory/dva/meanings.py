@@ -9,21 +9,44 @@ Ordinary heads.  Noun b after adjective a gets in head h the share s of a's valu
 the stream and sum_h c^h_b.  The scores are any numbers if queries and keys are wide enough (tokens one-hot), so every
 s^h_ab is any number in (0, 1).
 
-Theorem 1.  H ordinary heads give at most min(m n, n + H (m + n - 1)) linearly independent meanings, and almost all
-weights just as many, if every head is at least m + n - 1 wide.
-    Proof.  The m n rows y_ab are M Z, Z the n + H (m + n) vectors f, g, c.  In M's columns of one head those of g add
-up to minus those of c (s_ab in each row, and -s_ab): so its rank is at most n + H (m + n - 1).  `pattern` is M, and of
-numbers s at random it has that rank: a determinant that is not zero at one place is zero almost nowhere (checked,
-`independent`).                                                                                                  QED
-With width w a head's columns have rank w at most.  So for all tables
+The stream.  Counted is what heads tell apart if nothing limits their sum: what is attained below is attained in a
+stream of at least so many dimensions, to which an output matrix adds the heads wherever there is room.  One of d
+dimensions holds d independent meanings at most.  The paper's own model b, whose head is as wide as the stream and is
+added to it without an output matrix, so tells min(m n, d) apart at most, and not n + d.
+
+Theorem 1.  H ordinary heads of width w each give at most
+    min(m n, n + H min(w, m + n - 1))
+linearly independent meanings, and almost all weights just as many, if scores are free (`independent`).
+    Proof.  Let N (m n x n) say which noun a pair has, and B (m n x (m + n)) be the pairs' differences g_a - c_b: the
+incidence matrix of the complete bipartite graph K_mn, with the pairs as edges.  The m n rows y_ab are M Z with
+M = [N, S_1 B, ..., S_H B], S_h = diag(s^h) (`pattern`), and Z the vectors f, g, c.  B has rank m + n - 1, and a head's
+part S_h B Z_h rank w at most: so there are at most so many.
+    At least.  Put B_h = B Z_h, Z_h a random (m + n) x w matrix, in the place of B.  Choose rows I and as many columns
+of [N, S_1 B_1, ..., S_H B_H].  By Laplace's expansion that minor is a polynomial in the s^h_ab, with one monomial for
+every partition of I into I_0, ..., I_H of as many rows as columns are chosen of each part: the product of all s^h_ab
+with ab in I_h, h > 0.  Its coefficient is, up to sign, the product of the minors of N at I_0 and of B_h at I_h.  So for
+almost all s the rows I are linearly independent if and only if some partition makes each I_h independent in its own
+matrix, and the rank is that of the matroids' union (Edmonds 1968): the least over all sets A of pairs of
+    m n - |A| + n(A) + H min(w, r(A)),
+n(A) the number of nouns in A, r(A) the rank of A's rows in B, a forest's edges.  A = {} makes it m n, and all pairs
+n + H min(w, m + n - 1).  No A makes it less.  If r(A) >= w it is at least m n - m n + n + H w, as |A| - n(A) is largest
+for all pairs.  Else let A's connected parts have p adjectives and q nouns, (p, q) = (p_1, q_1), (p_2, q_2), ...; each
+has rank p + q - 1 and p q pairs at most.  So it is at least m n - sum phi(p_i, q_i),
+    phi(p, q) = p q - q - H (p + q - 1) = (p - 1 - H) (q - H) - H^2,
+which is positive only if both factors are: with one of them it is -H^2 at most, with none the product is H (H - 1) at
+most.  There phi grows with p and with q, and phi(p, q) + phi(p', q') <= phi(p + p', q + q'), whose factors are the sums
+of the others' and more.  So the sum is at most max(0, phi(m, n)): at least m n or n + H (m + n - 1) remains.      QED
+Scores are free if queries and keys are wide enough.  Those of a head whose queries and keys are of width w, too, are
+of rank w + 1; the count is the same up to 5 x 5, three heads and width 7, where it is checked and not proved.
+So for all tables
     H >= n (m - 1) / (m + n - 1)            heads are needed (`heads_needed`), and H w >= n (m - 1) (`width_needed`).
 
 A dynamic head adds to coordinate k of that the product q_bk (k_ak - k_bk) of a number of the noun's and one of the
 adjective's.
 Theorem 2.  One dynamic head gives at most min(m n, n + w) linearly independent meanings, w its width, and attains it.
-    Proof.  Coordinates: each is one vector of the readout.  Let coordinate (a, b'), a > 1, have q_b = [b = b'], k_a = 1
-at a, 0 elsewhere, and V = 0: the pair gets s_ab times the coordinate's vector, and any w of these are independent of
-each other and of f.                                                                                              QED
+    Proof.  At most: besides the n vectors f_b there are w coordinates, and each is one vector of the readout.  At
+least: let coordinate (a, b'), a > 1, have q_b = [b = b'], k_a = 1 at a, 0 elsewhere, and V = 0: the pair gets s_ab
+times the coordinate's vector, and any w of these are independent of each other and of f.                         QED
 
 Theorem 3.  So does one head whose output a gate scales, coordinate by coordinate, with a function of the noun: the
 same number, for a linear gate 1 + Q x (`theory.dva.gate`), and for any that can be 0 and 1.
@@ -60,7 +83,7 @@ if TYPE_CHECKING:
 
 
 def independent(adjectives: int, nouns: int, heads: int, width: int | None = None) -> int:
-    """The most linearly independent meanings that ordinary heads of a width (None: wide enough) give."""
+    """The most linearly independent meanings that ordinary heads of a width (None: wide enough) give: theorem 1."""
     _check(adjectives, nouns, heads)
     each = adjectives + nouns - 1
     if width is not None:

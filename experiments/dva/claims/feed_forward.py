@@ -47,7 +47,9 @@ AS_ATTENTION = Claim(
     verdict="corrected",
     correction="An identity, but no softmax: weights do not compete and need not add up to 1.  That keys and values "
     "come from embeddings by linear maps holds of any matrices if these embeddings are as wide as rank [U^T, D], twice "
-    "a token's width of almost all feed-forwards; with a token's width it would have to be shown of trained ones.",
+    "a token's width of almost all feed-forwards; with a token's width it would have to be shown of trained ones.  "
+    "Neither of its two limits is one: without a softmax several heads are one with all their pairs, and a query of "
+    "its own, <W_Q x, u> = <x, W_Q^T u>, is other keys.",
     proof=feed_forward,
 )
 
@@ -67,6 +69,24 @@ def feed_forwards_are_sums(act: Callable[[Array], Array]) -> bool:
         if not np.allclose(as_attention(gelu, x, up, down), plain, atol=CLOSE):
             return False
         if not np.allclose(as_attention(gelu, x, up, down, gate), gated, atol=CLOSE):
+            return False
+    return True
+
+
+@AS_ATTENTION.check(
+    "two heads with queries of their own, square matrices, as one head with the identity for a query and other keys",
+    states=lambda query, up: query.T @ up,
+    control=lambda query, up: query @ up,
+    wrong="the matrix itself of the keys",
+)
+def limits_restrict_nothing(keys: Callable[[Array, Array], Array]) -> bool:
+    rng = np.random.default_rng(3)
+    for d, inner in SIZES:
+        x, queries = rng.standard_normal((3, d)), rng.standard_normal((2, d, d))
+        ups, downs = rng.standard_normal((2, d, inner)), rng.standard_normal((2, inner, d))
+        each = [as_attention(gelu, x @ q.T, u, v) for q, u, v in zip(queries, ups, downs, strict=True)]
+        wide = np.hstack([keys(q, u) for q, u in zip(queries, ups, strict=True)])
+        if not np.allclose(sum(each), as_attention(gelu, x, wide, downs.reshape(-1, d)), atol=CLOSE):
             return False
     return True
 

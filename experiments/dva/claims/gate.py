@@ -9,7 +9,7 @@ import numpy as np
 from experiments.ledger.claim import Claim
 from theory.dva import gate
 from theory.dva.collapse import of_one_query
-from theory.dva.gate import most_of_coordinate, query_of_ratio, ratio
+from theory.dva.gate import as_gated, most_of_coordinate, query_of_ratio, ratio
 from theory.dva.paper import PAPER
 
 CLOSE = 1e-9
@@ -19,12 +19,14 @@ GATES = Claim(
     PAPER.name,
     place="section 6: gating mechanisms are another kind of dynamic sparse attention",
     statement="A gate on a head's output decides how much of a value a query gets; dynamic values decide which.",
-    assumes="one head, one query at a time; gates act on coordinates",
+    assumes="one head, one query at a time; gates act on coordinates; what they cannot change, before an output matrix",
     verdict="corrected",
     correction="Dynamic values are a gate, too, a linear one, on values of their own beside ungated ones; with the "
-    "same values they are 1 + Q x, to which every smooth gate is alike at first order.  What a gate of any function "
-    "cannot change, what a coordinate gets of one key over what it gets of another, they make any number but one.  A "
-    "sigmoid gate keeps outputs within the values; dynamic ones grow with the square of what is read.",
+    "same values they are 1 + Q x, to which every smooth gate that is not 0 at 0 is alike at first order, up to a "
+    "constant.  What a gate of any function cannot change in one coordinate, what that gets of one key over what it "
+    "gets of another, they make any number but one.  Behind an output matrix a linear gate does so, too: of twice the "
+    "width it is the dynamic head.  A sigmoid gate keeps outputs within the values; dynamic ones grow with the square "
+    "of what is read.",
     proof=gate,
 )
 
@@ -64,19 +66,68 @@ def any_ratio_but_one(find: Callable[..., float]) -> bool:
         found = find(v, k, one, other, wanted)
         if abs(ratio(v + found * k, one, other) - wanted) > CLOSE * (1 + abs(wanted)):
             return False
-    v, one, other = np.ones(4), *np.eye(4)[:2]
-    return query_of_ratio(v, 0 * v, one, other, 1.0) == 0 and _refuses(v, one, other)
-
-
-def _refuses(v: np.ndarray, one: np.ndarray, other: np.ndarray) -> bool:
-    """With K_k along V_k, or nothing, all ratios are one."""
-    for key in (2 * v, 0 * v):
-        try:
-            query_of_ratio(v, key, one, other, 1.0 + ratio(v, one, other))
-        except ValueError:
-            continue
+    v, one, other, third = np.ones(4), *np.eye(4)[:3]
+    if query_of_ratio(v, 0 * v, one, other, 1.0) != 0:
         return False
-    return ratio(v, one, 0 * one) == np.inf
+    key = 3 * one + other  # V_k has nothing of either, K_k has the ratio 3: every gate makes it but 0
+    if ratio(third + query_of_ratio(third, key, one, other, 3.0) * key, one, other) != 3:
+        return False
+    return _refuses(v, 2 * v, 2.0) and _refuses(v, 0 * v, 2.0) and _refuses(third, 0 * v, 3.0)
+
+
+def _refuses(v: np.ndarray, key: np.ndarray, wanted: float) -> bool:
+    """K_k is along V_k, or nothing, or both have nothing of the two keys."""
+    one, other = np.eye(4)[:2]
+    try:
+        query_of_ratio(v, key, one, other, wanted)
+    except ValueError:
+        return ratio(v, one, 0 * one) == np.inf
+    return False
+
+
+@GATES.check(
+    "a linear gate of twice the width, behind an output matrix, against the dynamic head; and sigmoids, whose distance "
+    "goes with the square of their slope",
+    states=as_gated,
+    control=lambda v, k: (np.concatenate([v, k]), np.tile(np.eye(len(v)), 2)),
+    wrong="ungated values beside the gated ones, unmended",
+)
+def wide_gates_are_dynamic_heads(made: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> bool:
+    rng = np.random.default_rng(10)
+    for width, d in ((1, 1), (2, 4), (3, 2)):
+        v, k, query = rng.standard_normal((3, width, d))
+        scores = query @ rng.standard_normal(d)
+        dynamic = of_one_query(v, k, scores)
+        values, out = made(v, k)
+        if np.abs(out @ np.diag(np.append(np.ones(width), 1 + scores)) @ values - dynamic).max() > CLOSE:
+            return False
+        errors = []
+        for slope in (0.02, 0.01):
+            gates = np.append(np.ones(width), 4 / slope * (1 / (1 + np.exp(-slope * scores)) - 1 / 2) + 1)
+            errors.append(float(np.abs(out @ np.diag(gates) @ values - dynamic).max()))
+        if abs(np.log2(errors[0] / errors[1]) - 2) > 0.01:
+            return False
+    return True
+
+
+@GATES.check(
+    "gates that switch one coordinate off for one token of several and leave all others, by a Q found for them: one to "
+    "four linearly independent tokens, widths of one to three",
+    states=True,
+    control=False,
+    wrong="a token more than numbers",
+)
+def any_table_of_gates(independent: bool) -> bool:
+    rng = np.random.default_rng(13)
+    for width in (1, 2, 3):
+        for d in (1, 2, 4):
+            tokens = rng.standard_normal((d, d if independent else d + 1))
+            wanted = np.ones((width, tokens.shape[1]))
+            wanted[0, 0] = 0
+            query = (wanted - 1) @ np.linalg.pinv(tokens)
+            if np.abs(1 + query @ tokens - wanted).max() > CLOSE:
+                return False
+    return True
 
 
 @GATES.check(
@@ -93,11 +144,12 @@ def outputs_grow_with_the_square(power: int) -> bool:
             tokens = rng.standard_normal((4, 6))
             tokens *= length / np.linalg.norm(tokens, axis=0)
             s = rng.dirichlet(np.ones(6))
-            out = v @ tokens @ s + (query @ tokens[:, -1]) * (key @ tokens @ s)
+            out = (of_one_query(v[None], key[None], query[None] @ tokens[:, -1]) @ tokens @ s)[0]
             sizes = [float(np.linalg.norm(row)) for row in (v, query, key)]
             bound = sizes[0] * length + sizes[1] * sizes[2] * length**power
-            aligned = np.eye(4)[0]
-            most = aligned @ aligned * sizes[0] * length + sizes[1] * length * sizes[2] * length
+            one_way = np.outer(tokens[:, 0] / length, sizes).T  # rows as long, along one token
+            copies = np.tile(tokens[:, :1], 6)
+            most = (of_one_query(one_way[:1], one_way[2:], one_way[1:2] @ copies[:, -1]) @ copies @ s)[0]
             exact = abs(most_of_coordinate(v, query, key, length) - bound) <= CLOSE * bound
             if abs(out) > bound * (1 + CLOSE) or not exact or abs(most - bound) > CLOSE * bound:
                 return False
@@ -105,11 +157,20 @@ def outputs_grow_with_the_square(power: int) -> bool:
 
 
 @GATES.check(
-    "twice a sigmoid gate beside 1 + z / 2: the error's order in z",
-    states=3,
-    control=2,
-    wrong="second order",
+    "gates over their value at 0 beside 1 + Q x: the error's order, of sigmoid, of an exponential, and of tanh + 1",
+    states={"sigmoid": 3, "exp": 2, "tanh + 1": 3},
+    control={"sigmoid": 2, "exp": 2, "tanh + 1": 2},
+    wrong="second order for all",
 )
-def sigmoids_are_linear_at_first(order: int) -> bool:
-    error = [2 / (1 + np.exp(-z)) - 1 - z / 2 for z in (0.02, 0.01)]
-    return bool(abs(np.log2(error[0] / error[1]) - order) < 0.01)
+def smooth_gates_are_linear_at_first(orders: dict[str, int]) -> bool:
+    """By value and slope at 0."""
+    gates: dict[str, tuple[Callable[[float], float], float, float]] = {
+        "sigmoid": (lambda z: float(1 / (1 + np.exp(-z))), 0.5, 0.25),
+        "exp": (lambda z: float(np.exp(z)), 1.0, 1.0),
+        "tanh + 1": (lambda z: float(1 + np.tanh(z)), 1.0, 1.0),
+    }
+    for name, (gate_of, at_0, slope) in gates.items():
+        error = [gate_of(z) / at_0 - 1 - z * slope / at_0 for z in (0.002, 0.001)]
+        if abs(np.log2(error[0] / error[1]) - orders[name]) > 0.01:
+            return False
+    return True

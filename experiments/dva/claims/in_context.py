@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from experiments.ledger.claim import Claim
@@ -16,9 +18,11 @@ TOY = Claim(
     PAPER.ours,
     place="theory/dva/in_context.py",
     statement="In the linear-attention toy the last layer's dynamic values are of no use, in either form: their terms "
-    "are even in the query and only add to the loss.  Over an assumed copy of rank a they explain no more than "
-    "ordinary heads, rho a (d - a), even with constants beside what queries, keys, values and gates read.",
-    assumes="x as likely as -x; the second part: the revised form, W0 = 0",
+    "are even in the query and only add to the loss.  In the initial form they are all that a head gives, so there "
+    "it is worse than none.  Over an assumed copy of rank a dynamic values explain no more than ordinary heads, "
+    "rho a (d - a), even with constants beside what queries, keys, values and gates read.",
+    assumes="x as likely as -x; the query's token odd in x; the target's noise of mean 0 and independent; the last "
+    "part: the revised form, W0 = 0",
     verdict="verified",
     proof=in_context,
     uses=("skipv1.mha-infimum",),
@@ -26,7 +30,8 @@ TOY = Claim(
 
 
 @TOY.check(
-    "heads at random, both forms: the mean loss at x and -x is that without the gate and the gate's square",
+    "heads at random, both forms: the mean loss at x and -x, noise of either sign, is that without the gate, of the "
+    "initial form without the head, and the gate's square",
     states=0.0,
     control=0.5,
     wrong="with something constant in the query's token",
@@ -37,9 +42,9 @@ def the_gate_adds_to_the_loss(constant: float) -> bool:
         for d, width, tokens in ((1, 1, 1), (3, 4, 5), (2, 3, 7)):
             score, gate = rng.standard_normal((2, width, d))
             keys, values, gate_keys = rng.standard_normal((3, tokens, width))
-            target, x = rng.standard_normal((width, d)), rng.standard_normal(d)
+            target, x, noise = rng.standard_normal((width, d)), rng.standard_normal(d), rng.standard_normal(width)
             losses, plain, squares = [], [], []
-            for sign in (1, -1):
+            for sign, of_noise in product((1, -1), (1, -1)):
                 query = sign * x + constant
                 whole = answer(form, query, score, keys, values, gate, gate_keys)
                 odd = keys @ (score @ query) @ values
@@ -50,8 +55,9 @@ def the_gate_adds_to_the_loss(constant: float) -> bool:
                     gated = (weights * (values @ (gate @ query))) @ gate_keys
                 if np.abs(whole - bare - gated).max() > CLOSE * (1 + np.abs(whole).max()):
                     return False
-                losses.append(float(((whole - target @ (sign * x)) ** 2).sum()))
-                plain.append(float(((bare - target @ (sign * x)) ** 2).sum()))
+                wanted = target @ (sign * x) + of_noise * noise
+                losses.append(float(((whole - wanted) ** 2).sum()))
+                plain.append(float(((bare - wanted) ** 2).sum()))
                 squares.append(float(((whole - bare) ** 2).sum()))
             if abs(sum(losses) - sum(plain) - sum(squares)) > CLOSE * sum(losses):
                 return False

@@ -25,21 +25,24 @@ NUMBER = 4  # bytes
 def measured(config: Config, device: str) -> Json:
     """By side and number of tokens: peak (numbers of 4 bytes), seconds by turn, and how far apart they are.
 
-    Times are the device's; memory is counted on the CPU, whose kernels are those that the formula is of.
+    A side is held against the first of its form that is made, which is held against nothing.  Times are the device's;
+    memory is counted on the CPU, whose kernels are those that the formula is of.
     """
     here, there = _sides(config, "cpu"), _sides(config, device)
     peaks, apart = _tree(here), _tree(here)
     for (name, tokens), run in here.items():
         leaves = inputs(1, tokens, config.width, "cpu", torch.float32)
         peaks[name][str(tokens)] = peak_bytes(partial(both_passes, run, leaves)) / NUMBER
-        apart[name][str(tokens)] = _apart(_first(here, SIDES[name].form, tokens), config.width, tokens, run)
+        first = _first(here, SIDES[name].form, tokens)
+        if first is not run:
+            apart[name][str(tokens)] = _apart(first, config.width, tokens, run)
     least = min(config.tokens)
     first, other = (here[name, least] for name in ("initial, pairs", "revised, collapsed"))
     visible = {t: _visible(t, device) for t in config.paper[2]}
     layers: dict[Cell, Way] = {(name, t): _layer(name, config.queries, visible[t]) for name, t in config.layers}
     return {
         "peak": peaks,
-        "apart": apart,
+        "apart": {name: by_tokens for name, by_tokens in apart.items() if by_tokens},
         "wrong": _apart(first, config.width, least, other),
         "seconds": _timed(there, lambda _, t: inputs(1, t, config.width, device, torch.float32), config.turns),
         "layers": _timed(layers, lambda name, t: _of_layer(name, config, t, device), config.turns),

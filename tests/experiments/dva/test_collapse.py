@@ -1,6 +1,7 @@
 """`dva-collapse`: memory as tensors come and go, a run from end to end, and verdicts that fall."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from experiments.cli import main
 from experiments.dva.collapse.experiment import EXPERIMENT, PROFILES
+from experiments.dva.collapse.measuring import measured
 from experiments.dva.collapse.points import SIDES
 from experiments.dva.collapse.ways import both_passes, inputs, one_side
 from experiments.verdicts.checks import worst
@@ -41,7 +43,10 @@ def test_in_blocks_it_grows_with_tokens(name):
 def test_smoke_from_end_to_end(tmp_path, capsys):
     assert main(["run", "dva-collapse", "--profile", "smoke", "--out", str(tmp_path)]) == 0
     (summary,) = tmp_path.glob("dva-collapse/*/summary.json")
-    assert {check["verdict"] for check in json.loads(summary.read_bytes())["checks"]} == {"pass"}
+    checks = json.loads(summary.read_bytes())["checks"]
+    assert {check["verdict"] for check in checks} == {"pass"}
+    compared = {check["id"] for check in checks if check["id"].startswith("equal/")}
+    assert {name.split("/")[1] for name in compared} == {name for name, side in SIDES.items() if side.way != "pairs"}
     assert (summary.parent / "figure.png").is_file()
     assert "every pair" in capsys.readouterr().out
 
@@ -62,3 +67,17 @@ def test_another_memory_or_another_form_is_noticed():
             other = measurement["peak"] | {name: {t: factor * x for t, x in said.items()}}
             assert worst(EXPERIMENT.compare(prediction, measurement | {"peak": other})) == verdict
     assert worst(EXPERIMENT.compare(prediction, measurement | {"wrong": 0.0})) == "inconclusive"
+
+
+def test_no_side_is_held_against_itself():
+    """Where every pair's value is too much to make, the blocks are held against all queries at once, and these alone
+    against nothing."""
+    config = replace(PROFILES["smoke"].config, most=64**2, turns=1)
+    apart = measured(config, "cpu")["apart"]
+    assert {name: set(by_tokens) for name, by_tokens in apart.items()} == {
+        "initial, collapsed": {"16"},
+        "revised, collapsed": {"16"},
+        "initial, blocks": {"64"},
+        "revised, blocks": {"64"},
+    }
+    assert 0 < max(x for by_tokens in apart.values() for x in by_tokens.values()) < 1e-12

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from theory.dva import meanings
 from theory.dva.feed_forward import as_attention, embedding_width, embeddings
-from theory.dva.gate import most_of_coordinate, query_of_ratio, ratio
-from theory.dva.heads import alone, attended_by, is_linear_alone, patterns
+from theory.dva.gate import as_gated, most_of_coordinate, query_of_ratio, ratio
+from theory.dva.heads import alone, attended_by, is_linear_alone, on_mean_free, patterns
 from theory.dva.in_context import answer
 from theory.errors import BadInput
 
@@ -50,12 +50,51 @@ def test_patterns_are_score_directions_that_carry_something():
         patterns([(np.array([1.0]), one), (np.ones(2), np.ones((1, 2)))])
 
 
+@given(st.integers(2, 6), seeds)
+def test_layer_norm_hides_constant_rows(d, seed):
+    """Gates whose rows are constant, and score directions that differ by a constant."""
+    rng = np.random.default_rng(seed)
+    tokens = rng.standard_normal((d, 5))
+    tokens -= tokens.mean(axis=0)
+    ones, key = np.ones((2, d)), rng.standard_normal((2, d))
+    assert not is_linear_alone(ones, key)
+    assert is_linear_alone(on_mean_free(ones), on_mean_free(key))
+    np.testing.assert_allclose(alone(0 * key, ones, key, tokens[:, 0]), 0, atol=1e-12)
+    a, first, second = (rng.integers(-9, 9, (n, d)).astype(float) + np.arange(d) * 20 for n in (1, 2, 2))
+    several = [(a[0], first), (a[0] + 3, second)]
+    one = [(a[0], first + second)]
+    np.testing.assert_allclose(attended_by(several, tokens), attended_by(one, tokens), rtol=1e-9, atol=1e-9)
+    assert patterns(several) == 2
+    assert patterns([(on_mean_free(direction), on_mean_free(w)) for direction, w in several]) == 1
+
+
+def test_in_one_dimension_two_heads_of_one_length_are_one():
+    c = np.arctanh((np.tanh(1) + np.tanh(2.5)) / 2)
+    one = np.array([[1.0]])
+    two, single = [(np.array([1.0]), one), (np.array([2.5]), one)], [(np.array([c]), 2 * one)]
+    assert patterns(two) == 2  # of free tokens
+    for tokens in ([1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]):
+        there = np.array([tokens])
+        np.testing.assert_allclose(attended_by(two, there), attended_by(single, there), atol=1e-12)
+    free = np.array([[0.5, 1.0]])
+    assert np.abs(attended_by(two, free) - attended_by(single, free)).max() > 1e-3
+
+
 @given(sizes, sizes, st.integers(1, 3), seeds)
 def test_meanings_are_as_many_as_the_rank_says(m, n, heads, seed):
     shares = list(np.random.default_rng(seed).uniform(0.05, 0.95, (heads, m, n)))
     rank = int(np.linalg.matrix_rank(meanings.pattern(shares)))
     assert rank == meanings.independent(m, n, heads)
     assert meanings.heads_needed(m, n) <= max(1, heads) or rank < m * n
+
+
+@given(sizes, sizes, st.integers(1, 3), sizes, seeds)
+def test_narrow_heads_tell_fewer_apart(m, n, heads, width, seed):
+    rng = np.random.default_rng(seed)
+    made = meanings.pattern(list(rng.uniform(0.05, 0.95, (heads, m, n))))
+    narrow = [part @ rng.standard_normal((m + n, width)) for part in np.split(made[:, n:], heads, axis=1)]
+    rank = int(np.linalg.matrix_rank(np.concatenate([made[:, :n], *narrow], axis=1)))
+    assert rank == meanings.independent(m, n, heads, width)
 
 
 @given(sizes, sizes)
@@ -104,6 +143,27 @@ def test_but_one():
         query_of_ratio(same, 2 * same, np.eye(5)[0], np.eye(5)[1], 3.0)
     with pytest.raises(BadInput, match="both numbers are 0"):
         query_of_ratio(np.array([1.0, 1.0]), np.array([1.0, 1.0]), np.array([1.0, 0]), np.array([0, 1.0]), 2.0)
+
+
+def test_a_gate_where_both_products_are_zero():
+    """Every gate then makes the ratio that leaves a number to have it, if one does."""
+    one, other, third = np.eye(3)
+    assert query_of_ratio(3 * one + other, third, one, other, 3.0) == 0
+    assert query_of_ratio(third, 3 * one + other, one, other, 3.0) == 1
+    assert query_of_ratio(3 * one + other, -3 * one - other, one, other, 3.0) == 0
+    with pytest.raises(BadInput, match="both numbers are 0"):
+        query_of_ratio(third, 0 * third, one, other, 3.0)
+
+
+@given(sizes, sizes, seeds)
+def test_a_wide_gate_is_a_dynamic_head(width, d, seed):
+    rng = np.random.default_rng(seed)
+    v, k, query = rng.standard_normal((3, width, d))
+    x, other = rng.standard_normal((2, d))
+    values, out = as_gated(v, k)
+    assert (values.shape, out.shape) == ((2 * width, d), (width, 2 * width))
+    gates = np.append(np.ones(width), 1 + query @ x)
+    np.testing.assert_allclose(out @ (gates * (values @ other)), (v + (query @ x)[:, None] * k) @ other, atol=1e-9)
 
 
 @given(sizes, st.floats(0.1, 5), seeds)
