@@ -98,7 +98,7 @@ def _gradients(axis: Axes, measurement: Json, rules: Sequence[str], depth: int) 
     axis.set_yscale("log")
     axis.set_xlabel("sublayer")
     axis.set_ylabel("gradient norm over its mean over depth")
-    axis.set_title(f"Gradients of outputs; thin: of parameters; trained, {depth} layers")
+    axis.set_title(f"Gradients of outputs (thin: parameters), {depth} layers")
 
 
 def _shape(gradients: Sequence[float]) -> list[float]:
