@@ -15,7 +15,7 @@ import pytest
 
 import experiments
 from experiments import catalogue
-from experiments.across.ladder.reading import Results
+from experiments.across.ladder.reading import NEARLY, Results
 from experiments.cli import main
 from experiments.cli.parser import parser
 from experiments.verdicts.intervals import t_interval
@@ -55,20 +55,30 @@ def test_numbers_on_the_first_page():
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES["README.md"]
-    prediction, measurement = (
-        json.loads((ROOT / f"results/ladder/{x}.json").read_text()) for x in ("prediction", "measurement")
+    page = " ".join(PAGES["README.md"].split())
+    long, optima = (
+        Results(
+            *(json.loads((ROOT / "results" / run / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
+        )
+        for run in ("ladder", "ladder/optima")
     )
-    ladder = Results(prediction, measurement)
-    for rung in "23456":
-        lead = ladder.gap(rung, "d2-n4-s0.1", "svformer", 2)
-        assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in PAGES["README.md"]
+    for results, rungs in ((long, "3456"), (optima, "456")):
+        for rung in rungs:
+            lead = results.gap(rung, "d2-n4-s0.1", "svformer", 2)
+            assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
+    for rung in "456":
+        lead = optima.gap(rung, "d2-n4-s0.1", "skipv1", 2)
+        assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
+        worth = optima.worth(rung, "d2-n4-s0.1", "svformer", 2, less=NEARLY)
+        assert f"{worth.factor:.2f} ({worth.least:.2f} to {worth.most:.2f}) with" in page
+    first = long.gap("2", "d2-n4-s0.1", "svformer", 2)
+    assert f"lead of {first.mean:.2f} ± {first.half_width:.2f} there" in page
     found = json.loads((ROOT / "results/attnres-compute/summary.json").read_text())["checks"]
     for pair in ("full/vanilla", "full-slow/full-eps"):
         for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
             assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES["README.md"].split())
     found = json.loads((ROOT / "results/dva-against-gpt2/summary.json").read_text())["checks"]
     measured = {check["id"]: f"{abs(check['measured']):.3f}" for check in found}
-    page = " ".join(PAGES["README.md"].split())
     for pair, told in {
         "dva/vanilla": "than model a, by {}",
         "dva/thin": "thin ({})",
