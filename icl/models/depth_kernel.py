@@ -1,4 +1,4 @@
-"""Attention over depth by flash-linear-attention's GPU kernel (`fla.ops.attnres`, the extra `gpu`), in place of ours.
+"""Attention over depth by flash-linear-attention's GPU kernel (fla.ops.attnres, the extra "gpu"), in place of ours.
 
 It reads every source once for both its logit and its share of the sum, and again on the way back, and keeps two float32
 numbers a source and token; but, unlike two phases, it does so at every read.  What is faster is for a benchmark to say:
