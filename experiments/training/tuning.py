@@ -126,21 +126,19 @@ def _finals(
     """The mean losses after all steps, of each arm's best rates and of those beyond that may be better."""
     ranked = {name: sorted((loss, rate) for rate, loss in coarse[name].items() if loss is not None) for name in arms}
     asked = {name: [rate for _, rate in some[: finals.rates]] for name, some in ranked.items()}
+    found: Losses = {name: {} for name in arms}
 
     def trial(name: str, rate: float) -> list[Arm]:
         known = sorted((loss, seed) for of_seed in tries[name, rate] for seed, loss in of_seed if loss is not None)
         return [_trial(arms[name], rate, seed, 1.0) for _, seed in known[: finals.trials]]
 
-    while True:
+    while any(asked.values()):
         trials = {(name, rate): trial(name, rate) for name, rates in asked.items() for rate in rates}
         losses = _losses([arm for some in trials.values() for arm in some], run, label, train)
-        found: Losses = {name: {} for name in arms}
         for (name, rate), some in trials.items():
             found[name][rate] = _mean([[(arm.seed, losses[arm])] for arm in some])
-        beyond = {name: _next(by_rate, [rate for _, rate in ranked[name]]) for name, by_rate in found.items()}
-        if not any(beyond.values()):
-            return found
-        asked = {name: [*rates, *beyond[name]] for name, rates in asked.items()}
+        asked = {name: _next(by_rate, [rate for _, rate in ranked[name]]) for name, by_rate in found.items()}
+    return found
 
 
 def _next(found: Mapping[float, float | None], rates: Sequence[float]) -> list[float]:

@@ -58,7 +58,7 @@ class Config:
     """widths     of the embedding, as factors of d, rounded up, from 1 on
     rungs      of the ladder, by name: those that have a residual stream
     lengths    in steps, every one twice the one before; the warm-up is that of the shortest
-    doublings  of the last length, at most, of models that have not converged by it
+    doublings  of the last length, at most, of all models of a rung and a law where one has not converged by it
     gain       deviation of the initial matrices, times the square root of the width
     own        variants of a user's own, beside
     """

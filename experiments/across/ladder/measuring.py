@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from experiments.across.ladder.points import Config, arm, lengths, points, restarts, source, tried
+from experiments.across.ladder.points import Config, arm, lengths, of_trials, points, restarts, source, tried
 from experiments.across.ladder.reading import settled
 from experiments.store.folders import Json, RunFolder
 from experiments.training.campaign import of_runs
@@ -19,7 +18,7 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     """
     (task,), every = config.tasks, points(config)
     zero, compared = float(task.zero_loss), source(task, config, "last")
-    power, of_trials = compared.power(), replace(compared, held_out_prompts=config.held_out_prompts).power()
+    power = compared.power()
     comparison = Comparison(
         models=every,
         make=lambda p, seed, steps, rate: arm(p, config, seed, steps, rate),
@@ -35,7 +34,7 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     return {
         **found.about,
         "power": {task.key: power},
-        "power_of_trials": {task.key: of_trials},
+        "power_of_trials": {task.key: of_trials(compared, config).power()},
         "losses": {p.key: {str(n): found.last(p, n, "loss") for n in found.lengths(p)} for p in every},
         "stderr": {p.key: found.last(p, found.lengths(p)[-1], "stderr") for p in every},
         "restarts": found.alone(),

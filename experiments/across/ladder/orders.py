@@ -41,8 +41,8 @@ def of_order(results: Results, rung: str, task: str) -> Expectation:
 
     Undecided where no order of all variants lies outside of that: the toy tells too few apart.
     """
-    d = results.tasks[task]["d"]
-    known = {v: level for v, level in levels(results, task).items() if v in results.distinct(rung, task, d)}
+    models = results.distinct(rung, task, results.tasks[task]["d"])
+    known = {v: level for v, level in levels(results, task).items() if v in models}
     possible = null_balances(known, list(combinations(known, 2)))
     pairs = [pair for pair in order(results, rung, task) if pair[0] in known and pair[1] in known]
     null, found = null_balances(known, pairs), agreement(known, pairs)

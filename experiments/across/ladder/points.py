@@ -42,8 +42,8 @@ class Config:
     restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
     orders      in which ingredients are added as well, at width d
     recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
-    doublings   of the last length, at most, of models that have not converged by it
-    held_out_prompts    on which trials of rates and restarts are scored; scored_prompts: those that are compared
+    doublings   of the last length, at most, of all models of a rung where one has not converged by it
+    held_out_prompts    on which trials of rates and restarts are scored; scored_prompts: what is compared
     gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
     only        keys of the rungs that are climbed; by default all
     own         variants of a user's own, beside
@@ -196,7 +196,12 @@ def source(task: Setting, config: Config, scored: Literal["all", "last"]) -> Pro
     return PromptSource(*task.floats, config.scored_prompts, scored=scored)
 
 
+def of_trials(compared: PromptSource, config: Config) -> PromptSource:
+    """The same prompts, as many of them held out as trials are scored on."""
+    return replace(compared, held_out_prompts=config.held_out_prompts)
+
+
 def tried(arm: Arm, config: Config) -> Arm:
     """The training, scored as a trial."""
     assert isinstance(arm.source, PromptSource)
-    return replace(arm, source=replace(arm.source, held_out_prompts=config.held_out_prompts))
+    return replace(arm, source=of_trials(arm.source, config))

@@ -1,7 +1,6 @@
-"""Prepared data, a reader of them, and a folder for runs; too small for more than one thread."""
+"""Prepared data, a reader of them, and a folder for runs."""
 
 import pytest
-import torch
 
 from experiments.store.folders import RunFolder, Slot
 from experiments.training import pool
@@ -10,14 +9,6 @@ from experiments.training.records import train_arm
 from icl.data import preparing, shards
 from tests.experiments.training.small import RECIPE
 from theory.plans.architecture import Architecture, Tokens
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
