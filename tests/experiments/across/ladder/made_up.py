@@ -74,3 +74,7 @@ def measured(prediction, config=CONFIG, *, share=as_the_toy, noise=0.004, seeds=
 
 def verdicts(prediction, measurement):
     return {c.id: c.verdict for c in EXPERIMENT.compare(prediction, measurement)}
+
+
+def judged(found, start):
+    return {verdict for name, verdict in found.items() if name.startswith(start)}

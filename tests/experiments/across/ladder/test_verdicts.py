@@ -5,10 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.across.ladder.ingredients import climbed
-from experiments.across.ladder.orders import levels, order
 from experiments.across.ladder.points import arm, key, parts, points
-from experiments.across.ladder.reading import Results
 from experiments.across.ladder.rungs import INGREDIENTS, ROTARY
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
@@ -16,13 +13,9 @@ from experiments.training import stacks
 from experiments.training.comparing import comparing
 from experiments.training.tuning import APART, TUNING_SEED
 
-from .made_up import CONFIG, EXPERIMENT, RUNGS, TWO_TASKS, as_the_toy, measured, predicted, verdicts
+from .made_up import CONFIG, EXPERIMENT, RUNGS, as_the_toy, judged, measured, predicted, verdicts
 
 TASK = CONFIG.tasks[0].key
-
-
-def judged(found, start):
-    return {verdict for name, verdict in found.items() if name.startswith(start)}
 
 
 def test_a_ladder_that_is_the_toy_throughout():
@@ -134,53 +127,6 @@ def test_a_model_better_than_bayes_is_a_defect():
     assert found[f"bayes/5/{TASK}"] == found[f"bayes/feed-forward/{TASK}"] == "pass"
 
 
-def test_the_order_of_the_toy_and_of_a_rung():
-    prediction = predicted(TWO_TASKS)
-    results = Results(prediction, measured(prediction, TWO_TASKS, noise=0.001))
-    narrow, wide = (task.key for task in TWO_TASKS.tasks)
-    known = levels(results, narrow)
-    assert "attnres" not in known
-    assert known["skipv1"] == known["resformer"] == known["first-added"] == 0
-    assert (known["shared-keys"], known["vanilla"], known["skipv0"]) == (1, 2, 2)
-    assert levels(results, wide)["shared-keys"] == levels(results, wide)["vanilla"] == 1
-    assert ("skipv1", "vanilla") in order(results, "6", narrow)
-    assert ("shared-keys", "vanilla") in order(results, "6", narrow)
-
-
-def test_one_model_with_two_names_counts_once_in_the_order():
-    prediction = predicted()
-    measurement = measured(prediction, noise=0.001)
-    assert Results(prediction, measurement).distinct("4", TASK, 2)[:2] == ["vanilla", "skipv1"]
-    measurement["losses"][f"4/{TASK}/resformer/2"] = measurement["losses"][f"4/{TASK}/skipv1/2"]
-    results = Results(prediction, measurement)
-    assert "resformer" not in results.distinct("4", TASK, 2)
-    assert not any("resformer" in pair for pair in order(results, "4", TASK))
-    assert any("resformer" in pair for pair in order(results, "5", TASK))
-
-
-def test_of_an_ingredient_that_leaves_nothing_learned_nothing_is_made():
-    def fails(prediction, point):
-        return 0.06 if "softmax" in point.rung.ingredients else as_the_toy(prediction, point)
-
-    prediction = predicted()
-    measurement = measured(prediction, share=fails)
-    (effect,) = (e for e in climbed(Results(prediction, measurement)) if (e.after, e.variant) == ("4", "skipv1"))
-    assert (effect.word, effect.doubt) == ("breaks", "no model there explains as much as the toy's vanilla")
-    assert verdicts(prediction, measurement)[f"ingredient/3 to 4/{TASK}/skipv1"] == "inconclusive"
-
-
-@pytest.mark.parametrize(("of_twin", "verdict"), [(0.0, "contradicts"), (0.3, "inconclusive"), (-0.5, "inconclusive")])
-def test_a_change_that_the_twin_has_too_is_none_of_the_variant_s(of_twin, verdict):
-    def shifted(prediction, point):
-        late = "softmax" in point.rung.ingredients
-        return as_the_toy(prediction, point) + late * {"skipv1": -0.2, "twin": of_twin}.get(point.variant, 0.0)
-
-    prediction = predicted()
-    found = verdicts(prediction, measured(prediction, share=shifted, noise=0.001))
-    assert found[f"ingredient/3 to 4/{TASK}/skipv1"] == verdict
-    assert found[f"ingredient/3 to 4/{TASK}/resformer"] == "agrees"
-
-
 def test_the_figure_has_a_line_for_each_variant_and_theory_s():
     prediction = predicted()
     with drawing():
@@ -287,12 +233,6 @@ def test_some_variants_alone_are_compared_between_the_widths():
     at_3 = {name for name in found if name.startswith(("sign/", "none/", "worth/")) and name.endswith("/3")}
     assert at_3 == {f"{rule}/{r}/{TASK}/svformer/3" for rule in ("sign", "worth") for r in "23456"}
     assert {found[name] for name in at_3} == {"agrees"}
-
-
-def test_an_order_that_cannot_be_told_from_chance_is_undecided():
-    config = replace(CONFIG, variants=("vanilla", "skipv1", "svformer"), orders=())
-    prediction = predicted(config)
-    assert judged(verdicts(prediction, measured(prediction, config)), "order/") == {"undecided"}
 
 
 def test_a_user_s_variant_may_have_folders_in_its_name():

@@ -1,0 +1,207 @@
+"""Claims on the paper's example, hot girl drinks hot water: how many meanings heads tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+
+from experiments.ledger.claim import Claim
+from theory.dva import meanings
+from theory.dva.meanings import (
+    dynamic_head,
+    heads_needed,
+    independent,
+    independent_of_dynamic,
+    least_loss,
+    pattern,
+    width_needed,
+)
+from theory.dva.paper import PAPER
+
+CLOSE = 1e-9
+
+EXAMPLE = Claim(
+    "dva.example",
+    PAPER.name,
+    place="section 2.2, Fig. 1: hot girl drinks hot water",
+    statement="A single ordinary head cannot give hot two meanings; two heads, or one dynamic head, can.",
+    assumes="one layer; a noun sees its adjective and itself; meanings are read by a linear map of the stream, which "
+    "has as many dimensions as are told apart, and an output matrix before it: model b's block, of width d and without "
+    "one, tells d apart at most; ordinary heads' scores are free",
+    verdict="corrected",
+    correction="What a noun gets depends on its own token and on its scores: of m adjectives and n nouns H ordinary "
+    "heads tell n + H (m + n - 1) meanings apart, so that one head makes every table of two adjectives, or of three "
+    "with two nouns.  The least that it does not make are 3 x 3 and 4 x 2, however wide it is; there one dynamic head "
+    "does, and so do two ordinary ones, or one that a gate scales coordinate by coordinate.  Of every kind the widths "
+    "have to add up to n (m - 1).",
+    proof=meanings,
+)
+
+
+@EXAMPLE.check(
+    "linearly independent meanings of one to three heads with scores at random, tables up to 5 x 5",
+    states=lambda m, n, h: min(m * n, n + h * (m + n - 1)),
+    control=lambda m, n, h: min(m * n, n + h),
+    wrong="a head adds one meaning",
+    kind="float64",
+)
+def meanings_of_heads(law: Callable[[int, int, int], int]) -> bool:
+    rng = np.random.default_rng(1)
+    for m in range(1, 6):
+        for n in range(1, 6):
+            for h in (1, 2, 3):
+                shares = list(rng.uniform(0.1, 0.9, (h, m, n)))
+                made = pattern(shares)
+                rank = int(np.linalg.matrix_rank(made))
+                if not rank == law(m, n, h) == independent(m, n, h) or not _is_what_nouns_get(made, shares, rng):
+                    return False
+    return True
+
+
+@EXAMPLE.check(
+    "linearly independent meanings of one to three heads of width 1 to 7, tables up to 5 x 5: scores free, and of "
+    "queries and keys no wider",
+    states=lambda m, n, h, w: min(m * n, n + h * min(w, m + n - 1)),
+    control=lambda m, n, h, w: min(m * n, n + h * w),
+    wrong="no head is too wide for its table",
+)
+def meanings_of_narrow_heads(law: Callable[[int, int, int, int], int]) -> bool:
+    rng = np.random.default_rng(14)
+    for m, n, h, w in product(range(1, 6), range(1, 6), (1, 2, 3), range(1, 8)):
+        of_nouns, of_keys = rng.standard_normal((h, n, w)), rng.standard_normal((h, m + n, w))
+        scores = of_keys @ of_nouns.transpose(0, 2, 1)
+        differences = scores[:, :m] - np.diagonal(scores[:, m:], axis1=1, axis2=2)[:, None]
+        for shares in (rng.uniform(0.1, 0.9, (h, m, n)), 1 / (1 + np.exp(-2 * differences))):
+            made = pattern(list(shares))
+            narrow = [part @ rng.standard_normal((m + n, w)) for part in np.split(made[:, n:], h, axis=1)]
+            rank = int(np.linalg.matrix_rank(np.concatenate([made[:, :n], *narrow], axis=1)))
+            if not rank == law(m, n, h, w) == independent(m, n, h, w):
+                return False
+    return True
+
+
+@EXAMPLE.check(
+    "the rank of the matroids' union, its least over all sets of pairs, one to three heads of width 1 to 6, tables up "
+    "to 3 x 3 and 5 x 2",
+    states=lambda pairs, nouns: nouns,
+    control=lambda pairs, nouns: pairs,
+    wrong="a noun's own part tells all its pairs apart",
+    kind="exact",
+)
+def least_over_sets_of_pairs(own: Callable[[int, int], int]) -> bool:
+    """own: the rank of a set of pairs in what is the noun's alone."""
+    for m, n in ((1, 3), (2, 2), (3, 2), (4, 2), (5, 2), (2, 4), (3, 3)):
+        edges = list(product(range(m), range(m, m + n)))
+        sets = [[e for i, e in enumerate(edges) if chosen >> i & 1] for chosen in range(2 ** (m * n))]
+        ranks = [(len(some), own(len(some), len({b for _, b in some})), _edges_of_a_forest(some)) for some in sets]
+        for h, w in product((1, 2, 3), range(1, 7)):
+            if min(m * n - size + nouns + h * min(w, r) for size, nouns, r in ranks) != independent(m, n, h, w):
+                return False
+    return True
+
+
+def _edges_of_a_forest(edges: list[tuple[int, int]]) -> int:
+    """The most edges of these without a circle."""
+    part = {x: x for edge in edges for x in edge}
+    kept = 0
+    for a, b in edges:
+        if part[a] != part[b]:
+            kept += 1
+            part = {x: part[b] if of == part[a] else of for x, of in part.items()}
+    return kept
+
+
+@EXAMPLE.check(
+    "model b's own block, random weights: meanings that a dynamic head as wide as the stream tells apart, without an "
+    "output matrix, by adjectives, nouns and width",
+    states=lambda m, n, d: min(m * n, d),
+    control=lambda m, n, d: min(m * n, n + d),
+    wrong="a noun's own part beside the head's",
+)
+def meanings_in_a_narrow_stream(law: Callable[[int, int, int], int]) -> bool:
+    rng = np.random.default_rng(15)
+    for m, n, d in ((2, 2, 3), (3, 3, 4), (3, 3, 8), (3, 3, 12), (4, 2, 6), (2, 4, 5), (4, 4, 10)):
+        tokens, (v, query, key) = rng.standard_normal((m + n, d)), rng.standard_normal((3, d, d))
+        share = rng.uniform(0.1, 0.9, (m, n))
+        rows = []
+        for a, b in product(range(m), range(n)):
+            noun, s = tokens[m + b], share[a, b]
+            rows.append(noun + (v + (query @ noun)[:, None] * key) @ (s * tokens[a] + (1 - s) * noun))
+        if int(np.linalg.matrix_rank(np.array(rows))) != law(m, n, d):
+            return False
+    return True
+
+
+def _is_what_nouns_get(made: np.ndarray, shares: list[np.ndarray], rng: np.random.Generator) -> bool:
+    """f_b + sum_h s^h_ab (g^h_a - c^h_b), pair by pair, for vectors of one number."""
+    m, n = shares[0].shape
+    f, g, c = rng.standard_normal(n), rng.standard_normal((len(shares), m)), rng.standard_normal((len(shares), n))
+    expected = f + sum(s * (g[h][:, None] - c[h]) for h, s in enumerate(shares))
+    vectors = np.concatenate([f, *(np.concatenate([g[h], c[h]]) for h in range(len(shares)))])
+    return bool(np.allclose(made @ vectors, expected.ravel(), atol=CLOSE))
+
+
+@EXAMPLE.check(
+    "the least tables that one ordinary head does not make, however wide it is",
+    states={(3, 3), (4, 2)},
+    control={(1, 2), (2, 2)},
+    wrong="the paper's, of one adjective or two",
+    kind="exact",
+)
+def tables_of_one_head(least: set[tuple[int, int]]) -> bool:
+    """Least: with fewer adjectives or fewer nouns one head does."""
+
+    def made(m: int, n: int) -> bool:
+        return m < 1 or n < 1 or independent(m, n, 1) == m * n
+
+    failing = {(m, n) for m in range(1, 7) for n in range(1, 7) if not made(m, n)}
+    border = {(m, n) for m, n in failing if made(m - 1, n) and made(m, n - 1)}
+    counts = all((heads_needed(m, n) > 1) == ((m, n) in failing) for m in range(1, 7) for n in range(1, 7))
+    two = all(independent(m, n, 2, width=-(-width_needed(m, n) // 2)) == m * n for m, n in border)
+    return counts and two and border == least
+
+
+@EXAMPLE.check(
+    "meanings that one head with a gate tells apart, width n (m - 1): a coordinate a pair, scaled by the noun's gate",
+    states=lambda gate, value: gate * value,
+    control=lambda gate, value: 1 + 0 * gate * value + value,
+    wrong="a gate that is 1",
+)
+def gated_head_tells_all_apart(coordinate: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> bool:
+    """With s_ab of the adjective's value: (n, w) gates and (m, w) values are `dynamic_head`'s."""
+    rng = np.random.default_rng(2)
+    for m, n in ((2, 3), (3, 3), (4, 2), (2, 5)):
+        gates, values = dynamic_head(m, n)
+        share = rng.uniform(0.1, 0.9, (m, n, 1))
+        outputs = (share * coordinate(gates[None], values[:, None])).reshape(m * n, -1)
+        made = int(np.linalg.matrix_rank(np.concatenate([np.tile(np.eye(n), (m, 1)), outputs], axis=1)))
+        width = width_needed(m, n)
+        lost = least_loss(m, n, independent_of_dynamic(m, n, width - 1)), least_loss(m, n, made)
+        if not (made == m * n and np.allclose(lost, (1 / (m * n), 0))):
+            return False
+    return True
+
+
+@EXAMPLE.check(
+    "meanings that the constructed dynamic head tells apart, width n (m - 1), and one coordinate fewer",
+    states=0,
+    control=1,
+    wrong="one coordinate fewer is enough",
+)
+def dynamic_head_tells_all_apart(fewer: int) -> bool:
+    for m, n in ((2, 2), (3, 3), (4, 2), (2, 5)):
+        of_noun, of_adjective = dynamic_head(m, n)
+        width = width_needed(m, n) - fewer
+        if of_noun.shape[1] - fewer != width:
+            return False
+        both = of_noun[None] * of_adjective[:, None]
+        if not np.array_equal(both[1:].reshape(-1, n * (m - 1)), np.eye(n * (m - 1))) or both[0].any():
+            return False
+        share = np.random.default_rng(m).uniform(0.1, 0.9, (m, n, 1))
+        gated = (share * both)[..., :width].reshape(m * n, width)
+        rows = np.concatenate([np.tile(np.eye(n), (m, 1)), gated], axis=1)
+        if not int(np.linalg.matrix_rank(rows)) == m * n == independent_of_dynamic(m, n, width):
+            return False
+    return True
