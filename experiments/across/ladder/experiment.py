@@ -108,13 +108,20 @@ _LONG = replace(
     between=("svformer",),
     orders=(("softmax", "norms", "feed-forward"), ("norms", "residual"), *_ROTATED),
 )
+# Other tasks, on the rung whose optimum training finds: small ones first, as time may be up before all are trained.
 _TASKS = replace(
-    _CPU,
-    tasks=(Setting(2, 8, 0.1), Setting(2, 4, 0.5), Setting(3, 6, 0.1), Setting(4, 8, 0.1)),
-    wider=(2.0,),
+    _LONG,
+    tasks=(Setting(2, 4, 0.5), Setting(2, 8, 0.1), Setting(3, 6, 0.1), Setting(4, 8, 0.1), Setting(5, 10, 0.1)),
+    only=("3",),
+    wider=(),
     variants=(BASELINE, "skipv1", "svformer"),
+    widths=(1.0,),
+    between=(),
+    orders=(),
     depths=(),
-    restarts=Restarts(count=8, steps=4000),
+    restarts=Restarts(count=24, steps=4000),
+    tuning=replace(_RATES, share=0.125, restarts=4, finals=Finals(rates=2, trials=2)),
+    doublings=1,
 )
 # As many restarts as there can be, where sixteen miss the best optimum for most seeds.
 _OPTIMA = replace(
@@ -150,7 +157,7 @@ PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
     "cpu": Profile(config=_CPU, seeds=16, seconds=1330, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
-    "tasks": Profile(config=_TASKS, seeds=8, seconds=3600, detects=_NARROW, grows=True),
+    "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=_NARROW, grows=True),
     "optima": Profile(config=_OPTIMA, seeds=16, seconds=7200, detects=_NARROW, grows=True),
     "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
