@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf, isfinite, nan
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.across.ladder import by_task
+from experiments.across.ladder.looks import ABREAST, bars, look_of
 from experiments.across.ladder.reading import Results
 from experiments.across.ladder.rungs import THEORY
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
-from experiments.verdicts.intervals import Interval, t_interval
-
-ABREAST = 0.07  # rungs between the markers of neighbouring variants
-MORE_LOOKS: dict[str, dict[str, Any]] = {
-    "shared-keys": {"color": "#5b6b3a", "linestyle": "--", "marker": "p"},
-    "first-added": {"color": "#a05a2c", "linestyle": ":", "marker": "*"},
-}
+from experiments.verdicts.intervals import t_interval
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Of the first task, at width d."""
+    """Of a single task, at width d, over the rungs; of several, by task."""
     results = Results(prediction, measurement)
+    if len(results.tasks) > 1:
+        return by_task.draw(results)
     task = next(iter(results.tasks))
     fig, axes = style.figure(2, 2, width=5.6, height=3.7)
     worth, order, share, often = axes
@@ -54,10 +50,6 @@ def _tick(results: Results, rung: str) -> str:
     ).replace("rotary ", "rotary\n")
 
 
-def _look(variant: str) -> dict[str, Any]:
-    return MORE_LOOKS.get(variant) or style.look(variant)
-
-
 def _places(results: Results, i: int) -> list[float]:
     """Of the i-th variant on all rungs, theory's first."""
     middle = len(results.variants) / 2
@@ -77,7 +69,7 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     if len(numbers["vanilla_widths"]) < 2:
         return
     for i, variant in enumerate(results.variants):
-        look, at = _look(variant), _places(results, i + 1)
+        look, at = look_of(variant), _places(results, i + 1)
         toy = numbers["worth"].get(variant, {}).get(str(d)) or nan
         joined = [(at[0], toy)]
         for x, rung in zip(at[1:], results.rungs, strict=True):
@@ -111,7 +103,7 @@ def _order(axis: Axes, results: Results, task: str) -> None:
     columns += [{v: t_interval(results.shares(rung, task, v, d)).mean for v in arms} for rung in results.rungs]
     ranks = [_ranks(column) for column in columns]
     for i, variant in enumerate(arms):
-        look = {**_look(variant), "markerfacecolor": "white"}
+        look = {**look_of(variant), "markerfacecolor": "white"}
         nudge = 0.05 * (i - len(arms) / 2)
         places = [(x, r[variant] + (nudge if x == 0 else 0)) for x, r in enumerate(ranks) if variant in r]
         axis.plot(*zip(*places, strict=True), **{**look, "linewidth": 1})
@@ -138,13 +130,13 @@ def _shares(axis: Axes, results: Results, task: str) -> None:
             name = "proved of vanilla" if rung == results.rungs[0] else None
             axis.plot(at, bounds, color="#bdbdbd", linewidth=7, solid_capstyle="butt", zorder=1, label=name)
     for i, variant in enumerate((BASELINE, *results.variants)):
-        look, at = _look(variant), _places(results, i)
+        look, at = look_of(variant), _places(results, i)
         toy = numbers["share"].get(variant, {}).get(str(d))
         found = [t_interval(results.shares(rung, task, variant, d)) for rung in results.rungs]
         line = [nan if toy is None else toy, *(interval.mean for interval in found)]
         axis.plot(at, line, linewidth=0.8, color=look["color"], linestyle=look["linestyle"])
         axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
-        _bars(axis, at[1:], found, f"{variant}", look)
+        bars(axis, at[1:], found, f"{variant}", look)
         full = [results.converged(rung, task, variant, d) for rung in results.rungs]
         ends = [(x, interval.mean) for x, interval, is_full in zip(at[1:], found, full, strict=True) if is_full]
         axis.plot(*zip(*ends, strict=True), color=look["color"], marker=look["marker"], linestyle="none", zorder=4)
@@ -153,15 +145,10 @@ def _shares(axis: Axes, results: Results, task: str) -> None:
     axis.set_title(f"Explained at width {d}, with all pairs, 95 %; filled: converged")
 
 
-def _bars(axis: Axes, at: Sequence[float], found: Sequence[Interval], name: str, look: dict[str, Any]) -> None:
-    plain = {what: x for what, x in look.items() if what != "linestyle"}
-    style.bars(axis, at, found, label=name, elinewidth=0.8, **plain)
-
-
 def _set_in(axis: Axes, results: Results, task: str) -> None:
     d = results.tasks[task]["d"]
     for i, variant in enumerate((BASELINE, *results.variants)):
-        look, at = _look(variant), _places(results, i)[1:]
+        look, at = look_of(variant), _places(results, i)[1:]
         found = [results.sets_in(rung, task, variant, d) for rung in results.rungs]
         share = [s.count / s.trainings for s in found]
         ends = [

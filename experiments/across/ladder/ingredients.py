@@ -61,14 +61,21 @@ def climbed(results: Results) -> Iterator[Effect]:
     """From each rung to the next, of every variant of which there is a gap before."""
     for task in results.tasks:
         for before, after in pairwise(_neighbours(results)):
-            added = ADDED.get(results.prediction["rungs"][after], results.prediction["rungs"][after])
+            added = _added(results, before, after)
             for variant in results.variants:
                 if before != THEORY or results.toy_gap(task, variant, results.tasks[task]["d"]) is not None:
                     yield _effect(results, before, after, added, task, variant, results.family)
 
 
+def _added(results: Results, before: str, after: str) -> str:
+    """In words: all that is new, where rungs between these two were left out."""
+    had, has = (results.prediction["cells"].get(rung, []) for rung in (before, after))
+    new = [ADDED[ingredient] for ingredient in has if ingredient not in had]
+    return " and ".join(filter(None, [", ".join(new[:-1]), *new[-1:]])) or results.prediction["rungs"][after]
+
+
 def _neighbours(results: Results) -> list[str]:
-    """Rungs, each of which adds one thing to the one before."""
+    """Rungs, each of which adds something to the one before."""
     return [THEORY, *results.rungs] if results.rungs[0] == FIRST else results.rungs
 
 
