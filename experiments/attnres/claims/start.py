@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -57,8 +56,14 @@ def pair(rule: str, eps: float, norm: Literal["rms", "layer"] = "rms") -> tuple[
     return one, other
 
 
+def tokens() -> Tensor:
+    import torch
+
+    return torch.arange(16).view(4, 4)
+
+
 def answer(model: Decoder) -> Tensor:
-    result: Tensor = model(_tokens())
+    result: Tensor = model(tokens())
     return result
 
 
@@ -138,101 +143,3 @@ def dead_queries(reads: list[int]) -> bool:
         if gradient is None or [i for i, row in enumerate(gradient) if not row.any()] != reads:
             return False
     return True
-
-
-@ZERO_QUERY.check(
-    "the share by which a norm's output shrinks as its eps grows, written out, and its bound to leading order",
-    states=lambda m, eps, other: (other - eps) / (2 * (m + eps)),
-    control=lambda m, eps, other: (other - eps) / (4 * (m + eps)),
-    wrong="half of that bound",
-)
-def norms_shrink(bound: Callable[[float, float, float], float]) -> bool:
-    for m in (0.25, 1.0, 9.0):
-        for eps, other in ((0.0, 0.01), (1e-4, 9e-4), (0.1, 0.4)):
-            change = zero_query.norm_change(m, eps, other)
-            exact = 1 - (m + eps) ** 0.5 / (m + other) ** 0.5
-            if abs(change - exact) > 1e-14 or not 0 < change <= bound(m, eps, other):
-                return False
-    return True
-
-
-@ZERO_QUERY.check(
-    "bounds on how far reads are from the PreNorm network's: their first steps written out, and none is exceeded by "
-    "decoders of two layers",
-    states=1.0,
-    control=0.0,
-    wrong="what has come apart moves no later sublayer",
-)
-def distances_keep_below(carried: float) -> bool:
-    for rule in RULES:
-        for eps in (1e-6, EPS):
-            model, prenorm = pair(rule, eps)
-            config, plan = model.config, model.plan
-            far, smallest, slopes = _apart(model, prenorm, lambda x: x)
-            bounds = zero_query.difference_bounds(config, plan, smallest, slopes)
-            if any(distance > bound + 1e-12 for distance, bound in zip(far, bounds, strict=True)):
-                return False
-            counts = [len(sources) for sources in depth_reads(config, plan)]
-            root, (m, n), (c, b) = config.d_model**0.5, smallest[1:3], slopes[1:3]
-            e, f = (eps * k**2 for k in counts[1:3])
-            first = c * root * (1 - ((m + eps) / (m + e)) ** 0.5)
-            size = (n + f) ** 0.5
-            again = carried * first / (size * max(size - first / root, f**0.5)) ** 0.5
-            written = [0.0, 0.0, first, first + b * (root * (1 - ((n + eps) / (n + f)) ** 0.5) + again)]
-            if any(abs(a - w) > 1e-9 * (1 + w) for a, w in zip(bounds, written, strict=False)):
-                return False
-    return True
-
-
-@ZERO_QUERY.check(
-    "the same bounds for decoders with LayerNorm and embeddings that are 10 from zero, by the smallest variances",
-    states=lambda x: x - x.mean(-1, keepdim=True),
-    control=lambda x: x,
-    wrong="by the smallest mean squares",
-)
-def distances_under_layer_norm(centred: Callable[[Tensor], Tensor]) -> bool:
-    import torch
-
-    for rule in RULES:
-        model, prenorm = pair(rule, EPS, "layer")
-        with torch.no_grad():
-            for one in (model, prenorm):
-                one.get_parameter("stem.embedding.weight").add_(10)
-        far, smallest, slopes = _apart(model, prenorm, centred)
-        bounds = zero_query.difference_bounds(model.config, model.plan, smallest, slopes)
-        if any(distance > bound + 1e-12 for distance, bound in zip(far, bounds, strict=True)):
-            return False
-    return True
-
-
-def _apart(
-    model: Decoder, prenorm: Decoder, centred: Callable[[Tensor], Tensor]
-) -> tuple[list[float], list[float], list[float]]:
-    """How far reads are from the PreNorm network's, the smallest mean squares of its tokens, and its slopes."""
-    from experiments.attnres.networks import reads
-    from icl.probes.magnitude import sublayer_weights
-
-    own, stream = reads(model, _tokens()), reads(prenorm, _tokens())
-    counts = [len(sources) for sources in depth_reads(model.config, model.plan)]
-    far = [float((k * h - x).norm(dim=-1).max()) for k, h, x in zip(counts, own, stream, strict=True)]
-    smallest = [float(centred(x).square().mean(-1).min()) for x in stream[:-1]]
-    return far, smallest, [_slope(*both) for both in zip(prenorm.sublayers, sublayer_weights(prenorm), strict=True)]
-
-
-def _tokens() -> Tensor:
-    import torch
-
-    return torch.arange(16).view(4, 4)
-
-
-def _slope(sublayer: Any, weights: Any) -> float:
-    from icl.probes.magnitude import FeedForwardWeights
-
-    if isinstance(weights, FeedForwardWeights):
-        return zero_query.feed_forward_slope(**vars(weights))
-    heads, width = len(weights.value), weights.value.shape[1]
-    query, key = (
-        sublayer.projections.get_submodule(name).weight.detach().numpy().reshape(heads, width, -1)
-        for name in ("query", "key")
-    )
-    return zero_query.attention_slope(query, key, **vars(weights))
