@@ -12,7 +12,19 @@ from icl.models.dynamic_values import initial, revised
 from icl.models.few_queries import blockwise
 from icl.models.frame import Frame, for_queries, norm
 from icl.models.position_bias import PositionBias
-from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, head_sizes, merged, spread
+from icl.models.projections import (
+    Bank,
+    Built,
+    HeadLinear,
+    MergeLinear,
+    Projections,
+    Reader,
+    Segments,
+    gate_entry,
+    head_sizes,
+    merged,
+    spread,
+)
 from theory.plans.architecture import Architecture
 from theory.plans.memory import QUERIES_AT_A_TIME
 from theory.plans.plan import Plan, built
@@ -31,11 +43,8 @@ class Attention(nn.Module):
         reads = self.projections.kinds or plan.dynamic != "no"
         self.norm = norm(config, d) if reads else nn.Identity()
         self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
-        keys, values = [h.keys for h in heads], [h.values for h in heads]
-        self.segments = [
-            tuple(Reader(live, tuple(head[i] for head in attended), exist) for attended in (keys, values))
-            for i in range(len(values[0]))
-        ]
+        self.layer, self.live, self.heads = layer, live, heads
+        self.segments = self.attending(exist)
         besides = tuple(h.beside for h in heads)
         self.beside = Reader(live, besides, exist) if any(m.terms for m in besides) else None
         of_queries, of_keys = plan.gates
@@ -51,19 +60,44 @@ class Attention(nn.Module):
             self.output = MergeLinear(d, config.n_heads, spread(live, group), width, config.bias)
         self.group, self.core = group, Core(config, plan)
 
+    def attending(self, exist: Built) -> Segments:
+        """Readers of what the heads attend over, from a bank that holds these heads of its entries."""
+        return [
+            (
+                Reader(self.live, tuple(head.keys[i] for head in self.heads), exist),
+                Reader(self.live, tuple(head.values[i] for head in self.heads), exist),
+            )
+            for i in range(len(self.heads[0].values))
+        ]
+
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
         x = self.norm(x)
         bank = self.projections(x, bank, frame.rotation)
         query = self.queries(bank, frame.learned)
-        keys, values = zip(*((k(bank, frame.learned), v(bank, frame.learned)) for k, v in self.segments), strict=True)
-        gates = tuple(gate(x) for gate in (self.query_gate, self.key_gate) if gate is not None)
-        bias = None if self.position_bias is None else self.position_bias(x.shape[1], frame.places)
-        out = self.core(query, keys, values, frame, gates, bias)
+        segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
+        keys, values = zip(*((k(seen, frame.learned), v(seen, frame.learned)) for k, v in segments), strict=True)
+        out = self.core(query, keys, values, frame, self._gates(x, frame), self._bias(x, frame))
         if self.beside is not None:
             out = out + for_queries(self.beside(bank, frame.learned), out.shape[1])
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
+
+    def _gates(self, x: Tensor, frame: Frame) -> tuple[Tensor, ...]:
+        """Of dynamic values: the queries', and the keys' of all that is attended over."""
+        gates = () if self.query_gate is None else (self.query_gate(x),)
+        if self.key_gate is None:
+            return gates
+        of_keys = self.key_gate(x)
+        return (*gates, of_keys if frame.past is None else frame.past.extended(gate_entry(self.layer), of_keys))
+
+    def _bias(self, x: Tensor, frame: Frame) -> Tensor | None:
+        if self.position_bias is None:
+            return None
+        if frame.past is None:
+            return self.position_bias(x.shape[1], frame.places)
+        assert frame.places is not None
+        return self.position_bias.towards(frame.places, frame.past.span)
 
 
 class Core(nn.Module):

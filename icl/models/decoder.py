@@ -78,6 +78,10 @@ class Decoder(nn.Module):
         """
         x = self.stem.embed(inputs)
         frame, places = self._frame(x, padding)
+        return self.stem.answer(self.through(x, frame, places))
+
+    def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:
+        """Embedded tokens at these places, (T,) or (batch, T) -> what the stem answers from, (batch, T, d_model)."""
         if self.positions is not None:
             x = x + self.positions[places]
         state = self.depth.start(self.dropout(x))
@@ -85,7 +89,8 @@ class Decoder(nn.Module):
         for step, sublayer in enumerate(self.sublayers):
             out, bank = sublayer(self.depth.read(step, state), bank, frame)
             state = self.depth.write(step, state, self.dropout(out))
-        return self.stem.answer(self.norm(self.depth.read(len(self.sublayers), state)))
+        found: Tensor = self.norm(self.depth.read(len(self.sublayers), state))
+        return found
 
     def _frame(self, x: Tensor, padding: Tensor | None) -> tuple[Frame, Tensor]:
         config, length = self.config, x.shape[1]
@@ -95,13 +100,16 @@ class Decoder(nn.Module):
         if padding is not None:
             places = (padding.cumsum(-1) - 1).clamp(min=0)
         visible = _visible(config.mask, places, padding)
-        rotation = None
-        if config.positions == "rope":
-            width = config.latent.rope if config.latent else config.width
-            rotation = Rotation(places, width, config.rope_theta)
         causal = config.mask == "causal" and padding is None
         counted = None if padding is None else places
-        return Frame(visible, causal, rotation, counted, dict(self.learned.items())), places
+        return Frame(visible, causal, self.rotation(places), counted, dict(self.learned.items())), places
+
+    def rotation(self, places: Tensor) -> Rotation | None:
+        """Of queries and keys at these places, (T,) or (batch, T), where positions are rotary."""
+        if self.config.positions != "rope":
+            return None
+        width = self.config.latent.rope if self.config.latent else self.config.width
+        return Rotation(places, width, self.config.rope_theta)
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:

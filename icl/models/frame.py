@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
 from theory.plans.architecture import Architecture
+
+
+class Past(Protocol):
+    """What earlier forward passes left of the tokens before these (`icl.models.cache`)."""
+
+    @property
+    def span(self) -> int:
+        """Tokens of the longest sequence, with these."""
+        ...
+
+    def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
+        """What layer `layer` attends over, of all tokens so far: its readers, and the bank that they read."""
+        ...
+
+    def extended(self, name: str, new: Tensor) -> Tensor:
+        """An entry of all tokens so far: (batch, heads, span, width)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +38,8 @@ class Frame:
     rotation    positions for queries and keys, or None
     places      (batch, T), positions counted over real tokens, where there is padding; None: 0, 1, ..., T - 1
     learned     the plan's learned weights, by `projections.learned_name`
+    past        of tokens before these, which are attended over too: then `visible` has a column for each of those and
+                of these, and `places` are those of these, (T,) or (batch, T)
     """
 
     visible: Tensor | None
@@ -27,6 +47,7 @@ class Frame:
     rotation: Rotation | None
     places: Tensor | None
     learned: Mapping[str, Tensor]
+    past: Past | None = None
 
 
 def for_queries(x: Tensor, heads: int) -> Tensor:

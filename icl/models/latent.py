@@ -6,6 +6,7 @@ value, so `skipv1` takes half of the latent from layer 1, before its norm.  A pl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from icl.models.attention import Core
 from icl.models.frame import Frame, norm
-from icl.models.projections import Bank, HeadLinear, MergeLinear, Projections, Reader, merged
+from icl.models.projections import Bank, Built, HeadLinear, MergeLinear, Projections, Reader, Segments, merged
 from icl.models.rotary import Rotation
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Kind, Mix
@@ -42,7 +43,6 @@ class LatentAttention(nn.Module):
         everyone = range(1, heads + 1)
         row = plan.table[layer - 1]
         exist = built(plan)
-        shared = {("k", n): (1,) for kind, n in exist if kind == "k"}
         sizes: dict[Kind, tuple[int, int]] = {
             "q": (heads, width + latent.rope),
             "k": (1, latent.rope),
@@ -51,13 +51,8 @@ class LatentAttention(nn.Module):
         self.projections = LatentProjections(d, plan, layer, sizes)
         self.projections.rope = latent.rope
         self.queries = Reader(tuple(everyone), tuple(head.query for head in row), exist)
-        self.segments = [
-            (
-                Reader((1,), (_of_all_heads(row[0].keys[i]),), shared),  # type: ignore[arg-type]
-                Reader(tuple(everyone), tuple(head.values[i] for head in row), exist),
-            )
-            for i in range(len(row[0].values))
-        ]
+        self.layer, self.heads = layer, row
+        self.segments = self.attending(exist)
         self.norm = norm(config, d) if self.projections.kinds else nn.Identity()
         self.latent_norm = norm(config, latent.width, kind="none" if config.norm == "none" else "rms")
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
@@ -65,16 +60,29 @@ class LatentAttention(nn.Module):
         self.output = MergeLinear(d, heads, everyone, width, config.bias) if plan.output_projection else None
         self.core = Core(config, plan)
 
+    def attending(self, exist: Built) -> Segments:
+        """As `Attention.attending`; keys are one for all heads."""
+        shared: Built = {("k", n): (1,) for kind, n in exist if kind == "k"}
+        everyone = tuple(range(1, len(self.heads) + 1))
+        return [
+            (
+                Reader((1,), (_of_all_heads(self.heads[0].keys[i]),), shared),
+                Reader(everyone, tuple(head.values[i] for head in self.heads), exist),
+            )
+            for i in range(len(self.heads[0].values))
+        ]
+
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
         bank = self.projections(self.norm(x), bank, frame.rotation)
-        keys, values = zip(*(self._segment(k, v, bank, frame) for k, v in self.segments), strict=True)
+        segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
+        keys, values = zip(*(self._segment(k, v, seen, frame) for k, v in segments), strict=True)
         query = self.queries(bank, frame.learned)
         out = self.core(query, keys, values, frame)
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
 
-    def _segment(self, key: Reader, value: Reader, bank: Bank, frame: Frame) -> tuple[Tensor, Tensor]:
+    def _segment(self, key: Reader, value: Reader, bank: Mapping[str, Tensor], frame: Frame) -> tuple[Tensor, Tensor]:
         latent = self.latent_norm(merged(value(bank, frame.learned)))
         content = self.key_up(latent)
         rotary = key(bank, frame.learned).expand(-1, content.shape[1], -1, -1)

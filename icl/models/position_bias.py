@@ -37,3 +37,9 @@ class PositionBias(nn.Module):
         if places is None:
             return self.scores[:, :length, :length]
         return self.scores[:, places[:, :, None], places[:, None, :]].transpose(0, 1)
+
+    def towards(self, places: Tensor, span: int) -> Tensor:
+        """From tokens at these places, (T,) or (batch, T), to those at 0, ..., span - 1: ([batch,] heads built, T,
+        span)."""
+        found = self.scores[:, places, :span]
+        return found if places.dim() == 1 else found.transpose(0, 1)

@@ -18,12 +18,18 @@ from theory.plans.mix import Kind, Learned, Mix
 from theory.plans.plan import Plan, built, lifetimes, runs
 
 Bank = dict[str, Tensor]
+Built = Mapping[tuple[Kind, int], tuple[int, ...]]  # the heads that the bank's entries hold, by kind and layer
 NAMES: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
 
 
 def entry(kind: Kind, layer: int) -> str:
     """The bank's name for a projection's output."""
     return f"{kind}{layer}"
+
+
+def gate_entry(layer: int) -> str:
+    """The name of the keys' gates of dynamic values, where they are kept for later tokens."""
+    return f"gate{layer}"
 
 
 def learned_name(name: str) -> str:
@@ -144,7 +150,7 @@ class Reader:
     """The sums of sources that a plan gives some heads: slices of the bank, weighted and joined.
 
     heads, mixes    what each head reads, in order
-    exist           `built(plan)`: which heads the bank's entries hold
+    exist           which heads the bank's entries hold, as `built(plan)` says
     group           bank heads a head of the plan
     """
 
@@ -152,7 +158,7 @@ class Reader:
         self,
         heads: tuple[int, ...],
         mixes: tuple[Mix, ...],
-        exist: Mapping[tuple[Kind, int], tuple[int, ...]],
+        exist: Built,
         group: int = 1,
     ) -> None:
         self.runs: list[tuple[int, list[tuple[str | float, str, int]]]] = []
@@ -164,7 +170,12 @@ class Reader:
                 terms.append((used, entry(kind, layer), start))
             self.runs.append((run.count * group, terms))
 
-    def __call__(self, bank: Bank, learned: Mapping[str, Tensor]) -> Tensor:
+    @property
+    def names(self) -> set[str]:
+        """The bank's entries that are read."""
+        return {name for _, terms in self.runs for _, name, _ in terms}
+
+    def __call__(self, bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]) -> Tensor:
         """(batch, heads, T, width)."""
         parts = [_summed(count, terms, bank, learned) for count, terms in self.runs if terms]
         if len(parts) == len(self.runs) == 1:
@@ -173,7 +184,12 @@ class Reader:
         return torch.cat([next(pieces) if terms else zero.expand(-1, count, -1, -1) for count, terms in self.runs], 1)
 
 
-def _summed(count: int, terms: list[tuple[str | float, str, int]], bank: Bank, learned: Mapping[str, Tensor]) -> Tensor:
+Segments = list[tuple[Reader, Reader]]  # of keys and of values, for each list that a layer's heads attend over
+
+
+def _summed(
+    count: int, terms: list[tuple[str | float, str, int]], bank: Mapping[str, Tensor], learned: Mapping[str, Tensor]
+) -> Tensor:
     parts = []
     for weight, name, start in terms:
         part = bank[name] if bank[name].shape[1] == count else bank[name].narrow(1, start, count)

@@ -1,0 +1,203 @@
+"""Decoding: a model reads tokens a few at a time, and keeps of those before what its plan says that later ones need.
+
+What is kept of a token is what somebody attends over (`theory.plans.plan.lifetimes`, `cached`): projections as they
+are, before a plan's sums, each once, whichever layers read it; of dynamic values the keys' gates too; of a latent its
+slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Depth rules keep nothing: what
+they weigh is of one token.
+
+Sums of kept projections (ResFormer's half and half) and what is made from a latent are worked out again at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from icl.models.attention import Attention
+from icl.models.copying import AssumedCopy
+from icl.models.decoder import Decoder
+from icl.models.frame import Frame
+from icl.models.latent import LatentAttention
+from icl.models.projections import Segments, entry, gate_entry
+from theory.errors import BadInput
+from theory.plans.architecture import Patches
+from theory.plans.mix import Kind
+from theory.plans.plan import built, lifetimes
+
+
+class Cache:
+    """Room for so many tokens of each of `batch` sequences, of which `lengths` have been read.
+
+    Raises BadInput for a model whose answer for a token depends on later ones, or for more tokens than its context.
+    """
+
+    def __init__(self, model: Decoder, batch: int, tokens: int) -> None:
+        for problem in _problems(model, batch, tokens):
+            raise BadInput(problem)
+        config, plan = model.config, model.config.attending(model.plan)
+        of = next(model.parameters())
+        self.tokens, self.lengths = tokens, [0] * batch
+        kept: dict[tuple[Kind, int], list[int]] = {}
+        for life in lifetimes(plan):
+            if life.cached:
+                kept.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
+        self.kept = {which: tuple(heads) for which, heads in kept.items()}
+        self.built = built(plan)
+        widths: dict[Kind, int] = {"k": config.width, "v": config.width}
+        if config.latent is not None:
+            widths = {"k": config.latent.rope, "v": config.latent.width // config.n_heads}
+        sizes = {
+            entry(kind, n): (1 if config.latent and kind == "k" else len(heads), widths[kind])
+            for (kind, n), heads in self.kept.items()
+        }
+        if plan.gates[1]:
+            live = {n: len(plan.live(n)) for n in range(1, config.n_layers + 1)}
+            sizes |= {gate_entry(n): (heads, config.width) for n, heads in live.items() if heads}
+        self.shared = config.latent is not None
+        self.entries = {
+            name: torch.zeros(batch, heads, tokens, width, dtype=of.dtype, device=of.device)
+            for name, (heads, width) in sizes.items()
+        }
+        attentions = [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
+        self.readers: list[Segments] = [attention.attending(self.kept) for attention in attentions]
+        self.read = [{name for pair in readers for reader in pair for name in reader.names} for readers in self.readers]
+
+    @property
+    def bytes(self) -> int:
+        """All room, filled or not."""
+        return sum(x.numel() * x.element_size() for x in self.entries.values())
+
+
+@torch.no_grad()
+def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None) -> Tensor:
+    """What the model answers to the tokens that follow those in the cache, which then holds these too.
+
+    inputs  as the model takes them, (batch, T) or (batch, T, width), T from 1
+    real    (batch, T), true where a token is one; what comes out at others has no meaning, and nothing of them is kept
+
+    Raises BadInput for more tokens than the cache has room for.
+    """
+    return _answered(model, _through(model, inputs, cache, real))
+
+
+@torch.no_grad()
+def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None, *, at_once: int = 512) -> Tensor:
+    """As `step`, of each sequence's last real token alone, (batch, scores), with so many tokens at a time.
+
+    Raises BadInput as `step` does, or if a sequence has no real token.
+    """
+    if real is not None and not bool(real.any(-1).all()):
+        raise BadInput("a sequence has no token to read")
+    length = inputs.shape[1]
+    last = torch.full((len(inputs),), length - 1, device=inputs.device)
+    if real is not None:
+        last = length - 1 - real.flip(-1).to(torch.uint8).argmax(-1)
+    found: Tensor | None = None
+    for start in range(0, length, at_once):
+        part = slice(start, start + at_once)
+        x = _through(model, inputs[:, part], cache, None if real is None else real[:, part])
+        at = (last - start).clamp(0, x.shape[1] - 1)
+        ends = x[torch.arange(len(x), device=x.device), at]
+        here = ((last >= start) & (last < start + at_once))[:, None]
+        found = ends if found is None else torch.where(here, ends, found)
+    assert found is not None
+    return _answered(model, found[:, None])[:, 0]
+
+
+def _answered(model: Decoder, x: Tensor) -> Tensor:
+    return model.stem.answer(x)
+
+
+def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) -> Tensor:
+    x = model.stem.embed(inputs)
+    batch, new = x.shape[:2]
+    if batch != len(cache.lengths):
+        raise BadInput(f"the cache is of {len(cache.lengths)} sequences, not {batch}")
+    counts = [new] * batch if real is None else [int(n) for n in real.sum(-1).tolist()]
+    lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
+    if max(lengths) > cache.tokens:
+        raise BadInput(f"the cache has room for {cache.tokens} tokens, not {max(lengths)}")
+    past = _alike(cache, new, x.device) if real is None and len(set(lengths)) == 1 else _ragged(cache, new, real, x)
+    visible, causal = _visible(past.places, past.span)
+    frame = Frame(visible, causal, model.rotation(past.places), past.places, dict(model.learned.items()), past)
+    found = model.through(x, frame, past.places)
+    cache.lengths = lengths
+    return found
+
+
+def _visible(places: Tensor, span: int) -> tuple[Tensor | None, bool]:
+    """As `Frame` has them: of tokens at these places, of as many as there are up to the last."""
+    columns = torch.arange(span, device=places.device)
+    if places.dim() > 1:
+        return (columns <= places[..., None])[:, None], False
+    if len(places) == span:  # the first tokens
+        return columns <= places[:, None], True
+    return (None if len(places) == 1 else columns <= places[:, None]), False
+
+
+@dataclass(frozen=True, eq=False)
+class _Past:
+    """places: of the new tokens, (T,) or (batch, T); span: tokens of the longest sequence, with them; where: rows,
+    tokens and places of those that are real, where sequences differ."""
+
+    cache: Cache
+    places: Tensor
+    span: int
+    where: tuple[Tensor, Tensor, Tensor] | None
+
+    def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
+        """Keeps what the layer has made, too."""
+        cache = self.cache
+        for (kind, n), heads in cache.kept.items():
+            if n == layer:
+                name, made = entry(kind, n), cache.built[kind, n]
+                new = bank[name]
+                if heads != made and not (cache.shared and kind == "k"):
+                    new = new[:, [made.index(h) for h in heads]]
+                self._keep(name, new)
+        return cache.readers[layer - 1], {
+            name: cache.entries[name][:, :, : self.span] for name in cache.read[layer - 1]
+        }
+
+    def extended(self, name: str, new: Tensor) -> Tensor:
+        self._keep(name, new)
+        return self.cache.entries[name][:, :, : self.span]
+
+    def _keep(self, name: str, new: Tensor) -> None:
+        kept = self.cache.entries[name]
+        if self.where is None:
+            kept[:, :, self.span - new.shape[2] : self.span] = new
+        else:
+            rows, tokens, places = self.where
+            kept[rows, :, places] = new[rows, :, tokens].to(kept.dtype)
+
+
+def _alike(cache: Cache, new: int, device: torch.device) -> _Past:
+    """All sequences are equally long."""
+    start = cache.lengths[0]
+    return _Past(cache, torch.arange(start, start + new, device=device), start + new, None)
+
+
+def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor) -> _Past:
+    starts = torch.tensor(cache.lengths, device=x.device)
+    real = torch.ones(len(x), new, dtype=torch.bool, device=x.device) if real is None else real
+    places = (starts[:, None] + real.cumsum(-1) - 1).clamp(min=0)
+    rows, tokens = real.nonzero(as_tuple=True)
+    return _Past(cache, places, int(places.max()) + 1, (rows, tokens, places[rows, tokens]))
+
+
+def _problems(model: Decoder, batch: int, tokens: int) -> list[str]:
+    config = model.config
+    found = []
+    if config.mask != "causal" or isinstance(config.stem, Patches):
+        found.append("only a causal model is decoded a token at a time")
+    if any(isinstance(sublayer, AssumedCopy) for sublayer in model.sublayers):
+        found.append("the assumed copy is of whole prompts, and is not decoded a token at a time")
+    if batch < 1 or tokens < 1:
+        found.append(f"a cache is of one sequence and one token at least, not {batch} and {tokens}")
+    if tokens > config.context:
+        found.append(f"{tokens} tokens are more than the context of {config.context}")
+    return found

@@ -1,0 +1,167 @@
+"""Decoding: a few tokens at a time, from what is kept, every model answers as on the whole sequence."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icl.models.cache import Cache, read, step
+from icl.models.decoder import Decoder
+from icl.testing import check_identity, plans
+from theory.errors import BadInput
+from theory.plans.accounting import cache as cached_numbers
+from theory.plans.architecture import Architecture, Patches, Tokens, misfits
+from theory.plans.mix import NOTHING
+from theory.plans.names import resolve
+from theory.plans.plan import Shape, plan, v
+from theory.plans.variants import VARIANTS
+
+from .test_any_plan import architecture
+from .test_decoder import ARCHITECTURES, OPTIONS, some_input
+
+CAUSAL = {kind: config for kind, config in ARCHITECTURES.items() if config.mask == "causal"}
+
+
+def cases():
+    """Every variant on every causal architecture where it has a meaning."""
+    for kind, config in CAUSAL.items():
+        for name in VARIANTS:
+            chosen = resolve(name + OPTIONS.get(name, ""), config.shape)
+            if not misfits(config, chosen):
+                yield pytest.param(config, chosen, id=f"{kind}-{name}")
+
+
+def decoder(config: Architecture, chosen, seed: int = 0) -> Decoder:
+    return Decoder(replace(config, dropout=0.0), chosen, std=0.3, seed=seed).double().eval()
+
+
+def in_chunks(model: Decoder, inputs, sizes, room: int, real=None):
+    cache, found, start = Cache(model, len(inputs), room), [], 0
+    for size in sizes:
+        part = slice(start, start + size)
+        found.append(step(model, inputs[:, part], cache, None if real is None else real[:, part]))
+        start += size
+    return torch.cat(found, dim=1), cache
+
+
+@pytest.mark.parametrize(("config", "chosen"), list(cases()))
+def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chosen):
+    model, inputs = decoder(config, chosen), some_input(config, 2, 7).double()
+    inputs = inputs.long() if isinstance(config.stem, Tokens) else inputs
+    found, cache = in_chunks(model, inputs, (3, 1, 2, 1), 7)
+    check_identity(found, model(inputs), terms=100)
+    assert cache.bytes == 8 * 2 * 7 * cached_numbers(config, chosen).total
+
+
+@settings(max_examples=60)
+@given(
+    plans(),
+    st.integers(1, 2),
+    st.sampled_from(["none", "bias", "learned"]),
+    st.sampled_from(["softmax", "linear"]),
+    st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    st.integers(0, 99),
+)
+def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, seed):
+    config = architecture(chosen, group, positions, score)
+    model = decoder(config, chosen, seed)
+    length = min(sum(sizes), config.context)
+    tokens = torch.randint(config.stem.vocab, (2, length), generator=torch.Generator().manual_seed(seed))
+    cuts = torch.tensor([0, *sizes]).cumsum(0).clamp(max=length).diff()
+    found, cache = in_chunks(model, tokens, [int(n) for n in cuts if n], config.context)
+    check_identity(found, model(tokens), terms=100)
+    assert cache.bytes == 8 * 2 * config.context * cached_numbers(config, chosen).total
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from([name for name in VARIANTS if not misfits(CAUSAL["llama"], resolve(name, CAUSAL["llama"].shape))]),
+    st.sampled_from(["llama", "gpt2", "grouped", "bias"]),
+    st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=2, max_size=3),
+    st.integers(1, 4),
+)
+def test_sequences_of_different_lengths_are_decoded_together(name, kind, real, size):
+    """With whatever stands between real tokens: each sequence as by itself."""
+    config = CAUSAL[kind]
+    chosen = resolve(name + OPTIONS.get(name, ""), config.shape)
+    if misfits(config, chosen):
+        return
+    model, real = decoder(config, chosen), torch.tensor(real)
+    tokens = some_input(config, len(real), 5)
+    sizes = [size] * (5 // size) + [5 % size] * (5 % size > 0)
+    found, cache = in_chunks(model, tokens, sizes, 5, real)
+    assert cache.lengths == real.sum(-1).tolist()
+    for row, mask in enumerate(real):
+        if mask.any():
+            check_identity(found[row : row + 1, mask], model(tokens[row : row + 1, mask]), terms=100)
+    more = tokens[:, :1]
+    _, cache = in_chunks(model, tokens, sizes, 6, real)
+    answers = step(model, more, cache)
+    for row, mask in enumerate(real):
+        whole = torch.cat([tokens[row, mask], more[row]])[None]
+        check_identity(answers[row : row + 1], model(whole)[:, -1:], terms=100)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 9])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_reading_answers_for_the_last_real_token(at_once, ragged):
+    config = CAUSAL["llama"]
+    model, tokens = decoder(config, resolve("skipv1", config.shape)), some_input(config, 3, 7)
+    real = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 0], [1, 0, 0, 0, 0, 0, 0]]).bool()
+    cache = Cache(model, 3, 7)
+    found = read(model, tokens, cache, real if ragged else None, at_once=at_once)
+    for row in range(3):
+        own = tokens[row : row + 1, real[row]] if ragged else tokens[row : row + 1]
+        check_identity(found[row : row + 1], model(own)[:, -1], terms=100)
+    assert cache.lengths == (real.sum(-1).tolist() if ragged else [7, 7, 7])
+
+
+def test_values_that_are_only_added_beside_are_not_kept():
+    """The control of what the bytes say: heads that nobody attends over later."""
+    config = CAUSAL["llama"]
+    chosen = plan(config.shape, beside=lambda n, h: v(1, h) if n > 1 else NOTHING)
+    kept = plan(config.shape)
+    assert cached_numbers(config, chosen) == cached_numbers(config, kept)
+    only_beside = plan(
+        Shape(3, 4),
+        values=lambda n, h: v(n, h) if n > 1 else v(1, 1),
+        beside=lambda n, h: v(1, h),
+    )
+    model, tokens = decoder(config, only_beside), some_input(config, 2, 6)
+    found, cache = in_chunks(model, tokens, (2, 1, 3), 6)
+    check_identity(found, model(tokens), terms=100)
+    assert cache.entries["v1"].shape[1] == 1 < 4
+
+
+def test_a_step_in_bf16_is_one_in_float32_to_its_precision():
+    config = CAUSAL["llama"]
+    model, tokens = decoder(config, resolve("resformer", config.shape)).float(), some_input(config, 2, 6)
+    exact, _ = in_chunks(model, tokens, (4, 1, 1), 6)
+    found, cache = in_chunks(model.bfloat16(), tokens, (4, 1, 1), 6)
+    assert {x.dtype for x in cache.entries.values()} == {torch.bfloat16}
+    assert ((found - exact).abs().max() / exact.abs().max()) < 0.1
+
+
+def test_what_cannot_be_decoded_is_refused():
+    shape = CAUSAL["llama"].shape
+    vanilla = resolve("vanilla", shape)
+    model = decoder(CAUSAL["llama"], vanilla)
+    for wrong in ((0, 3), (1, 0), (1, 13)):
+        with pytest.raises(BadInput, match=r"at least|context"):
+            Cache(model, *wrong)
+    seeing_all = decoder(replace(ARCHITECTURES["patches"], stem=Patches(8, 4, 3, 5)), resolve("vanilla", Shape(3, 4)))
+    with pytest.raises(BadInput, match="causal"):
+        Cache(seeing_all, 1, 2)
+    copying = replace(ARCHITECTURES["copying"], mask="causal")
+    with pytest.raises(BadInput, match="copy"):
+        Cache(decoder(copying, resolve("vanilla", copying.shape)), 1, 2)
+    cache = Cache(model, 2, 3)
+    with pytest.raises(BadInput, match="room for 3"):
+        step(model, torch.zeros(2, 4, dtype=torch.long), cache)
+    with pytest.raises(BadInput, match="of 2 sequences"):
+        step(model, torch.zeros(1, 1, dtype=torch.long), cache)
+    with pytest.raises(BadInput, match="no token"):
+        read(model, torch.zeros(2, 2, dtype=torch.long), cache, torch.tensor([[True, True], [False, False]]))
+    assert cache.lengths == [0, 0]
