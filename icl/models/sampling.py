@@ -1,0 +1,128 @@
+"""Text from a model: tokens drawn one after another, each from what the model answers to those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from icl.models.cache import Cache, read, step
+from icl.models.decoder import Decoder
+from theory.errors import BadInput
+from theory.plans.architecture import Tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a token is drawn from a model's scores.
+
+    temperature  scores are divided by it; at 0 the likeliest token is taken
+    top_k        only so many of the likeliest are drawn from; None: all
+    top_p        only the fewest likeliest whose probabilities, after the above, add up to at least this; None: all
+
+    Raises BadInput for numbers without meaning.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise BadInput(f"temperature must be a number from 0, got {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise BadInput(f"top_k must be at least 1, got {self.top_k}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise BadInput(f"top_p must lie above 0 and up to 1, got {self.top_p}")
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """(batch, vocab) -> float64 (batch, vocab).  Of tokens that are equally likely the first come first."""
+        scores = scores.double()
+        if not self.temperature:
+            likeliest = scores.argmax(-1, keepdim=True)
+            return torch.zeros_like(scores).scatter(-1, likeliest, 1.0)
+        shares = (scores / self.temperature).softmax(-1)
+        ordered, places = shares.sort(dim=-1, descending=True, stable=True)
+        if self.top_k is not None:
+            ordered[:, self.top_k :] = 0
+        if self.top_p is not None:
+            ordered /= ordered.sum(-1, keepdim=True)
+            before = ordered.cumsum(-1) - ordered
+            ordered[before >= self.top_p] = 0  # never the first, before which there is nothing
+        kept = torch.zeros_like(shares).scatter(-1, places, ordered)
+        return kept / kept.sum(-1, keepdim=True)
+
+
+def generate(
+    model: Decoder,
+    prompts: Sequence[Sequence[int]],
+    new: int,
+    *,
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    stop: Collection[int] = (),
+    at_once: int = 512,
+) -> Iterator[list[int | None]]:
+    """Up to `new` tokens that follow each prompt: at every step one of each sequence, None of those that have ended.
+
+    A sequence ends with a token of `stop`, which comes out, or where the model's context does; all together when every
+    one has.  What is drawn of a sequence depends on the seed and on its place among the prompts, and not on what the
+    others are, but for rounding.
+
+    at_once  tokens of the prompts that are read at a time
+
+    Raises BadInput for a model that does not read tokens, and for prompts that are empty, hold what is no token, or
+    leave no room in the context.
+    """
+    sampling = sampling or Sampling()
+    for problem in _problems(model, prompts, new):
+        raise BadInput(problem)
+    device = next(model.parameters()).device
+    longest, count = max(map(len, prompts)), len(prompts)
+    tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
+    real = torch.zeros(count, longest, dtype=torch.bool, device=device)
+    for row, prompt in enumerate(prompts):
+        tokens[row, : len(prompt)] = torch.tensor(prompt, device=device)
+        real[row, : len(prompt)] = True
+    room = [min(new, model.config.context - len(prompt)) for prompt in prompts]
+    # The last token that is drawn is never read.
+    cache = Cache(model, count, max(1, *(len(p) + r - 1 for p, r in zip(prompts, room, strict=True))))
+    generators = [_generator(seed, row) for row in range(count)]
+    scores = read(model, tokens, cache, None if bool(real.all()) else real, at_once=at_once)
+    running = [True] * count
+    for drawn in range(1, max(room) + 1):
+        shares = sampling.probabilities(scores).cpu()
+        picked = [
+            int(torch.multinomial(share, 1, generator=of)) if goes_on else None
+            for share, of, goes_on in zip(shares, generators, running, strict=True)
+        ]
+        yield picked
+        running = [x is not None and x not in stop and drawn < r for x, r in zip(picked, room, strict=True)]
+        if not any(running):
+            return
+        chosen = torch.tensor([[x or 0] for x in picked], device=device)
+        going = torch.tensor(running, device=device)[:, None]
+        scores = step(model, chosen, cache, None if all(running) else going)[:, -1]
+
+
+def _generator(seed: int, row: int) -> torch.Generator:
+    state = np.random.SeedSequence((seed, row)).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state[0]))
+
+
+def _problems(model: Decoder, prompts: Sequence[Sequence[int]], new: int) -> Iterator[str]:
+    stem, context = model.config.stem, model.config.context
+    if not isinstance(stem, Tokens):
+        yield "the model does not read tokens"
+        return
+    if new < 1:
+        yield f"there must be at least one new token, not {new}"
+    if not prompts or not all(prompts):
+        yield "a prompt holds no token"
+    if any(not 0 <= i < stem.vocab for prompt in prompts for i in prompt):
+        yield f"a prompt holds what is no token of the {stem.vocab:,} that the model knows"
+    if any(len(prompt) >= context for prompt in prompts):
+        yield f"a prompt of {max(map(len, prompts)):,} tokens leaves no room in a context of {context:,}"
