@@ -74,13 +74,13 @@ def families(subjects: Sequence[Subject], what: Sequence[str] | None) -> list[st
     """What is asked of all.  Raises UserError for what is not there, or cannot be asked of one of them."""
     if not subjects:
         raise UserError("name the folder of a finished training, or of several")
-    kinds = {one.of_prompts: one.folder for one in subjects}
+    kinds = {one.of_prompts: one.of.folder for one in subjects}
     if len(kinds) > 1:
         raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
     _check_known(what or ())
     chosen = []
     for name in dict.fromkeys(FAMILIES if what is None else what):
-        obstacles = {one.folder: FAMILIES[name].obstacle(one.architecture, one.plan) for one in subjects}
+        obstacles = {one.of.folder: FAMILIES[name].obstacle(one.of.architecture, one.of.plan) for one in subjects}
         folder, why = next(((folder, why) for folder, why in obstacles.items() if why), (None, ""))
         if why and what is not None:
             raise UserError(f"{name} {why}: not {folder}")
@@ -100,7 +100,7 @@ def _check_known(what: Sequence[str]) -> None:
 def _named(subjects: Sequence[Subject], sample: Sample, device: str) -> str:
     about = [[one.key for one in subjects], asdict(sample), device, source_digest(__name__)]
     digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    return f"{in_a_path('-'.join(one.name for one in subjects))}-{digest}"
+    return f"{in_a_path('-'.join(one.of.name for one in subjects))}-{digest}"
 
 
 def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], sample: Sample, device: str) -> Json:
@@ -134,7 +134,7 @@ class _Measure:
             self._last = None  # one model at a time
             task = one.task()
             batches = self.sample.batches(task, self.device)
-            self._last = one, one.model(self.device), task, batches
+            self._last = one, one.of.model(self.device), task, batches
         model, task, batches = self._last[1:]
         sequences = sum(len(batch.inputs) for batch in batches)
         result = FAMILIES[name].measure(model, task, batches)

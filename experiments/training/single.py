@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.progress import progress, warn
 from experiments.training import extension, from_names, memory
-from experiments.training.arms import Arm
+from experiments.training.arms import Arm, TextSource
 from experiments.training.device import chosen_device
 from experiments.training.pool import note
 from experiments.training.records import train_arm
@@ -26,7 +26,7 @@ RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": 
 class Trained:
     """A training that has ended.
 
-    folder  holds the weights (`icl.load`), the figure and the numbers of every step
+    folder  holds the weights (`icl.load`), a text's tokenizer, the figure and the numbers of every step
     record  what was trained, its losses, speed and provenance
     """
 
@@ -169,6 +169,11 @@ def _stem(preset: str, stem: Stem) -> str:
 
 def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float, start: Path | None) -> Json:
     run.write("config.json", arm.to_json())
+    if isinstance(arm.source, TextSource):
+        from icl.data.shards import TokenData, read_manifest
+
+        folder = Path(arm.source.folder)
+        TokenData(folder, read_manifest(folder)).tokenizer().save(run.path)
     with progress(label, arm.recipe.steps) as at:
         return train_arm(
             arm,

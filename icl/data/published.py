@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -40,6 +40,11 @@ class PublishedTokenizer:
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, with nothing in front of it or after it."""
         return [encoding.ids for encoding in self._model.encode_batch(texts, add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids; halves of characters become U+FFFD."""
+        found: str = self._model.decode([int(i) for i in ids], skip_special_tokens=False)
+        return found
 
 
 def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int) -> np.ndarray:

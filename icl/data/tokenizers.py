@@ -177,6 +177,22 @@ def load_tokenizer(folder: Path, info: TokenizerInfo) -> Tokenizer:
     return tokenizer
 
 
+def saved_tokenizer(folder: Path) -> Tokenizer | None:
+    """The tokenizer whose file lies in a folder, whatever else does; None if there is none.
+
+    Raises BadInput for a file that is none.
+    """
+    if (folder / Ranks.file).is_file():
+        return from_ranks(folder / Ranks.file)
+    path = folder / BytePairs.file
+    if not path.is_file():
+        return None
+    try:
+        return BytePairs(path.read_bytes())
+    except Exception as error:  # the library raises nothing narrower
+        raise BadInput(f"{path} is no tokenizer ({error})") from error
+
+
 class _BadRanks(ValueError):
     pass
 

@@ -90,7 +90,7 @@ def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
     one = subjects.subject(work / "with", subjects.Asked(text="random"))
     monkeypatch.setattr("theory.machine.memory", lambda: 10_000)
     with pytest.raises(subjects.UserError, match="of memory for its weights alone"):
-        one.model("cpu")
+        one.of.model("cpu")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ FILES = {  # beside the last checkpoint, which the training can be carried on fr
     "metrics.jsonl",
     "model.safetensors",
     "summary.json",
+    "tokenizer.json",
 }
 
 

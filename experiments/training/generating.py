@@ -1,0 +1,193 @@
+"""Text from the model in a folder, by the tokenizer that belongs to it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from experiments.store.folders import UserError
+from experiments.training.arms import PromptSource, TextSource
+from experiments.training.device import chosen_device
+from experiments.training.model_folders import ModelFolder, model_folder
+from theory.errors import BadInput
+from theory.plans.architecture import Tokens
+
+if TYPE_CHECKING:
+    from icl.models.sampling import Sampling
+
+HALF = "\ufffd"  # what a part of a character becomes
+ENDS = ("generation_config.json", "config.json")  # of published weights: which tokens end a text
+
+
+class Speaks(Protocol):
+    def encode(self, texts: list[str]) -> list[list[int]]: ...
+
+    def decode(self, ids: Sequence[int]) -> str: ...
+
+
+@dataclass(frozen=True)
+class Language:
+    """A model's tokenizer.  start: tokens in front of every text, or of one that is empty; ends: those that end one."""
+
+    tokenizer: Speaks
+    start: tuple[int, ...]
+    of_all: bool
+    ends: frozenset[int]
+
+    def encode(self, text: str) -> list[int]:
+        (ids,) = self.tokenizer.encode([text])
+        return [*self.start, *ids] if self.of_all or not ids else ids
+
+
+@dataclass
+class Written:
+    """What has followed a prompt.  ended: by a token that ends texts, by what was asked to stop it, by the length that
+    was asked for or the context's; empty while it goes on."""
+
+    prompt: str
+    read: int
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    ended: str = ""
+
+
+@dataclass
+class Speed:
+    """Tokens of the prompts, and seconds until the first was drawn; steps after it, their seconds, and their tokens."""
+
+    read: int = 0
+    reading: float = 0.0
+    steps: int = 0
+    stepping: float = 0.0
+    drawn: int = 0
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The texts under way, of all prompts, and how fast they grow."""
+
+    written: Sequence[Written]
+    speed: Speed
+    steps: Iterator[None]  # of one token each; text may be short of what a token holds until more of it is there
+
+
+def write(
+    folder: Path | str,
+    prompts: Sequence[str],
+    *,
+    tokens: int,
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    stop: Sequence[str] = (),
+    variant: str | None = None,
+    data: str | None = None,
+    device: str = "auto",
+) -> Writer:
+    """Text that follows each prompt, by the model of a finished training or of published weights.
+
+    stop     texts that end what is written where they would begin
+    variant  what published weights are of; by default vanilla
+    data     where the text of a training lies now, for its tokenizer, where the training's folder holds none
+
+    Raises UserError or BadInput for what makes no sense.
+    """
+    from icl.models.sampling import generate
+
+    of = model_folder(Path(folder), variant)
+    if variant is not None and not of.published:
+        raise UserError(f"--variant is for published weights, and {folder} is of a training")
+    if not all(stop):
+        raise UserError("--stop: the empty text is everywhere")
+    spoken = language(of, data)
+    ids = [spoken.encode(prompt) for prompt in prompts]
+    model = of.model(chosen_device(device))
+    assert isinstance(of.architecture.stem, Tokens)
+    drawn = generate(model, ids, tokens, sampling=sampling, seed=seed, stop=spoken.ends)
+    written = [Written(prompt, len(read)) for prompt, read in zip(prompts, ids, strict=True)]
+    speed = Speed(read=sum(map(len, ids)))
+    return Writer(written, speed, _steps(drawn, written, speed, spoken, stop))
+
+
+def _steps(
+    drawn: Iterator[list[int | None]], written: Sequence[Written], speed: Speed, spoken: Language, stop: Sequence[str]
+) -> Iterator[None]:
+    before = time.perf_counter()
+    for number, tokens in enumerate(drawn):
+        now = time.perf_counter()
+        if number:
+            speed.steps, speed.stepping = number, speed.stepping + now - before
+            speed.drawn += sum(token is not None for token in tokens)
+        else:
+            speed.reading = now - before
+        for one, token in zip(written, tokens, strict=True):
+            if token is not None and not one.ended:
+                _add(one, token, spoken, stop)
+        yield
+        if all(one.ended for one in written):
+            return
+        before = time.perf_counter()
+    for one in written:
+        if not one.ended:
+            one.text, one.ended = spoken.tokenizer.decode(one.tokens), "length"
+    yield
+
+
+def _add(one: Written, token: int, spoken: Language, stop: Sequence[str]) -> None:
+    one.tokens.append(token)
+    if token in spoken.ends:
+        one.text, one.ended = spoken.tokenizer.decode(one.tokens[:-1]), "end of text"
+        return
+    text = spoken.tokenizer.decode(one.tokens)
+    places = [place for x in stop if (place := text.find(x)) >= 0]
+    if places:
+        one.text, one.ended = text[: min(places)], "stop"
+        return
+    # Not yet what may be half of a character, or the beginning of what stops it.
+    text = text.rstrip(HALF)
+    held = max((n for x in stop for n in range(1, len(x)) if text.endswith(x[:n])), default=0)
+    one.text = text[: len(text) - held]
+
+
+def language(of: ModelFolder, data: str | None = None) -> Language:
+    """Of a model's folder.  Raises UserError or BadInput if there is none, or it is of another vocabulary."""
+    from icl.data.published import PublishedTokenizer
+    from icl.data.shards import TokenData, read_manifest
+    from icl.data.tokenizers import saved_tokenizer
+
+    if isinstance(of.source, PromptSource):
+        raise UserError(f"{of.folder} was trained on regression: it has no text")
+    if of.source is None:
+        published = PublishedTokenizer(of.folder)
+        return Language(published, published.start, of_all=True, ends=_ends(of.folder))
+    found = saved_tokenizer(of.folder)
+    if found is None:
+        assert isinstance(of.source, TextSource)
+        place = Path(data or of.source.folder)
+        if not place.is_dir():
+            raise UserError(f"{of.folder} holds no tokenizer, and {place} is not there; say --data FOLDER")
+        found = TokenData(place, read_manifest(place)).tokenizer()
+    stem = of.architecture.stem
+    if not isinstance(stem, Tokens) or found.vocab > stem.vocab:
+        raise UserError(f"{found.name} is not the tokenizer that {of.folder} was trained by")
+    return Language(found, (found.end,), of_all=False, ends=frozenset([found.end]))
+
+
+def _ends(folder: Path) -> frozenset[int]:
+    """None where the folder does not say."""
+    for name in ENDS:
+        try:
+            found = json.loads((folder / name).read_bytes()).get("eos_token_id")
+        except OSError:
+            continue
+        except (ValueError, RecursionError, AttributeError) as error:
+            raise BadInput(f"{folder / name} is damaged ({type(error).__name__}: {error})") from error
+        if found is not None:
+            ends = found if isinstance(found, list) else [found]
+            if not all(isinstance(i, int) for i in ends):
+                raise BadInput(f"{folder / name}: eos_token_id is no token")
+            return frozenset(ends)
+    return frozenset()

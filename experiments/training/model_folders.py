@@ -1,0 +1,94 @@
+"""Folders that hold a model: of finished trainings, and of weights that others have published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.store.folders import UserError
+from experiments.training import extension, memory, user_files
+from experiments.training.arms import PromptSource, TextSource
+from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan
+
+if TYPE_CHECKING:
+    from icl.models.decoder import Decoder
+
+WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What a folder holds: the model's sizes and plan, and what it was trained on, where that is known."""
+
+    folder: Path
+    name: str
+    seed: int | None
+    architecture: Architecture
+    plan: Plan
+    source: TextSource | PromptSource | None
+
+    @property
+    def published(self) -> bool:
+        return self.source is None
+
+    def model(self, device: str) -> Decoder:
+        """In evaluation mode.  Raises UserError where its weights do not fit in memory, BadInput for damaged ones."""
+        from icl.models import published, saved
+
+        need, there = 4 * total_parameters(self.architecture, self.plan), memory.available(device)
+        if need > there:
+            raise UserError(
+                f"{self.folder} needs {memory.in_words(need)} of memory for its weights alone, in float32, and there "
+                f"are {memory.in_words(there)}"
+            )
+        load = published.load if self.published else saved.load
+        return load(self.folder, variant=self.plan, device=device)
+
+
+def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
+    """What a folder holds; no weights are read.
+
+    variant  what published weights are of, by default vanilla; a training's folder says it itself
+
+    Raises UserError or BadInput if there is no model, or its training has not ended.
+    """
+    from icl.models.published import is_published
+
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    if not (folder / "summary.json").exists() and is_published(folder):
+        return _published(folder, variant)
+    return _trained(folder)
+
+
+def _trained(folder: Path) -> ModelFolder:
+    from icl.models.saved import architecture_of
+
+    record = extension.finished(folder)
+    try:
+        arm, name, seed = record["arm"], str(record["name"]), int(record["seed"])
+        architecture = architecture_of(arm["architecture"])
+        variant, source = str(arm["variant"]), arm["source"]
+        found = PromptSource.from_json(source) if "d" in source else TextSource(**source)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder / 'summary.json'} is damaged; train it again") from error
+    if not (folder / WEIGHTS).is_file():
+        raise UserError(f"{folder} holds no {WEIGHTS}: its weights are missing")
+    if "plan" in arm and not user_files.names_a_file(variant):
+        raise UserError(
+            f"{folder} was trained under a plan that no name stands for, so that nothing can build its model"
+        )
+    return ModelFolder(folder, name, seed, architecture, user_files.fitting(variant, architecture), found)
+
+
+def _published(folder: Path, variant: str | None) -> ModelFolder:
+    from icl.models import published
+
+    architecture = published.architecture(folder)
+    plan = user_files.fitting(variant or "vanilla", architecture)
+    published.check(folder, plan)
+    name = folder.resolve().name + (f" {variant}" if variant else "")
+    return ModelFolder(folder, name, None, architecture, plan, None)

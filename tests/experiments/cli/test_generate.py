@@ -1,0 +1,179 @@
+"""`crosslayer generate`: text from a training's folder and from published weights; bad input is one line, status 2."""
+
+import json
+import shutil
+from unittest import mock
+
+import pytest
+import torch
+
+import icl
+from experiments.cli import main
+from experiments.training import generating
+from experiments.training.generating import Written
+from experiments.training.model_folders import model_folder
+from icl.data.tokenizers import saved_tokenizer
+from tests.experiments.cli.answers import outcome, write_corpus
+from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.models.llama import CONFIG, state_dict, write
+
+BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "tie_word_embeddings": True}
+TRAIN = ["train", "--preset", "llama-2m", "--variant", "skipv1", "--device", "cpu", "--context", "32", "--batch", "4"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Folders: of a training on text, `run`, and on regression; of published weights."""
+    folder = tmp_path_factory.mktemp("generate")
+    write_corpus(folder / "corpus")
+    text = folder / "text"
+    assert main(["data", "prepare", str(folder / "corpus"), "--out", str(text), "--vocab", "300"]) == 0
+    with mock.patch("experiments.training.figure.draw"):
+        for name, data in (("run", str(text)), ("regression", "regression:d=2,n=3,sigma=0.1")):
+            sizes = TRAIN if name == "run" else [*TRAIN[:7], "--batch", "4"]
+            steps = ["--steps", "30", "--log-every", "10", "--learning-rate", "0.01"]
+            assert main([*sizes, *steps, "--data", data, "--out", str(folder / "out" / name)]) == 0
+            (trained,) = (folder / "out" / name / "train").iterdir()
+            trained.rename(folder / name)
+    write(folder / "published", BIG, state_dict(BIG, dtype=torch.float32))
+    write_tokenizer(folder / "published", ("<s>",))
+    return folder
+
+
+@pytest.fixture
+def written(work):
+    def run(*options, of="run"):
+        status, out, errors = outcome(["generate", str(work / of), "--device", "cpu", *options])
+        assert status == 0, errors
+        return out
+
+    return run
+
+
+def test_the_likeliest_text_is_that_of_whole_passes(work, written):
+    """By the tokenizer that the training left beside its weights."""
+    model, tokenizer = icl.load(work / "run"), saved_tokenizer(work / "run")
+    (tokens,) = tokenizer.encode(["text 7,"])
+    read = len(tokens)
+    for _ in range(8):
+        tokens.append(int(model(torch.tensor([tokens]))[0, -1].argmax()))
+    out = written("--prompt", "text 7,", "--tokens", "8", "--temperature", "0")
+    assert out == tokenizer.decode(tokens) + "\n"
+    (one,) = json.loads(written("--prompt", "text 7,", "--tokens", "8", "--temperature", "0", "--json"))["texts"]
+    assert (one["tokens"], one["read"], one["ended"]) == (tokens[read:], read, "length")
+
+
+def test_a_seed_decides_and_a_stream_ends_with_the_same_text(written):
+    options = ["--prompt", "text", "--tokens", "20"]
+    first = written(*options)
+    assert written(*options) == written(*options, "--stream") == first
+    assert written(*options, "--seed", "1") != first
+    several = written(*options, "--prompt", "some")
+    assert several.startswith(first + "-" * 20 + "\nsome")
+
+
+def test_a_text_that_stops_it_is_left_out_of_it(written):
+    whole = written("--prompt", "text", "--tokens", "30")
+    mark = whole[10:13]
+    found = written("--prompt", "text", "--tokens", "30", "--stop", mark, "--stop", "\0nowhere")
+    assert found == whole[: whole.index(mark, 4)] + "\n"
+    stream = written("--prompt", "text", "--tokens", "30", "--stop", mark, "--stream")
+    assert stream == found
+
+
+def test_published_weights_begin_as_their_tokenizer_begins(work, written):
+    (one,) = json.loads(written("--tokens", "3", "--json", of="published"))["texts"]
+    assert (one["read"], len(one["tokens"])) == (1, 3)
+    (one,) = json.loads(written("--tokens", "3", "--prompt", "one", "--json", of="published"))["texts"]
+    assert one["read"] > 1
+    config = work / "published" / "config.json"
+    before = config.read_text()
+    likeliest = json.loads(written("--temperature", "0", "--tokens", "2", "--json", of="published"))["texts"][0][
+        "tokens"
+    ]
+    try:
+        config.write_text(json.dumps(json.loads(before) | {"eos_token_id": likeliest[:1]}))
+        (one,) = json.loads(written("--temperature", "0", "--json", of="published"))["texts"]
+        assert (one["tokens"], one["text"], one["ended"]) == (likeliest[:1], "", "end of text")
+        config.write_text(json.dumps(json.loads(before) | {"eos_token_id": "x"}))
+        assert outcome(["generate", str(work / "published")])[0] == 2
+    finally:
+        config.write_text(before)
+
+
+def test_a_run_without_a_tokenizer_takes_that_of_its_text(work, written, tmp_path):
+    shutil.copytree(work / "run", tmp_path / "old")
+    (tmp_path / "old" / "tokenizer.json").unlink()
+    options = ["--tokens", "5"]
+    assert written(*options, of=tmp_path / "old") == written(*options)
+    moved = tmp_path / "moved"
+    shutil.copytree(work / "text", moved)
+    (work / "text").rename(work / "hidden")
+    try:
+        assert "say --data" in outcome(["generate", str(tmp_path / "old")])[2]
+        assert written(*options, "--data", str(moved), of=tmp_path / "old") == written(*options)
+    finally:
+        (work / "hidden").rename(work / "text")
+
+
+def test_halves_of_characters_wait_for_their_other_half():
+    class Bytes:
+        def decode(self, ids):
+            return bytes(ids).decode(errors="replace")
+
+    spoken = generating.Language(Bytes(), (), of_all=False, ends=frozenset([0]))
+    one = Written("", 0)
+    shown = []
+    for token in "aé€b".encode():
+        generating._add(one, token, spoken, ())
+        shown.append(one.text)
+    assert shown == ["a", "a", "aé", "aé", "aé", "aé€", "aé€b"]
+    generating._add(one, 0, spoken, ())
+    assert (one.text, one.ended) == ("aé€b", "end of text")
+
+
+def test_what_may_be_the_beginning_of_a_stop_is_held_back():
+    class Letters:
+        def decode(self, ids):
+            return "".join(map(chr, ids))
+
+    spoken = generating.Language(Letters(), (), of_all=False, ends=frozenset())
+    one, shown = Written("", 0), []
+    for letter in "xababy":
+        generating._add(one, ord(letter), spoken, ("abx", "abz"))
+        shown.append(one.text)
+    assert shown == ["x", "x", "x", "xab", "xab", "xababy"]
+
+
+@pytest.mark.parametrize(
+    ("of", "options", "says"),
+    [
+        ("nowhere", [], "no such folder"),
+        ("corpus", [], "no training's folder"),
+        ("regression", [], "has no text"),
+        ("run", ["--variant", "skipv1"], "published weights"),
+        ("run", ["--stop", ""], "everywhere"),
+        ("run", ["--stream", "--json"], "--stream"),
+        ("run", ["--stream", "--prompt", "a", "--prompt", "b"], "--stream"),
+        ("run", ["--prompt", "text 1, " * 100], "no room in a context of 32"),
+        ("run", ["--top-p", "2"], "top_p"),
+        ("run", ["--top-k", "0"], "at least 1"),
+        ("run", ["--tokens", "0"], "at least 1"),
+        ("run", ["--temperature", "-1"], "negative"),
+        ("published", ["--variant", "skipv1"], "_proj.weight"),
+        ("published", ["--variant", "no-such"], "no-such"),
+    ],
+)
+def test_bad_input_is_one_line(work, of, options, says):
+    status, out, errors = outcome(["generate", str(work / of), *options])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert says in errors
+
+
+def test_a_damaged_tokenizer_is_named(work, tmp_path):
+    shutil.copytree(work / "run", tmp_path / "run")
+    (tmp_path / "run" / "tokenizer.json").write_text("{")
+    status, _, errors = outcome(["generate", str(tmp_path / "run")])
+    assert status == 2
+    assert "tokenizer.json is no tokenizer" in errors
+    assert model_folder(tmp_path / "run").name == "skipv1"
