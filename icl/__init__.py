@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from icl.models.build import build
     from icl.models.decoder import Decoder
-    from icl.models.published import load as load_published
     from icl.models.saved import load
     from icl.prompts import Generator, RegressionTask
+    from icl.published.reading import load as load_published
     from icl.recipe import Recipe
     from icl.toys.end_to_end import EndToEndSpec, EndToEndToys
     from icl.toys.stack import explained_signal
@@ -64,7 +64,7 @@ _HOMES = {
     "build": "icl.models.build",
     "explained_signal": "icl.toys.stack",
     "load": "icl.models.saved",
-    "load_published": "icl.models.published:load",
+    "load_published": "icl.published.reading:load",
     "toy_recipe": "icl.toys.training",
     "train": "icl.training.loop",
     "train_toys": "icl.toys.training:train",

@@ -36,7 +36,8 @@ class ModelFolder:
 
     def model(self, device: str) -> Decoder:
         """In evaluation mode.  Raises UserError where its weights do not fit in memory, BadInput for damaged ones."""
-        from icl.models import published, saved
+        from icl.models import saved
+        from icl.published import reading as published
 
         need, there = 4 * total_parameters(self.architecture, self.plan), memory.available(device)
         if need > there:
@@ -55,7 +56,7 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
 
     Raises UserError or BadInput if there is no model, or its training has not ended.
     """
-    from icl.models.published import is_published
+    from icl.published.reading import is_published
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
@@ -85,7 +86,7 @@ def _trained(folder: Path) -> ModelFolder:
 
 
 def _published(folder: Path, variant: str | None) -> ModelFolder:
-    from icl.models import published
+    from icl.published import reading as published
 
     architecture = published.architecture(folder)
     plan = user_files.fitting(variant or "vanilla", architecture)

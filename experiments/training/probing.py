@@ -44,7 +44,7 @@ def probe(
 ) -> Probed:
     """Measure and draw what the layers of trained models do, in a folder below out/probe; what is there is kept.
 
-    runs    folders of finished trainings, or of published weights (`icl.models.published`); all of text, or all of
+    runs    folders of finished trainings, or of published weights (`icl.published.reading`); all of text, or all of
             regression
     what    families (`FAMILIES`); by default all that can be asked of every run
     asked   of how much data, and which

@@ -154,7 +154,7 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
 
 def _published(of: ModelFolder, asked: Asked) -> Published:
     from icl.data.published import TOKENIZER, PublishedTokenizer, random_sequences, sequences
-    from icl.models import published
+    from icl.published.files import weight_files
 
     folder, architecture = of.folder, of.architecture
     context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))
@@ -167,7 +167,7 @@ def _published(of: ModelFolder, asked: Asked) -> Published:
         drawn, data = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab), f"the text of {source}"
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")
-    return Published(of, drawn, data, _digest(_digest_of(path) for path in published.weight_files(folder)))
+    return Published(of, drawn, data, _digest(_digest_of(path) for path in weight_files(folder)))
 
 
 def _context(folder: Path, architecture: Architecture, asked: Asked, *, by_default: int) -> int:

@@ -22,6 +22,7 @@ from icl.models.decoder import Decoder
 from icl.models.frame import Frame
 from icl.models.latent import LatentAttention
 from icl.models.projections import Segments, entry, gate_entry
+from icl.models.rotary import rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Patches
 from theory.plans.mix import Kind
@@ -122,7 +123,7 @@ def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) 
         raise BadInput(f"the cache has room for {cache.tokens} tokens, not {max(lengths)}")
     past = _alike(cache, new, x.device) if real is None and len(set(lengths)) == 1 else _ragged(cache, new, real, x)
     visible, causal = _visible(past.places, past.span)
-    frame = Frame(visible, causal, model.rotation(past.places), past.places, dict(model.learned.items()), past)
+    frame = Frame(visible, causal, rotation(model.config, past.places), past.places, dict(model.learned.items()), past)
     found = model.through(x, frame, past.places)
     cache.lengths = lengths
     return found

@@ -21,7 +21,7 @@ from icl.models.frame import Frame, norm
 from icl.models.initial import initialise
 from icl.models.latent import LatentAttention
 from icl.models.projections import Bank, learned_name
-from icl.models.rotary import Rotation
+from icl.models.rotary import rotation
 from icl.models.stems import stem_of
 from theory.plans.architecture import Architecture, misfits
 from theory.plans.plan import Plan, learned
@@ -102,14 +102,7 @@ class Decoder(nn.Module):
         visible = _visible(config.mask, places, padding)
         causal = config.mask == "causal" and padding is None
         counted = None if padding is None else places
-        return Frame(visible, causal, self.rotation(places), counted, dict(self.learned.items())), places
-
-    def rotation(self, places: Tensor) -> Rotation | None:
-        """Of queries and keys at these places, (T,) or (batch, T), where positions are rotary."""
-        if self.config.positions != "rope":
-            return None
-        width = self.config.latent.rope if self.config.latent else self.config.width
-        return Rotation(places, width, self.config.rope_theta)
+        return Frame(visible, causal, rotation(config, places), counted, dict(self.learned.items())), places
 
 
 def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:

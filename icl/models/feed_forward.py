@@ -18,10 +18,11 @@ class FeedForward(nn.Module):
         self.norm = norm(config, config.d_model)
         self.up = nn.Linear(config.d_model, config.d_ff, config.bias)
         self.gate = nn.Linear(config.d_model, config.d_ff, config.bias) if config.gated else None
+        self.approximate = "tanh" if config.tanh_gelu else "none"
         self.down = nn.Linear(config.d_ff, config.d_model, config.bias)
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) -> the same; the bank passes through."""
         x = self.norm(x)
-        inner = gelu(self.up(x)) if self.gate is None else silu(self.gate(x)) * self.up(x)
+        inner = gelu(self.up(x), approximate=self.approximate) if self.gate is None else silu(self.gate(x)) * self.up(x)
         return self.down(inner), bank

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from math import tau
+
 import torch
 from torch import Tensor
+
+from theory.plans.architecture import Architecture, Stretched
 
 
 class Rotation:
     """Turns the pairs (i, i + width / 2) of queries and keys by position * theta^(-2 i / width).
 
-    positions: (T,) or (batch, T); width must be even.
+    positions: (T,) or (batch, T); width must be even; stretched: other rates in place of these.
     """
 
-    def __init__(self, positions: Tensor, width: int, theta: float) -> None:
+    def __init__(self, positions: Tensor, width: int, theta: float, stretched: Stretched | None = None) -> None:
         exact = torch.float32 if positions.device.type == "mps" else torch.float64  # which has no float64
         rates = theta ** (torch.arange(0, width, 2, device=positions.device, dtype=exact) / -width)
+        if stretched is not None:
+            turns = stretched.context * rates / tau
+            kept = ((turns - stretched.low) / (stretched.high - stretched.low)).clamp(0, 1)
+            rates = rates * (kept + (1 - kept) / stretched.factor)
         angles = (positions[..., None] * rates)[..., None, :, :]  # (1 or batch, [head,] T, width / 2)
         self.cos, self.sin = angles.cos(), angles.sin()
 
@@ -24,3 +32,11 @@ class Rotation:
         cos, sin = self.cos.to(exact), self.sin.to(exact)
         a, b = x.to(exact).chunk(2, dim=-1)
         return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1).to(x.dtype)
+
+
+def rotation(config: Architecture, places: Tensor) -> Rotation | None:
+    """Of queries and keys at these places, (T,) or (batch, T), where positions are rotary."""
+    if config.positions != "rope":
+        return None
+    width = config.latent.rope if config.latent else config.width
+    return Rotation(places, width, config.rope_theta, config.rope_stretched)

@@ -20,7 +20,7 @@ from torch import Tensor
 from icl.files import opened
 from icl.models.decoder import Decoder
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture, Latent, Stem, misfits
+from theory.plans.architecture import Architecture, Latent, Stem, Stretched, misfits
 from theory.plans.identity import text
 from theory.plans.names import fitting
 from theory.plans.plan import Plan
@@ -82,8 +82,12 @@ def architecture_of(fields: Mapping[str, Any]) -> Architecture:
 
     Raises TypeError, KeyError or ValueError if there is none.
     """
-    latent = fields.get("latent")
-    parts = {"stem": _stem(fields["stem"]), "latent": Latent(**latent) if latent else None}
+    latent, stretched = fields.get("latent"), fields.get("rope_stretched")
+    parts = {
+        "stem": _stem(fields["stem"]),
+        "latent": Latent(**latent) if latent else None,
+        "rope_stretched": Stretched(**stretched) if stretched else None,
+    }
     return Architecture(**{**fields, **parts})
 
 

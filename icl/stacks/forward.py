@@ -96,7 +96,11 @@ def feed_forward(config: Architecture, weights: Parameters, n: int, x: Tensor) -
     name = f"layers.{n - 1}.feed_forward"
     x = norm(config, x, weights, f"{name}.norm")
     up = linear(x, weights, f"{name}.up")
-    inner = silu(linear(x, weights, f"{name}.gate")) * up if config.gated else gelu(up)
+    inner = (
+        silu(linear(x, weights, f"{name}.gate")) * up
+        if config.gated
+        else gelu(up, approximate="tanh" if config.tanh_gelu else "none")
+    )
     return linear(inner, weights, f"{name}.down")
 
 
@@ -148,7 +152,7 @@ def attention(
 def rotated(config: Architecture, x: Tensor, seen: slice) -> Tensor:
     """`Rotation`: (S, H, width, T, B), at the positions `seen`."""
     places = torch.arange(seen.start, seen.stop, seen.step or 1, device=x.device)
-    rotation = Rotation(places, config.width, config.rope_theta)
+    rotation = Rotation(places, config.width, config.rope_theta, config.rope_stretched)
     cos, sin = (table.to(x.dtype)[0].mT[..., None] for table in (rotation.cos, rotation.sin))
     a, b = x.chunk(2, dim=2)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=2)

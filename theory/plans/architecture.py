@@ -58,6 +58,20 @@ class Latent:
     rope: int
 
 
+@dataclass(frozen=True)
+class Stretched:
+    """Rotary positions for a longer context than they were trained for, as Llama 3.1 has them.
+
+    Pairs that turn fewer than `low` times within `context` tokens, the former context, turn `factor` times slower;
+    those that turn more than `high` times as before; between them the rate is a mean of both, weighed evenly.
+    """
+
+    factor: float
+    low: float
+    high: float
+    context: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
     """All sizes of a model.  Raises ValueError, in one line, for sizes that no model can have.
@@ -65,6 +79,8 @@ class Architecture:
     n_kv_heads, head_dim    0 stands for n_heads and d_model / n_heads
     d_ff                    width of the feed-forward sublayer; 0: there is none
     context                 the longest sequence, class token included
+    tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
+    rope_stretched          rotary positions at rates of their own
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
                             query head and pair of positions in every layer, added to its scores (with softmax, after
                             they are divided by the square root of a head's width)
@@ -95,9 +111,11 @@ class Architecture:
     score: Literal["softmax", "linear"] = "softmax"
     latent: Latent | None = None
     copy_rank: int | None = None
+    tanh_gelu: bool = False
+    rope_stretched: Stretched | None = None
 
     def __post_init__(self) -> None:
-        parts = [self, self.stem, *([self.latent] if self.latent else [])]
+        parts = [self, self.stem, *(part for part in (self.latent, self.rope_stretched) if part)]
         for problem in chain(*map(field_problems, parts), self._problems()):  # types first: the others compare numbers
             raise ValueError(problem)
 
@@ -154,6 +172,10 @@ class Architecture:
             yield f"rotary positions need an even width, got {rotated}"
         if self.latent is not None:
             yield from self._problems_of_latent(self.latent)
+        if self.rope_stretched is not None:
+            yield from _problems_of_stretched(self, self.rope_stretched)
+        if self.tanh_gelu and self.gated:
+            yield "a gated feed-forward has SiLU, and no GELU to approximate"
         yield from _problems_of_stem(self)
         if self.copy_rank is not None and not 0 <= self.copy_rank <= self.d_model:
             yield f"copy_rank must be from 0 to d_model = {self.d_model}, got {self.copy_rank}"
@@ -169,6 +191,13 @@ class Architecture:
             yield "projections to and from a latent have no bias"
         if self.copy_rank is not None:
             yield "the assumed copy is the toy's, which has no latent"
+
+
+def _problems_of_stretched(config: Architecture, rates: Stretched) -> Iterator[str]:
+    if config.positions != "rope":
+        yield "only rotary positions can be stretched"
+    if rates.context < 1 or not 0 < rates.low < rates.high or rates.factor < 1:
+        yield f"stretched positions need factor >= 1, 0 < low < high and context >= 1, got {rates}"
 
 
 def _problems_of_stem(config: Architecture) -> Iterator[str]:

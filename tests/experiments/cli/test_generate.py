@@ -15,7 +15,7 @@ from experiments.training.model_folders import model_folder
 from icl.data.tokenizers import saved_tokenizer
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.data.tokenizer import write_tokenizer
-from tests.icl.models.llama import CONFIG, state_dict, write
+from tests.icl.published.llama import CONFIG, state_dict, write
 
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "tie_word_embeddings": True}
 TRAIN = ["train", "--preset", "llama-2m", "--variant", "skipv1", "--device", "cpu", "--context", "32", "--batch", "4"]

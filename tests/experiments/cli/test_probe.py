@@ -16,7 +16,7 @@ from experiments.training.by_layer import Sample
 from experiments.training.layer_figures import PANELS
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, write_corpus
-from tests.icl.models.llama import published_from
+from tests.icl.published.llama import published_from
 from theory.resformer import measures
 
 TOKENS = 16  # a sequence of text

@@ -10,7 +10,7 @@ from experiments.training import subjects
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.data.tokenizer import write_tokenizer
-from tests.icl.models.llama import CONFIG, state_dict, write
+from tests.icl.published.llama import CONFIG, state_dict, write
 
 BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "tie_word_embeddings": True}
 

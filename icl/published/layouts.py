@@ -1,0 +1,99 @@
+"""The kinds of models that others publish: what their config.json says, and where each tensor belongs.
+
+A kind is a family of transformers' architectures.  Its *layout* names, for every tensor of theirs, the parameters of
+the decoder that it holds, one above the other along its first dimension; GPT-2 keeps its matrices transposed.  What a
+variant does not build is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Tokens
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one tensor holds: parameters of the decoder, in order.  transposed: each as inputs by outputs."""
+
+    parameters: tuple[str, ...]
+    transposed: bool = False
+
+
+Layout = dict[str, Held]
+
+
+class Kind(Protocol):
+    """A family of published models."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """What config.json calls it: `model_type`."""
+        ...
+
+    @property
+    def head(self) -> str:
+        """The tensor that a tied model may hold once more."""
+        ...
+
+    def unknown(self, config: Config) -> Iterator[str]:
+        """What of a config the decoder cannot express, a line each."""
+        ...
+
+    def architecture(self, config: Config) -> Architecture:
+        """Raises KeyError, TypeError or ValueError for a config that describes no model."""
+        ...
+
+    def config(self, architecture: Architecture) -> dict[str, Any] | None:
+        """As transformers reads it; None for a model that is not of this kind."""
+        ...
+
+    def layout(self, architecture: Architecture) -> Layout:
+        """Of every tensor that a model of these sizes may have."""
+        ...
+
+    def called(self, name: str) -> str | None:
+        """The layout's name of a tensor in a folder; None for what follows from config.json."""
+        ...
+
+
+def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]], kind: str) -> Layout:
+    """Without what a model does not have.  Raises BadInput for a parameter that has no place."""
+    found = {
+        name: Held(there, held.transposed)
+        for name, held in layout.items()
+        if (there := tuple(x for x in held.parameters if x in parameters))
+    }
+    placed = {parameter for held in found.values() for parameter in held.parameters}
+    for parameter in parameters:
+        if parameter not in placed:
+            raise BadInput(f"the variant's weight {parameter} has no name in the layout of published {kind} models")
+    return found
+
+
+def shape(held: Held, parameters: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Of a tensor that holds these."""
+    first, *rest = (parameters[name] for name in held.parameters)
+    joined = (first[0] + sum(other[0] for other in rest), *first[1:])
+    return joined[::-1] if held.transposed else joined
+
+
+def vocabulary(architecture: Architecture) -> Tokens | None:
+    """The stem of a model that a published one could be: causal, softmax, nothing but what plans vary."""
+    plain = architecture.mask == "causal" and architecture.score == "softmax" and architecture.copy_rank is None
+    stem = architecture.stem
+    return stem if plain and architecture.latent is None and isinstance(stem, Tokens) else None
+
+
+def per_layer(architecture: Architecture, names: Mapping[str, Held], theirs: str) -> Layout:
+    """Of every layer; theirs: what their names begin with, with a place for the layer's number from 0."""
+    return {
+        f"{theirs.format(n)}.{name}": Held(tuple(f"layers.{n}.{x}" for x in held.parameters), held.transposed)
+        for n in range(architecture.n_layers)
+        for name, held in names.items()
+    }

@@ -1,0 +1,148 @@
+"""LLaMA's family as transformers has it: `llama`, `mistral`, and `qwen2`, whose queries, keys and values have biases.
+
+Queries and keys are turned there in pairs (i, i + width / 2), as they are here (`icl.models.rotary`), and query head h
+reads key/value head h // group: tensors are taken as they are, under other names.  A context ends where a sliding
+window would begin to matter.
+
+ResFormer's, SVFormer's and NeuTRENO's public code names its tensors in the same way, and leaves out what it does not
+project; so their weights are read under `resformer`, `svformer` and `neutreno`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from icl.published.layouts import Config, Held, Layout, per_layer, vocabulary
+from theory.plans.architecture import Architecture, Stretched, Tokens
+
+MOST_TOKENS = {"llama": 2048, "mistral": 131_072, "qwen2": 32_768}  # transformers' default of max_position_embeddings
+KV_HEADS = {"mistral": 8, "qwen2": 32}  # its default of num_key_value_heads, where it is not that of queries
+WINDOW = 4096  # its default of a sliding window
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+OF_A_LAYER = {
+    "input_layernorm.weight": "attention.norm.weight",
+    "self_attn.q_proj.weight": "attention.projections.query.weight",
+    "self_attn.k_proj.weight": "attention.projections.key.weight",
+    "self_attn.v_proj.weight": "attention.projections.value.weight",
+    "self_attn.q_proj.bias": "attention.projections.query.bias",
+    "self_attn.k_proj.bias": "attention.projections.key.bias",
+    "self_attn.v_proj.bias": "attention.projections.value.bias",
+    "self_attn.o_proj.weight": "attention.output.weight",
+    "self_attn.o_proj.bias": "attention.output.bias",
+    "post_attention_layernorm.weight": "feed_forward.norm.weight",
+    "mlp.gate_proj.weight": "feed_forward.gate.weight",
+    "mlp.up_proj.weight": "feed_forward.up.weight",
+    "mlp.down_proj.weight": "feed_forward.down.weight",
+    "mlp.gate_proj.bias": "feed_forward.gate.bias",
+    "mlp.up_proj.bias": "feed_forward.up.bias",
+    "mlp.down_proj.bias": "feed_forward.down.bias",
+}
+LLAMA3 = {  # what a stretched context is called
+    "factor": "factor",
+    "low": "low_freq_factor",
+    "high": "high_freq_factor",
+    "context": "original_max_position_embeddings",
+}
+
+
+class Llama:
+    types = ("llama", "mistral", "qwen2")
+    head = HEAD
+
+    def unknown(self, config: Config) -> Iterator[str]:
+        if config.get("quantization_config"):
+            yield "quantization_config is set, and weights are read as they are"
+        for name in ("attention_bias", "mlp_bias"):
+            other = "mlp_bias" if name == "attention_bias" else "attention_bias"
+            if config.get(name) and not (config.get(other) and config["model_type"] == "llama"):
+                yield f"{name} is set without {other}: the decoder's output projection and feed-forward go together"
+        if (act := config.get("hidden_act", "silu")) not in ("silu", "swish"):
+            yield f"hidden_act is {str(act)[:24]!r}; the decoder's gated feed-forward has silu"
+        for rope in _rotary(config):
+            if (scaled := _type(rope)) not in ("default", "llama3"):
+                yield f"its rotary positions are scaled ({str(scaled)[:24]!r}), which the decoder's are not"
+            if rope.get("partial_rotary_factor", 1) != 1:
+                yield "its rotary positions turn a part of a head, and the decoder's all of it"
+
+    def architecture(self, config: Config) -> Architecture:
+        kind, heads = config["model_type"], config["num_attention_heads"]
+        kv_heads = config.get("num_key_value_heads", KV_HEADS.get(kind))
+        context = config.get("max_position_embeddings", MOST_TOKENS[kind])
+        windowed = kind == "mistral" or (kind == "qwen2" and config.get("use_sliding_window", False))
+        if windowed and (window := config.get("sliding_window", WINDOW)) is not None:
+            context = min(context, window)
+        parts = _rotary(config)
+        theta = next((part["rope_theta"] for part in parts if "rope_theta" in part), 10_000.0)
+        scaled = next((part for part in parts if _type(part) == "llama3"), None)
+        return Architecture(
+            d_model=config["hidden_size"],
+            n_layers=config["num_hidden_layers"],
+            n_heads=heads,
+            d_ff=config["intermediate_size"],
+            context=context,
+            stem=Tokens(config["vocab_size"], tied=config.get("tie_word_embeddings", False)),
+            n_kv_heads=heads if kv_heads is None else kv_heads,
+            head_dim=config.get("head_dim") or 0,
+            norm="rms",
+            norm_eps=config.get("rms_norm_eps", 1e-6),
+            gated=True,
+            positions="rope",
+            rope_theta=theta,
+            qkv_bias=kind == "qwen2" or bool(config.get("attention_bias")),
+            bias=bool(config.get("mlp_bias")),
+            rope_stretched=Stretched(**{ours: scaled[theirs] for ours, theirs in LLAMA3.items()}) if scaled else None,
+        )
+
+    def config(self, architecture: Architecture) -> dict[str, Any] | None:
+        a, stem = architecture, vocabulary(architecture)
+        kind = {(False, False): "llama", (True, True): "llama", (True, False): "qwen2"}.get((a.qkv_bias, a.bias))
+        if stem is None or kind is None or (a.norm, a.gated, a.positions, a.dropout) != ("rms", True, "rope", 0.0):
+            return None
+        rope: dict[str, Any] = {"rope_type": "default", "rope_theta": a.rope_theta}
+        if a.rope_stretched is not None:
+            rope["rope_type"] = "llama3"
+            rope |= {theirs: getattr(a.rope_stretched, ours) for ours, theirs in LLAMA3.items()}
+        return {
+            "architectures": [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[kind]],
+            "model_type": kind,
+            "hidden_size": a.d_model,
+            "num_hidden_layers": a.n_layers,
+            "num_attention_heads": a.n_heads,
+            "num_key_value_heads": a.kv_heads,
+            **({"head_dim": a.head_dim} if a.head_dim else {}),
+            "intermediate_size": a.d_ff,
+            "max_position_embeddings": a.context,
+            "vocab_size": stem.vocab,
+            "tie_word_embeddings": stem.tied,
+            "rms_norm_eps": a.norm_eps,
+            "hidden_act": "silu",
+            **({"attention_bias": a.bias, "mlp_bias": a.bias} if kind == "llama" else {"use_sliding_window": False}),
+            # Version 5 of transformers reads the last of these, versions before it the first two.
+            "rope_theta": a.rope_theta,
+            "rope_scaling": {k: v for k, v in rope.items() if k != "rope_theta"} if a.rope_stretched else None,
+            "rope_parameters": rope,
+        }
+
+    def layout(self, architecture: Architecture) -> Layout:
+        of_a_layer = {theirs: Held((ours,)) for theirs, ours in OF_A_LAYER.items()}
+        return {
+            EMBEDDING: Held(("stem.embedding.weight",)),
+            **per_layer(architecture, of_a_layer, "model.layers.{}"),
+            "model.norm.weight": Held(("norm.weight",)),
+            HEAD: Held(("stem.head.weight",)),
+        }
+
+    def called(self, name: str) -> str | None:
+        return None if name.endswith("rotary_emb.inv_freq") else name  # rates, which older folders hold
+
+
+def _rotary(config: Config) -> list[Mapping[str, Any]]:
+    """What says how positions are turned: rope_parameters since version 5 of transformers, two fields before."""
+    parts = [config.get(name) or {} for name in ("rope_parameters", "rope_scaling")]
+    fields = {name: config[name] for name in ("rope_theta", "partial_rotary_factor") if name in config}
+    return [*(part if isinstance(part, dict) else {"rope_type": part} for part in parts), fields]
+
+
+def _type(rope: Mapping[str, Any]) -> Any:
+    return rope.get("rope_type", rope.get("type", "default"))

@@ -1,0 +1,117 @@
+"""A decoder as a folder that transformers reads: config.json and weights under its names, in safetensors.
+
+What it reads by itself is a vanilla model of one of the kinds in `icl.published.reading`.  Any other is read through
+the small module beside its weights, which asks the installed package to build it (`icl.published.wrapped`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from icl.files import naming
+from icl.models.decoder import Decoder
+from icl.models.saved import CONFIG, WEIGHTS
+from icl.published.files import INDEX
+from icl.published.layouts import Layout, fitted
+from icl.published.reading import as_published
+from theory.errors import BadInput
+from theory.plans.names import resolve
+
+SHARD = 5 * 10**9  # bytes of a file, at most; one tensor is never cut
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def is_plain(model: Decoder) -> bool:
+    """Whether transformers reads it without help: a vanilla model of a kind that it knows."""
+    plain = resolve("vanilla", model.config.shape)
+    return model.plan == plain and as_published(model.config) is not None
+
+
+def save(
+    model: Decoder,
+    folder: Path | str,
+    *,
+    dtype: str = "float32",
+    beside: Iterable[Path] = (),
+    shard: int = SHARD,
+) -> None:
+    """Write it into a new folder, whole or not at all.
+
+    dtype   of the weights: float32, bfloat16 or float16, to which they are rounded
+    beside  files that are copied into it, such as tokenizer.json
+
+    Raises BadInput for a folder that is there already, and for a model that is not vanilla or of no kind that
+    transformers knows.
+    """
+    if dtype not in DTYPES:
+        raise BadInput(f"weights are written as {', '.join(DTYPES)}, not {dtype!r}")
+    if not is_plain(model):
+        raise BadInput("only a vanilla model of LLaMA's or GPT-2's kind is one that transformers knows")
+    found = as_published(model.config)
+    assert found is not None
+    kind, config = found
+    parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    layout = fitted(kind.layout(model.config), parameters, kind.types[0])
+    about = {**config, "dtype": dtype, "torch_dtype": dtype}
+    write_folder(Path(folder), about, joined(model, layout, DTYPES[dtype]), beside=beside, shard=shard)
+
+
+def joined(model: Decoder, layout: Layout, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Tensors by the layout's names, on the CPU."""
+    own = dict(model.named_parameters())
+    found = {}
+    for name, held in layout.items():
+        whole = torch.cat([own[x].detach() for x in held.parameters])
+        found[name] = (whole.T if held.transposed else whole).to(device="cpu", dtype=dtype).contiguous()
+    return found
+
+
+def write_folder(
+    folder: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    *,
+    texts: Mapping[str, str] | None = None,
+    beside: Iterable[Path] = (),
+    shard: int = SHARD,
+) -> None:
+    """config.json, the tensors in as many files as they need, and other files; under a temporary name until it is
+    whole.  Raises BadInput for a folder that is there already."""
+    if folder.exists():
+        raise BadInput(f"{folder} is there already; nothing is written over")
+    part = folder.with_name(f"{folder.name}.part")
+    with naming(part):
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        for name, text in {CONFIG: json.dumps(config, indent=1), **(texts or {})}.items():
+            (part / name).write_text(text)
+        for path in beside:
+            shutil.copy(path, part / path.name)
+        _write_tensors(part, tensors, shard)
+        part.rename(folder)
+
+
+def _write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard: int) -> None:
+    groups: list[dict[str, Tensor]] = [{}]
+    for name, tensor in tensors.items():
+        if groups[-1] and sum(x.nbytes for x in groups[-1].values()) + tensor.nbytes > shard:
+            groups.append({})
+        groups[-1][name] = tensor
+    if len(groups) == 1:
+        save_file(groups[0], folder / WEIGHTS, metadata={"format": "pt"})
+        return
+    places: dict[str, str] = {}
+    for number, group in enumerate(groups, 1):
+        called = WEIGHTS.replace(".", f"-{number:05d}-of-{len(groups):05d}.", 1)
+        save_file(group, folder / called, metadata={"format": "pt"})
+        places |= dict.fromkeys(group, called)
+    index = {"metadata": {"total_size": sum(x.nbytes for x in tensors.values())}, "weight_map": places}
+    (folder / INDEX).write_text(json.dumps(index, indent=1))

@@ -1,0 +1,226 @@
+"""Both ways between the decoder and transformers, kind by kind: logits equal in float32 to rounding."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from icl.models.decoder import Decoder
+from icl.published.reading import as_published, load
+from icl.published.writing import is_plain, save
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Stretched, Tokens, Vectors
+from theory.plans.names import resolve
+
+transformers = pytest.importorskip("transformers")
+
+VOCAB, CONTEXT = 13, 24
+ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}
+STRETCHED = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 12,
+}
+LLAMA = {
+    "hidden_size": 16,
+    "intermediate_size": 11,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "vocab_size": VOCAB,
+    "max_position_embeddings": CONTEXT,
+    "rms_norm_eps": 1e-3,  # large enough to be missed
+    "initializer_range": 0.3,
+    **ROPE,
+}
+GPT2 = {
+    "n_embd": 12,
+    "n_layer": 2,
+    "n_head": 3,
+    "vocab_size": VOCAB,
+    "n_positions": CONTEXT,
+    "layer_norm_epsilon": 1e-3,
+    "initializer_range": 0.4,
+}
+THEIRS = {
+    "llama": ("Llama", LLAMA | {"num_key_value_heads": 4}),
+    "llama, grouped": ("Llama", LLAMA | {"num_key_value_heads": 2}),
+    "llama, one head of keys": ("Llama", LLAMA | {"num_key_value_heads": 1}),
+    "llama, wide heads": ("Llama", LLAMA | {"num_key_value_heads": 2, "head_dim": 6}),
+    "llama, tied": ("Llama", LLAMA | {"tie_word_embeddings": True}),
+    "llama, biases": ("Llama", LLAMA | {"attention_bias": True, "mlp_bias": True}),
+    "llama 3, stretched": ("Llama", LLAMA | {"rope_parameters": STRETCHED, "head_dim": 12}),
+    "mistral": ("Mistral", LLAMA | {"num_key_value_heads": 2, "sliding_window": None}),
+    "qwen2": ("Qwen2", LLAMA | {"num_key_value_heads": 2}),
+    "gpt2": ("GPT2", GPT2),
+    "gpt2, exact gelu": ("GPT2", GPT2 | {"activation_function": "gelu", "n_inner": 7}),
+}
+A = Architecture(d_model=16, n_layers=2, n_heads=4, d_ff=7, context=CONTEXT, stem=Tokens(VOCAB), n_kv_heads=2)
+OLD = replace(A, norm="layer", gated=False, positions="learned", bias=True, qkv_bias=True, n_kv_heads=0, tanh_gelu=True)
+OURS = {
+    "llama": replace(A, norm_eps=1e-3, rope_theta=50.0),
+    "wide heads, tied": replace(A, head_dim=6, stem=Tokens(VOCAB, tied=True)),
+    "biases": replace(A, bias=True, qkv_bias=True),
+    "qwen2": replace(A, qkv_bias=True, n_kv_heads=1, head_dim=4),
+    "stretched": replace(A, head_dim=12, rope_stretched=Stretched(8.0, 1.0, 4.0, 12)),
+    "gpt2": replace(OLD, norm_eps=1e-3, stem=Tokens(VOCAB, tied=True), dropout=0.1),
+    "gpt2, exact gelu, untied": replace(OLD, tanh_gelu=False),
+}
+
+
+def model_of(kind, sizes, seed=0):
+    torch.manual_seed(seed)
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    suffix = "LMHeadModel" if kind == "GPT2" else "ForCausalLM"
+    model = getattr(transformers, f"{kind}{suffix}")(config).eval()
+    with torch.no_grad():  # biases and gains are not left at their start, which hides where they belong
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+def decoder(config, name="vanilla", seed=0):
+    model = Decoder(config, resolve(name, config.shape), std=0.4, seed=seed).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    return model
+
+
+def tokens(batch=2, length=20):
+    return torch.randint(VOCAB, (batch, length), generator=torch.Generator().manual_seed(1))
+
+
+@torch.no_grad()
+def difference(one, other):
+    """Of logits, over the largest."""
+    return float((one - other).abs().max() / other.abs().max())
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_their_models_answer_here_as_there(name, tmp_path):
+    theirs = model_of(*THEIRS[name])
+    theirs.save_pretrained(tmp_path, max_shard_size="2KB")
+    with torch.no_grad():
+        expected = theirs(tokens()).logits
+    assert difference(load(tmp_path)(tokens()), expected) < 2e-5
+    content = json.loads((tmp_path / "config.json").read_text())
+    for field, wrong in (("rms_norm_eps", 0.5), ("layer_norm_epsilon", 0.5)):
+        if field in content:
+            (tmp_path / "config.json").write_text(json.dumps(content | {field: wrong}))
+            assert difference(load(tmp_path)(tokens()), expected) > 1e-3
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_models_answer_there_as_here(name, tmp_path):
+    ours, folder = decoder(OURS[name]), tmp_path / "theirs"
+    assert is_plain(ours)
+    save(ours, folder, shard=4000)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        assert difference(theirs(tokens()).logits, ours(tokens())) < 2e-5
+    again = load(folder)
+    assert again.config == ours.config
+    assert all(torch.equal(p, dict(again.named_parameters())[n]) for n, p in ours.named_parameters())
+    assert len(list(folder.glob("*.safetensors"))) > 1
+
+
+def test_stretching_changes_what_is_answered():
+    """The control of the rates: without them, and beyond the former context above all."""
+    stretched, plain = decoder(OURS["stretched"]), decoder(replace(OURS["stretched"], rope_stretched=None))
+    plain.load_state_dict(stretched.state_dict())
+    with torch.no_grad():
+        assert difference(stretched(tokens()), plain(tokens())) > 1e-2
+
+
+def test_folders_of_gpt_2_s_time_have_no_prefix_and_hold_masks(tmp_path):
+    theirs = model_of("GPT2", GPT2)
+    theirs.save_pretrained(tmp_path)
+    old = {n.removeprefix("transformer."): t for n, t in load_file(tmp_path / "model.safetensors").items()}
+    old |= {f"h.{n}.attn.bias": torch.ones(1, 1, CONTEXT, CONTEXT).tril() for n in range(2)}
+    old |= {f"h.{n}.attn.masked_bias": torch.tensor(-1e4) for n in range(2)}
+    save_file(old, tmp_path / "model.safetensors")
+    with torch.no_grad():
+        assert difference(load(tmp_path)(tokens()), theirs(tokens()).logits) < 2e-5
+
+
+def test_weights_are_rounded_as_asked_and_tokenizers_go_with_them(tmp_path):
+    ours = decoder(OURS["llama"])
+    (tmp_path / "tokenizer.json").write_text("{}")
+    save(ours, tmp_path / "half", dtype="bfloat16", beside=[tmp_path / "tokenizer.json"])
+    assert {x.dtype for x in load_file(tmp_path / "half" / "model.safetensors").values()} == {torch.bfloat16}
+    assert (tmp_path / "half" / "tokenizer.json").read_text() == "{}"
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype="auto")
+    assert theirs.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("config", "variant"),
+    [
+        (OURS["llama"], "skipv1"),
+        (replace(A, dropout=0.1), "vanilla"),
+        (replace(A, bias=True), "vanilla"),
+        (replace(A, score="linear"), "vanilla"),
+        (replace(A, stem=Vectors(16)), "vanilla"),
+        (replace(A, positions="none"), "vanilla"),
+        (replace(OLD, bias=False), "vanilla"),
+        (replace(OLD, n_kv_heads=2), "vanilla"),
+    ],
+)
+def test_what_transformers_does_not_know_is_refused(config, variant, tmp_path):
+    with pytest.raises(BadInput, match="transformers knows"):
+        save(decoder(config, variant), tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_over_or_left_half_written(tmp_path, monkeypatch):
+    ours = decoder(OURS["llama"])
+    with pytest.raises(BadInput, match="there already"):
+        save(ours, tmp_path)
+    with pytest.raises(BadInput, match="not 'int8'"):
+        save(ours, tmp_path / "x", dtype="int8")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("icl.published.writing.save_file", full)
+    with pytest.raises(OSError, match="No space left") as stop:
+        save(ours, tmp_path / "x")
+    assert stop.value.filename == str(tmp_path / "x.part")
+    assert not (tmp_path / "x").exists()
+    monkeypatch.undo()
+    save(ours, tmp_path / "x")
+    assert {p.name for p in tmp_path.iterdir()} == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "says"),
+    [
+        ("GPT2", {"activation_function": "relu"}, "activation_function is 'relu'"),
+        ("GPT2", {"scale_attn_weights": False}, "scale_attn_weights is off"),
+        ("GPT2", {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx is set"),
+        ("GPT2", {"attn_pdrop": 0.0}, "one dropout"),
+        ("GPT2", {"n_head": 5}, "5 heads do not divide"),
+        ("Llama", {"attention_bias": True}, "attention_bias is set without mlp_bias"),
+        ("Llama", {"mlp_bias": True}, "mlp_bias is set without attention_bias"),
+    ],
+)
+def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
+    sizes = GPT2 if kind == "GPT2" else LLAMA
+    model_of(kind, sizes).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    with pytest.raises(BadInput, match=says):
+        load(tmp_path)
+
+
+def test_kinds_by_architecture():
+    kinds = {name: as_published(config)[1]["model_type"] for name, config in OURS.items()}
+    assert set(kinds.values()) == {"llama", "qwen2", "gpt2"}
+    assert kinds["qwen2"] == "qwen2"
