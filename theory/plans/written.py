@@ -1,0 +1,92 @@
+"""Plans as JSON and back, so that a folder can say what its model is without a name, or code, that stands for it.
+
+    {"layers": 2, "heads": 2, "table": [[HEAD, HEAD], [HEAD, HEAD]], "depth": {"kind": "Residual"}, ...}
+    HEAD    {"query": MIX, "keys": [MIX, ..], "values": [MIX, ..], "beside": MIX}, or null for one that is not built
+    MIX     [[weight, "v", layer, head], ..]; a learned weight is {"name": .., "start": ..}
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, get_args
+
+from theory.errors import BadInput
+from theory.plans.depth import Depth, Residual
+from theory.plans.mix import KINDS, Learned, Mix, Source, Term
+from theory.plans.plan import ABSENT, HeadPlan, Plan, Shape, checked
+
+FLAGS = ("dynamic", "feed_forward", "output_projection")
+DEPTHS = {kind.__name__: kind for kind in get_args(Depth)}
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """What `from_json` makes the plan of."""
+    return {
+        "layers": plan.shape.layers,
+        "heads": plan.shape.heads,
+        "table": [[_head(head) for head in row] for row in plan.table],
+        "depth": {"kind": type(plan.depth).__name__, **asdict(plan.depth)},
+        **{name: getattr(plan, name) for name in FLAGS},
+    }
+
+
+def from_json(content: Any) -> Plan:
+    """Raises BadInput, in one line, for what is no plan."""
+    try:
+        shape = Shape(content["layers"], content["heads"])
+        table = tuple(tuple(_read_head(head) for head in row) for row in content["table"])
+        depth = dict(content.get("depth", {"kind": Residual.__name__}))
+        kind = DEPTHS[depth.pop("kind")]
+        flags = {name: content[name] for name in FLAGS if name in content}
+        return checked(Plan(shape, table, kind(**depth), **flags))
+    except BadInput:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise BadInput(f"it is no plan ({type(error).__name__}: {error})") from error
+
+
+def _head(head: HeadPlan) -> dict[str, Any] | None:
+    if not head.live:
+        return None
+    return {
+        "query": _mix(head.query),
+        "keys": [_mix(mix) for mix in head.keys],
+        "values": [_mix(mix) for mix in head.values],
+        "beside": _mix(head.beside),
+    }
+
+
+def _mix(mix: Mix) -> list[list[Any]]:
+    def weight(term: Term) -> Any:
+        return asdict(term.weight) if isinstance(term.weight, Learned) else term.weight
+
+    return [[weight(term), term.source.kind, term.source.layer, term.source.head] for term in mix.terms]
+
+
+def _read_head(head: Mapping[str, Any] | None) -> HeadPlan:
+    if head is None:
+        return ABSENT
+    keys, values = (tuple(_read_mix(mix) for mix in head[name]) for name in ("keys", "values"))
+    return HeadPlan(_read_mix(head["query"]), keys, values, _read_mix(head["beside"]))
+
+
+def _read_mix(terms: Any) -> Mix:
+    found = []
+    for weight, kind, layer, head in terms:
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no kind of source")
+        if not all(isinstance(x, int) and not isinstance(x, bool) for x in (layer, head)):
+            raise TypeError(f"layer {layer!r}, head {head!r}")
+        if isinstance(weight, Mapping):
+            learned = Learned(**weight)
+            if not isinstance(learned.name, str) or isinstance(learned.start, str | bool):
+                raise TypeError(f"a learned weight {learned!r}")
+            found.append(Term(learned, Source(kind, layer, head)))
+        elif isinstance(weight, int | float) and not isinstance(weight, bool):
+            found.append(Term(weight, Source(kind, layer, head)))
+        else:
+            raise TypeError(f"a weight {weight!r}")
+    return Mix(tuple(found))
