@@ -62,7 +62,7 @@ class Kind(Protocol):
         ...
 
 
-def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]], kind: str) -> Layout:
+def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]]) -> Layout:
     """Without what a model does not have.  Raises BadInput for a parameter that has no place."""
     found = {
         name: Held(there, held.transposed)
@@ -72,7 +72,7 @@ def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]], kind: str)
     placed = {parameter for held in found.values() for parameter in held.parameters}
     for parameter in parameters:
         if parameter not in placed:
-            raise BadInput(f"the variant's weight {parameter} has no name in the layout of published {kind} models")
+            raise BadInput(f"the variant's weight {parameter} has no name in the layout of such models")
     return found
 
 

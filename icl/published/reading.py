@@ -8,26 +8,23 @@ run.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from icl.models.decoder import Decoder
 from icl.models.saved import CONFIG
+from icl.published import own
 from icl.published.files import check_tensors, tensors, weight_files
-from icl.published.gpt2 import GPT2
-from icl.published.layouts import Kind, Layout, fitted, shape
-from icl.published.llama import Llama
+from icl.published.kinds import TYPES
+from icl.published.layouts import Config, Layout, fitted, shape
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, misfits
 from theory.plans.names import fitting
 from theory.plans.plan import Plan
-
-KINDS: tuple[Kind, ...] = (Llama(), GPT2())
-TYPES: dict[str, Kind] = {name: kind for kind in KINDS for name in kind.types}
 
 
 def is_published(folder: Path) -> bool:
@@ -39,15 +36,44 @@ def is_published(folder: Path) -> bool:
     return isinstance(config, dict) and "model_type" in config
 
 
+@dataclass(frozen=True, eq=False)
+class _Described:
+    """What config.json says, and how tensors are called.  plan: where the folder says it itself."""
+
+    architecture: Architecture
+    plan: Plan | None
+    layout: Callable[[Collection[str]], Layout]
+    called: Callable[[str], str | None]
+    head: str
+
+
 def architecture(folder: Path | str) -> Architecture:
     """What a folder's config.json describes.
 
     Raises BadInput, in one line, for what is not there, makes no sense, or cannot be expressed.
     """
-    return _described(folder)[1]
+    return _described(folder).architecture
 
 
-def _described(folder: Path | str) -> tuple[Kind, Architecture]:
+def plan(folder: Path | str, variant: str | Plan | None = None) -> Plan:
+    """What the weights of a folder are of: what it says itself, or `variant`, by default vanilla.
+
+    Raises BadInput as `load`.
+    """
+    return _planned(Path(folder), _described(folder), variant)
+
+
+def _planned(folder: Path, found: _Described, variant: str | Plan | None) -> Plan:
+    asked = variant if variant is not None else found.plan or "vanilla"
+    chosen = fitting(asked, found.architecture) if isinstance(asked, str) else asked
+    if found.plan is not None and chosen != found.plan:
+        raise BadInput(f"{folder} says itself what its weights are of, and that is another plan than the one asked for")
+    for misfit in misfits(found.architecture, chosen):
+        raise BadInput(f"{folder}: {misfit}")
+    return chosen
+
+
+def _described(folder: Path | str) -> _Described:
     path = Path(folder) / CONFIG
     try:
         config = json.loads(path.read_bytes())
@@ -56,63 +82,71 @@ def _described(folder: Path | str) -> tuple[Kind, Architecture]:
         raise BadInput(f"{folder} holds no {CONFIG}") from error
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise BadInput(f"{path} describes no model ({type(error).__name__}: {error})") from error
-    if not isinstance(named, str) or named not in TYPES:
-        known = f"{', '.join([*TYPES][:-1])} and {[*TYPES][-1]}"
+    if not isinstance(named, str) or named not in (*TYPES, own.TYPE):
+        *others, last = (*TYPES, own.TYPE)
+        known = f"{', '.join(others)} and {last}"
         raise BadInput(f"{path}: a model of type {str(named)[:24]!r}; those that can be read are {known}")
-    kind = TYPES[named]
     try:
-        for problem in kind.unknown(config):
-            raise BadInput(f"{path}: {problem}")
-        return kind, kind.architecture(config)
+        return _of_own(config) if named == own.TYPE else _of_kind(config, named)
     except KeyError as error:
         raise BadInput(f"{path} describes no model: it has no {error.args[0]}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        if isinstance(error, BadInput):
-            raise
         raise BadInput(f"{path} describes no model: {error}") from error
 
 
-def check(folder: Path, variant: str | Plan) -> None:
+def _of_kind(config: Config, named: str) -> _Described:
+    kind = TYPES[named]
+    for problem in kind.unknown(config):
+        raise BadInput(problem)
+    sizes = kind.architecture(config)
+    return _Described(sizes, None, lambda _: kind.layout(sizes), kind.called, kind.head)
+
+
+def _of_own(config: Config) -> _Described:
+    sizes, chosen = own.described(config)
+    return _Described(sizes, chosen, own.layout, lambda name: name, "")
+
+
+def check(folder: Path, variant: str | Plan | None = None) -> None:
     """Raises BadInput, as `load` does, for a folder whose tensors are not the variant's.  Reads no numbers."""
     _laid_out(folder, variant)
 
 
-def _laid_out(folder: Path, variant: str | Plan) -> tuple[Decoder, Kind, Layout]:
+def _laid_out(folder: Path, variant: str | Plan | None) -> tuple[Decoder, _Described, Layout]:
     """A decoder without weights, and where they lie."""
-    kind, config = _described(folder)
-    plan = fitting(variant, config) if isinstance(variant, str) else variant
-    for misfit in misfits(config, plan):
-        raise BadInput(f"{folder}: {misfit}")
-    model = Decoder(config, plan, device="meta")
+    found = _described(folder)
+    model = Decoder(found.architecture, _planned(folder, found, variant), device="meta")
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    layout = fitted(kind.layout(config), parameters, "LLaMA" if isinstance(kind, Llama) else "GPT-2")
+    layout = fitted(found.layout(parameters), parameters)
     shapes = {name: shape(held, parameters) for name, held in layout.items()}
-    tied = {} if kind.head in shapes else {kind.head: parameters["stem.embedding.weight"]}  # some hold it all the same
-    check_tensors(weight_files(folder), {**shapes, **tied}, kind.called, optional=tied.keys())
-    return model, kind, layout
+    tied = {}
+    if found.head and found.head not in shapes:  # some hold it all the same
+        tied = {found.head: parameters["stem.embedding.weight"]}
+    check_tensors(weight_files(folder), {**shapes, **tied}, found.called, optional=tied.keys())
+    return model, found, layout
 
 
 def load(
     folder: Path | str,
     *,
-    variant: str | Plan = "vanilla",
+    variant: str | Plan | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
 ) -> Decoder:
     """The decoder of a folder, ready to be asked.
 
-    variant   what the weights are of, by name or as a plan
+    variant   what the weights are of, by name or as a plan; by default what the folder says, or vanilla
     dtype     float32 or better
 
     Raises BadInput, in one line, for a folder that is not whole, or whose tensors are not, one for one, the variant's.
     """
     folder = Path(folder)
-    model, kind, layout = _laid_out(folder, variant)
+    model, described, layout = _laid_out(folder, variant)
     sizes = {name: len(p) for name, p in model.named_parameters()}
     found: dict[str, Tensor] = {}
     twice: Tensor | None = None
     for path in weight_files(folder):
-        for name, tensor in tensors(path, kind.called):
+        for name, tensor in tensors(path, described.called):
             if not bool(tensor.isfinite().all()):
                 raise BadInput(f"{path} is damaged: {name} holds numbers that are not finite")
             tensor = tensor.to(device=device, dtype=dtype)
@@ -127,12 +161,3 @@ def load(
         raise BadInput(f"{folder}: {CONFIG} makes the embeddings the head, and the weights hold another head")
     model.load_state_dict(found, assign=True)
     return model.eval()
-
-
-def as_published(config: Architecture) -> tuple[Kind, Mapping[str, Any]] | None:
-    """The kind of published models that has one of these sizes, and its config.json; None if none has."""
-    for kind in KINDS:
-        written = kind.config(config)
-        if written is not None:
-            return kind, written
-    return None

@@ -1,6 +1,6 @@
 """A decoder as a folder that transformers reads: config.json and weights under its names, in safetensors.
 
-What it reads by itself is a vanilla model of one of the kinds in `icl.published.reading`.  Any other is read through
+What it reads by itself is a vanilla model of one of `icl.published.kinds`.  Any other is read through
 the small module beside its weights, which asks the installed package to build it (`icl.published.wrapped`).
 """
 
@@ -20,8 +20,8 @@ from icl.files import naming
 from icl.models.decoder import Decoder
 from icl.models.saved import CONFIG, WEIGHTS
 from icl.published.files import INDEX
+from icl.published.kinds import as_published
 from icl.published.layouts import Layout, fitted
-from icl.published.reading import as_published
 from theory.errors import BadInput
 from theory.plans.names import resolve
 
@@ -59,7 +59,7 @@ def save(
     assert found is not None
     kind, config = found
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    layout = fitted(kind.layout(model.config), parameters, kind.types[0])
+    layout = fitted(kind.layout(model.config), parameters)
     about = {**config, "dtype": dtype, "torch_dtype": dtype}
     write_folder(Path(folder), about, joined(model, layout, DTYPES[dtype]), beside=beside, shard=shard)
 

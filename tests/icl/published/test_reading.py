@@ -176,7 +176,7 @@ DAMAGE = {
     "too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "describes no model"),
     "another type": (
         configured(model_type="bert"),
-        "of type 'bert'; those that can be read are llama, mistral, qwen2 and gpt2",
+        "of type 'bert'; those that can be read are llama, mistral, qwen2, gpt2 and crosslayer",
     ),
     "no type": (configured(model_type=None), "of type 'None'"),
     "biases": (configured(attention_bias=True), "attention_bias is set"),

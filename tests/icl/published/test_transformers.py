@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from icl.models.decoder import Decoder
-from icl.published.reading import as_published, load
+from icl.published.kinds import as_published
+from icl.published.reading import load
 from icl.published.writing import is_plain, save
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Stretched, Tokens, Vectors
