@@ -98,8 +98,8 @@ def write(
     from icl.models.sampling import generate
 
     of = model_folder(Path(folder), variant)
-    if variant is not None and not of.published:
-        raise UserError(f"--variant is for published weights, and {folder} is of a training")
+    if variant is not None and of.kind != "published":
+        raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
     if not all(stop):
         raise UserError("--stop: the empty text is everywhere")
     spoken = language(of, data)
@@ -160,7 +160,7 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
 
     if isinstance(of.source, PromptSource):
         raise UserError(f"{of.folder} was trained on regression: it has no text")
-    if of.source is None:
+    if of.published:
         published = PublishedTokenizer(of.folder)
         return Language(published, published.start, of_all=True, ends=_ends(of.folder))
     found = saved_tokenizer(of.folder)

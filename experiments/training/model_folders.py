@@ -1,12 +1,12 @@
-"""Folders that hold a model: of finished trainings, and of weights that others have published."""
+"""Folders that hold a model: of finished trainings, of what was imported, and of weights that others have published."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from experiments.store.folders import UserError
+from experiments.store.folders import RunFolder, UserError
 from experiments.training import extension, memory, user_files
 from experiments.training.arms import PromptSource, TextSource
 from theory.plans.accounting import total_parameters
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 WEIGHTS = "model.safetensors"
+IMPORTED = "imported"  # in config.json: where from
+Kind = Literal["trained", "imported", "published"]
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a folder holds: the model's sizes and plan, and what it was trained on, where that is known."""
+    """What a folder holds: the model's sizes and plan, and what it was trained on, where that is known.
 
+    kind     trained here; imported, of which others know what it was trained on; or published, as others lay it out
+    """
+
+    kind: Kind
     folder: Path
     name: str
     seed: int | None
@@ -32,7 +38,8 @@ class ModelFolder:
 
     @property
     def published(self) -> bool:
-        return self.source is None
+        """By others, in whatever layout."""
+        return self.kind != "trained"
 
     def model(self, device: str) -> Decoder:
         """In evaluation mode.  Raises UserError where its weights do not fit in memory, BadInput for damaged ones."""
@@ -45,7 +52,7 @@ class ModelFolder:
                 f"{self.folder} needs {memory.in_words(need)} of memory for its weights alone, in float32, and there "
                 f"are {memory.in_words(there)}"
             )
-        load = published.load if self.published else saved.load
+        load = published.load if self.kind == "published" else saved.load
         return load(self.folder, variant=self.plan, device=device)
 
 
@@ -60,13 +67,16 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    if not (folder / "summary.json").exists() and is_published(folder):
-        return _published(folder, variant)
+    if not (folder / "summary.json").exists():
+        if is_published(folder):
+            return _published(folder, variant)
+        if (found := _imported(folder)) is not None:
+            return found
     return _trained(folder)
 
 
 def _trained(folder: Path) -> ModelFolder:
-    from icl.models.saved import architecture_of
+    from icl.models.saved import architecture_of, saved_plan
 
     record = extension.finished(folder)
     try:
@@ -78,18 +88,42 @@ def _trained(folder: Path) -> ModelFolder:
         raise UserError(f"{folder / 'summary.json'} is damaged; train it again") from error
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} holds no {WEIGHTS}: its weights are missing")
-    if "plan" in arm and not user_files.names_a_file(variant):
+    plan = saved_plan(folder) if "plan" in arm else None
+    if "plan" in arm and plan is None and not user_files.names_a_file(variant):
         raise UserError(
             f"{folder} was trained under a plan that no name stands for, so that nothing can build its model"
         )
-    return ModelFolder(folder, name, seed, architecture, user_files.fitting(variant, architecture), found)
+    return ModelFolder(
+        "trained", folder, name, seed, architecture, plan or user_files.fitting(variant, architecture), found
+    )
+
+
+def _imported(folder: Path) -> ModelFolder | None:
+    """None if nothing was imported there."""
+    from icl.models.saved import architecture_of, saved_plan
+
+    run = RunFolder(folder)
+    if not run.has("config.json"):
+        return None
+    config = run.read("config.json", advice="import it again")
+    if IMPORTED not in config:
+        return None
+    try:
+        architecture, name = architecture_of(config["architecture"]), str(config["name"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder / 'config.json'} is damaged; import it again") from error
+    plan = saved_plan(folder) if "plan" in config else user_files.fitting(str(config["variant"]), architecture)
+    if plan is None or not (folder / WEIGHTS).is_file():
+        raise UserError(f"{folder} is not whole; import it again")
+    return ModelFolder("imported", folder, name, None, architecture, plan, None)
 
 
 def _published(folder: Path, variant: str | None) -> ModelFolder:
     from icl.published import reading as published
 
     architecture = published.architecture(folder)
-    plan = user_files.fitting(variant or "vanilla", architecture)
+    asked = None if variant is None else user_files.fitting(variant, architecture)
+    plan = published.plan(folder, asked)
     published.check(folder, plan)
     name = folder.resolve().name + (f" {variant}" if variant else "")
-    return ModelFolder(folder, name, None, architecture, plan, None)
+    return ModelFolder("published", folder, name, None, architecture, plan, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from dataclasses import dataclass, replace
@@ -14,10 +15,12 @@ from experiments.training.arms import Arm, TextSource
 from experiments.training.device import chosen_device
 from experiments.training.pool import note
 from experiments.training.records import train_arm
+from icl.files import write_atomically
 from icl.recipe import Diverged
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Stem, Tokens, Vectors
 from theory.plans.presets import PRESETS
+from theory.plans.written import to_json
 
 RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": float, "tokens_per_second": float}
 
@@ -169,6 +172,8 @@ def _stem(preset: str, stem: Stem) -> str:
 
 def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float, start: Path | None) -> Json:
     run.write("config.json", arm.to_json())
+    if not isinstance(arm.variant, str):
+        write_atomically(run / "plan.json", json.dumps(to_json(arm.plan)))
     if isinstance(arm.source, TextSource):
         from icl.data.shards import TokenData, read_manifest
 

@@ -2,12 +2,13 @@
 
 The folder, as `crosslayer train` writes it, holds `config.json` with the architecture and the variant, beside what else
 was asked of the training, and `model.safetensors` with the weights by name, and digests of them and of the plan.  A
-variant that was given as a plan, not by a name, stands in `config.json` as text that nothing reads back.
+variant that was given as a plan, not by a name, stands in `plan.json` (`theory.plans.written`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -24,8 +25,9 @@ from theory.plans.architecture import Architecture, Latent, Stem, Stretched, mis
 from theory.plans.identity import text
 from theory.plans.names import fitting
 from theory.plans.plan import Plan
+from theory.plans.written import from_json
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, PLAN = "config.json", "model.safetensors", "plan.json"
 
 
 def weights(model: Decoder) -> bytes:
@@ -37,14 +39,15 @@ def weights(model: Decoder) -> bytes:
 def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
     """The trained decoder of a folder, ready to be asked: without dropout, until `train()` is called.
 
-    variant   what was trained, where it has no name that stands in the folder, as the plan of a user's own file has
-              none; it must be the very plan that was trained
+    variant   what was trained, where the folder does not say it, as older ones of plans from a user's own file do not;
+              it must be the very plan that was trained
 
     Raises BadInput for a folder in which something is missing or damaged, or whose weights are of another model.
     """
     folder = Path(folder)
     architecture, named = _config(folder / CONFIG)
-    variant = named if variant is None else variant
+    if variant is None:
+        variant = named or saved_plan(folder)
     if variant is None:
         raise BadInput(f"{folder} was trained under a plan that no name stands for; pass the plan as `variant`")
     plan = fitting(variant, architecture) if isinstance(variant, str) else variant
@@ -63,6 +66,17 @@ def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch
             raise BadInput(f"{folder / WEIGHTS} is not of the model in {CONFIG}: {what}")
     model.load_state_dict(tensors, assign=True)
     return model.to(device).eval()
+
+
+def saved_plan(folder: Path) -> Plan | None:
+    """The plan that stands in a folder; None if none does.  Raises BadInput for a file that holds none."""
+    path = folder / PLAN
+    if not path.is_file():
+        return None
+    try:
+        return from_json(json.loads(path.read_bytes()))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} is damaged ({error})") from error
 
 
 def _config(path: Path) -> tuple[Architecture, str | None]:

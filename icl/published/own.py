@@ -38,6 +38,7 @@ def save(
     *,
     dtype: str = "float32",
     beside: Iterable[Path] = (),
+    texts: Mapping[str, str] | None = None,
     shard: int = SHARD,
 ) -> None:
     """Write it into a new folder, whole or not at all; arguments as of `icl.published.writing.save`.
@@ -65,7 +66,7 @@ def save(
         "plan": to_json(model.plan),
     }
     tensors = joined(model, layout(name for name, _ in model.named_parameters()), DTYPES[dtype])
-    write_folder(Path(folder), about, tensors, texts={MODULE: CODE}, beside=beside, shard=shard)
+    write_folder(Path(folder), about, tensors, texts={MODULE: CODE, **(texts or {})}, beside=beside, shard=shard)
 
 
 def layout(parameters: Iterable[str]) -> Layout:

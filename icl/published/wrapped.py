@@ -57,7 +57,7 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self) -> nn.Module:
         return self.decoder.get_submodule("stem.embedding")
 
-    def prepare_inputs_for_generation(
+    def prepare_inputs_for_generation(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **_: Any
     ) -> dict[str, Any]:
         """The whole text, at every token."""

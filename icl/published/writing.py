@@ -41,12 +41,13 @@ def save(
     *,
     dtype: str = "float32",
     beside: Iterable[Path] = (),
+    texts: Mapping[str, str] | None = None,
     shard: int = SHARD,
 ) -> None:
     """Write it into a new folder, whole or not at all.
 
     dtype   of the weights: float32, bfloat16 or float16, to which they are rounded
-    beside  files that are copied into it, such as tokenizer.json
+    beside  files that are copied into it, such as tokenizer.json; texts: files of this content
 
     Raises BadInput for a folder that is there already, and for a model that is not vanilla or of no kind that
     transformers knows.
@@ -61,7 +62,7 @@ def save(
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
     layout = fitted(kind.layout(model.config), parameters)
     about = {**config, "dtype": dtype, "torch_dtype": dtype}
-    write_folder(Path(folder), about, joined(model, layout, DTYPES[dtype]), beside=beside, shard=shard)
+    write_folder(Path(folder), about, joined(model, layout, DTYPES[dtype]), texts=texts, beside=beside, shard=shard)
 
 
 def joined(model: Decoder, layout: Layout, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -1,0 +1,75 @@
+"""The commands `import` and `export`.  Each takes the parsed options and returns the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.cli.commands import Commands
+
+if TYPE_CHECKING:
+    from experiments.training.importing import Made
+
+
+def add_to(commands: Commands) -> None:
+    """import, export."""
+    command = commands.add(
+        "import",
+        import_,
+        "make a folder of our own from published weights (LLaMA, Mistral, Qwen2, GPT-2, or what `export` wrote)",
+        "crosslayer import Llama-3.2-1B --out runs/llama-3.2-1b",
+    )
+    command.add_argument(
+        "source", help="folder with config.json and safetensors, as transformers writes them, or hf:NAME"
+    )
+    command.add_argument("--out", type=Path, required=True, help="the folder to make")
+    command.add_argument("--variant", help="what the weights are of, such as resformer (default: vanilla)")
+
+    command = commands.add(
+        "export",
+        export,
+        "write a model for transformers: plain where it knows such a model, else read through this package",
+        "crosslayer export runs/train/llama-2m-* --to hf --out exported",
+    )
+    command.add_argument("folder", type=Path, metavar="RUN", help="of a finished training, or imported")
+    command.add_argument("--to", choices=["hf"], default="hf", help="the layout (default: hf)")
+    command.add_argument("--out", type=Path, required=True, help="the folder to make")
+    command.add_argument(
+        "--dtype", default="float32", help="of the weights: float32 (the default), bfloat16 or float16"
+    )
+
+
+def import_(options: argparse.Namespace) -> int:
+    from experiments.training.importing import import_ as imported
+
+    return _report(imported(options.source, options.out, variant=options.variant), options.json, "imported")
+
+
+def export(options: argparse.Namespace) -> int:
+    from experiments.training.importing import export as exported
+
+    made = exported(options.folder, options.out, dtype=options.dtype)
+    return _report(made, options.json, "exported")
+
+
+def _report(made: Made, as_json: bool, done: str) -> int:
+    from theory.plans.accounting import total_parameters
+
+    config = made.of.architecture
+    count = total_parameters(config, made.of.plan)
+    if as_json:
+        about = {"folder": str(made.folder), "name": made.of.name, "parameters": count, "plain": made.plain}
+        print(json.dumps({**about, "architecture": asdict(config)}, indent=1))
+        return 0
+    print(
+        f"{done} {made.of.name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads, "
+        f"context {config.context:,}, {count:,} parameters"
+    )
+    if done == "exported":
+        how = "as any model" if made.plain else "with trust_remote_code, through this package, which must be installed"
+        print(f"  transformers reads it {how}")
+    print(f"folder: {made.folder}")
+    return 0

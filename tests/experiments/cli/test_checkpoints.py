@@ -1,0 +1,238 @@
+"""`crosslayer import` and `export`: there and back, and bad input is one line, status 2, and nothing half-written."""
+
+import json
+import shutil
+from unittest import mock
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import icl
+from experiments.cli import main
+from experiments.training.importing import export, import_
+from experiments.training.model_folders import model_folder
+from icl.published.reading import load
+from icl.published.writing import save
+from tests.experiments.cli.answers import outcome, write_corpus
+from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.published.llama import CONFIG, state_dict, write
+
+BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "eos_token_id": 1}
+PLAN = (
+    "from theory.plans.plan import plan, v\n\n\ndef mine(shape):\n    return plan(shape, values=lambda n, h: v(1, h))\n"
+)
+TEXT = ["--context", "16", "--batch", "2", "--steps", "2", "--log-every", "2"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Published weights, and trainings: of vanilla, of a variant, of a user's own plan, on regression."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    write(folder / "published", BIG, state_dict(BIG, dtype=torch.float32), 2)
+    write_tokenizer(folder / "published", ("<s>",))
+    write_corpus(folder / "corpus")
+    (folder / "plan.py").write_text(PLAN)
+    assert main(["data", "prepare", str(folder / "corpus"), "--out", str(folder / "text"), "--vocab", "300"]) == 0
+    kinds = (
+        ("vanilla", "vanilla", ["--data", str(folder / "text"), *TEXT]),
+        ("skipv1", "skipv1", ["--data", str(folder / "text"), *TEXT]),
+        ("mine", f"{folder / 'plan.py'}:mine", ["--data", str(folder / "text"), *TEXT]),
+        ("regression", "vanilla", ["--data", "regression:d=2,n=3,sigma=0.1", *TEXT[2:]]),
+    )
+    with mock.patch("experiments.training.figure.draw"):
+        for name, variant, options in kinds:
+            command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
+            assert main([*command, "--out", str(folder / "out" / name)]) == 0
+            (trained,) = (folder / "out" / name / "train").iterdir()
+            trained.rename(folder / name)
+    (folder / "plan.py").unlink()
+    return folder
+
+
+def tokens():
+    return torch.randint(290, (2, 12), generator=torch.Generator().manual_seed(0))
+
+
+def test_what_is_imported_answers_as_what_was_published(work, tmp_path):
+    status, out, _ = outcome(["import", str(work / "published"), "--out", str(tmp_path / "run")])
+    assert status == 0
+    assert out.splitlines()[0].startswith("imported published: width 16, 3 layers, 4 heads, context 40, ")
+    assert torch.equal(icl.load(tmp_path / "run")(tokens()), load(work / "published")(tokens()))
+    about = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert about["imported"] == {"from": str(work / "published"), "type": "llama"}
+    assert len(about["sha256_of_files"]) == 2
+    found = model_folder(tmp_path / "run")
+    assert (found.kind, found.name, found.plan.shape.layers) == ("imported", "published", 3)
+    assert {p.name for p in (tmp_path / "run").iterdir()} == {
+        *("config.json", "generation_config.json", "model.safetensors", "plan.json", "tokenizer.json")
+    }
+    options = ["--prompt", "one", "--tokens", "6", "--device", "cpu"]
+    texts = [outcome(["generate", str(f), *options])[1] for f in (tmp_path / "run", work / "published")]
+    assert texts[0] == texts[1]
+    probed = ["probe", str(tmp_path / "run"), "--what", "similarity", "--tokens", "80", "--out", str(tmp_path / "x")]
+    assert outcome([*probed, "--device", "cpu"])[0] == 0
+
+
+def test_a_variant_of_published_weights_is_kept(work, tmp_path):
+    made = import_(str(work / "published"), tmp_path / "run", variant="resformer")
+    assert (made.of.name, made.plain) == ("published resformer", False)
+    expected = load(work / "published", variant="resformer")(tokens())
+    assert torch.equal(icl.load(tmp_path / "run")(tokens()), expected)
+    assert not torch.equal(expected, load(work / "published")(tokens()))
+    status, _, errors = outcome(["generate", str(tmp_path / "run"), "--variant", "skipv1"])
+    assert status == 2
+    assert "says itself" in errors
+
+
+@pytest.mark.parametrize(("name", "plain"), [("vanilla", True), ("skipv1", False), ("mine", False)])
+def test_trainings_go_out_and_come_back(work, tmp_path, name, plain):
+    """A user's own plan too, whose file is gone."""
+    made = export(work / name, tmp_path / "hf", dtype="float32")
+    assert made.plain == plain
+    assert (tmp_path / "hf" / "modeling_crosslayer.py").exists() != plain
+    again = import_(str(tmp_path / "hf"), tmp_path / "run")
+    ours = icl.load(work / name)
+    assert torch.equal(icl.load(tmp_path / "run")(tokens()), ours(tokens()))
+    assert again.of.plan == ours.plan
+    out = outcome(["generate", str(tmp_path / "run"), "--prompt", "text", "--tokens", "5", "--temperature", "0"])[1]
+    assert out == outcome(["generate", str(work / name), "--prompt", "text", "--tokens", "5", "--temperature", "0"])[1]
+
+
+def test_transformers_reads_text_with_the_tokenizer_of_the_training(work, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    status, out, _ = outcome(["export", str(work / "vanilla"), "--to", "hf", "--out", str(tmp_path / "hf")])
+    assert status == 0
+    assert "transformers reads it as any model" in out
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "hf", dtype=torch.float32)
+    inputs = tokenizer("text 5, some", return_tensors="pt")["input_ids"]
+    there = tokenizer.decode(model.generate(inputs, max_new_tokens=6, do_sample=False)[0])
+    options = ["--prompt", "text 5, some", "--tokens", "6", "--temperature", "0", "--device", "cpu"]
+    assert outcome(["generate", str(work / "vanilla"), *options])[1] == there + "\n"
+
+
+def test_json_and_words(work, tmp_path):
+    out = outcome(["export", str(work / "skipv1"), "--out", str(tmp_path / "a"), "--dtype", "bfloat16", "--json"])[1]
+    about = json.loads(out)
+    assert (about["plain"], about["name"]) == (False, "skipv1")
+    assert about["parameters"] == sum(p.numel() for p in icl.load(work / "skipv1").parameters())
+    assert "trust_remote_code" in outcome(["export", str(work / "skipv1"), "--out", str(tmp_path / "b")])[1]
+
+
+def hub(monkeypatch, folder):
+    class Hub:
+        @staticmethod
+        def snapshot_download(name, allow_patterns):
+            assert not any(pattern.endswith((".py", ".bin", ".pt")) for pattern in allow_patterns)
+            if name != "someone/model":
+                raise OSError(f"no {name}")
+            return str(folder)
+
+    monkeypatch.setattr("icl.data.sources.package", lambda _: Hub)
+
+
+def test_of_the_hub(work, tmp_path, monkeypatch):
+    hub(monkeypatch, work / "published")
+    assert import_("hf:someone/model", tmp_path / "run").of.name == "someone/model"
+    status, _, errors = outcome(["import", "hf:nobody/model", "--out", str(tmp_path / "x")])
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "hf:nobody/model cannot be had" in errors
+
+
+def damaged(change):
+    def hurt(folder):
+        path = folder / "model-00001-of-00002.safetensors"
+        weights = load_file(path)
+        change(weights)
+        save_file(weights, path)
+
+    return hurt
+
+
+def without_files(folder):
+    for path in folder.glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-40])
+
+
+HURT = {
+    "truncated shard": (without_files, "is damaged"),
+    "wrong dtype": (
+        damaged(lambda w: w.update({n: torch.zeros(w[n].shape, dtype=torch.int8) for n in [min(w)]})),
+        "is of type I8",
+    ),
+    "missing tensor": (damaged(lambda w: w.pop(min(w))), "holds no tensor"),
+    "unknown architecture": (
+        lambda f: (f / "config.json").write_text(json.dumps(BIG | {"model_type": "mamba"})),
+        "of type 'mamba'",
+    ),
+    "vocabulary mismatch": (
+        lambda f: (f / "config.json").write_text(json.dumps(BIG | {"vocab_size": 300})),
+        ".weight is (320, 16) where (300, 16) belongs",
+    ),
+}
+
+
+@pytest.mark.parametrize("hurt", HURT)
+def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
+    shutil.copytree(work / "published", tmp_path / "in")
+    change, says = HURT[hurt]
+    names = sorted(p.name for p in (tmp_path / "in").glob("*.safetensors"))
+    for i, name in enumerate(names, 1):
+        (tmp_path / "in" / name).rename(tmp_path / "in" / f"model-0000{i}-of-00002.safetensors")
+    index = {"weight_map": {str(i): f"model-0000{i}-of-00002.safetensors" for i in (1, 2)}}
+    (tmp_path / "in" / "model.safetensors.index.json").write_text(json.dumps(index))
+    change(tmp_path / "in")
+    status, out, errors = outcome(["import", str(tmp_path / "in"), "--out", str(tmp_path / "run")])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert says in errors
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (["import", "{work}/nowhere", "--out", "{tmp}/x"], "no such folder"),
+        (["import", "{work}/published", "--out", "{work}"], "there already"),
+        (["import", "{work}/published", "--out", "{tmp}/no/where"], "no such folder"),
+        (["import", "{work}/vanilla", "--out", "{tmp}/x"], "can be used as it is"),
+        (["import", "{work}/published", "--out", "{tmp}/x", "--variant", "svformer"], "v_proj"),
+        (["export", "{work}/nowhere", "--out", "{tmp}/x"], "no such folder"),
+        (["export", "{work}/corpus", "--out", "{tmp}/x"], "no training's folder"),
+        (["export", "{work}/regression", "--out", "{tmp}/x"], "reads no tokens"),
+        (["export", "{work}/vanilla", "--out", "{tmp}/x", "--dtype", "int4"], "not 'int4'"),
+        (["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"], "onnx"),
+    ],
+)
+def test_bad_input_is_one_line(work, tmp_path, line, says):
+    status, out, errors = outcome([part.format(work=work, tmp=tmp_path) for part in line])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert says in errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_imported_folder_that_was_changed_is_refused(work, tmp_path):
+    import_(str(work / "published"), tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    before = path.read_text()
+    path.write_text(before.replace("10000.0", "10001.0").replace("50.0", "51.0"))
+    assert "damaged; import it again" in outcome(["generate", str(tmp_path / "run")])[2]
+    path.write_text(before)
+    (tmp_path / "run" / "plan.json").unlink()
+    assert "not whole; import it again" in outcome(["generate", str(tmp_path / "run")])[2]
+
+
+def test_full_disks_leave_nothing(work, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", str(tmp_path / "x"))
+
+    monkeypatch.setattr("icl.models.saved.weights", full)
+    status, _, errors = outcome(["import", str(work / "published"), "--out", str(tmp_path / "run")])
+    assert status == 2
+    assert "No space left" in errors
+    assert not (tmp_path / "run").exists()
+    monkeypatch.undo()
+    assert outcome(["import", str(work / "published"), "--out", str(tmp_path / "run")])[0] == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+    with pytest.raises(Exception, match="there already"):
+        save(icl.load(tmp_path / "run"), tmp_path / "run")
