@@ -1,8 +1,8 @@
 """Decoders under any plan, as transformers takes models: what the module beside exported weights asks for.
 
-Such a folder says in config.json what the architecture and the plan are, and its `modeling_crosslayer.py` imports this
-module; so `AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)` runs the decoder of this package,
-which must be installed, and no copy of it.  It answers with logits and a loss.  It keeps no cache between calls:
+Such a folder says in config.json what the architecture and the plan are, and its modeling_crosslayer.py imports this
+module; so transformers' AutoModelForCausalLM, told to trust remote code, runs the decoder of this package, which must
+be installed, and no copy of it.  It answers with logits and a loss.  It keeps no cache between calls:
 `generate` of transformers reads the whole text for every token, which `icl.models.sampling` does not.
 """
 

@@ -109,7 +109,7 @@ def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
         (["without"], ["--variant", "svformer"], "which is not of the model"),
         (["without"], ["--variant", "attnres"], "has no name in the layout"),
         (["with"], ["--variant", "nowhere.py:mine"], "no such file"),
-        (["gpt2"], [], "of type 'gpt2'"),
+        (["mamba"], [], "of type 'mamba'"),
         (["scaled"], [], "its rotary positions are scaled"),
         (["weightless"], [], "holds no model.safetensors"),
         (["small"], ["--text", "config.json"], "and the model knows 13"),
@@ -118,8 +118,8 @@ def test_weights_that_memory_cannot_hold_are_not_read(work, monkeypatch):
     ],
 )
 def test_bad_input_is_one_line(names, options, message, work, tmp_path):
-    write(tmp_path / "gpt2", BIG | {"model_type": "gpt2"}, state_dict(BIG))
-    write(tmp_path / "scaled", BIG | {"rope_scaling": {"rope_type": "llama3"}}, state_dict(BIG))
+    write(tmp_path / "mamba", BIG | {"model_type": "mamba"}, state_dict(BIG))
+    write(tmp_path / "scaled", BIG | {"rope_scaling": {"rope_type": "yarn"}}, state_dict(BIG))
     write(tmp_path / "weightless", BIG, state_dict(BIG))
     write_tokenizer(write(tmp_path / "small", CONFIG, state_dict(CONFIG)))
     write(tmp_path / "damaged", BIG, state_dict(BIG))
