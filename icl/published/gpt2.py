@@ -35,6 +35,7 @@ OF_A_LAYER = {
 
 class GPT2:
     types = ("gpt2",)
+    variant = "vanilla"
     head = HEAD
 
     def unknown(self, config: Config) -> Iterator[str]:

@@ -8,9 +8,10 @@ from typing import Any
 from icl.published.gpt2 import GPT2
 from icl.published.layouts import Kind
 from icl.published.llama import Llama
+from icl.published.testbed import DenseFormer, SkipV1Apart, SkipV1Fused
 from theory.plans.architecture import Architecture
 
-KINDS: tuple[Kind, ...] = (Llama(), GPT2())
+KINDS: tuple[Kind, ...] = (Llama(), GPT2(), DenseFormer(), SkipV1Apart(), SkipV1Fused())
 TYPES: dict[str, Kind] = {name: kind for kind in KINDS for name in kind.types}
 
 

@@ -8,8 +8,11 @@ variant does not build is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+import torch
+from torch import Tensor
 
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
@@ -19,10 +22,17 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Held:
-    """What one tensor holds: parameters of the decoder, in order.  transposed: each as inputs by outputs."""
+    """What one tensor holds: parameters of the decoder, in order.
+
+    transposed  each as inputs by outputs
+    neighbours  the width of a head, of queries and keys whose rotary pairs are (2 i, 2 i + 1) there; 0: as here
+    row         a vector here is a matrix of one row there
+    """
 
     parameters: tuple[str, ...]
     transposed: bool = False
+    neighbours: int = 0
+    row: bool = False
 
 
 Layout = dict[str, Held]
@@ -34,6 +44,11 @@ class Kind(Protocol):
     @property
     def types(self) -> tuple[str, ...]:
         """What config.json calls it: `model_type`."""
+        ...
+
+    @property
+    def variant(self) -> str:
+        """What its weights are of, unless it is said."""
         ...
 
     @property
@@ -65,7 +80,7 @@ class Kind(Protocol):
 def fitted(layout: Layout, parameters: Mapping[str, tuple[int, ...]]) -> Layout:
     """Without what a model does not have.  Raises BadInput for a parameter that has no place."""
     found = {
-        name: Held(there, held.transposed)
+        name: replace(held, parameters=there)
         for name, held in layout.items()
         if (there := tuple(x for x in held.parameters if x in parameters))
     }
@@ -80,7 +95,36 @@ def shape(held: Held, parameters: Mapping[str, tuple[int, ...]]) -> tuple[int, .
     """Of a tensor that holds these."""
     first, *rest = (parameters[name] for name in held.parameters)
     joined = (first[0] + sum(other[0] for other in rest), *first[1:])
-    return joined[::-1] if held.transposed else joined
+    return (1, *joined) if held.row else joined[::-1] if held.transposed else joined
+
+
+def taken(held: Held, tensor: Tensor, sizes: Mapping[str, int]) -> dict[str, Tensor]:
+    """The parameters that a tensor holds; sizes: of their first dimensions."""
+    rows = tensor[0] if held.row else tensor.T if held.transposed else tensor
+    parts = dict(zip(held.parameters, rows.split([sizes[x] for x in held.parameters]), strict=True))
+    return {name: _in_halves(name, held, part).contiguous() for name, part in parts.items()}
+
+
+def joined(held: Held, parameters: Mapping[str, Tensor]) -> Tensor:
+    """The tensor that holds these: what `taken` undoes."""
+    whole = torch.cat([_in_neighbours(name, held, parameters[name]) for name in held.parameters])
+    return (whole[None] if held.row else whole.T if held.transposed else whole).contiguous()
+
+
+def _turned(name: str, held: Held) -> bool:
+    return held.neighbours > 0 and name.split(".")[-2] in ("query", "key")
+
+
+def _in_halves(name: str, held: Held, part: Tensor) -> Tensor:
+    if not _turned(name, held):
+        return part
+    return part.unflatten(0, (-1, held.neighbours // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def _in_neighbours(name: str, held: Held, part: Tensor) -> Tensor:
+    if not _turned(name, held):
+        return part
+    return part.unflatten(0, (-1, 2, held.neighbours // 2)).transpose(1, 2).flatten(0, 2)
 
 
 def vocabulary(architecture: Architecture) -> Tokens | None:
@@ -93,7 +137,7 @@ def vocabulary(architecture: Architecture) -> Tokens | None:
 def per_layer(architecture: Architecture, names: Mapping[str, Held], theirs: str) -> Layout:
     """Of every layer; theirs: what their names begin with, with a place for the layer's number from 0."""
     return {
-        f"{theirs.format(n)}.{name}": Held(tuple(f"layers.{n}.{x}" for x in held.parameters), held.transposed)
+        f"{theirs.format(n)}.{name}": replace(held, parameters=tuple(f"layers.{n}.{x}" for x in held.parameters))
         for n in range(architecture.n_layers)
         for name, held in names.items()
     }

@@ -5,7 +5,8 @@ reads key/value head h // group: tensors are taken as they are, under other name
 window would begin to matter.
 
 ResFormer's, SVFormer's and NeuTRENO's public code names its tensors in the same way, and leaves out what it does not
-project; so their weights are read under `resformer`, `svformer` and `neutreno`.
+project; so their weights are read under `resformer`, `svformer` and `neutreno`.  SkipV1Former's keeps half of the rows
+of later layers' values, those of a layer's own heads, which stand before the first layer's, as they do here: `skipv1`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ LLAMA3 = {  # what a stretched context is called
 
 class Llama:
     types = ("llama", "mistral", "qwen2")
+    variant = "vanilla"
     head = HEAD
 
     def unknown(self, config: Config) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from icl.models.decoder import Decoder
 from icl.models.saved import architecture_of
 from icl.published.layouts import Held, Layout
-from icl.published.writing import DTYPES, SHARD, joined, write_folder
+from icl.published.writing import DTYPES, SHARD, named, write_folder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.plan import Plan
@@ -65,7 +65,7 @@ def save(
         "architecture": asdict(model.config),
         "plan": to_json(model.plan),
     }
-    tensors = joined(model, layout(name for name, _ in model.named_parameters()), DTYPES[dtype])
+    tensors = named(model, layout(name for name, _ in model.named_parameters()), DTYPES[dtype])
     write_folder(Path(folder), about, tensors, texts={MODULE: CODE, **(texts or {})}, beside=beside, shard=shard)
 
 

@@ -20,7 +20,7 @@ from icl.models.saved import CONFIG
 from icl.published import own
 from icl.published.files import check_tensors, tensors, weight_files
 from icl.published.kinds import TYPES
-from icl.published.layouts import Config, Layout, fitted, shape
+from icl.published.layouts import Config, Layout, fitted, shape, taken
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, misfits
 from theory.plans.names import fitting
@@ -38,10 +38,15 @@ def is_published(folder: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    """What config.json says, and how tensors are called.  plan: where the folder says it itself."""
+    """What config.json says, and how tensors are called.
+
+    plan      where the folder says it itself
+    variant   what the weights are of unless it is said
+    """
 
     architecture: Architecture
     plan: Plan | None
+    variant: str
     layout: Callable[[Collection[str]], Layout]
     called: Callable[[str], str | None]
     head: str
@@ -56,7 +61,7 @@ def architecture(folder: Path | str) -> Architecture:
 
 
 def plan(folder: Path | str, variant: str | Plan | None = None) -> Plan:
-    """What the weights of a folder are of: what it says itself, or `variant`, by default vanilla.
+    """What the weights of a folder are of: what it says itself, or `variant`, by default that of its kind.
 
     Raises BadInput as `load`.
     """
@@ -64,7 +69,7 @@ def plan(folder: Path | str, variant: str | Plan | None = None) -> Plan:
 
 
 def _planned(folder: Path, found: _Described, variant: str | Plan | None) -> Plan:
-    asked = variant if variant is not None else found.plan or "vanilla"
+    asked = variant if variant is not None else found.plan or found.variant
     chosen = fitting(asked, found.architecture) if isinstance(asked, str) else asked
     if found.plan is not None and chosen != found.plan:
         raise BadInput(f"{folder} says itself what its weights are of, and that is another plan than the one asked for")
@@ -99,12 +104,12 @@ def _of_kind(config: Config, named: str) -> _Described:
     for problem in kind.unknown(config):
         raise BadInput(problem)
     sizes = kind.architecture(config)
-    return _Described(sizes, None, lambda _: kind.layout(sizes), kind.called, kind.head)
+    return _Described(sizes, None, kind.variant, lambda _: kind.layout(sizes), kind.called, kind.head)
 
 
 def _of_own(config: Config) -> _Described:
     sizes, chosen = own.described(config)
-    return _Described(sizes, chosen, own.layout, lambda name: name, "")
+    return _Described(sizes, chosen, "", own.layout, lambda name: name, "")
 
 
 def check(folder: Path, variant: str | Plan | None = None) -> None:
@@ -135,7 +140,7 @@ def load(
 ) -> Decoder:
     """The decoder of a folder, ready to be asked.
 
-    variant   what the weights are of, by name or as a plan; by default what the folder says, or vanilla
+    variant   what the weights are of, by name or as a plan; by default what the folder says, or its kind's
     dtype     float32 or better
 
     Raises BadInput, in one line, for a folder that is not whole, or whose tensors are not, one for one, the variant's.
@@ -153,10 +158,7 @@ def load(
             if name not in layout:
                 twice = tensor
                 continue
-            held = layout[name]
-            rows = tensor.T if held.transposed else tensor
-            parts = rows.split([sizes[x] for x in held.parameters])
-            found |= {x: part.contiguous() for x, part in zip(held.parameters, parts, strict=True)}
+            found |= taken(layout[name], tensor, sizes)
     if twice is not None and not torch.equal(twice, found["stem.embedding.weight"]):
         raise BadInput(f"{folder}: {CONFIG} makes the embeddings the head, and the weights hold another head")
     model.load_state_dict(found, assign=True)

@@ -21,7 +21,7 @@ from icl.models.decoder import Decoder
 from icl.models.saved import CONFIG, WEIGHTS
 from icl.published.files import INDEX
 from icl.published.kinds import as_published
-from icl.published.layouts import Layout, fitted
+from icl.published.layouts import Layout, fitted, joined
 from theory.errors import BadInput
 from theory.plans.names import resolve
 
@@ -62,17 +62,13 @@ def save(
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
     layout = fitted(kind.layout(model.config), parameters)
     about = {**config, "dtype": dtype, "torch_dtype": dtype}
-    write_folder(Path(folder), about, joined(model, layout, DTYPES[dtype]), texts=texts, beside=beside, shard=shard)
+    write_folder(Path(folder), about, named(model, layout, DTYPES[dtype]), texts=texts, beside=beside, shard=shard)
 
 
-def joined(model: Decoder, layout: Layout, dtype: torch.dtype) -> dict[str, Tensor]:
+def named(model: Decoder, layout: Layout, dtype: torch.dtype) -> dict[str, Tensor]:
     """Tensors by the layout's names, on the CPU."""
-    own = dict(model.named_parameters())
-    found = {}
-    for name, held in layout.items():
-        whole = torch.cat([own[x].detach() for x in held.parameters])
-        found[name] = (whole.T if held.transposed else whole).to(device="cpu", dtype=dtype).contiguous()
-    return found
+    own = {name: p.detach() for name, p in model.named_parameters()}
+    return {name: joined(held, own).to(device="cpu", dtype=dtype) for name, held in layout.items()}
 
 
 def write_folder(

@@ -96,6 +96,25 @@ def test_variants_whose_weights_are_named_as_llama_s(variant, tmp_path):
             agree(load(folder, dtype=torch.float64)(inputs), logits(CONFIG, weights, inputs, **mixes), CONFIG)
 
 
+def test_skipv1former_keeps_the_values_of_a_layer_s_own_heads_which_stand_first(tmp_path):
+    """Of two key/value heads: the first is a layer's own, the second layer 1's."""
+    weights, inputs = state_dict(CONFIG), tokens(CONFIG, 8)
+    weights |= {name: x[:4] for name, x in weights.items() if "v_proj" in name and "layers.0" not in name}
+    model = load(write(tmp_path, CONFIG, weights), variant="skipv1", dtype=torch.float64)
+
+    def expected(own_first):
+        def mixed(own, first):
+            return own if own is first else torch.cat([own, first[:, 1:]][:: 1 if own_first else -1], dim=1)
+
+        return logits(CONFIG, weights, inputs, mixed=mixed, beside=lambda own, first: 0 * first)
+
+    found = model(inputs)
+    agree(found, expected(own_first=True), CONFIG)
+    other = expected(own_first=False)
+    with pytest.raises(AssertionError):
+        agree(found, other, CONFIG)
+
+
 def test_mistral_is_llama_up_to_its_window(tmp_path):
     sizes = {"model_type": "mistral", "num_key_value_heads": None, "num_attention_heads": 2}
     config = CONFIG | sizes
@@ -176,7 +195,7 @@ DAMAGE = {
     "too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "describes no model"),
     "another type": (
         configured(model_type="bert"),
-        "of type 'bert'; those that can be read are llama, mistral, qwen2, gpt2 and crosslayer",
+        "of type 'bert'; those that can be read are llama, mistral, qwen2, gpt2, .* and crosslayer",
     ),
     "no type": (configured(model_type=None), "of type 'None'"),
     "biases": (configured(attention_bias=True), "attention_bias is set"),

@@ -1,0 +1,131 @@
+"""The GPT-2 of DenseFormer's public code, and SkipV1Former's, which is made from it: rotary, mostly without biases.
+
+Rotary pairs are neighbours (2 i, 2 i + 1) there; matrices are outputs by inputs; one embedding is for both ends.
+That code pickles its weights, with its arguments in summary.json, and no file of transformers.  So a folder to be read
+holds them as safetensors, and a config.json with those arguments and a `model_type` of ours:
+
+    denseformer        every layer's result is weighed (their increase_T_every and dilation_factor of 1), in groups of
+                       one layer, so that layer n is `transformer.h.n.0`; its weights are matrices of one row
+    skipv1-gpt2        queries, keys and values apart (models/skipv1.py); later layers keep the values of their own
+                       heads, the first half, and take the first layer's of the others
+    skipv1-gpt2-fused  the same with queries, keys and values in one matrix (models/skipv1former.py)
+
+Sources: epfml/DenseFormer, experiments/models/denseformer.py; Zhoutong-Wu/dense_skip, GPT_experiments.zip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from icl.published.layouts import Config, Held, Layout, per_layer
+from theory.plans.architecture import Architecture, Tokens
+
+PREFIXES = ("_orig_mod.", "module.")  # of torch.compile and of data-parallel training
+PREFIX, HEAD = "transformer.", "lm_head.weight"
+NOT_LEARNED = (".attn.bias", "wpe.freqs")  # masks and rotary rates
+QKV = {"q_proj": "query", "k_proj": "key", "v_proj": "value"}
+
+
+class Testbed:
+    """What both have in common."""
+
+    types: tuple[str, ...] = ()
+    variant = "vanilla"
+    head = HEAD
+    of_layer = f"{PREFIX}h.{{}}"
+
+    def unknown(self, config: Config) -> Iterator[str]:
+        if (positions := config.get("positional_encoder", "rotary")) != "rotary":
+            yield f"positional_encoder is {str(positions)[:24]!r}, and only rotary positions are read"
+
+    def architecture(self, config: Config) -> Architecture:
+        bias = config.get("bias", False)
+        return Architecture(
+            d_model=config["n_embd"],
+            n_layers=config["n_layer"],
+            n_heads=config["n_head"],
+            d_ff=4 * config["n_embd"],
+            context=config["sequence_length"],
+            stem=Tokens(config["vocab_size"], tied=True),
+            norm="layer",
+            gated=False,
+            positions="rope",
+            bias=bias,
+            qkv_bias=bias,
+            dropout=config.get("dropout", 0.0),
+        )
+
+    def config(self, architecture: Architecture) -> dict[str, Any] | None:  # noqa: ARG002 - nothing else reads it
+        return None
+
+    def layout(self, architecture: Architecture) -> Layout:
+        of_a_layer = {
+            f"{theirs}.{part}": Held((f"{ours}.{part}",))
+            for theirs, ours in (
+                ("ln_1", "attention.norm"),
+                ("attn.c_proj", "attention.output"),
+                ("ln_2", "feed_forward.norm"),
+                ("mlp.c_fc", "feed_forward.up"),
+                ("mlp.c_proj", "feed_forward.down"),
+            )
+            for part in ("weight", "bias")
+        }
+        return {
+            f"{PREFIX}wte.weight": Held(("stem.embedding.weight",)),
+            **per_layer(architecture, of_a_layer | self._projections(architecture), self.of_layer),
+            f"{PREFIX}ln_f.weight": Held(("norm.weight",)),
+            f"{PREFIX}ln_f.bias": Held(("norm.bias",)),
+            HEAD: Held(("stem.head.weight",)),
+        }
+
+    def _projections(self, architecture: Architecture) -> Layout:
+        return {
+            f"attn.c_attn.{part}": Held(
+                tuple(f"attention.projections.{ours}.{part}" for ours in QKV.values()), neighbours=architecture.width
+            )
+            for part in ("weight", "bias")
+        }
+
+    def called(self, name: str) -> str | None:
+        for prefix in PREFIXES:
+            name = name.removeprefix(prefix)
+        return None if name.endswith(NOT_LEARNED) else name
+
+
+class DenseFormer(Testbed):
+    types = ("denseformer",)
+    variant = "denseformer"
+    of_layer = f"{PREFIX}h.{{}}.0"
+
+    def unknown(self, config: Config) -> Iterator[str]:
+        yield from super().unknown(config)
+        for name, by_default in (("increase_T_every", 2), ("dilation_factor", 1)):
+            if config.get(name, by_default) != 1:
+                yield f"{name} is {config.get(name, by_default)}; only a DenseFormer that weighs every layer is read"
+
+    def layout(self, architecture: Architecture) -> Layout:
+        weights = {f"weights.{n}.weight": Held((f"depth.weights.{n}",), row=True) for n in range(architecture.n_layers)}
+        return super().layout(architecture) | weights
+
+
+class SkipV1Fused(Testbed):
+    types: tuple[str, ...] = ("skipv1-gpt2-fused",)
+    variant = "skipv1"
+
+    def unknown(self, config: Config) -> Iterator[str]:
+        yield from super().unknown(config)
+        heads = config["n_head"]
+        if (skipped := config.get("num_skip_head", heads // 2)) * 2 != heads:
+            yield f"num_skip_head is {skipped} of {heads}; half of the heads are what is read"
+
+
+class SkipV1Apart(SkipV1Fused):
+    types = ("skipv1-gpt2",)
+
+    def _projections(self, architecture: Architecture) -> Layout:
+        return {
+            f"attn.{theirs}.{part}": Held((f"attention.projections.{ours}.{part}",), neighbours=architecture.width)
+            for theirs, ours in QKV.items()
+            for part in ("weight", "bias")
+        }
