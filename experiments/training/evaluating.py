@@ -1,0 +1,142 @@
+"""How well trained models predict text or prompts that they have not seen: in all, by position, and with more context.
+
+Losses are means over sequences, all of one length, with the standard error of these.  The in-context score says how
+much better a model gets within a sequence: its mean loss over the last tenth of the positions less that over the second
+tenth (Olsson et al., 2022, compare the 500th token with the 50th), negative where it learns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.store.backends import Serial
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder, UserError, in_a_path
+from experiments.store.provenance import provenance
+from experiments.store.sources import source_digest
+from experiments.store.work import results
+from experiments.training.by_layer import Average, Sample
+from experiments.training.device import chosen_device
+from experiments.training.generating import language
+from experiments.training.probing import Probed
+from experiments.training.subjects import Asked, Subject, about, subjects
+from theory.errors import BadInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icl.models.decoder import Decoder
+    from icl.training.objectives import Batch, HeldOut
+
+TENTHS = 10
+
+
+def evaluate(
+    runs: Sequence[Path | str], *, asked: Asked | None = None, device: str = "auto", out: Path | str = "runs"
+) -> Probed:
+    """Measure and draw it, side by side, in a folder below out/evaluate; what is there is kept.
+
+    runs    folders of finished trainings, imported or published models; all of text, or all of regression
+    asked   of how much data, and which
+
+    Raises UserError or BadInput for what makes no sense.
+    """
+    from experiments.training.evaluation_figure import draw
+
+    asked = asked or Asked()
+    device = chosen_device(device)
+    found = subjects([Path(run) for run in runs], asked)
+    if not found:
+        raise UserError("name the folder of a model, or of several")
+    kinds = {one.of_prompts: one.of.folder for one in found}
+    if len(kinds) > 1:
+        raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
+    run = RunFolder(Path(out) / "evaluate" / _named(found, asked.sample, device))
+    with run.locked():
+        measured = results(
+            "evaluation",
+            {str(number): one for number, one in enumerate(found, 1)},
+            _Evaluation(asked, device),
+            run,
+            label="evaluating",
+            backend=Serial(),
+        )
+        runs_found = [{**about(one), **measured[str(n)]["result"]} for n, one in enumerate(found, 1)]
+        record = {
+            "kind": "evaluation",
+            "regression": found[0].of_prompts,
+            "runs": runs_found,
+            **provenance(device, __name__),
+        }
+        draw(record, run)
+        run.write("summary.json", record)
+    return Probed(run.path, record)
+
+
+def _named(found: Sequence[Subject], sample: Sample, device: str) -> str:
+    parts = [[one.key for one in found], asdict(sample), device, source_digest(__name__)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return f"{in_a_path('-'.join(one.of.name for one in found))}-{digest}"
+
+
+class _Evaluation:
+    def __init__(self, asked: Asked, device: str) -> None:
+        self.asked, self.device = asked, device
+
+    def __call__(self, one: Subject, _: Desk) -> Json:
+        task = one.task()
+        batches = self.asked.sample.batches(task, self.device)
+        found = losses(one.of.model(self.device), task, batches)
+        if not one.of_prompts:
+            found["bytes_a_token"] = _bytes_a_token(one, self.asked, batches)
+        return {"result": found}
+
+
+def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
+    """loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens."""
+    import torch
+
+    whole, score, by_position = Average(), Average(), Average()
+    with torch.no_grad():
+        for batch in batches:
+            found = task.losses(model(batch.inputs), batch.targets).double()
+            whole.add(found.mean(-1))
+            by_position.add(found)
+            score.add(in_context(found))
+    return {
+        "loss": whole.to_json(),
+        "in_context": score.to_json(),
+        "by_position": by_position.to_json(),
+        "sequences": whole.count,
+        "tokens": whole.count * task.tokens,
+    }
+
+
+def in_context(by_position: Tensor) -> Tensor:
+    """(sequences, positions) -> (sequences,): the mean over the last tenth less that over the second, one at least."""
+    count = by_position.shape[-1]
+    width = max(1, count // TENTHS)
+    early = by_position[:, min(width, count - 1) : min(width, count - 1) + width]
+    return by_position[:, -width:].mean(-1) - early.mean(-1)
+
+
+def _bytes_a_token(one: Subject, asked: Asked, batches: Sequence[Batch]) -> float | None:
+    """Of the tokens that are predicted, spelt out; None where no tokenizer is known."""
+    try:
+        tokenizer: Any = language(one.of, asked.data).tokenizer
+    except (UserError, BadInput):
+        return None
+    rows = [row for batch in batches for row in batch.targets.tolist()]
+    return sum(len(tokenizer.decode(row).encode()) for row in rows) / sum(map(len, rows))
+
+
+def bits_a_byte(run: Json) -> float | None:
+    """Of a run of a record: its loss in bits over the bytes of what it predicts."""
+    bytes_a_token = run.get("bytes_a_token")
+    return run["loss"]["mean"] / math.log(2) / bytes_a_token if bytes_a_token else None

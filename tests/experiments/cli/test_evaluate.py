@@ -1,0 +1,150 @@
+"""`crosslayer evaluate`: held-out losses are those of the training, by position, in bits; bad input is one line."""
+
+import json
+import math
+from unittest import mock
+
+import pytest
+import torch
+
+import icl
+from experiments.cli import main
+from experiments.training import evaluating
+from experiments.training.evaluation_figure import stretches
+from tests.experiments.cli.answers import outcome, write_corpus
+from tests.icl.data.tokenizer import write_tokenizer
+from tests.icl.published.llama import CONFIG, state_dict, write
+
+BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40}
+TEXT = ["--context", "16", "--batch", "4", "--steps", "20", "--log-every", "10", "--learning-rate", "0.01"]
+PROMPTS = ["--data", "regression:d=2,n=3,sigma=0.1", "--batch", "4", "--steps", "20", "--log-every", "10"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluate")
+    write_corpus(folder / "corpus")
+    assert main(["data", "prepare", str(folder / "corpus"), "--out", str(folder / "text"), "--vocab", "300"]) == 0
+    kinds = (("vanilla", ["--data", str(folder / "text"), *TEXT]), ("skipv1", ["--data", str(folder / "text"), *TEXT]))
+    with mock.patch("experiments.training.figure.draw"):
+        for name, options in (*kinds, ("regression", PROMPTS)):
+            variant = "vanilla" if name == "regression" else name
+            command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
+            assert main([*command, "--out", str(folder / "out" / name)]) == 0
+            (trained,) = (folder / "out" / name / "train").iterdir()
+            trained.rename(folder / name)
+    write(folder / "published", BIG, state_dict(BIG, dtype=torch.float32))
+    write_tokenizer(folder / "published")
+    return folder
+
+
+@pytest.fixture
+def evaluated(work, tmp_path):
+    def run(*names, options=()):
+        line = ["evaluate", *(str(work / name) for name in names), "--device", "cpu", "--out", str(tmp_path)]
+        status, out, errors = outcome([*line, "--json", *options])
+        assert status == 0, errors
+        return json.loads(out)
+
+    return run
+
+
+def test_on_all_that_a_training_holds_out_losses_are_its_own(work, evaluated):
+    record = evaluated("vanilla", "skipv1", options=["--tokens", "100000"])
+    for found, name in zip(record["runs"], ("vanilla", "skipv1"), strict=True):
+        own = json.loads((work / name / "summary.json").read_text())
+        assert found["loss"]["mean"] == pytest.approx(own["loss"], rel=1e-5)
+        assert len(found["by_position"]["mean"]) == 16
+        assert sum(found["by_position"]["mean"]) / 16 == pytest.approx(found["loss"]["mean"], rel=1e-9)
+    assert (record["kind"], record["regression"]) == ("evaluation", False)
+
+
+def test_numbers_are_those_of_whole_passes(work, evaluated):
+    """Of the last and the second of sixteen positions, and of bytes as the text has them."""
+    (found,) = evaluated("skipv1", options=["--tokens", "64"])["runs"]
+    model, folder = icl.load(work / "skipv1"), work / "text"
+    from icl.data.shards import open_data
+    from icl.training.objectives import TextTask
+
+    batch = next(TextTask(open_data(folder), 16, 4, 4).held_out())
+    with torch.no_grad():
+        scores = model(batch.inputs).log_softmax(-1)
+    losses = -scores.gather(-1, batch.targets[..., None])[..., 0].double()
+    assert found["loss"]["mean"] == pytest.approx(float(losses.mean()), rel=1e-5)
+    error = losses.mean(-1).std() / 2
+    assert found["loss"]["stderr"] == pytest.approx(float(error), rel=1e-5)
+    score = (losses[:, -1] - losses[:, 1]).mean()
+    assert found["in_context"]["mean"] == pytest.approx(float(score), rel=1e-5, abs=1e-6)
+    text = [open_data(folder).tokenizer().decode(row) for row in batch.targets.tolist()]
+    bits = float(losses.sum()) / math.log(2) / sum(len(part.encode()) for part in text)
+    assert evaluating.bits_a_byte(found) == pytest.approx(bits, rel=1e-5)
+
+
+def test_words(work, tmp_path):
+    line = ["evaluate", str(work / "vanilla"), str(work / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]
+    status, out, _ = outcome(line)
+    assert status == 0
+    assert out.count("nats a token, perplexity ") == out.count(" bits a byte") == 2
+    (folder,) = (tmp_path / "evaluate").iterdir()
+    assert {p.name for p in folder.iterdir()} >= {"figure.png", "figure.svg", "summary.json"}
+    before = (folder / "summary.json").stat().st_mtime_ns
+    with mock.patch("experiments.training.evaluating.losses", side_effect=AssertionError):
+        assert outcome(line)[1] == out  # what is there is kept
+    assert (folder / "summary.json").stat().st_mtime_ns >= before
+
+
+def test_of_regression_and_of_others(work, evaluated, tmp_path):
+    (found,) = evaluated("regression")["runs"]
+    assert len(found["by_position"]["mean"]) == 4
+    assert "bytes_a_token" not in found
+    (found,) = evaluated("published", options=["--text", str(work / "corpus"), "--tokens", "200"])["runs"]
+    assert found["data"] == f"the text of {work / 'corpus'}"
+    assert found["bytes_a_token"] >= 1
+    assert main(["import", str(work / "published"), "--out", str(tmp_path / "run")]) == 0
+    options = ["--text", str(work / "corpus"), "--tokens", "200", "--out", str(tmp_path / "out"), "--json"]
+    imported = outcome(["evaluate", str(tmp_path / "run"), *options])
+    (again,) = json.loads(imported[1])["runs"]
+    assert again["loss"] == found["loss"]
+    (work / "published" / "tokenizer.json").rename(work / "published" / "hidden")
+    try:
+        (found,) = evaluated("published", options=["--tokens", "200"])["runs"]
+        assert found["bytes_a_token"] is None
+        assert evaluating.bits_a_byte(found) is None
+    finally:
+        (work / "published" / "hidden").rename(work / "published" / "tokenizer.json")
+
+
+def test_a_model_that_learns_within_a_sequence_has_a_negative_score():
+    falling = torch.linspace(3, 1, 40).expand(5, 40)
+    assert evaluating.in_context(falling).mean() < -1
+    assert evaluating.in_context(torch.ones(5, 40)).abs().max() == 0
+    early, late = torch.zeros(1, 40), torch.zeros(1, 40)
+    early[:, 4:8], late[:, 36:] = 1, 1
+    assert (float(evaluating.in_context(early)), float(evaluating.in_context(late))) == (-1, 1)
+    assert float(evaluating.in_context(torch.tensor([[5.0, 3.0]]))) == 0  # of two positions, one is both
+
+
+def test_stretches_of_positions_hold_every_position_once():
+    for count in (1, 2, 3, 40, 500):
+        x, mean, _ = stretches({"mean": list(range(count)), "stderr": [0.1] * count})
+        assert x[0] == 1
+        assert (x - 1 == mean).all()
+        assert len(x) <= 40
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "says"),
+    [
+        (["nowhere"], [], "no such folder"),
+        (["corpus"], [], "no training's folder"),
+        (["vanilla", "regression"], [], "share no axes"),
+        (["vanilla"], ["--tokens", "16"], "two sequences or more"),
+        (["vanilla"], ["--text", "stdlib"], "--text is for published weights"),
+        (["regression"], ["--context", "4"], "--context is for text"),
+        (["published"], ["--context", "41"], "more than the 40 tokens"),
+    ],
+)
+def test_bad_input_is_one_line(work, names, options, says, tmp_path):
+    status, out, errors = outcome(["evaluate", *(str(work / n) for n in names), *options, "--out", str(tmp_path)])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert says in errors
