@@ -56,11 +56,11 @@ def test_numbers_on_the_first_page():
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES["README.md"]
     page = " ".join(PAGES["README.md"].split())
-    long, optima = (
+    long, optima, tasks = (
         Results(
             *(json.loads((ROOT / "results" / run / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
         )
-        for run in ("ladder", "ladder/optima")
+        for run in ("ladder", "ladder/optima", "ladder/tasks")
     )
     for results, rungs in ((long, "3456"), (optima, "456")):
         for rung in rungs:
@@ -71,6 +71,12 @@ def test_numbers_on_the_first_page():
         assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
         worth = optima.worth(rung, "d2-n4-s0.1", "svformer", 2, less=NEARLY)
         assert f"{worth.factor:.2f} ({worth.least:.2f} to {worth.most:.2f}) with" in page
+    for task in tasks.tasks:
+        lead = tasks.gap("3", task, "svformer", tasks.tasks[task]["d"])
+        assert f"{lead.mean:.2f} ± {lead.half_width:.2f}" in page
+    for variant, count in (("svformer", "47 of 192"), ("skipv1", "6 of")):
+        assert f"{tasks.sets_in('3', 'd5-n10-s0.1', variant, 5).count} of" in count
+        assert f"in {count}" in page
     first = long.gap("2", "d2-n4-s0.1", "svformer", 2)
     assert f"lead of {first.mean:.2f} ± {first.half_width:.2f} there" in page
     found = json.loads((ROOT / "results/attnres-compute/summary.json").read_text())["checks"]
