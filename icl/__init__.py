@@ -2,7 +2,9 @@
 
     icl.build("llama-2m", "skipv1+attnres-block", seed=0)       a decoder under a variant of the papers, or your own
     icl.load("runs/train/...")                                  a trained one, from the folder of `crosslayer train`
-    icl.load_published("Llama-3-8B")                            LLaMA's or Mistral's weights, as transformers saves them
+    icl.load_published("Llama-3-8B")                            weights of LLaMA's, GPT-2's and other published kinds
+    icl.convert(model, "skipv1", "mean")                        a trained model under another plan, to be trained on
+    icl.generate(model, [[1, 2, 3]], 20)                        tokens that follow prompts, from what the plan keeps
     icl.train(model, icl.PromptTask(task), recipe, seed)        trains it in place
     icl.RegressionTask(d=3, n=8, sigma=0.3)                     in-context regression: `sample` draws prompts
     icl.StackedToys, icl.EndToEndToys                           many toys as one model; `train_toys`, `explained_signal`
@@ -16,8 +18,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from icl.conversion import convert
     from icl.models.build import build
     from icl.models.decoder import Decoder
+    from icl.models.sampling import Sampling, generate
     from icl.models.saved import load
     from icl.prompts import Generator, RegressionTask
     from icl.published.reading import load as load_published
@@ -38,11 +42,14 @@ __all__ = [
     "PromptTask",
     "Recipe",
     "RegressionTask",
+    "Sampling",
     "StackedToys",
     "TextTask",
     "ToySpec",
     "build",
+    "convert",
     "explained_signal",
+    "generate",
     "load",
     "load_published",
     "toy_recipe",
@@ -61,8 +68,11 @@ _HOMES = {
     "StackedToys": "icl.toys.stacked",
     "TextTask": "icl.training.objectives",
     "ToySpec": "icl.toys.stacked",
+    "Sampling": "icl.models.sampling",
     "build": "icl.models.build",
+    "convert": "icl.conversion",
     "explained_signal": "icl.toys.stack",
+    "generate": "icl.models.sampling",
     "load": "icl.models.saved",
     "load_published": "icl.published.reading:load",
     "toy_recipe": "icl.toys.training",

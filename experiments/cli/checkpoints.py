@@ -1,4 +1,4 @@
-"""The commands `import` and `export`.  Each takes the parsed options and returns the exit status."""
+"""The commands `import`, `export` and `convert`.  Each takes the parsed options and returns the exit status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """import, export."""
+    """import, export, convert."""
     command = commands.add(
         "import",
         import_,
@@ -41,6 +41,22 @@ def add_to(commands: Commands) -> None:
         "--dtype", default="float32", help="of the weights: float32 (the default), bfloat16 or float16"
     )
 
+    command = commands.add(
+        "convert",
+        convert,
+        "make a trained vanilla model into one under another plan, to be trained on",
+        "crosslayer convert runs/llama-3.2-1b --variant skipv1 --how mean --out runs/llama-3.2-1b-skipv1",
+    )
+    command.add_argument("folder", type=Path, metavar="RUN", help="of a finished training, imported or published")
+    command.add_argument("--variant", required=True, help="as for `describe`")
+    command.add_argument(
+        "--how",
+        default="mean",
+        help="what becomes of values, where the plan has fewer: first, mean (the default), mean-vo, top-v, top-vo, "
+        "svd, whole (the largest heads, others' outputs zero)",
+    )
+    command.add_argument("--out", type=Path, required=True, help="the folder to make")
+
 
 def import_(options: argparse.Namespace) -> int:
     from experiments.training.importing import import_ as imported
@@ -53,6 +69,13 @@ def export(options: argparse.Namespace) -> int:
 
     made = exported(options.folder, options.out, dtype=options.dtype)
     return _report(made, options.json, "exported")
+
+
+def convert(options: argparse.Namespace) -> int:
+    from experiments.training.importing import convert as converted
+
+    made = converted(options.folder, options.out, variant=options.variant, how=options.how)
+    return _report(made, options.json, "converted")
 
 
 def _report(made: Made, as_json: bool, done: str) -> int:

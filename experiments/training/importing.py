@@ -1,16 +1,18 @@
-"""Published weights as a folder of our own, and any folder's model as one that transformers reads."""
+"""Published weights as folders of our own, and models as folders for transformers, or under another plan."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import commit, versions
+from experiments.training import user_files
 from experiments.training.model_folders import IMPORTED, WEIGHTS, ModelFolder, model_folder
 from theory.plans.written import to_json
 
@@ -41,54 +43,74 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made
     Raises UserError or BadInput for what is not there, is damaged or cannot be expressed, and for an `out` that is
     there already.
     """
-    from icl.models.saved import PLAN, weights
-
     place, folder = Path(out), _downloaded(source) if source.startswith(HUB) else Path(source)
     _free(place)
     of = model_folder(folder, variant)
     if of.kind != "published":
         raise UserError(f"{folder} is not of others: it can be used as it is")
     model = of.model("cpu")
+    config = json.loads((folder / "config.json").read_bytes())
+    texts = _ends(folder, config)
+    _write(place, model, _about(source, folder, variant, config["model_type"]), folder, texts)
+    return Made(place, model_folder(place), _plain(model))
+
+
+def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean") -> Made:
+    """A folder with the model of another, made into one under another plan (`icl.conversion`), to be trained on.
+
+    Raises UserError or BadInput for what is not there or has no meaning, and for an `out` that is there already.
+    """
+    from icl.conversion import convert as converted
+
+    place, of = Path(out), model_folder(Path(run))
+    _free(place)
+    model = converted(of.model("cpu"), user_files.fitting(variant, of.architecture), how)
+    about = {
+        "name": f"{of.name} as {variant}",
+        "variant": variant,
+        IMPORTED: {"from": str(run), "type": f"converted, {how}"},
+        "sha256_of_files": {WEIGHTS: _digest(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
+    }
+    _write(place, model, about, of.folder, {} if of.published else _texts(of))
+    return Made(place, model_folder(place), _plain(model))
+
+
+def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
+    """Under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
+    from icl.models.saved import PLAN, weights
+
     part = RunFolder(place.with_name(f"{place.name}.part"))
     shutil.rmtree(part.path, ignore_errors=True)
     with part.locked():
         for name in TAKEN:
-            if (folder / name).is_file():
-                shutil.copy(folder / name, part / name)
-        _keep_ends(folder, part)
-        (part / PLAN).write_text(json.dumps(to_json(model.plan)))
+            if (before / name).is_file():
+                shutil.copy(before / name, part / name)
+        for name, text in {**texts, PLAN: json.dumps(to_json(model.plan))}.items():
+            (part / name).write_text(text)
         (part / WEIGHTS).write_bytes(weights(model))
-        part.write("config.json", _about(source, folder, of, model, variant))
+        sizes = {"plan": f"in {PLAN}", "architecture": asdict(model.config)}
+        count = sum(p.numel() for p in model.parameters())
+        part.write("config.json", {**about, **sizes, "parameters": count, "versions": versions(), "commit": commit()})
         (part / ".lock").unlink()
         part.path.rename(place)
-    return Made(place, model_folder(place), _plain(model))
 
 
-def _about(source: str, folder: Path, of: ModelFolder, model: Decoder, variant: str | None) -> Json:
-    from dataclasses import asdict
-
+def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
     from icl.published.files import weight_files
 
     name = source.removeprefix(HUB) if source.startswith(HUB) else folder.resolve().name
-    digests = {path.name: _digest(path) for path in weight_files(folder)}
     return {
         "name": f"{name} {variant}" if variant else name,
         "variant": variant or "as imported",
-        "plan": "in plan.json",
-        "architecture": asdict(of.architecture),
-        IMPORTED: {"from": source, "type": json.loads((folder / "config.json").read_bytes())["model_type"]},
-        "sha256_of_files": digests,
-        "versions": versions(),
-        "commit": commit(),
-        "parameters": sum(p.numel() for p in model.parameters()),
+        IMPORTED: {"from": source, "type": kind},
+        "sha256_of_files": {path.name: _digest(path) for path in weight_files(folder)},
     }
 
 
-def _keep_ends(folder: Path, part: RunFolder) -> None:
+def _ends(folder: Path, config: Json) -> dict[str, str]:
     """Which tokens end a text, where config.json alone says it."""
-    found = json.loads((folder / "config.json").read_bytes()).get("eos_token_id")
-    if found is not None and not (part / "generation_config.json").exists():
-        (part / "generation_config.json").write_text(json.dumps({"eos_token_id": found}))
+    name, found = "generation_config.json", config.get("eos_token_id")
+    return {} if found is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": found})}
 
 
 def export(run: Path | str, out: Path | str, *, dtype: str = "float32") -> Made:

@@ -120,6 +120,32 @@ def test_json_and_words(work, tmp_path):
     assert "trust_remote_code" in outcome(["export", str(work / "skipv1"), "--out", str(tmp_path / "b")])[1]
 
 
+def test_a_converted_training_can_be_evaluated_exported_and_generates(work, tmp_path):
+    line = ["convert", str(work / "vanilla"), "--variant", "skipv1", "--how", "top-v", "--out", str(tmp_path / "run")]
+    status, out, _ = outcome(line)
+    assert status == 0
+    assert out.startswith("converted vanilla as skipv1: ")
+    found = icl.load(tmp_path / "run")
+    expected = icl.convert(icl.load(work / "vanilla"), "skipv1", "top-v")
+    assert torch.equal(found(tokens()), expected(tokens()))
+    about = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert about["imported"] == {"from": str(work / "vanilla"), "type": "converted, top-v"}
+    options = ["--prompt", "text", "--tokens", "4", "--device", "cpu"]
+    assert outcome(["generate", str(tmp_path / "run"), *options])[0] == 0
+    shown = ["evaluate", str(tmp_path / "run"), "--text", str(work / "corpus"), "--tokens", "64", "--device", "cpu"]
+    assert outcome([*shown, "--context", "16", "--out", str(tmp_path / "out")])[0] == 0
+    assert not export(tmp_path / "run", tmp_path / "hf").plain
+
+
+def test_a_conversion_that_costs_nothing(work, tmp_path):
+    """Learned mixing begins as the function that was trained; so does what was published."""
+    for name, place in (("vanilla", "a"), ("published", "b")):
+        line = ["convert", str(work / name), "--variant", "resformer-learned", "--out", str(tmp_path / place)]
+        assert outcome(line)[0] == 0
+        model = load(work / name) if name == "published" else icl.load(work / name)
+        assert torch.allclose(icl.load(tmp_path / place)(tokens()), model(tokens()), atol=1e-5)
+
+
 def hub(monkeypatch, folder):
     class Hub:
         @staticmethod
@@ -197,6 +223,10 @@ def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
         (["import", "{work}/published", "--out", "{tmp}/no/where"], "no such folder"),
         (["import", "{work}/vanilla", "--out", "{tmp}/x"], "can be used as it is"),
         (["import", "{work}/published", "--out", "{tmp}/x", "--variant", "svformer"], "v_proj"),
+        (["convert", "{work}/skipv1", "--variant", "resformer", "--out", "{tmp}/x"], "only a vanilla model"),
+        (["convert", "{work}/vanilla", "--variant", "skipv1", "--how", "x", "--out", "{tmp}/x"], "unknown way 'x'"),
+        (["convert", "{work}/vanilla", "--variant", "skipv9", "--out", "{tmp}/x"], "skipv9"),
+        (["convert", "{work}/nowhere", "--variant", "skipv1", "--out", "{tmp}/x"], "no such folder"),
         (["export", "{work}/nowhere", "--out", "{tmp}/x"], "no such folder"),
         (["export", "{work}/corpus", "--out", "{tmp}/x"], "no training's folder"),
         (["export", "{work}/regression", "--out", "{tmp}/x"], "reads no tokens"),

@@ -1,0 +1,193 @@
+"""Conversion of trained decoders: what is the same function, what is taken over, and what each way makes of values."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from icl.conversion import WAYS, convert
+from icl.models.decoder import Decoder
+from icl.testing import check_identity
+from theory.errors import BadInput
+from theory.plans.architecture import Latent
+from theory.plans.names import resolve
+from theory.plans.plan import Plan, Shape
+
+from .models.test_decoder import GPT2, LLAMA, some_input
+
+GROUPED = replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=4)
+LATENT = replace(LLAMA, latent=Latent(12, 4))
+KINDS = {"llama": LLAMA, "gpt2": replace(GPT2, dropout=0.0), "grouped": GROUPED, "latent": LATENT}
+
+
+def trained(config, seed=1):
+    """Not as initialised: biases and gains apart from zero and one."""
+    model = Decoder(config, resolve("vanilla", config.shape), std=0.3, seed=seed).double().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)).double())
+    return model
+
+
+def part(model, layer, name):
+    """(heads, width, ...) of a projection's rows, or (heads, d_model, width) of the output's columns."""
+    attention = model.layers[layer - 1]["attention"]
+    if name == "output":
+        return attention.output.weight.detach().unflatten(1, (-1, attention.output.width)).transpose(0, 1)
+    linear = attention.projections.get_submodule(name)
+    return linear.weight.detach().unflatten(0, (-1, linear.width))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["resformer-learned", "denseformer", "attnres", "attnres-block", "vanilla"])
+def test_what_begins_as_the_same_function(kind, name):
+    """Attention over depth where norms have no eps; with one it does not."""
+    config = replace(KINDS[kind], norm_eps=0.0)
+    model = trained(config)
+    found = convert(model, name)
+    tokens = some_input(config)
+    check_identity(found(tokens), model(tokens), terms=1000)
+    if name.startswith("attnres"):
+        model = trained(replace(config, norm_eps=0.1))
+        with pytest.raises(AssertionError):
+            check_identity(convert(model, name)(tokens), model(tokens), terms=1000)
+
+
+@pytest.mark.parametrize("name", ["resformer", "svformer", "skipv1", "skipv0", "shared-keys"])
+def test_what_both_have_is_taken_over(name):
+    model = trained(LLAMA)
+    found = convert(model, name)
+    old = dict(model.named_parameters())
+    same = [n for n, p in found.named_parameters() if n in old and p.shape == old[n].shape]
+    assert all(torch.equal(dict(found.named_parameters())[n], old[n]) for n in same)
+    assert len(same) >= len(old) - 8
+    first = dict(convert(model, name, "first").named_parameters())
+    for n, p in found.named_parameters():
+        if n in old and p.shape != old[n].shape:
+            rows = dict(convert(model, name).named_modules())[n.rpartition(".")[0]]
+            assert torch.equal(first[n], rows.cut(old[n]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_are_over_neighbouring_heads(kind):
+    model = trained(KINDS[kind])
+    found = convert(model, "skipv1", "mean")
+    for layer in (2, 3):
+        pairs = part(model, layer, "value").unflatten(0, (2, 2)).mean(1)
+        assert torch.allclose(part(found, layer, "value"), pairs, rtol=1e-12)
+    assert torch.equal(part(found, 1, "value"), part(model, 1, "value"))
+    if kind == "gpt2":
+        bias = model.layers[1]["attention"].projections.value.bias.unflatten(0, (2, 2, -1)).mean(1).flatten()
+        assert torch.allclose(found.layers[1]["attention"].projections.value.bias, bias)
+
+
+@pytest.mark.parametrize("how", ["mean-vo", "top-vo", "svd", "whole"])
+def test_other_parts_of_the_output_are_zero(how):
+    """So that nothing of the first layer's values is read before it is trained."""
+    model = trained(LLAMA)
+    found = convert(model, "skipv1", how)
+    own = resolve("skipv1", LLAMA.shape)
+    for layer in (2, 3):
+        of_first = [h - 1 for h in range(1, 5) if own.head(layer, h).values[0].terms[0].source.layer == 1]
+        assert len(of_first) == 2
+        assert not part(found, layer, "output")[of_first].any()
+        assert all(part(found, layer, "output")[h].any() for h in range(4) if h not in of_first)
+    assert torch.equal(part(found, 1, "output"), part(model, 1, "output"))
+
+
+def test_the_largest_are_chosen():
+    model = trained(LLAMA)
+    with torch.no_grad():
+        for layer in (2, 3):
+            part(model, layer, "value")[[1, 3]] *= 10
+            part(model, layer, "output")[[0, 1]] *= 10
+        part(model, 2, "value")[1] *= 10
+    old = {name: part(model, 2, name).clone() for name in ("value", "output", "query", "key")}
+    top_v, top_vo, whole = (convert(model, "skipv1", how) for how in ("top-v", "top-vo", "whole"))
+    for found in (top_v, top_vo):
+        assert torch.equal(part(found, 2, "value"), old["value"][[1, 3]])
+        assert torch.equal(part(found, 2, "query"), old["query"])
+    assert torch.equal(part(top_v, 2, "output"), old["output"])
+    assert torch.equal(part(top_vo, 2, "output")[:2], old["output"][[0, 1]])
+    sizes = (old["output"] @ old["value"]).flatten(1).norm(dim=1)
+    chosen = sorted(sizes.argsort()[-2:].tolist())
+    assert 1 in chosen
+    left = [h for h in range(4) if h not in chosen]
+    for name in ("query", "key"):
+        assert torch.equal(part(whole, 2, name), old[name][[*chosen, *left]])
+    assert torch.equal(part(whole, 2, "value"), old["value"][chosen])
+    assert torch.equal(part(whole, 2, "output")[:2], old["output"][chosen])
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "grouped"])
+def test_whole_heads_are_the_model_without_the_others(kind):
+    """Its first loss is that of the trained model with the other heads' parts of the output projection at zero."""
+    config = KINDS[kind]
+    model = trained(config)
+    found = convert(model, "skipv1", "whole")
+    cut = trained(config)
+    for layer in (2, 3):
+        attention = cut.layers[layer - 1]["attention"]
+        count, group = config.kv_heads, config.group
+        values = part(model, layer, "value")
+        bias = model.layers[layer - 1]["attention"].projections.value.bias
+        if bias is not None:
+            values = torch.cat([values, bias.detach().unflatten(0, (count, -1))[..., None]], dim=-1)
+        outputs = part(model, layer, "output").unflatten(0, (count, group))
+        sizes = torch.tensor(
+            [sum(float((o @ v).norm() ** 2) for o in outputs[h]) for h, v in enumerate(values)], dtype=torch.float64
+        )
+        dropped = sizes.argsort()[: count // 2]
+        with torch.no_grad():
+            columns = attention.output.weight.unflatten(1, (count, -1))
+            columns[:, dropped] = 0
+    tokens = some_input(config)
+    check_identity(found(tokens), cut(tokens), terms=1000)
+    with pytest.raises(AssertionError):
+        check_identity(found(tokens), model(tokens), terms=1000)
+
+
+def test_svd_is_the_best_of_its_rank():
+    """Of the products summed over heads; and exact where the sum has no more than that rank."""
+    model = trained(LLAMA)
+
+    def product(decoder, layer):
+        own = part(decoder, layer, "value")
+        return sum(o @ v for o, v in zip(part(decoder, layer, "output")[: len(own)], own, strict=True))
+
+    whole, found = product(model, 2), product(convert(model, "skipv1", "svd"), 2)
+    left, sizes, right = torch.linalg.svd(whole)
+    rank = 2 * LLAMA.width
+    assert torch.allclose(found, (left[:, :rank] * sizes[:rank]) @ right[:rank], atol=1e-10)
+    for how in ("mean-vo", "top-vo", "whole"):
+        other = product(convert(model, "skipv1", how), 2)
+        assert (whole - other).norm() > (whole - found).norm()
+
+
+def test_what_cannot_be_converted_is_refused():
+    model = trained(LLAMA)
+    for variant, how, says in (
+        ("skipv1", "average", "unknown way"),
+        (resolve("skipv1", Shape(2, 2)), "mean", "does not fit"),
+    ):
+        with pytest.raises(BadInput, match=says):
+            convert(model, variant, how)
+    skipping = Decoder(LLAMA, resolve("skipv1", LLAMA.shape))
+    with pytest.raises(BadInput, match="only a vanilla model"):
+        convert(skipping, "resformer")
+    for how in ("mean-vo", "top-vo", "svd", "whole"):
+        with pytest.raises(BadInput, match="of their own"):
+            convert(trained(LATENT), "skipv1", how)
+    with pytest.raises(BadInput, match="one query head each"):
+        convert(trained(GROUPED), "skipv1", "svd")
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_nothing_of_the_model_is_changed(how):
+    model = trained(LLAMA)
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    found = convert(model, "skipv1", how)
+    assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
+    assert isinstance(found.plan, Plan)
+    assert {p.dtype for p in found.parameters()} == {torch.float64}
+    assert found(some_input(LLAMA)).isfinite().all()
