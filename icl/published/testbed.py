@@ -5,12 +5,12 @@ That code pickles its weights, with its arguments in summary.json, and no file o
 holds them as safetensors, and a config.json with those arguments and a `model_type` of ours:
 
     denseformer        every layer's result is weighed (their increase_T_every and dilation_factor of 1), in groups of
-                       one layer, so that layer n is `transformer.h.n.0`; its weights are matrices of one row
-    skipv1-gpt2        queries, keys and values apart (models/skipv1.py); later layers keep the values of their own
+                       one layer: layer n is transformer.h.n.0; its weights are matrices of one row
+    skipv1-gpt2        queries, keys and values apart (skipv1.py); later layers keep the values of their own
                        heads, the first half, and take the first layer's of the others
-    skipv1-gpt2-fused  the same with queries, keys and values in one matrix (models/skipv1former.py)
+    skipv1-gpt2-fused  the same with queries, keys and values in one matrix (skipv1former.py)
 
-Sources: epfml/DenseFormer, experiments/models/denseformer.py; Zhoutong-Wu/dense_skip, GPT_experiments.zip.
+Sources: denseformer.py of epfml/DenseFormer; skipv1.py and skipv1former.py of Zhoutong-Wu/dense_skip.
 """
 
 from __future__ import annotations
