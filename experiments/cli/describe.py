@@ -21,17 +21,18 @@ def description(
 ) -> dict[str, Any]:
     """Everything that `crosslayer describe` prints of a model; `saved` compares with vanilla on the preset's own sizes.
 
-    Caches and memory are in bytes of `dtype` a token, FLOPs those of a token that attends over `context` tokens (all of
-    the preset's context by default).
+    preset: a name, or what else a model is called, whose own sizes are then compared.  Caches and memory are in bytes
+    of `dtype` a token, FLOPs those of a token that attends over `context` tokens (by default the whole context).
     """
     size, over = BYTES[dtype], config.context if context is None else context
     kept, parts = cache(config, plan), parameters(config, plan)
+    named = PRESETS.get(preset)
     return {
         "preset": preset,
         "variant": variant,
-        "place": PRESETS[preset].place,
-        "stated_parameters": PRESETS[preset].stated if variant == PRESETS[preset].variant else None,
-        "note": PRESETS[preset].note,
+        "place": named.place if named else "",
+        "stated_parameters": named.stated if named and variant == named.variant else None,
+        "note": named.note if named else "",
         "total_parameters": sum(parts.values()),
         "parameters": {name: count for name, count in parts.items() if count},
         "dtype": dtype,
@@ -41,7 +42,7 @@ def description(
         "flops_per_token": flops(config, plan, over),
         "depth_vectors": depth_memory(config, plan) // config.d_model,
         "depth_bytes_per_token": depth_memory(config, plan) * size,
-        "saved": _saved(_costs(*model(preset, "vanilla")), _costs(config, plan)),
+        "saved": _saved(_costs(*model(preset if named else config, "vanilla")), _costs(config, plan)),
         "plan": {name: rules(plan, name) for name in shown_maps(plan)},
         "depth": depth_words(plan.depth),
         "layer": layer_words(config, plan),
@@ -65,7 +66,7 @@ def _saved(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
 
 def print_description(about: dict[str, Any], plan: Plan) -> None:
     """The maps as sketches, then the numbers."""
-    print(f"{about['preset']} ({about['place']}) under {about['variant']}")
+    print(f"{about['preset']}{' (' + about['place'] + ')' if about['place'] else ''} under {about['variant']}")
     if about["note"]:
         print(f"note: {about['note']}")
     print(f"\n{SKETCH_KEY}")

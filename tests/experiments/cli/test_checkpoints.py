@@ -146,6 +146,23 @@ def test_a_conversion_that_costs_nothing(work, tmp_path):
         assert torch.allclose(icl.load(tmp_path / place)(tokens()), model(tokens()), atol=1e-5)
 
 
+def test_folders_are_described(work, tmp_path):
+    """What their plans cost, against vanilla of the same sizes; with a picture."""
+    import_(str(work / "published"), tmp_path / "run")
+    for place in (work / "skipv1", work / "published", tmp_path / "run"):
+        line = ["describe", str(place), "--json", "--figure", str(tmp_path / f"{place.name}.svg")]
+        status, out, errors = outcome(line)
+        assert status == 0, errors
+        about = json.loads(out)
+        model = load(place) if place.name == "published" else icl.load(place)
+        assert about["total_parameters"] == sum(p.numel() for p in model.parameters())
+        assert (about["saved"]["value_cache"] > 0) == (place.name == "skipv1")
+        assert (tmp_path / f"{place.name}.svg").exists()
+    assert outcome(["describe", str(work / "skipv1")])[1].startswith(f"{work / 'skipv1'} under skipv1\n")
+    assert outcome(["describe", str(work / "skipv1"), "--variant", "resformer"])[0] == 2
+    assert outcome(["describe", str(work / "corpus")])[0] == 2
+
+
 def hub(monkeypatch, folder):
     class Hub:
         @staticmethod
