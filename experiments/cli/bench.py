@@ -24,17 +24,18 @@ def add_to(commands: Commands) -> None:
         "suite",
         nargs="?",
         default="toy",
-        choices=("toy", "decoders", "depth", "step"),
-        help="toy (the default); decoders, many small ones; depth, attention over it; or step, of full size",
+        choices=("toy", "decoders", "depth", "decode", "step"),
+        help="toy (the default); decoders, many small ones; depth, attention over it; decode, a token at a time; or "
+        "step, of full size",
     )
     command.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
-    command.add_argument("--variants", help="of step and depth: names with commas between")
-    command.add_argument("--device", default="auto", help="of step and depth: auto (the default), cpu or cuda")
+    command.add_argument("--variants", help="of step, depth and decode: names with commas between")
+    command.add_argument("--device", default="auto", help="of step, depth and decode: auto (the default), cpu or cuda")
     command.add_argument(
         "--batch", type=whole_number, help="of step: sequences a step (default: what makes 32,768 tokens)"
     )
     command.add_argument("--context", type=whole_number, help="of step: tokens a sequence (default: the preset's)")
-    command.add_argument("--out", type=Path, help="of step and depth: also write the result to this .json file")
+    command.add_argument("--out", type=Path, help="of these: also write the result to this .json file")
     command.add_argument(
         "--threads",
         type=whole_number,
@@ -55,6 +56,10 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.depth import bench_depth
 
         return bench_depth(options)
+    if options.suite == "decode":
+        from experiments.bench.decode import bench_decode
+
+        return bench_decode(options)
     if options.suite == "decoders":
         from experiments.bench.decoders import run_decoders
 

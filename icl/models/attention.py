@@ -76,12 +76,34 @@ class Attention(nn.Module):
         bank = self.projections(x, bank, frame.rotation)
         query = self.queries(bank, frame.learned)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
-        keys, values = zip(*((k(seen, frame.learned), v(seen, frame.learned)) for k, v in segments), strict=True)
-        out = self.core(query, keys, values, frame, self._gates(x, frame), self._bias(x, frame))
+        gates, bias = self._gates(x, frame), self._bias(x, frame)
+        views = None if frame.past is None else frame.past.views(self.layer)
+        if views is None:
+            keys, values = zip(*((k(seen, frame.learned), v(seen, frame.learned)) for k, v in segments), strict=True)
+            out = self.core(query, keys, values, frame, gates, bias)
+        else:
+            out = torch.cat([self._piece(query, *view, frame, gates, bias) for view in views], dim=1)
         if self.beside is not None:
             out = out + for_queries(self.beside(bank, frame.learned), out.shape[1])
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
+
+    def _piece(
+        self,
+        query: Tensor,
+        heads: slice,
+        key: Tensor,
+        value: Tensor,
+        frame: Frame,
+        gates: tuple[Tensor, ...],
+        bias: Tensor | None,
+    ) -> Tensor:
+        """What some key/value heads' queries get, so that what is kept is not put together for each of them."""
+        those = slice(heads.start * self.group, heads.stop * self.group)
+        of_these = tuple(gate[:, those if gate.shape[1] == query.shape[1] else heads] for gate in gates)
+        return self.core(
+            query[:, those], (key,), (value,), frame, of_these, None if bias is None else bias[..., those, :, :]
+        )
 
     def _gates(self, x: Tensor, frame: Frame) -> tuple[Tensor, ...]:
         """Of dynamic values: the queries', and the keys' of all that is attended over."""

@@ -5,13 +5,15 @@ are, before a plan's sums, each once, whichever layers read it; of dynamic value
 slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Depth rules keep nothing: what
 they weigh is of one token.
 
-Sums of kept projections (ResFormer's half and half) and what is made from a latent are worked out again at every step.
+Sums of kept projections (ResFormer's half and half) are worked out again at every step, and so is what is made from a
+latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ from icl.models.copying import AssumedCopy
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame
 from icl.models.latent import LatentAttention
-from icl.models.projections import Segments, entry, gate_entry
+from icl.models.projections import Reader, Segments, entry, gate_entry
 from icl.models.rotary import rotation
 from theory.errors import BadInput
 from theory.plans.architecture import Patches
@@ -64,6 +66,7 @@ class Cache:
         }
         attentions = [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
         self.readers: list[Segments] = [attention.attending(self.kept) for attention in attentions]
+        self.pieces = [None if self.shared else _pieces(segments) for segments in self.readers]
         self.read = [{name for pair in readers for reader in pair for name in reader.names} for readers in self.readers]
 
     @property
@@ -163,6 +166,18 @@ class _Past:
             name: cache.entries[name][:, :, : self.span] for name in cache.read[layer - 1]
         }
 
+    def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
+        pieces = self.cache.pieces[layer - 1]
+        if pieces is None:
+            return None
+        return [
+            (slice(p.head, p.head + p.heads), self._view(p.key, p.heads), self._view(p.value, p.heads)) for p in pieces
+        ]
+
+    def _view(self, place: tuple[str, int], heads: int) -> Tensor:
+        name, start = place
+        return self.cache.entries[name][:, start : start + heads, : self.span]
+
     def extended(self, name: str, new: Tensor) -> Tensor:
         self._keep(name, new)
         return self.cache.entries[name][:, :, : self.span]
@@ -174,6 +189,39 @@ class _Past:
         else:
             rows, tokens, places = self.where
             kept[rows, :, places] = new[rows, :, tokens].to(kept.dtype)
+
+
+class _Piece(NamedTuple):
+    """So many neighbouring heads from `head` on, whose keys and values are neighbours in an entry, from a place on."""
+
+    head: int
+    heads: int
+    key: tuple[str, int]
+    value: tuple[str, int]
+
+
+def _pieces(segments: Segments) -> list[_Piece] | None:
+    """Of a layer; None where a head attends over several lists, or over a sum."""
+    if len(segments) != 1:
+        return None
+    of_keys, of_values = (_places(reader) for reader in segments[0])
+    if of_keys is None or of_values is None:
+        return None
+    found: list[_Piece] = []
+    for head, (key, value) in enumerate(zip(of_keys, of_values, strict=True)):
+        last = found[-1] if found else None
+        if last and [key, value] == [(name, at + last.heads) for name, at in (last.key, last.value)]:
+            found[-1] = last._replace(heads=last.heads + 1)
+        else:
+            found.append(_Piece(head, 1, key, value))
+    return found
+
+
+def _places(reader: Reader) -> list[tuple[str, int]] | None:
+    """Of every head, the entry that it reads as it is, and the place there; None where a head reads a sum."""
+    if any(len(terms) != 1 or terms[0][0] != 1 for _, terms in reader.runs):
+        return None
+    return [(name, start + i) for count, [(_, name, start)] in reader.runs for i in range(count)]
 
 
 def _alike(cache: Cache, new: int, device: torch.device) -> _Past:

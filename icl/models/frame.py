@@ -24,6 +24,11 @@ class Past(Protocol):
         """What layer `layer` attends over, of all tokens so far: its readers, and the bank that they read."""
         ...
 
+    def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
+        """The same by runs of key/value heads, as keys and values that lie there as they are; None where a head reads
+        what has to be put together."""
+        ...
+
     def extended(self, name: str, new: Tensor) -> Tensor:
         """An entry of all tokens so far: (batch, heads, span, width)."""
         ...

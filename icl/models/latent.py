@@ -76,17 +76,47 @@ class LatentAttention(nn.Module):
         """(batch, T, d_model) and the bank -> the sublayer's output and the bank for later layers."""
         bank = self.projections(self.norm(x), bank, frame.rotation)
         segments, seen = (self.segments, bank) if frame.past is None else frame.past.attended(self.layer, bank)
-        keys, values = zip(*(self._segment(k, v, seen, frame) for k, v in segments), strict=True)
         query = self.queries(bank, frame.learned)
-        out = self.core(query, keys, values, frame)
+        made = [(self._latent(value, seen, frame), key(seen, frame.learned)) for key, value in segments]
+        few = frame.past is not None and self._absorbing_pays(x.shape[1])
+        out = self._on_latents(query, made, frame) if few else self._on_heads(query, made, frame)
         joined = merged(out) if self.output is None else self.output(out)
         return joined, self.projections.still_needed(bank)
 
-    def _segment(self, key: Reader, value: Reader, bank: Mapping[str, Tensor], frame: Frame) -> tuple[Tensor, Tensor]:
-        latent = self.latent_norm(merged(value(bank, frame.learned)))
-        content = self.key_up(latent)
-        rotary = key(bank, frame.learned).expand(-1, content.shape[1], -1, -1)
-        return torch.cat([content, rotary], dim=-1), self.value_up(latent)
+    def _latent(self, value: Reader, bank: Mapping[str, Tensor], frame: Frame) -> Tensor:
+        """(batch, T, latent width), normed."""
+        normed: Tensor = self.latent_norm(merged(value(bank, frame.learned)))
+        return normed
+
+    def _on_heads(self, query: Tensor, made: list[tuple[Tensor, Tensor]], frame: Frame) -> Tensor:
+        """(batch, heads, T, width), with every head's keys and values made from the latents."""
+        keys = [
+            torch.cat([content, rotary.expand(-1, content.shape[1], -1, -1)], dim=-1)
+            for content, rotary in ((self.key_up(latent), rotary) for latent, rotary in made)
+        ]
+        return self.core(query, tuple(keys), tuple(self.value_up(latent) for latent, _ in made), frame)
+
+    def _on_latents(self, query: Tensor, made: list[tuple[Tensor, Tensor]], frame: Frame) -> Tensor:
+        """The same by <q, K c> = <K^T q, c> and sum_j s_j (V c_j) = V sum_j s_j c_j: no latent is widened,
+        for few queries against many latents (DeepSeek-V2, section 2.1.2)."""
+        width = self.key_up.width
+        content, rotary = query.split([width, query.shape[-1] - width], dim=-1)
+        turned = torch.einsum("bhtw,hwl->bhtl", content, self._by_head(self.key_up))
+        absorbed = torch.cat([turned, rotary], dim=-1)
+        if not self.core.linear:  # scores are divided by the root of what a query has, which is not what it had
+            absorbed = absorbed * (absorbed.shape[-1] / query.shape[-1]) ** 0.5
+        keys = tuple(torch.cat([latent[:, None], of_position], dim=-1) for latent, of_position in made)
+        seen = self.core(absorbed, keys, tuple(latent[:, None] for latent, _ in made), frame)
+        return torch.einsum("bhtl,hwl->bhtw", seen, self._by_head(self.value_up))
+
+    def _by_head(self, linear: HeadLinear) -> Tensor:
+        """(heads, width, latent width)."""
+        return linear.weight.unflatten(0, (len(linear.heads), linear.width))
+
+    def _absorbing_pays(self, queries: int) -> bool:
+        """Whether that takes fewer FLOPs: a latent is widened, 2 l w a head, or met by queries, 2 (l - w) more each."""
+        width, latent = self.key_up.width, self.key_up.in_features
+        return queries * (latent - width) < latent * width
 
 
 def _of_all_heads(mix: Mix) -> Mix:

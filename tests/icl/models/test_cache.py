@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from icl.models.cache import Cache, read, step
 from icl.models.decoder import Decoder
+from icl.models.latent import LatentAttention
 from icl.testing import check_identity, plans
 from theory.errors import BadInput
 from theory.plans.accounting import cache as cached_numbers
-from theory.plans.architecture import Architecture, Patches, Tokens, misfits
+from theory.plans.architecture import Architecture, Latent, Patches, Tokens, misfits
 from theory.plans.mix import NOTHING
 from theory.plans.names import resolve
 from theory.plans.plan import Shape, plan, v
@@ -116,6 +117,24 @@ def test_reading_answers_for_the_last_real_token(at_once, ragged):
         own = tokens[row : row + 1, real[row]] if ragged else tokens[row : row + 1]
         check_identity(found[row : row + 1], model(own)[:, -1], terms=100)
     assert cache.lengths == (real.sum(-1).tolist() if ragged else [7, 7, 7])
+
+
+@pytest.mark.parametrize("score", ["softmax", "linear"])
+@pytest.mark.parametrize("name", ["vanilla", "skipv1", "resformer", "cross-layer"])
+def test_latents_are_widened_or_met_by_the_queries_as_they_are(name, score, monkeypatch):
+    config = replace(CAUSAL["latent"], score=score, latent=Latent(24, 4))
+    chosen = resolve(name, config.shape)
+    if misfits(config, chosen):
+        pytest.skip("has no meaning")
+    model, tokens = decoder(config, chosen), some_input(config, 2, 12)
+    pays = [x._absorbing_pays for x in model.sublayers if isinstance(x, LatentAttention)]
+    assert [pays[0](n) for n in (1, 7, 8, 9)] == [True, True, False, False]  # 24 * 6 / 18 = 8
+    expected = model(tokens)
+    for always in (None, True, False):
+        if always is not None:
+            monkeypatch.setattr(LatentAttention, "_absorbing_pays", lambda *_, always=always: always)
+        for sizes in ((9, 1, 2), (1,) * 12, (12,)):
+            check_identity(in_chunks(model, tokens, sizes, 12)[0], expected, terms=100)
 
 
 def test_values_that_are_only_added_beside_are_not_kept():
