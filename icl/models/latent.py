@@ -106,8 +106,13 @@ class LatentAttention(nn.Module):
         if not self.core.linear:  # scores are divided by the root of what a query has, which is not what it had
             absorbed = absorbed * (absorbed.shape[-1] / query.shape[-1]) ** 0.5
         keys = tuple(torch.cat([latent[:, None], of_position], dim=-1) for latent, of_position in made)
-        seen = self.core(absorbed, keys, tuple(latent[:, None] for latent, _ in made), frame)
-        return torch.einsum("bhtl,hwl->bhtw", seen, self._by_head(self.value_up))
+        # All heads' queries meet the same keys: as the queries of one head, for which nothing is copied.
+        heads, visible = query.shape[1], frame.visible
+        if visible is not None:
+            visible = torch.cat([visible] * heads, dim=-2)
+        one = replace(frame, visible=visible, causal=False)
+        seen = self.core(absorbed.flatten(1, 2)[:, None], keys, tuple(latent[:, None] for latent, _ in made), one)
+        return torch.einsum("bhtl,hwl->bhtw", seen[:, 0].unflatten(1, (heads, -1)), self._by_head(self.value_up))
 
     def _by_head(self, linear: HeadLinear) -> Tensor:
         """(heads, width, latent width)."""

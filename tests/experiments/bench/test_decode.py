@@ -1,0 +1,60 @@
+"""`crosslayer bench decode`: sides that agree with a whole pass, bytes by the formula, and one that does not agree."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from experiments.bench import decode
+from experiments.cli import main
+from experiments.experiment import turns
+from icl.models import cache
+from icl.models.cache import Cache
+
+SMALL = replace(decode.SMALL, d_model=32, d_ff=40, n_heads=4, n_layers=2, context=40)
+
+
+@pytest.fixture(autouse=True)
+def few_turns(monkeypatch):
+    monkeypatch.setattr(turns, "TURNS", 1)
+
+
+def test_sides_agree_and_keep_what_accounting_says():
+    pytest.importorskip("transformers")
+    variants = ["vanilla", "skipv1", "gqa:group=2", "mla"]
+    sides = decode.decode(SMALL, "cpu", variants, ((1, 5), (3, 8)))["sides"]
+    assert list(sides) == [*variants, "transformers"]
+    for name, side in sides.items():
+        assert side["same_answer"]
+        assert set(side["sizes"]) == {"1 x 5", "3 x 8"}
+        found = side["sizes"]["3 x 8"]
+        assert found["seconds"] > 0
+        if name in variants:
+            model = decode._model(SMALL, name, 40, "cpu", next(iter(decode.AGREES)))
+            assert found["bytes"] == Cache(model, 3, 8).bytes
+    assert sides["transformers"]["sizes"]["3 x 8"]["bytes"] == sides["vanilla"]["sizes"]["3 x 8"]["bytes"]
+    assert sides["vanilla"]["sizes"]["1 x 5"]["ratio"] == 1
+
+
+def test_a_step_that_answers_otherwise_is_noticed(monkeypatch, capsys):
+    """As if the newest token were not kept."""
+    honest = cache._Past._keep
+    monkeypatch.setattr(cache._Past, "_keep", lambda self, name, new: honest(self, name, 0.5 * new))
+    monkeypatch.setattr(decode, "find_spec", lambda _: None)
+    monkeypatch.setattr(decode, "SMALL", SMALL)
+    monkeypatch.setattr(decode, "SIZES", {"cpu": ((1, 5),)})
+    assert main(["bench", "decode", "--variants", "skipv1", "--device", "cpu", "--threads", "1"]) == 1
+    assert capsys.readouterr().out.count("NOT COMPARABLE") == 2
+
+
+def test_the_command(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(decode, "find_spec", lambda _: None)
+    monkeypatch.setattr(decode, "SMALL", SMALL)
+    monkeypatch.setattr(decode, "SIZES", {"cpu": ((1, 5),)})
+    command = ["bench", "decode", "--variants", "skipv1", "--device", "cpu", "--threads", "1", "--json"]
+    assert main([*command, "--out", str(tmp_path / "out.json")]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert {k: v for k, v in written.items() if k != "sha256"} == shown
+    assert shown["benchmark"] == "decode"
+    assert set(shown["sides"]) == {"vanilla", "skipv1"}
