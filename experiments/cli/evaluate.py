@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from pathlib import Path
 
-from experiments.cli.commands import OUT, Commands, whole_from
+from experiments.cli import asked
+from experiments.cli.commands import Commands
 
 
 def add_to(commands: Commands) -> None:
@@ -19,44 +19,13 @@ def add_to(commands: Commands) -> None:
         "crosslayer evaluate runs/train/llama-2m-* --tokens 65536",
         resumes=True,
     )
-    command.add_argument(
-        "runs",
-        nargs="+",
-        type=Path,
-        metavar="RUN",
-        help="folder of a training, or of an imported or published model",
-    )
-    command.add_argument("--tokens", type=whole_from(1), help="tokens looked at, in whole sequences (default: 16,384)")
-    command.add_argument("--batch", type=whole_from(1), help="sequences at a time (default: about 4,096 tokens)")
-    command.add_argument(
-        "--context",
-        type=whole_from(2),
-        help="tokens a sequence of text (default: a training's own; of others' models 512, or theirs if less)",
-    )
-    command.add_argument("--data", metavar="FOLDER", help="where the runs' text lies now (default: where it lay)")
-    command.add_argument(
-        "--text",
-        metavar="SOURCE",
-        help="for others' models: stdlib (the default), a file or folder, hf:NAME; or random: tokens drawn at random",
-    )
-    command.add_argument("--variant", help="what published weights are of, such as resformer (default: vanilla)")
-    command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
-    command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
+    asked.add_options(command)
 
 
 def evaluate(options: argparse.Namespace) -> int:
     from experiments.training import evaluating
-    from experiments.training.by_layer import TOKENS, Sample
-    from experiments.training.subjects import Asked
 
-    asked = Asked(
-        Sample(options.tokens or TOKENS, options.batch or 0),
-        data=options.data,
-        context=options.context,
-        text=options.text,
-        variant=options.variant,
-    )
-    found = evaluating.evaluate(options.runs, asked=asked, device=options.device, out=options.out)
+    found = evaluating.evaluate(options.runs, asked=asked.asked(options), device=options.device, out=options.out)
     if options.json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
         return 0

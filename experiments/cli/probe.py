@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import OUT, Commands, whole_from
+from experiments.cli import asked
+from experiments.cli.commands import Commands
 from experiments.training.layer_probes import FAMILIES
 
 if TYPE_CHECKING:
@@ -20,47 +20,19 @@ def add_to(commands: Commands) -> None:
         "probe",
         probe,
         "measure and draw what the layers of trained models do, on text or prompts that they have not seen; "
-        "also of published LLaMA and Mistral weights (config.json and safetensors, as transformers writes them)",
+        "also of imported models and of published weights (config.json and safetensors, as transformers writes them)",
         "crosslayer probe runs/train/llama-2m-* --what entropy,norms,lens",
         resumes=True,
     )
-    command.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished training, or of published weights"
-    )
+    asked.add_options(command)
     command.add_argument("--what", help=f"some of {', '.join(FAMILIES)} (default: all that the runs can be asked)")
-    command.add_argument("--tokens", type=whole_from(1), help="tokens looked at, in whole sequences (default: 16,384)")
-    command.add_argument("--batch", type=whole_from(1), help="sequences at a time (default: about 4,096 tokens)")
-    command.add_argument(
-        "--context",
-        type=whole_from(2),
-        help="tokens a sequence of text (default: a training's own; of published weights 512, or theirs if less)",
-    )
-    command.add_argument("--data", metavar="FOLDER", help="where the runs' text lies now (default: where it lay)")
-    command.add_argument(
-        "--text",
-        metavar="SOURCE",
-        help="for published weights, read by the tokenizer.json beside them: stdlib (the default), a file or folder, "
-        "hf:NAME; or random: tokens drawn at random (the default where there is no tokenizer.json)",
-    )
-    command.add_argument("--variant", help="what published weights are of, such as resformer (default: vanilla)")
-    command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")
-    command.add_argument("--out", type=Path, default=OUT, help="where run folders go (default: runs)")
 
 
 def probe(options: argparse.Namespace) -> int:
     from experiments.training import probing
-    from experiments.training.by_layer import TOKENS, Sample
-    from experiments.training.subjects import Asked
 
     what = None if options.what is None else [name.strip() for name in options.what.split(",")]
-    asked = Asked(
-        Sample(options.tokens or TOKENS, options.batch or 0),
-        data=options.data,
-        context=options.context,
-        text=options.text,
-        variant=options.variant,
-    )
-    found = probing.probe(options.runs, what, asked=asked, device=options.device, out=options.out)
+    found = probing.probe(options.runs, what, asked=asked.asked(options), device=options.device, out=options.out)
     return _report(found, options.json)
 
 

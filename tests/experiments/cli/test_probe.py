@@ -275,6 +275,8 @@ def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     (copies["unfinished"] / "summary.json").unlink()
     (copies["weightless"] / "model.safetensors").unlink()
     (copies["damaged"] / "model.safetensors").write_bytes(b"nothing")
+    for name in ("planless", "other"):
+        (copies[name] / "plan.json").unlink()  # as of before plans were written down
     (copies["foreign"] / "config.json").unlink()  # as of before there were digests
     (copies["foreign"] / "summary.json").write_text('{"arm": {}}')
     (copies["unnamed"] / "config.json").unlink()

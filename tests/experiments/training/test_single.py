@@ -239,7 +239,7 @@ def test_a_training_under_a_law_is_asked_about_the_same_prompts(tmp_path):
     assert found.source == PromptSource(2, 2, 0.1, 64, "last", Law(inputs="uniform", pool=4))
     assert (
         made.record["loss"]
-        == evaluate(found.model("cpu"), found.task(), Recipe(steps=2, batch=4, learning_rate=0.1)).loss[0]
+        == evaluate(found.of.model("cpu"), found.task(), Recipe(steps=2, batch=4, learning_rate=0.1)).loss[0]
     )
 
 
