@@ -31,6 +31,7 @@ from torch import Tensor
 from icl.models.attention import Attention
 from icl.models.decoder import Decoder
 from icl.models.latent import LatentAttention
+from icl.models.position_bias import PositionBias
 from icl.models.projections import HeadLinear, MergeLinear, learned_name
 from theory.errors import BadInput
 from theory.plans.architecture import misfits
@@ -60,10 +61,14 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
     _take_over(model, found)
     for name, value in _own(plan).items():
         found.learned[learned_name(name)].fill_(value)
-    for old, new in zip(model.sublayers, found.sublayers, strict=False):
-        if isinstance(old, Attention | LatentAttention) and isinstance(new, Attention | LatentAttention):
-            _values(old, new, how)
+    for old, new in zip(_attentions(model), _attentions(found), strict=True):
+        _values(old, new, how)
     return found.eval()
+
+
+def _attentions(model: Decoder) -> list[Attention | LatentAttention]:
+    """Of all layers; with or without feed-forwards between them."""
+    return [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
 
 
 def _take_over(model: Decoder, found: Decoder) -> None:
@@ -74,7 +79,7 @@ def _take_over(model: Decoder, found: Decoder) -> None:
             continue
         module = modules[name.rpartition(".")[0]]
         whole = old[name]
-        parameter.copy_(module.cut(whole) if isinstance(module, HeadLinear | MergeLinear) else whole)
+        parameter.copy_(module.cut(whole) if isinstance(module, HeadLinear | MergeLinear | PositionBias) else whole)
 
 
 def _own(plan: Plan) -> dict[str, float]:
@@ -187,7 +192,7 @@ def _with_outputs(old: Attention, new: Attention, after: HeadLinear, value: Tens
             rows[:rank], columns[:, :rank] = right, left
             _set(after, rows.unflatten(0, (count, width)).to(value))
             parts[places] = columns.unflatten(1, (count, width)).transpose(0, 1).to(value)
-    new.output.weight.copy_(parts.transpose(0, 1).flatten(1))
+    new.output.weight.copy_(new.output.cut(parts.transpose(0, 1).flatten(1)))
 
 
 def _products(output: Tensor, value: Tensor, group: int) -> Tensor:
@@ -197,12 +202,15 @@ def _products(output: Tensor, value: Tensor, group: int) -> Tensor:
 
 def _reorder(old: Attention, new: Attention, chosen: list[int], places: list[int]) -> None:
     """Queries and keys of the chosen heads go where their values are now; those of the others take what is left."""
+    names, both = ("query", "key"), [dict(x.projections.named_children()) for x in (old, new)]
+    if old.position_bias is not None or any(name not in of for of in both for name in names):
+        raise BadInput("whole heads need a query and a key each, and no biases for positions")
     count = len(old.live)
     left = [head for head in range(count) if head not in chosen]
     free = [place for place in range(count) if place not in places]
     order = dict(zip([*places, *free], [*chosen, *left], strict=True))
-    for name in ("query", "key"):
-        before, after = (x.projections.get_submodule(name) for x in (old, new))
+    for name in names:
+        before, after = (of[name] for of in both)
         assert isinstance(before, HeadLinear)
         assert isinstance(after, HeadLinear)
         if len(after.heads) < len(before.heads):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +39,31 @@ def naming(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to be filled, which has this name once it is whole; what was begun and not ended is taken away.
+
+    Raises FileExistsError if there is something of that name.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise FileExistsError(errno.EEXIST, "is there already; nothing is written over", str(folder))
+    with naming(folder):
+        part = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.", dir=folder.parent))
+        try:
+            yield part
+            part.chmod(0o777 & ~_umask())
+            part.rename(folder)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:

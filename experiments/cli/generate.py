@@ -72,7 +72,8 @@ def generate(options: argparse.Namespace) -> int:
         for _ in writer.steps:
             pass
     if options.json:
-        print(json.dumps({"texts": [asdict(one) for one in writer.written], "speed": asdict(writer.speed)}, indent=1))
+        texts = [{**asdict(one), "read": len(one.ids)} for one in writer.written]
+        print(json.dumps({"texts": texts, "speed": asdict(writer.speed)}, indent=1))
     elif not options.stream:
         for i, one in enumerate(writer.written):
             if i:

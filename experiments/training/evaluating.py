@@ -1,8 +1,8 @@
 """How well trained models predict text or prompts that they have not seen: in all, by position, and with more context.
 
-Losses are means over sequences, all of one length, with the standard error of these.  The in-context score says how
-much better a model gets within a sequence: its mean loss over the last tenth of the positions less that over the second
-tenth (Olsson et al., 2022, compare the 500th token with the 50th), negative where it learns.
+Losses are means over sequences, all of one length, with the standard error of these as if they were independent.  The
+in-context score says how much better a model gets within a sequence: its mean loss over the last tenth of the positions
+less that over the second tenth (Olsson et al., 2022, compare the 500th token with the 50th), negative where it learns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
@@ -25,7 +25,7 @@ from experiments.training.by_layer import Average, Sample
 from experiments.training.device import chosen_device
 from experiments.training.generating import language
 from experiments.training.probing import Probed
-from experiments.training.subjects import Asked, Subject, about, subjects
+from experiments.training.subjects import RANDOM, Asked, Subject, about, subjects
 from theory.errors import BadInput
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ def evaluate(
     kinds = {one.of_prompts: one.of.folder for one in found}
     if len(kinds) > 1:
         raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
+    asked_of = {one.data: one.of.folder for one in found}
+    if len(asked_of) > 1:
+        (one, other), *_ = zip(asked_of, list(asked_of)[1:], strict=False)
+        raise UserError(
+            f"{asked_of[one]} would be asked about {one} and {asked_of[other]} about {other}: losses on different text "
+            "cannot stand side by side; say --text for all"
+        )
     run = RunFolder(Path(out) / "evaluate" / _named(found, asked.sample, device))
     with run.locked():
         measured = results(
@@ -127,13 +134,15 @@ def in_context(by_position: Tensor) -> Tensor:
 
 
 def _bytes_a_token(one: Subject, asked: Asked, batches: Sequence[Batch]) -> float | None:
-    """Of the tokens that are predicted, spelt out; None where no tokenizer is known."""
+    """Of the tokens that are predicted; None where no tokenizer is known, and for tokens that are no text."""
+    if asked.text == RANDOM:
+        return None
     try:
-        tokenizer: Any = language(one.of, asked.data).tokenizer
+        tokenizer = language(one.of, asked.data).tokenizer
     except (UserError, BadInput):
         return None
-    rows = [row for batch in batches for row in batch.targets.tolist()]
-    return sum(len(tokenizer.decode(row).encode()) for row in rows) / sum(map(len, rows))
+    rows = [pair for b in batches for pair in zip(b.targets.tolist(), b.inputs[:, 0].tolist(), strict=True)]
+    return sum(tokenizer.spelt(row, first) for row, first in rows) / sum(len(row) for row, _ in rows)
 
 
 def bits_a_byte(run: Json) -> float | None:

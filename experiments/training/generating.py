@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from experiments.store.folders import UserError
+from experiments.training import memory
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.device import chosen_device
 from experiments.training.model_folders import ModelFolder, model_folder
 from theory.errors import BadInput
+from theory.plans.accounting import cache
 from theory.plans.architecture import Tokens
 
 if TYPE_CHECKING:
@@ -28,6 +30,11 @@ class Speaks(Protocol):
 
     def decode(self, ids: Sequence[int]) -> str: ...
 
+    def spelt(self, ids: Sequence[int], before: int) -> int: ...
+
+    @property
+    def vocab(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class Language:
@@ -38,6 +45,11 @@ class Language:
     of_all: bool
     ends: frozenset[int]
 
+    def after(self, ids: Sequence[int], tokens: Sequence[int]) -> str:
+        """The text of tokens that follow ids: some tokenizers leave out a space where a text begins."""
+        whole, before = self.tokenizer.decode([*ids, *tokens]), self.tokenizer.decode(ids)
+        return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
+
     def encode(self, text: str) -> list[int]:
         (ids,) = self.tokenizer.encode([text])
         return [*self.start, *ids] if self.of_all or not ids else ids
@@ -45,11 +57,14 @@ class Language:
 
 @dataclass
 class Written:
-    """What has followed a prompt.  ended: by a token that ends texts, by what was asked to stop it, by the length that
-    was asked for or the context's; empty while it goes on."""
+    """What has followed a prompt, which was read as these ids.
+
+    ended: by a token that ends texts, by what was asked to stop it, by the length that was asked for or the context's;
+    empty while it goes on.
+    """
 
     prompt: str
-    read: int
+    ids: Sequence[int]
     tokens: list[int] = field(default_factory=list)
     text: str = ""
     ended: str = ""
@@ -102,12 +117,21 @@ def write(
         raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
     if not all(stop):
         raise UserError("--stop: the empty text is everywhere")
-    spoken = language(of, data)
+    for prompt in prompts:
+        if any("\ud800" <= character <= "\udfff" for character in prompt):
+            raise UserError("--prompt is not text in this terminal's encoding")
+    spoken, device = language(of, data), chosen_device(device)
     ids = [spoken.encode(prompt) for prompt in prompts]
-    model = of.model(chosen_device(device))
-    assert isinstance(of.architecture.stem, Tokens)
-    drawn = generate(model, ids, tokens, sampling=sampling, seed=seed, stop=spoken.ends)
-    written = [Written(prompt, len(read)) for prompt, read in zip(prompts, ids, strict=True)]
+    room = min(of.architecture.context, max(map(len, ids)) + tokens)
+    kept = 4 * len(ids) * room * cache(of.architecture, of.plan).total
+    if kept > (there := memory.available(device)):
+        raise UserError(
+            f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(kept)} of memory, and there "
+            f"are {memory.in_words(there)}"
+        )
+    model = of.model(device)
+    drawn = generate(model, ids, tokens, sampling=sampling, seed=seed, stop=spoken.ends, vocab=spoken.tokenizer.vocab)
+    written = [Written(prompt, read) for prompt, read in zip(prompts, ids, strict=True)]
     speed = Speed(read=sum(map(len, ids)))
     return Writer(written, speed, _steps(drawn, written, speed, spoken, stop))
 
@@ -132,16 +156,16 @@ def _steps(
         before = time.perf_counter()
     for one in written:
         if not one.ended:
-            one.text, one.ended = spoken.tokenizer.decode(one.tokens), "length"
+            one.text, one.ended = spoken.after(one.ids, one.tokens), "length"
     yield
 
 
 def _add(one: Written, token: int, spoken: Language, stop: Sequence[str]) -> None:
     one.tokens.append(token)
     if token in spoken.ends:
-        one.text, one.ended = spoken.tokenizer.decode(one.tokens[:-1]), "end of text"
+        one.text, one.ended = spoken.after(one.ids, one.tokens[:-1]), "end of text"
         return
-    text = spoken.tokenizer.decode(one.tokens)
+    text = spoken.after(one.ids, one.tokens)
     places = [place for x in stop if (place := text.find(x)) >= 0]
     if places:
         one.text, one.ended = text[: min(places)], "stop"
@@ -156,13 +180,13 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
     """Of a model's folder.  Raises UserError or BadInput if there is none, or it is of another vocabulary."""
     from icl.data.published import PublishedTokenizer
     from icl.data.shards import TokenData, read_manifest
-    from icl.data.tokenizers import saved_tokenizer
+    from icl.data.tokenizers import Ranks, saved_tokenizer
 
     if isinstance(of.source, PromptSource):
         raise UserError(f"{of.folder} was trained on regression: it has no text")
-    if of.published:
-        published = PublishedTokenizer(of.folder)
-        return Language(published, published.start, of_all=True, ends=_ends(of.folder))
+    if of.published and not (of.folder / Ranks.file).is_file():
+        published, ends = PublishedTokenizer(of.folder), _ends(of.folder)
+        return Language(published, published.start or tuple(sorted(ends)[:1]), bool(published.start), ends)
     found = saved_tokenizer(of.folder)
     if found is None:
         assert isinstance(of.source, TextSource)

@@ -14,13 +14,19 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import commit, versions
 from experiments.training import user_files
 from experiments.training.model_folders import IMPORTED, WEIGHTS, ModelFolder, model_folder
+from icl.files import new_folder
 from theory.plans.written import to_json
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 HUB = "hf:"
-TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")  # and nothing that is code
+TOKENIZERS = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "ranks.tiktoken",
+)  # and nothing that is code
 TAKEN = (*TOKENIZERS, "generation_config.json")
 PATTERNS = (*TAKEN, "config.json", "*.safetensors", "*.safetensors.index.json")
 
@@ -79,9 +85,8 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
     """Under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
     from icl.models.saved import PLAN, weights
 
-    part = RunFolder(place.with_name(f"{place.name}.part"))
-    shutil.rmtree(part.path, ignore_errors=True)
-    with part.locked():
+    with new_folder(place) as folder:
+        part = RunFolder(folder)
         for name in TAKEN:
             if (before / name).is_file():
                 shutil.copy(before / name, part / name)
@@ -91,8 +96,6 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
         sizes = {"plan": f"in {PLAN}", "architecture": asdict(model.config)}
         count = sum(p.numel() for p in model.parameters())
         part.write("config.json", {**about, **sizes, "parameters": count, "versions": versions(), "commit": commit()})
-        (part / ".lock").unlink()
-        part.path.rename(place)
 
 
 def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
@@ -154,7 +157,7 @@ def _plain(model: Decoder) -> bool:
 
 
 def _free(place: Path) -> None:
-    if place.exists():
+    if place.exists() or place.is_symlink():
         raise UserError(f"{place} is there already; nothing is written over")
     if not place.resolve().parent.is_dir():
         raise UserError(f"{place.parent}: no such folder")

@@ -67,11 +67,10 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
 
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    if not (folder / "summary.json").exists():
-        if is_published(folder):
-            return _published(folder, variant)
-        if (found := _imported(folder)) is not None:
-            return found
+    if is_published(folder):
+        return _published(folder, variant)
+    if not (folder / "summary.json").exists() and (found := _imported(folder)) is not None:
+        return found
     return _trained(folder)
 
 
@@ -112,7 +111,7 @@ def _imported(folder: Path) -> ModelFolder | None:
         architecture, name = architecture_of(config["architecture"]), str(config["name"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder / 'config.json'} is damaged; import it again") from error
-    plan = saved_plan(folder) if "plan" in config else user_files.fitting(str(config["variant"]), architecture)
+    plan = saved_plan(folder)  # and nothing that a folder names is run
     if plan is None or not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} is not whole; import it again")
     return ModelFolder("imported", folder, name, None, architecture, plan, None)

@@ -118,12 +118,8 @@ class Published:
 def subjects(folders: Iterable[Path], asked: Asked) -> list[Subject]:
     """The models in some folders.  Raises UserError or BadInput, also for what was asked of none of them."""
     found = [subject(folder, asked) for folder in folders]
-    kinds = {type(one) for one in found}
-    if kinds == {Trained} and (asked.text, asked.variant) != (None, None):
-        option = "variant" if asked.text is None else "text"
-        raise UserError(f"--{option} is for published weights, and {found[0].of.folder} is of a training")
-    if kinds == {Published} and asked.data is not None:
-        raise UserError(f"--data is for the text of trainings; for {found[0].of.folder}, which is of none, say --text")
+    if found and asked.variant is not None and all(one.of.kind != "published" for one in found):
+        raise UserError(f"--variant is for published weights, and {found[0].of.folder} says itself what it holds")
     return found
 
 
@@ -133,7 +129,9 @@ def subject(folder: Path, asked: Asked | None = None) -> Subject:
     if asked.context is not None:
         at_least("--context", asked.context, 2)
     found = model_folder(folder, asked.variant)
-    return _published(found, asked) if found.published else _trained(found, asked)
+    if found.published or asked.text is not None:
+        return _on_any_text(found, asked)
+    return _trained(found, asked)
 
 
 def _trained(of: ModelFolder, asked: Asked) -> Trained:
@@ -152,13 +150,17 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
     return Trained(of, source, context, _digest_of(folder / WEIGHTS))
 
 
-def _published(of: ModelFolder, asked: Asked) -> Published:
+def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
+    """By the tokenizer that lies beside the weights, which a training leaves there too."""
     from icl.data.published import TOKENIZER, PublishedTokenizer, random_sequences, sequences
     from icl.published.files import weight_files
 
     folder, architecture = of.folder, of.architecture
+    if not isinstance(architecture.stem, Tokens):
+        raise UserError(f"{folder} holds a model that reads no tokens, and what it was trained on is not known")
+    if asked.data is not None:
+        raise UserError(f"--data is for the text of trainings; {folder} is asked about other text, which --text says")
     context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))
-    assert isinstance(architecture.stem, Tokens)
     count, vocab = asked.sample.tokens // context, architecture.stem.vocab
     source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if asked.text is None else asked.text
     if source == RANDOM:

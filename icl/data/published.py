@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,10 @@ class PublishedTokenizer:
         starts = range(len(with_specials) - len(without) + 1)
         place = next((i for i in starts if with_specials[i : i + len(without)] == without), 0)
         self.start = tuple(with_specials[:place])
+        self.vocab: int = self._model.get_vocab_size()
+        self._marks = {i for i, token in self._model.get_added_tokens_decoder().items() if token.special}
+        kind = json.loads(self._model.to_str()).get("decoder") or {}
+        self._a_character_a_byte = kind.get("type") == "ByteLevel"
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, with nothing in front of it or after it."""
@@ -45,6 +50,14 @@ class PublishedTokenizer:
         """The text of some ids; halves of characters become U+FFFD."""
         found: str = self._model.decode([int(i) for i in ids], skip_special_tokens=False)
         return found
+
+    def spelt(self, ids: Sequence[int], before: int) -> int:
+        """How many bytes of text some ids stand for, after `before`; marks stand for none.  Exact where a character of
+        the vocabulary is a byte, else but for halves of characters at either end."""
+        text = [int(i) for i in ids if i not in self._marks]
+        if self._a_character_a_byte:
+            return sum(len(self._model.id_to_token(i) or "") for i in text)
+        return len(self.decode([before, *text]).encode()) - len(self.decode([before]).encode())
 
 
 def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int) -> np.ndarray:

@@ -78,6 +78,10 @@ class Tokenizer(ABC):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids below `vocab`; halves of characters become U+FFFD, and the end a name like <|end|>."""
 
+    @abstractmethod
+    def spelt(self, ids: Sequence[int], before: int) -> int:
+        """How many bytes of text some ids stand for, after `before`; the end stands for none."""
+
     def save(self, folder: Path) -> None:
         write_atomically(folder / self.file, self.content)
 
@@ -99,6 +103,9 @@ class BytePairs(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         return self._model.decode([int(i) for i in ids], skip_special_tokens=False)
 
+    def spelt(self, ids: Sequence[int], before: int) -> int:  # noqa: ARG002
+        return sum(len(self._model.id_to_token(int(i)) or "") for i in ids if i != self.end)  # a character a byte
+
 
 class Ranks(Tokenizer):
     """GPT-2's tokenizer, or one with fewer merges, from lines `base64 of a token's bytes, its rank`."""
@@ -118,6 +125,9 @@ class Ranks(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._encoding.decode([int(i) for i in ids])
+
+    def spelt(self, ids: Sequence[int], before: int) -> int:  # noqa: ARG002
+        return sum(len(self._encoding.decode_single_token_bytes(int(i))) for i in ids if int(i) < self.end)
 
 
 def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:

@@ -39,8 +39,14 @@ class Sampling:
             raise BadInput(f"top_p must lie above 0 and up to 1, got {self.top_p}")
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """(batch, vocab) -> float64 (batch, vocab).  Of tokens that are equally likely the first come first."""
+        """(batch, vocab) -> float64 (batch, vocab).  Of tokens that are equally likely the first come first.
+
+        Raises BadInput for scores of which none, or too many, are finite.
+        """
         scores = scores.double()
+        scores = scores - scores.amax(-1, keepdim=True)
+        if bool(scores.isnan().any()):
+            raise BadInput("the model's scores are not finite: its weights are damaged, or too large for their dtype")
         if not self.temperature:
             likeliest = scores.argmax(-1, keepdim=True)
             return torch.zeros_like(scores).scatter(-1, likeliest, 1.0)
@@ -65,6 +71,7 @@ def generate(
     seed: int = 0,
     stop: Collection[int] = (),
     at_once: int = 512,
+    vocab: int | None = None,
 ) -> Iterator[list[int | None]]:
     """Up to `new` tokens that follow each prompt: at every step one of each sequence, None of those that have ended.
 
@@ -73,6 +80,7 @@ def generate(
     others are, but for rounding.
 
     at_once  tokens of the prompts that are read at a time
+    vocab    tokens from this on are never drawn: a model may have room for more than its tokenizer has
 
     Raises BadInput for a model that does not read tokens, and for prompts that are empty, hold what is no token, or
     leave no room in the context.
@@ -94,7 +102,7 @@ def generate(
     scores = read(model, tokens, cache, None if bool(real.all()) else real, at_once=at_once)
     running = [True] * count
     for drawn in range(1, max(room) + 1):
-        shares = sampling.probabilities(scores).cpu()
+        shares = sampling.probabilities(scores if vocab is None else scores[:, :vocab]).cpu()
         picked = [
             int(torch.multinomial(share, 1, generator=of)) if goes_on else None
             for share, of, goes_on in zip(shares, generators, running, strict=True)

@@ -62,6 +62,15 @@ def check_tensors(
         raise BadInput(f"{files[0].parent} holds no tensor {min(missing)}")
 
 
+def count_tensors(files: list[Path]) -> int:
+    """In all files together."""
+    count = 0
+    for path in files:
+        with _opened(path) as file:
+            count += len(file.keys())
+    return count
+
+
 def tensors(path: Path, called: Called) -> Iterator[tuple[str, Tensor]]:
     """Those of a file, one at a time, under their names in the layout."""
     with _opened(path) as file:

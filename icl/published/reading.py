@@ -18,7 +18,7 @@ from torch import Tensor
 from icl.models.decoder import Decoder
 from icl.models.saved import CONFIG
 from icl.published import own
-from icl.published.files import check_tensors, tensors, weight_files
+from icl.published.files import check_tensors, count_tensors, tensors, weight_files
 from icl.published.kinds import TYPES
 from icl.published.layouts import Config, Layout, fitted, shape, taken
 from theory.errors import BadInput
@@ -120,7 +120,13 @@ def check(folder: Path, variant: str | Plan | None = None) -> None:
 def _laid_out(folder: Path, variant: str | Plan | None) -> tuple[Decoder, _Described, Layout]:
     """A decoder without weights, and where they lie."""
     found = _described(folder)
-    model = Decoder(found.architecture, _planned(folder, found, variant), device="meta")
+    layers, held = found.architecture.n_layers, count_tensors(weight_files(folder))
+    if layers > held:  # before a plan is made for them
+        raise BadInput(f"{folder / CONFIG} describes {layers:,} layers, and the weights are {held:,} tensors")
+    try:
+        model = Decoder(found.architecture, _planned(folder, found, variant), device="meta")
+    except (RuntimeError, TypeError, OverflowError) as error:
+        raise BadInput(f"{folder / CONFIG} describes no model: its sizes are too large") from error
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
     layout = fitted(found.layout(parameters), parameters)
     shapes = {name: shape(held, parameters) for name, held in layout.items()}
@@ -152,9 +158,9 @@ def load(
     twice: Tensor | None = None
     for path in weight_files(folder):
         for name, tensor in tensors(path, described.called):
+            tensor = tensor.to(device=device, dtype=dtype)
             if not bool(tensor.isfinite().all()):
                 raise BadInput(f"{path} is damaged: {name} holds numbers that are not finite")
-            tensor = tensor.to(device=device, dtype=dtype)
             if name not in layout:
                 twice = tensor
                 continue

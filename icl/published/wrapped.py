@@ -42,6 +42,7 @@ class CrosslayerConfig(PretrainedConfig):
 class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
     config_class = CrosslayerConfig
     base_model_prefix = "decoder"
+    accepts_loss_kwargs = False  # the loss is a mean over the batch that is given, whatever others there are
 
     def __init__(self, config: CrosslayerConfig) -> None:
         super().__init__(config)

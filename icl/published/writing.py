@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from icl.files import naming
+from icl.files import new_folder
 from icl.models.decoder import Decoder
 from icl.models.saved import CONFIG, WEIGHTS
 from icl.published.files import INDEX
@@ -84,16 +84,12 @@ def write_folder(
     whole.  Raises BadInput for a folder that is there already."""
     if folder.exists():
         raise BadInput(f"{folder} is there already; nothing is written over")
-    part = folder.with_name(f"{folder.name}.part")
-    with naming(part):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+    with new_folder(folder) as part:
         for name, text in {CONFIG: json.dumps(config, indent=1), **(texts or {})}.items():
             (part / name).write_text(text)
         for path in beside:
             shutil.copy(path, part / path.name)
         _write_tensors(part, tensors, shard)
-        part.rename(folder)
 
 
 def _write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard: int) -> None:

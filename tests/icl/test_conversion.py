@@ -182,6 +182,36 @@ def test_what_cannot_be_converted_is_refused():
         convert(trained(GROUPED), "skipv1", "svd")
 
 
+def test_layers_are_their_own_where_feed_forwards_are_gone():
+    """The plan has none; layer n's values are made of layer n's."""
+    model = trained(LLAMA)
+    plan = replace(resolve("skipv1", LLAMA.shape), feed_forward=False)
+    for how in WAYS:
+        found, expected = convert(model, plan, how), convert(model, "skipv1", how)
+        for layer in (1, 2, 3):
+            for name in ("query", "key", "value", "output"):
+                assert torch.equal(part(found, layer, name), part(expected, layer, name))
+
+
+@pytest.mark.parametrize("how", ["mean-vo", "top-vo", "svd"])
+def test_heads_that_are_gone_take_their_outputs_along(how):
+    model = trained(LLAMA)
+    found = convert(model, "skipv0", how)
+    assert part(found, 2, "output").shape == (2, LLAMA.d_model, LLAMA.width)
+    assert found(some_input(LLAMA)).isfinite().all()
+
+
+def test_biases_for_positions():
+    """They go with their heads; whole heads would have to take theirs along, and are refused."""
+    model = trained(replace(LLAMA, positions="bias"))
+    found = convert(model, "skipv0")
+    scores = [m.layers[1]["attention"].position_bias.scores for m in (model, found)]
+    assert torch.equal(scores[1], scores[0][:2])
+    for variant, config in (("skipv1", replace(LLAMA, positions="bias")), ("skipv1-yoco", LLAMA)):
+        with pytest.raises(BadInput, match="a query and a key each"):
+            convert(trained(config), variant, "whole")
+
+
 @pytest.mark.parametrize("how", WAYS)
 def test_nothing_of_the_model_is_changed(how):
     model = trained(LLAMA)

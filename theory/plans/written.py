@@ -44,7 +44,7 @@ def from_json(content: Any) -> Plan:
         return checked(Plan(shape, table, kind(**depth), **flags))
     except BadInput:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise BadInput(f"it is no plan ({type(error).__name__}: {error})") from error
 
 

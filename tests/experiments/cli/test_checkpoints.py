@@ -22,7 +22,7 @@ BIG = CONFIG | {"vocab_size": 320, "max_position_embeddings": 40, "eos_token_id"
 PLAN = (
     "from theory.plans.plan import plan, v\n\n\ndef mine(shape):\n    return plan(shape, values=lambda n, h: v(1, h))\n"
 )
-TEXT = ["--context", "16", "--batch", "2", "--steps", "2", "--log-every", "2"]
+TEXT = ["--context", "16", "--batch", "2", "--steps", "30", "--log-every", "30", "--learning-rate", "0.01"]
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +61,7 @@ def test_what_is_imported_answers_as_what_was_published(work, tmp_path):
     assert torch.equal(icl.load(tmp_path / "run")(tokens()), load(work / "published")(tokens()))
     about = json.loads((tmp_path / "run" / "config.json").read_text())
     assert about["imported"] == {"from": str(work / "published"), "type": "llama"}
+    assert not list(tmp_path.glob(".*"))
     assert len(about["sha256_of_files"]) == 2
     found = model_folder(tmp_path / "run")
     assert (found.kind, found.name, found.plan.shape.layers) == ("imported", "published", 3)
@@ -267,6 +268,54 @@ def test_an_imported_folder_that_was_changed_is_refused(work, tmp_path):
     path.write_text(before)
     (tmp_path / "run" / "plan.json").unlink()
     assert "not whole; import it again" in outcome(["generate", str(tmp_path / "run")])[2]
+
+
+def test_nothing_that_a_folder_names_is_run(work, tmp_path):
+    """Not even where its plan is missing, and its variant a file."""
+    import_(str(work / "published"), tmp_path / "run")
+    mark = tmp_path / "mark"
+    (tmp_path / "run" / "evil.py").write_text(f"open({str(mark)!r}, 'w')\n{PLAN}")
+    (tmp_path / "run" / "plan.json").unlink()
+    path = tmp_path / "run" / "config.json"
+    content = json.loads(path.read_text())
+    content = {k: v for k, v in content.items() if k not in ("sha256", "plan")}
+    path.write_text(json.dumps(content | {"variant": f"{tmp_path / 'run' / 'evil.py'}:mine"}))
+    for line in (["describe", "{}"], ["generate", "{}"], ["evaluate", "{}"], ["import", "{}", "--out", "{}2"]):
+        assert outcome([part.format(tmp_path / "run") for part in line])[0] == 2
+    assert not mark.exists()
+
+
+def test_what_is_beside_is_left_alone(work, tmp_path):
+    (tmp_path / "run.part").mkdir()
+    (tmp_path / "run.part" / "thesis.txt").write_text("precious")
+    import_(str(work / "published"), tmp_path / "run")
+    export(work / "skipv1", tmp_path / "hf")
+    assert (tmp_path / "run.part" / "thesis.txt").read_text() == "precious"
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    assert outcome(["import", str(work / "published"), "--out", str(tmp_path / "dangling")])[0] == 2
+    assert {p.name for p in tmp_path.iterdir()} == {"run", "run.part", "hf", "dangling"}
+
+
+def test_a_summary_beside_published_weights_is_nothing_of_ours(work, tmp_path):
+    shutil.copytree(work / "published", tmp_path / "in")
+    (tmp_path / "in" / "summary.json").write_text('{"args": {}}')
+    assert model_folder(tmp_path / "in").kind == "published"
+
+
+@pytest.mark.parametrize("sizes", [{"hidden_size": 10**12}, {"vocab_size": 10**30}, {"num_hidden_layers": 10**4}])
+def test_sizes_beyond_all_measure_are_one_line(work, tmp_path, sizes):
+    shutil.copytree(work / "published", tmp_path / "in")
+    (tmp_path / "in" / "config.json").write_text(json.dumps(BIG | sizes))
+    status, _, errors = outcome(["import", str(tmp_path / "in"), "--out", str(tmp_path / "run")])
+    assert (status, errors.count("\n")) == (2, 1)
+
+
+def test_what_reads_no_tokens_is_not_asked_about_text(work, tmp_path):
+    outcome(["convert", str(work / "regression"), "--variant", "skipv1", "--out", str(tmp_path / "run")])
+    for command in ("evaluate", "probe"):
+        status, _, errors = outcome([command, str(tmp_path / "run"), "--out", str(tmp_path / "out")])
+        assert (status, errors.count("\n")) == (2, 1)
+        assert "reads no tokens" in errors
 
 
 def test_full_disks_leave_nothing(work, tmp_path, monkeypatch):

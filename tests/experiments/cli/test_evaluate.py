@@ -11,6 +11,7 @@ import icl
 from experiments.cli import main
 from experiments.training import evaluating
 from experiments.training.evaluation_figure import stretches
+from icl.data.tokenizers import saved_tokenizer
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.data.tokenizer import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
@@ -114,6 +115,16 @@ def test_of_regression_and_of_others(work, evaluated, tmp_path):
         (work / "published" / "hidden").rename(work / "published" / "tokenizer.json")
 
 
+def test_trainings_and_others_are_asked_about_one_text(work, evaluated):
+    """By their own tokenizers; bits a byte can be compared, and cut characters cost nothing."""
+    runs = evaluated("vanilla", "published", options=["--text", str(work / "corpus"), "--context", "16"])["runs"]
+    assert {run["data"] for run in runs} == {f"the text of {work / 'corpus'}"}
+    own = saved_tokenizer(work / "vanilla")
+    (ids,) = own.encode(["\u65e5\u672c words"])
+    assert own.spelt([*ids, own.end], 0) == len("\u65e5\u672c words".encode())
+    assert sum(own.spelt([i], 0) for i in ids) == own.spelt(ids, 0)
+
+
 def test_a_model_that_learns_within_a_sequence_has_a_negative_score():
     falling = torch.linspace(3, 1, 40).expand(5, 40)
     assert evaluating.in_context(falling).mean() < -1
@@ -139,7 +150,8 @@ def test_stretches_of_positions_hold_every_position_once():
         (["corpus"], [], "no training's folder"),
         (["vanilla", "regression"], [], "share no axes"),
         (["vanilla"], ["--tokens", "16"], "two sequences or more"),
-        (["vanilla"], ["--text", "stdlib"], "--text is for published weights"),
+        (["vanilla", "published"], [], "cannot stand side by side; say --text for all"),
+        (["vanilla"], ["--variant", "skipv1"], "--variant is for published weights"),
         (["regression"], ["--context", "4"], "--context is for text"),
         (["published"], ["--context", "41"], "more than the 40 tokens"),
     ],

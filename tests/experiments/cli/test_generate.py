@@ -122,7 +122,7 @@ def test_halves_of_characters_wait_for_their_other_half():
             return bytes(ids).decode(errors="replace")
 
     spoken = generating.Language(Bytes(), (), of_all=False, ends=frozenset([0]))
-    one = Written("", 0)
+    one = Written("", [])
     shown = []
     for token in "aé€b".encode():
         generating._add(one, token, spoken, ())
@@ -138,7 +138,7 @@ def test_what_may_be_the_beginning_of_a_stop_is_held_back():
             return "".join(map(chr, ids))
 
     spoken = generating.Language(Letters(), (), of_all=False, ends=frozenset())
-    one, shown = Written("", 0), []
+    one, shown = Written("", []), []
     for letter in "xababy":
         generating._add(one, ord(letter), spoken, ("abx", "abz"))
         shown.append(one.text)

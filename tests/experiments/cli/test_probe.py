@@ -250,7 +250,7 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
         (["regression"], ["--context", "4"], "--context is for text"),
         (["vanilla"], ["--context", "17"], "--context 17 is more than the 16 tokens of"),
         (["vanilla"], ["--context", "1"], "--context must be at least 2"),
-        (["vanilla"], ["--text", "stdlib"], "--text is for published weights"),
+        (["regression"], ["--text", "stdlib"], "reads no tokens"),
         (["vanilla"], ["--variant", "resformer"], "--variant is for published weights"),
         (["vanilla", "regression"], [], "they share no axes"),
         (["one head"], ["--what", "heads"], "compares heads, of which there is one"),

@@ -97,6 +97,18 @@ def test_a_sequence_ends_with_a_stop_token_or_with_the_context():
     assert len(whole(generate(one, [[1] * 9, [2]], 100), 1)) == one.config.context - 1
 
 
+def test_the_smallest_temperature_takes_the_likeliest_and_damaged_scores_are_refused():
+    assert Sampling(temperature=1e-320).probabilities(SCORES)[0].argmax() == 0
+    assert Sampling(temperature=1e-320).probabilities(SCORES).isfinite().all()
+    with pytest.raises(BadInput, match="not finite"):
+        Sampling().probabilities(torch.tensor([[float("inf"), 1.0]]))
+
+
+def test_tokens_beyond_the_tokenizer_s_are_never_drawn():
+    drawn = next(generate(model(), [[1]] * 400, 1, vocab=3))
+    assert set(drawn) == {0, 1, 2}
+
+
 def test_what_makes_no_sense_is_refused():
     one = model()
     for prompts, new, says in [

@@ -193,8 +193,8 @@ def test_nothing_is_written_over_or_left_half_written(tmp_path, monkeypatch):
     monkeypatch.setattr("icl.published.writing.save_file", full)
     with pytest.raises(OSError, match="No space left") as stop:
         save(ours, tmp_path / "x")
-    assert stop.value.filename == str(tmp_path / "x.part")
-    assert not (tmp_path / "x").exists()
+    assert stop.value.filename == str(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
     monkeypatch.undo()
     save(ours, tmp_path / "x")
     assert {p.name for p in tmp_path.iterdir()} == {"x"}

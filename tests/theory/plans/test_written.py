@@ -52,6 +52,8 @@ WRONG = {
     "no values": lambda c: c["table"][1][0].pop("values"),
     "a word for a flag": lambda c: c.update(feed_forward="no"),
     "dynamics of its own": lambda c: c.update(dynamic="much"),
+    "more layers than can be counted": lambda c: c.update(layers=10**400),
+    "a weight beyond all numbers": lambda c: c["table"][0][0]["values"][0][0].__setitem__(0, 10**400),
     "half a head": lambda c: c.update(heads=2.5),
 }
 
