@@ -27,8 +27,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--text",
         metavar="SOURCE",
-        help="for others' models, read by the tokenizer.json beside them: stdlib (the default), a file or folder, "
-        "hf:NAME; or random: tokens drawn at random (the default where there is no tokenizer.json)",
+        help="stdlib, a file or folder, or hf:NAME, read by the tokenizer.json beside each model's weights; or random: "
+        "tokens drawn at random (default: what a training holds out; of others' models stdlib, or random where there "
+        "is no tokenizer.json)",
     )
     command.add_argument("--variant", help="what published weights are of, such as resformer (default: vanilla)")
     command.add_argument("--device", default="auto", help="auto (the default), cpu or cuda")

@@ -31,8 +31,8 @@ class Asked:
 
     data      where the text of trainings lies now, if not where it lay
     context   tokens a sequence of text; by default a training's own, of published weights at most CONTEXT
-    text      for published weights: a source as `icl.data.sources.documents` takes it, or `random`; by default stdlib
-              where a tokenizer lies beside them, else random tokens
+    text      a source as `icl.data.sources.documents` takes it, or `random`; by default what a training holds out, of
+              others' models stdlib where a tokenizer lies beside them, else random tokens
     variant   what published weights are of; by default vanilla
     """
 

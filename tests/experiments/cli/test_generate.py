@@ -132,6 +132,19 @@ def test_halves_of_characters_wait_for_their_other_half():
     assert (one.text, one.ended) == ("aé€b", "end of text")
 
 
+def test_a_space_that_a_tokenizer_leaves_out_where_a_text_begins_is_there_within_it():
+    """As those that prefix every text with a space do, and take the first one away."""
+
+    class Words:
+        def decode(self, ids):
+            return "".join(f" {'abcd'[i]}" for i in ids)[1:]
+
+    spoken = generating.Language(Words(), (), of_all=False, ends=frozenset([9]))
+    one = Written("a", [0])
+    generating._add(one, 1, spoken, ())
+    assert one.prompt + one.text == "a b"
+
+
 def test_what_may_be_the_beginning_of_a_stop_is_held_back():
     class Letters:
         def decode(self, ids):
