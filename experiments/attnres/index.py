@@ -136,7 +136,7 @@ ITEMS = (
     Item(
         "section 5, the start",
         "With queries of zero every read is an average with equal weights.",
-        ("attnres.zero-query", "attnres.gradients"),
+        ("attnres.zero-query", "attnres.zero-query-distance", "attnres.gradients"),
     ),
     Item(
         "section 5.1, Table 2",
