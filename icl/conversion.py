@@ -23,8 +23,6 @@ queries and keys where they were, and `first`, `mean` and `top-v` the output pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -39,8 +37,7 @@ from theory.plans.mix import Learned, Mix
 from theory.plans.names import fitting, resolve
 from theory.plans.plan import Plan
 
-ALONE = ("first", "mean", "top-v")  # ways that leave the output projection as it is
-WAYS = (*ALONE, "mean-vo", "top-vo", "svd", "whole")
+WAYS = ("first", "mean", "top-v", "mean-vo", "top-vo", "svd", "whole")
 
 
 @torch.no_grad()
@@ -116,13 +113,17 @@ def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, 
     if count == len(before.heads):
         return
     value = _of_heads(before)
-    if how in ALONE:
-        _MADE[how](after, value, count)
-        return
-    if isinstance(old, Attention) and isinstance(new, Attention) and old.output is not None and new.output is not None:
-        _with_outputs(old, new, after, value, how)
-        return
-    raise BadInput(f"{how} is for heads with values and an output projection of their own")
+    match how:
+        case "first":  # as they were taken over
+            return
+        case "mean":
+            _set(after, _means(value, count))
+        case "top-v":
+            _set(after, value[_largest(_norms(value), count)])
+        case _:
+            if not (isinstance(old, Attention) and isinstance(new, Attention) and old.output and new.output):
+                raise BadInput(f"{how} is for heads with values and an output projection of their own")
+            _with_outputs(old, new, after, value, how)
 
 
 def _of_heads(linear: HeadLinear) -> Tensor:
@@ -152,13 +153,6 @@ def _norms(x: Tensor) -> Tensor:
     return x.flatten(1).norm(dim=1)
 
 
-_MADE: dict[str, Callable[[HeadLinear, Tensor, int], None]] = {
-    "first": lambda linear, value, count: None,  # as they were taken over
-    "mean": lambda linear, value, count: _set(linear, _means(value, count)),
-    "top-v": lambda linear, value, count: _set(linear, value[_largest(_norms(value), count)]),
-}
-
-
 def _with_outputs(old: Attention, new: Attention, after: HeadLinear, value: Tensor, how: str) -> None:
     """Of a layer whose new values belong to its heads `after.heads`; query heads follow their key/value heads."""
     assert isinstance(old.output, MergeLinear)
@@ -166,7 +160,6 @@ def _with_outputs(old: Attention, new: Attention, after: HeadLinear, value: Tens
     count, group, width = len(after.heads), old.group, after.width
     # (key/value heads, d_model, group * width)
     output = old.output.weight.unflatten(1, (len(value), group * width)).transpose(0, 1)
-    products = torch.stack([_products(o, v, group) for o, v in zip(output, value, strict=True)])
     parts = torch.zeros_like(output)
     places = [h - 1 for h in after.heads]
     match how:
@@ -177,14 +170,14 @@ def _with_outputs(old: Attention, new: Attention, after: HeadLinear, value: Tens
             _set(after, value[_largest(_norms(value), count)])
             parts[places] = output[_largest(_norms(output), count)]
         case "whole":
-            chosen = _largest(_norms(products), count)
+            chosen = _largest(_norms(_products(output, value, group)), count)
             _set(after, value[chosen])
             parts[places] = output[chosen]
             _reorder(old, new, chosen.tolist(), places)
         case "svd":
             if group > 1:
                 raise BadInput("svd is for values of one query head each")
-            left, sizes, right = torch.linalg.svd(products.sum(0).double(), full_matrices=False)
+            left, sizes, right = torch.linalg.svd(_products(output, value, group).sum(0).double(), full_matrices=False)
             rank = min(count * width, len(sizes))
             left, right = left[:, :rank] * sizes[:rank].sqrt(), right[:rank] * sizes[:rank, None].sqrt()
             rows = torch.zeros(count * width, right.shape[1], dtype=right.dtype, device=right.device)
@@ -196,8 +189,8 @@ def _with_outputs(old: Attention, new: Attention, after: HeadLinear, value: Tens
 
 
 def _products(output: Tensor, value: Tensor, group: int) -> Tensor:
-    """Of one key/value head: the outputs of all its query heads, (group * d_model, d_model [+ 1])."""
-    return torch.cat([part @ value for part in output.chunk(group, dim=1)])
+    """Of every key/value head the outputs of all its query heads: (heads, group * d_model, d_model [+ 1])."""
+    return torch.cat([part @ value for part in output.chunk(group, dim=2)], dim=1)
 
 
 def _reorder(old: Attention, new: Attention, chosen: list[int], places: list[int]) -> None:

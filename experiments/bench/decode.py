@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from statistics import median
@@ -48,7 +49,7 @@ def bench_decode(options: argparse.Namespace) -> int:
     from experiments.training.device import chosen_device
 
     device = chosen_device(options.device)
-    config = SMALL if device == "cpu" else sized(named_model("llama-350m")[0], "vanilla")[0]
+    config = SMALL if device == "cpu" else named_model("llama-350m")[0]
     names = [BASELINE, *(options.variants.split(",") if options.variants else VARIANTS)]
     with on_threads(options.threads):
         result = decode(config, device, list(dict.fromkeys(names)), SIZES[device])
@@ -84,9 +85,8 @@ def decode(config: Architecture, device: str, variants: Sequence[str], sizes: Se
             sides[THEIRS] = _Theirs(theirs, batch, tokens).seconds
         turns = in_turns(sides)
         for name in sides:
-            kept = _bytes(models[name], batch, tokens) if name in models else _bytes(models[BASELINE], batch, tokens)
             found[name]["sizes"][f"{batch} x {tokens}"] = {
-                "bytes": kept,
+                "bytes": _bytes(models.get(name, models[BASELINE]), batch, tokens),
                 "seconds": median(turns[name]),
                 **ratio(turns[name], turns[BASELINE]),
             }
@@ -95,8 +95,6 @@ def decode(config: Architecture, device: str, variants: Sequence[str], sizes: Se
 
 
 def _model(config: Architecture, variant: str, context: int, device: str, dtype: torch.dtype) -> Decoder:
-    from dataclasses import replace
-
     fitted, rest = sized(replace(config, context=max(context, config.context)), variant)
     return Decoder(fitted, resolve(rest, fitted.shape), std=0.1).to(device=device, dtype=dtype).eval()
 
@@ -143,20 +141,15 @@ def _theirs(model: Decoder, dtype: torch.dtype) -> Any:
     """transformers' LLaMA with the same weights."""
     import transformers
 
-    from icl.published.kinds import as_published
-    from icl.published.layouts import fitted
-    from icl.published.writing import named
+    from icl.published.writing import in_theirs
 
-    published = as_published(model.config)
-    assert published is not None
-    kind, config = published
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    config, tensors = in_theirs(model, dtype)
     about = {k: v for k, v in config.items() if k not in ("architectures", "model_type", "rope_theta", "rope_scaling")}
     device = next(model.parameters()).device
     with torch.device(device):
         theirs: Any = transformers.LlamaForCausalLM(transformers.LlamaConfig(**about))
         theirs = theirs.to(dtype).eval()
-    theirs.load_state_dict(named(model, fitted(kind.layout(model.config), shapes), dtype))
+    theirs.load_state_dict(tensors)
     return theirs
 
 
@@ -172,7 +165,7 @@ class _Theirs:
     def __init__(self, model: Any, batch: int, tokens: int) -> None:
         from transformers import StaticCache
 
-        self.model, self.device, self.tokens = model, next(model.parameters()).device, tokens
+        self.model, self.device = model, next(model.parameters()).device
         room = tokens + STEPS * (TURNS + 1)
         self.cache = StaticCache(config=model.config, max_cache_len=room)
         with torch.no_grad():

@@ -72,18 +72,15 @@ def describe(options: argparse.Namespace) -> int:
     if options.figure is not None and (options.figure.is_dir() or not options.figure.parent.is_dir()):
         where = f"{options.figure.parent}: no such" if not options.figure.is_dir() else f"{options.figure}: is a"
         raise UserError(f"{where} folder")
-    called = options.preset
     if Path(options.preset).is_dir():
-        from experiments.training.model_folders import model_folder
+        from experiments.training.model_folders import one_model
 
-        found = model_folder(Path(options.preset), options.variant)
-        if options.variant is not None and found.kind != "published":
-            raise UserError(f"--variant is for published weights, and {options.preset} says itself what it holds")
-        config, plan, called, variant = found.architecture, found.plan, options.preset, found.name
+        found = one_model(Path(options.preset), options.variant)
+        config, plan, variant = found.architecture, found.plan, found.name
     else:
         config, plan = model(options.preset, options.variant)
         variant = PRESETS[options.preset].variant if options.variant is None else options.variant
-    about = description(called, variant, config, plan, options.dtype, options.context)
+    about = description(options.preset, variant, config, plan, options.dtype, options.context)
     if options.json:
         print(json.dumps(about, indent=1))
     else:
@@ -93,7 +90,7 @@ def describe(options: argparse.Namespace) -> int:
         from experiments.drawing.plans import draw
 
         with style.drawing():
-            style.save_as(draw(config, plan, f"{called} under {variant}"), options.figure)
+            style.save_as(draw(config, plan, f"{options.preset} under {variant}"), options.figure)
         if not options.json:
             print(f"figure: {options.figure}")
     return 0

@@ -7,25 +7,21 @@ less that over the second tenth (Olsson et al., 2022, compare the 500th token wi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError, in_a_path
+from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
-from experiments.store.sources import source_digest
 from experiments.store.work import results
-from experiments.training.by_layer import Average, Sample
+from experiments.training.by_layer import Average
 from experiments.training.device import chosen_device
 from experiments.training.generating import language
 from experiments.training.probing import Probed
-from experiments.training.subjects import RANDOM, Asked, Subject, about, subjects
+from experiments.training.subjects import RANDOM, Asked, Subject, about, check_alike, named, subjects
 from theory.errors import BadInput
 
 if TYPE_CHECKING:
@@ -52,11 +48,7 @@ def evaluate(
     asked = asked or Asked()
     device = chosen_device(device)
     found = subjects([Path(run) for run in runs], asked)
-    if not found:
-        raise UserError("name the folder of a model, or of several")
-    kinds = {one.of_prompts: one.of.folder for one in found}
-    if len(kinds) > 1:
-        raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
+    check_alike(found)
     asked_of = {one.data: one.of.folder for one in found}
     if len(asked_of) > 1:
         (one, other), *_ = zip(asked_of, list(asked_of)[1:], strict=False)
@@ -64,7 +56,7 @@ def evaluate(
             f"{asked_of[one]} would be asked about {one} and {asked_of[other]} about {other}: losses on different text "
             "cannot stand side by side; say --text for all"
         )
-    run = RunFolder(Path(out) / "evaluate" / _named(found, asked.sample, device))
+    run = RunFolder(Path(out) / "evaluate" / named(found, asked.sample, device, __name__))
     with run.locked():
         measured = results(
             "evaluation",
@@ -84,12 +76,6 @@ def evaluate(
         draw(record, run)
         run.write("summary.json", record)
     return Probed(run.path, record)
-
-
-def _named(found: Sequence[Subject], sample: Sample, device: str) -> str:
-    parts = [[one.key for one in found], asdict(sample), device, source_digest(__name__)]
-    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return f"{in_a_path('-'.join(one.of.name for one in found))}-{digest}"
 
 
 class _Evaluation:

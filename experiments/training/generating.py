@@ -13,7 +13,7 @@ from experiments.store.folders import UserError
 from experiments.training import memory
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.device import chosen_device
-from experiments.training.model_folders import ModelFolder, model_folder
+from experiments.training.model_folders import ModelFolder, one_model
 from theory.errors import BadInput
 from theory.plans.accounting import cache
 from theory.plans.architecture import Tokens
@@ -112,9 +112,7 @@ def write(
     """
     from icl.models.sampling import generate
 
-    of = model_folder(Path(folder), variant)
-    if variant is not None and of.kind != "published":
-        raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
+    of = one_model(Path(folder), variant)
     if not all(stop):
         raise UserError("--stop: the empty text is everywhere")
     for prompt in prompts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import commit, versions
 from experiments.training import user_files
-from experiments.training.model_folders import IMPORTED, WEIGHTS, ModelFolder, model_folder
+from experiments.training.model_folders import IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
 from theory.plans.written import to_json
 
@@ -75,7 +74,7 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
         "name": f"{of.name} as {variant}",
         "variant": variant,
         IMPORTED: {"from": str(run), "type": f"converted, {how}"},
-        "sha256_of_files": {WEIGHTS: _digest(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
+        "sha256_of_files": {WEIGHTS: digest_of(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
     }
     _write(place, model, about, of.folder, {} if of.published else _texts(of))
     return Made(place, model_folder(place), _plain(model))
@@ -106,7 +105,7 @@ def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
         "name": f"{name} {variant}" if variant else name,
         "variant": variant or "as imported",
         IMPORTED: {"from": source, "type": kind},
-        "sha256_of_files": {path.name: _digest(path) for path in weight_files(folder)},
+        "sha256_of_files": {path.name: digest_of(path) for path in weight_files(folder)},
     }
 
 
@@ -173,8 +172,3 @@ def _downloaded(source: str) -> Path:
         return Path(hub.snapshot_download(name, allow_patterns=list(PATTERNS)))
     except Exception as error:  # the library raises many kinds
         raise UserError(f"{source} cannot be had: {type(error).__name__}: {error}") from error
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -72,6 +73,23 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
     if not (folder / "summary.json").exists() and (found := _imported(folder)) is not None:
         return found
     return _trained(folder)
+
+
+def one_model(folder: Path, variant: str | None) -> ModelFolder:
+    """As `model_folder`; but UserError too for a variant where the folder says itself what it holds."""
+    found = model_folder(folder, variant)
+    if variant is not None and found.kind != "published":
+        raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
+    return found
+
+
+def digest_of(path: Path) -> str:
+    """The sha256 of a file.  Raises UserError for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _trained(folder: Path) -> ModelFolder:

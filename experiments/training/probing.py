@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError, in_a_path
+from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
-from experiments.store.sources import source_digest
 from experiments.store.work import results
 from experiments.training.by_layer import Sample
 from experiments.training.device import chosen_device
 from experiments.training.layer_probes import FAMILIES
-from experiments.training.subjects import Asked, Subject, about, subjects
+from experiments.training.subjects import Asked, Subject, about, check_alike, named, subjects
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -58,7 +55,7 @@ def probe(
     device = chosen_device(device)
     found = subjects([Path(run) for run in runs], asked)
     names = families(found, what)
-    run = RunFolder(Path(out) / "probe" / _named(found, asked.sample, device))
+    run = RunFolder(Path(out) / "probe" / named(found, asked.sample, device, __name__))
     with run.locked():
         record = _record(run, found, names, asked.sample, device)
         with progress("drawing", len(names)) as at:
@@ -72,11 +69,7 @@ def probe(
 
 def families(subjects: Sequence[Subject], what: Sequence[str] | None) -> list[str]:
     """What is asked of all.  Raises UserError for what is not there, or cannot be asked of one of them."""
-    if not subjects:
-        raise UserError("name the folder of a finished training, or of several")
-    kinds = {one.of_prompts: one.of.folder for one in subjects}
-    if len(kinds) > 1:
-        raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
+    check_alike(subjects)
     _check_known(what or ())
     chosen = []
     for name in dict.fromkeys(FAMILIES if what is None else what):
@@ -95,12 +88,6 @@ def _check_known(what: Sequence[str]) -> None:
     for name in what:
         if name not in FAMILIES:
             raise UserError(f"unknown probe {name!r}; there are {', '.join(FAMILIES)}")
-
-
-def _named(subjects: Sequence[Subject], sample: Sample, device: str) -> str:
-    about = [[one.key for one in subjects], asdict(sample), device, source_digest(__name__)]
-    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    return f"{in_a_path('-'.join(one.of.name for one in subjects))}-{digest}"
 
 
 def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], sample: Sample, device: str) -> Json:

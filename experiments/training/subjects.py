@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from experiments.store.folders import Json, UserError
+from experiments.store.folders import Json, UserError, in_a_path
+from experiments.store.sources import source_digest
 from experiments.training.arms import PromptSource, TextSource, task_of
 from experiments.training.by_layer import Sample, check_spread
-from experiments.training.model_folders import WEIGHTS, ModelFolder, model_folder
-from theory.errors import BadInput, at_least
+from experiments.training.model_folders import WEIGHTS, ModelFolder, digest_of, model_folder
+from theory.errors import at_least
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.identity import text
 
@@ -147,7 +149,7 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
         for option, value in (("data", asked.data), ("context", asked.context)):
             if value is not None:
                 raise UserError(f"--{option} is for text, and {folder} was trained on regression")
-    return Trained(of, source, context, _digest_of(folder / WEIGHTS))
+    return Trained(of, source, context, digest_of(folder / WEIGHTS))
 
 
 def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
@@ -169,7 +171,7 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
         drawn, data = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab), f"the text of {source}"
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")
-    return Published(of, drawn, data, _digest(_digest_of(path) for path in weight_files(folder)))
+    return Published(of, drawn, data, _digest(digest_of(path) for path in weight_files(folder)))
 
 
 def _context(folder: Path, architecture: Architecture, asked: Asked, *, by_default: int) -> int:
@@ -180,16 +182,24 @@ def _context(folder: Path, architecture: Architecture, asked: Asked, *, by_defau
     return asked.context
 
 
-def _digest_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from error
-
-
 def _digest(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def check_alike(found: Sequence[Subject]) -> None:
+    """Raises UserError for no models, and for those of text and of regression together."""
+    if not found:
+        raise UserError("name the folder of a finished training, or of several")
+    kinds = {one.of_prompts: one.of.folder for one in found}
+    if len(kinds) > 1:
+        raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
+
+
+def named(found: Sequence[Subject], sample: Sample, device: str, module: str) -> str:
+    """The folder of what a module finds of them."""
+    parts = [[one.key for one in found], asdict(sample), device, source_digest(module)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return f"{in_a_path('-'.join(one.of.name for one in found))}-{digest}"
 
 
 def about(one: Subject) -> Json:

@@ -47,26 +47,29 @@ class Cache:
         for life in lifetimes(plan):
             if life.cached:
                 kept.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
-        self.kept = {which: tuple(heads) for which, heads in kept.items()}
-        self.built = built(plan)
+        which, made = {what: tuple(heads) for what, heads in kept.items()}, built(plan)
         widths: dict[Kind, int] = {"k": config.width, "v": config.width}
         if config.latent is not None:
             widths = {"k": config.latent.rope, "v": config.latent.width // config.n_heads}
         sizes = {
             entry(kind, n): (1 if config.latent and kind == "k" else len(heads), widths[kind])
-            for (kind, n), heads in self.kept.items()
+            for (kind, n), heads in which.items()
         }
         if plan.gates[1]:
             live = {n: len(plan.live(n)) for n in range(1, config.n_layers + 1)}
             sizes |= {gate_entry(n): (heads, config.width) for n, heads in live.items() if heads}
-        self.shared = config.latent is not None
         self.entries = {
             name: torch.zeros(batch, heads, tokens, width, dtype=of.dtype, device=of.device)
             for name, (heads, width) in sizes.items()
         }
         attentions = [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
-        self.readers: list[Segments] = [attention.attending(self.kept) for attention in attentions]
-        self.pieces = [None if self.shared else _pieces(segments) for segments in self.readers]
+        self.readers: list[Segments] = [attention.attending(which) for attention in attentions]
+        self.pieces = [None if config.latent else _pieces(segments) for segments in self.readers]
+        # Of each layer: what it makes of this, and which of the heads that it makes; None: all as they are.
+        self.made: list[list[tuple[str, list[int] | None]]] = [[] for _ in attentions]
+        for (kind, n), heads in which.items():
+            whole = heads == made[kind, n] or (config.latent is not None and kind == "k")
+            self.made[n - 1].append((entry(kind, n), None if whole else [made[kind, n].index(h) for h in heads]))
         self.read = [{name for pair in readers for reader in pair for name in reader.names} for readers in self.readers]
 
     @property
@@ -84,7 +87,7 @@ def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
 
     Raises BadInput for more tokens than the cache has room for.
     """
-    return _answered(model, _through(model, inputs, cache, real))
+    return model.stem.answer(_through(model, inputs, cache, real))
 
 
 @torch.no_grad()
@@ -108,11 +111,7 @@ def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
         here = ((last >= start) & (last < start + at_once))[:, None]
         found = ends if found is None else torch.where(here, ends, found)
     assert found is not None
-    return _answered(model, found[:, None])[:, 0]
-
-
-def _answered(model: Decoder, x: Tensor) -> Tensor:
-    return model.stem.answer(x)
+    return model.stem.answer(found[:, None])[:, 0]
 
 
 def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) -> Tensor:
@@ -155,13 +154,8 @@ class _Past:
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
         """Keeps what the layer has made, too."""
         cache = self.cache
-        for (kind, n), heads in cache.kept.items():
-            if n == layer:
-                name, made = entry(kind, n), cache.built[kind, n]
-                new = bank[name]
-                if heads != made and not (cache.shared and kind == "k"):
-                    new = new[:, [made.index(h) for h in heads]]
-                self._keep(name, new)
+        for name, heads in cache.made[layer - 1]:
+            self._keep(name, bank[name] if heads is None else bank[name][:, heads])
         return cache.readers[layer - 1], {
             name: cache.entries[name][:, :, : self.span] for name in cache.read[layer - 1]
         }

@@ -14,7 +14,7 @@ from typing import Any
 from icl.models.decoder import Decoder
 from icl.models.saved import architecture_of
 from icl.published.layouts import Held, Layout
-from icl.published.writing import DTYPES, SHARD, named, write_folder
+from icl.published.writing import SHARD, dtype_called, named, write_folder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.plan import Plan
@@ -45,9 +45,7 @@ def save(
 
     Raises BadInput for a folder that is there already, and for a model that reads no tokens.
     """
-    if dtype not in DTYPES:
-        raise BadInput(f"weights are written as {', '.join(DTYPES)}, not {dtype!r}")
-    stem = model.config.stem
+    numbers, stem = dtype_called(dtype), model.config.stem
     if not isinstance(stem, Tokens):
         raise BadInput("transformers has no place for a model that reads no tokens")
     about = {
@@ -65,7 +63,7 @@ def save(
         "architecture": asdict(model.config),
         "plan": to_json(model.plan),
     }
-    tensors = named(model, layout(name for name, _ in model.named_parameters()), DTYPES[dtype])
+    tensors = named(model, layout(name for name, _ in model.named_parameters()), numbers)
     write_folder(Path(folder), about, tensors, texts={MODULE: CODE, **(texts or {})}, beside=beside, shard=shard)
 
 

@@ -52,17 +52,27 @@ def save(
     Raises BadInput for a folder that is there already, and for a model that is not vanilla or of no kind that
     transformers knows.
     """
-    if dtype not in DTYPES:
-        raise BadInput(f"weights are written as {', '.join(DTYPES)}, not {dtype!r}")
-    if not is_plain(model):
-        raise BadInput("only a vanilla model of LLaMA's or GPT-2's kind is one that transformers knows")
+    numbers = dtype_called(dtype)
+    config, tensors = in_theirs(model, numbers)
+    about = {**config, "dtype": dtype, "torch_dtype": dtype}
+    write_folder(Path(folder), about, tensors, texts=texts, beside=beside, shard=shard)
+
+
+def dtype_called(name: str) -> torch.dtype:
+    """Raises BadInput for one that weights are not written as."""
+    if name not in DTYPES:
+        raise BadInput(f"weights are written as {', '.join(DTYPES)}, not {name!r}")
+    return DTYPES[name]
+
+
+def in_theirs(model: Decoder, dtype: torch.dtype) -> tuple[Mapping[str, Any], dict[str, Tensor]]:
+    """What transformers' config.json and tensors are for the model.  Raises BadInput for one that it does not know."""
     found = as_published(model.config)
-    assert found is not None
+    if found is None or not is_plain(model):
+        raise BadInput("only a vanilla model of LLaMA's or GPT-2's kind is one that transformers knows")
     kind, config = found
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    layout = fitted(kind.layout(model.config), parameters)
-    about = {**config, "dtype": dtype, "torch_dtype": dtype}
-    write_folder(Path(folder), about, named(model, layout, DTYPES[dtype]), texts=texts, beside=beside, shard=shard)
+    return config, named(model, fitted(kind.layout(model.config), parameters), dtype)
 
 
 def named(model: Decoder, layout: Layout, dtype: torch.dtype) -> dict[str, Tensor]:

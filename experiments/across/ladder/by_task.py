@@ -14,13 +14,12 @@ from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.intervals import t_interval
 
-SHOWN = 2  # rungs: the first and the last
 TOY = 0.6  # of the way to the next task, the width of the toy's line
 
 
 def draw(results: Results) -> Figure:
     """A row for each of the first and the last rung that are trained."""
-    rungs = list(dict.fromkeys([results.rungs[0], results.rungs[-1]]))[:SHOWN]
+    rungs = list(dict.fromkeys([results.rungs[0], results.rungs[-1]]))
     fig, axes = style.figure(2, len(rungs), width=5.6, height=3.7)
     for i, rung in enumerate(rungs):
         _shares(axes[2 * i], results, rung)
