@@ -27,6 +27,9 @@ def add_to(commands: Commands) -> None:
         "--vocab", type=whole_number, default=4096, help="of a BPE trained on the data (default: 4096)"
     )
     command.add_argument("--ranks", type=Path, help="GPT-2's byte-pair ranks (r50k_base.tiktoken), instead of training")
+    command.add_argument(
+        "--tokenizer", type=Path, metavar="RUN", help="a model's folder, whose tokenizer is to be used"
+    )
     command.add_argument("--held-out", type=number, default=0.05, help="share of documents held out (default: 0.05)")
     command.add_argument("--encoding", default="utf-8", help="of files, such as latin-1 or utf-16 (default: utf-8)")
     command.add_argument("--max-tokens", type=whole_number, help="stop at this many training tokens")
@@ -47,6 +50,7 @@ def data_prepare(options: argparse.Namespace) -> int:
         options.out,
         vocab=options.vocab,
         ranks=options.ranks,
+        tokenizer=options.tokenizer,
         held_out=options.held_out,
         max_tokens=options.max_tokens,
         encoding=options.encoding,

@@ -23,7 +23,14 @@ def add_to(commands: Commands) -> None:
         "crosslayer train --preset llama-2m --variant resformer --data stdlib --steps 200",
         resumes=True,
     )
-    command.add_argument("--preset", required=True, help="a model of the papers; an unknown name lists them")
+    command.add_argument("--preset", help="a model of the papers; an unknown name lists them")
+    command.add_argument(
+        "--init",
+        type=Path,
+        metavar="RUN",
+        help="instead of --preset, a model to train on: the folder of a finished training, imported or converted; its "
+        "weights alone, to a schedule that begins anew",
+    )
     command.add_argument("--variant", help="as for `describe` (default: the preset's own)")
     command.add_argument(
         "--data",

@@ -100,6 +100,31 @@ class Start:
     steps: int
 
 
+@dataclass(frozen=True)
+class Initial:
+    """The weights of another model, with which a training begins; under another plan than theirs, as converted to it.
+
+    folder   where that model lies, with its plan
+    weights  which they are, wherever they lie: their digest, or the key of the training that ends with them
+    how      of the ways of `icl.conversion`, from vanilla's plan to the arm's
+    """
+
+    folder: str
+    weights: str
+    how: str = "mean"
+
+    def model(self, architecture: Architecture, plan: Plan, device: str) -> Decoder:
+        """Of these sizes, up to the context, and under this plan.  Raises BadInput where that cannot be."""
+        from icl.conversion import convert
+        from icl.models.context import of_context
+        from icl.models.saved import load
+
+        model = of_context(load(self.folder), architecture.context)
+        if model.config != architecture:
+            raise UserError(f"{self.folder} holds a model of other sizes than it did; name it again")
+        return (model if model.plan == plan else convert(model, plan, self.how)).to(device)
+
+
 def start_at_width(d_model: int) -> float:
     """The deviation of initial matrices with which a model starts like one of width 512 with `START`.
 
@@ -120,6 +145,7 @@ class Arm:
     probes  by name (`experiments.training.probes`): what is measured of the model at the start and at the end
     label   what the variant is called where it is shown; by default its name, if it has one
     start   weights, optimiser and step are those at another's end; by default initial weights, and step 0
+    initial  weights that are there to begin with, to which seed, std and twin then make no difference
     elsewhere  prompts on which the held-out loss at the end is asked for as well, whatever it was trained on
     """
 
@@ -134,6 +160,7 @@ class Arm:
     label: str = ""
     start: Start | None = None
     elsewhere: tuple[PromptSource, ...] = ()
+    initial: Initial | None = None
 
     @property
     def name(self) -> str:
@@ -150,7 +177,8 @@ class Arm:
         named, shape = self.variant, self.architecture.shape
         plan = _in_words(named, shape) if isinstance(named, str) else text(named)  # what a name stands for may change
         about = {**self._fields(canonical), "plan": plan, "routine": ROUTINE, "device": device.split(":")[0]}
-        about["source"].pop("folder", None)
+        for part in ("source", "initial"):
+            about.get(part, {}).pop("folder", None)
         return _digest(json.dumps(about, sort_keys=True))[:16]
 
     def to_json(self) -> Json:
@@ -161,6 +189,8 @@ class Arm:
         elif not self.source.train_tokens:  # likewise
             del fields["source"]["train_tokens"]
         del fields["elsewhere"]
+        if self.initial is None:
+            del fields["initial"]
         if self.elsewhere:
             fields["elsewhere"] = [source.to_json() for source in self.elsewhere]
         if not isinstance(self.variant, str):
@@ -178,6 +208,8 @@ class Arm:
     def model(self, device: str) -> Decoder:
         from icl.models.decoder import Decoder
 
+        if self.initial is not None:
+            return self.initial.model(self.architecture, self.plan, device)
         initial = self.seed + TWINS if self.twin else self.seed
         scaled = self.recipe.scale_outputs
         return Decoder(self.architecture, self.plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)

@@ -17,6 +17,7 @@ OPTIONS = {  # of fields that are not called as their option is
     **dict.fromkeys(("stem", "source"), "--data"),
     **dict.fromkeys(("latent", "plan"), "--variant"),
     "n_layers": "--layers",
+    "initial": "--init",
     **dict.fromkeys(
         ("norm", "norm_eps", "gated", "positions", "rope_theta", "qkv_bias", "bias", "dropout"), "--preset"
     ),
@@ -81,6 +82,7 @@ def differing(arm: Arm, before: Json) -> set[str]:
         old = before[part]
         found |= {_option(name) for name, value in new.pop(part).items() if value != old.get(name, value)}
     unnamed = {"label"} | ({"variant"} if "plan" in new and "plan" in before else set())
+    found |= {_option("initial")} if "initial" in before.keys() - new.keys() else set()
     for name, value in new.items():
         if name not in unnamed and _without_place(value) != _without_place(before.get(name, value)):
             found.add("--resume-from" if name == "start" else _option(name))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from experiments.store.folders import UserError
-from experiments.training.arms import Arm, PromptSource, TextSource
+from experiments.training.arms import Arm, Initial, PromptSource, TextSource
 from experiments.training.device import check_at_least_one
+from experiments.training.model_folders import WEIGHTS, digest_of, model_folder
 from experiments.training.text import STDLIB, VOCAB
 from experiments.training.user_files import fitting, names_a_file
 from icl.recipe import SCHEDULES, Recipe
@@ -15,6 +17,7 @@ from theory.errors import BadInput, check_sizes
 from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.law import law
 from theory.plans.names import pairs, sized
+from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS, resized
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
@@ -22,12 +25,44 @@ CONTEXT = 512  # likewise, where the preset's is longer
 SIZES = {"d": int, "n": int, "sigma": float}
 
 
+@dataclass(frozen=True)
+class Model:
+    """What is trained, before it is known on what: as it was asked for, and with which weights it begins."""
+
+    architecture: Architecture
+    variant: str | Plan
+    label: str
+    initial: Initial | None = None
+
+
+def model(preset: str, variant: str | None, sizes: dict[str, int | None]) -> Model:
+    """A new one, of a preset's kind.  Raises BadInput or UserError for what makes no sense."""
+    asked = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
+    config, _ = sized(preset, "vanilla")
+    config, chosen = sized(resized(config, **sizes), asked)
+    if not isinstance(config.stem, Tokens):
+        raise UserError(f"{preset} does not read tokens; train it from Python")
+    plan = fitting(chosen, config)
+    return Model(config, plan if names_a_file(chosen) else chosen, asked or "")
+
+
+def trained(folder: Path, variant: str | None, sizes: dict[str, int | None]) -> Model:
+    """The one in a folder, to be trained on.  Raises UserError or BadInput if there is none that can be."""
+    for option, value in {"variant": variant, **sizes}.items():
+        if value is not None:
+            helps = "; `crosslayer convert` makes it another variant" if option == "variant" else ""
+            raise UserError(f"--{option} is for new models, and {folder} says itself what it holds{helps}")
+    of = model_folder(folder)
+    if of.kind == "published":
+        raise UserError(f"{folder} is laid out as others do it; make it a folder of our own with `crosslayer import`")
+    initial = Initial(str(folder), digest_of(folder / WEIGHTS))
+    return Model(of.architecture, of.plan, of.name, initial)
+
+
 def arm(
-    preset: str,
-    variant: str | None,
+    of: Model,
     data: str,
     *,
-    sizes: dict[str, int | None],
     context: int | None,
     batch: int | None,
     schedule: str,
@@ -43,23 +78,18 @@ def arm(
         raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
     if seed < 0:
         raise UserError(f"--seed must not be negative, got {seed}")
-    check_at_least_one(context=context, batch=batch, **sizes)
-    asked = PRESETS[preset].variant if variant is None and preset in PRESETS else variant
-    config, _ = sized(preset, "vanilla")
-    config, chosen = sized(resized(config, **sizes), asked)
-    if not isinstance(config.stem, Tokens):
-        raise UserError(f"{preset} does not read tokens; train it from Python")
-    plan = fitting(chosen, config)
-    config, source = _sized(config, data, context)
+    check_at_least_one(context=context, batch=batch)
+    config, source = _continued(of, data, context) if of.initial else _sized(of.architecture, data, context)
     settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
     batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
     return Arm(
         architecture=config,
-        variant=plan if names_a_file(chosen) else chosen,
-        label=asked or "",
+        variant=of.variant,
+        label=of.label,
         source=source,
         recipe=Recipe(batch=batch, **recipe, **settings),
         seed=seed,
+        initial=of.initial,
     )
 
 
@@ -77,14 +107,53 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
     return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
 
 
+def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
+    """As `_sized`, of a model whose stem and vocabulary are there."""
+    config = of.architecture
+    assert of.initial is not None
+    sizes, source = _sized(replace(config, stem=Tokens(1)), data, context)
+    given = sizes.stem if isinstance(source, PromptSource) else None
+    if (given or Tokens) != (config.stem if given else type(config.stem)):
+        raise UserError(f"{of.initial.folder} holds a model that reads {_kind(config)}, and the data are {data}")
+    if sizes.context > config.context and config.positions not in ("rope", "none"):
+        raise UserError(
+            f"{sizes.context} tokens are more than the context of {config.context}, at which the positions of "
+            f"{of.initial.folder} end"
+        )
+    return replace(config, context=sizes.context), source
+
+
+def _kind(config: Architecture) -> str:
+    return f"vectors of {config.stem.width}" if isinstance(config.stem, Vectors) else "tokens"
+
+
 def reading(arm: Arm) -> Arm:
-    """With the text that it names, and its vocabulary, if it reads text."""
+    """With the text that it names, and its vocabulary, if it reads text.
+
+    Raises UserError for text by another tokenizer than that of a model which is trained on.
+    """
     from experiments.training.text import text
 
     if not isinstance(arm.source, TextSource):
         return arm
     read = text(arm.source.folder)
+    if arm.initial:
+        _check_tokenizer(Path(read.source.folder), Path(arm.initial.folder), arm.architecture)
+        return replace(arm, source=read.source)
     return replace(arm, source=read.source, architecture=_of_vocabulary(arm.architecture, read.vocab))
+
+
+def _check_tokenizer(data: Path, folder: Path, config: Architecture) -> None:
+    from icl.data.shards import read_manifest
+    from icl.data.tokenizers import saved_tokenizer
+
+    assert isinstance(config.stem, Tokens)
+    used, own = read_manifest(data).tokenizer, saved_tokenizer(folder)
+    if used.vocab > config.stem.vocab or (own is not None and own.digest != used.digest):
+        raise UserError(
+            f"{data} was made by another tokenizer, {used.name}, than {folder} knows; make text for it with "
+            f"`crosslayer data prepare SOURCE --tokenizer {folder} --out FOLDER`"
+        )
 
 
 def _of_vocabulary(config: Architecture, vocab: int) -> Architecture:

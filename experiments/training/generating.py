@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ from experiments.training import memory
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.device import chosen_device
 from experiments.training.model_folders import ModelFolder, one_model
-from theory.errors import BadInput
 from theory.plans.accounting import cache
 from theory.plans.architecture import Tokens
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from icl.models.sampling import Sampling
 
 HALF = "\ufffd"  # what a part of a character becomes
-ENDS = ("generation_config.json", "config.json")  # of published weights: which tokens end a text
 
 
 class Speaks(Protocol):
@@ -177,13 +174,14 @@ def _add(one: Written, token: int, spoken: Language, stop: Sequence[str]) -> Non
 def language(of: ModelFolder, data: str | None = None) -> Language:
     """Of a model's folder.  Raises UserError or BadInput if there is none, or it is of another vocabulary."""
     from icl.data.published import PublishedTokenizer
+    from icl.data.published import ends as ends_of
     from icl.data.shards import TokenData, read_manifest
-    from icl.data.tokenizers import Ranks, saved_tokenizer
+    from icl.data.tokenizers import Foreign, Ranks, saved_tokenizer
 
     if isinstance(of.source, PromptSource):
         raise UserError(f"{of.folder} was trained on regression: it has no text")
     if of.published and not (of.folder / Ranks.file).is_file():
-        published, ends = PublishedTokenizer(of.folder), _ends(of.folder)
+        published, ends = PublishedTokenizer(of.folder), ends_of(of.folder)
         return Language(published, published.start or tuple(sorted(ends)[:1]), bool(published.start), ends)
     found = saved_tokenizer(of.folder)
     if found is None:
@@ -195,21 +193,5 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
     stem = of.architecture.stem
     if not isinstance(stem, Tokens) or found.vocab > stem.vocab:
         raise UserError(f"{found.name} is not the tokenizer that {of.folder} was trained by")
-    return Language(found, (found.end,), of_all=False, ends=frozenset([found.end]))
-
-
-def _ends(folder: Path) -> frozenset[int]:
-    """None where the folder does not say."""
-    for name in ENDS:
-        try:
-            found = json.loads((folder / name).read_bytes()).get("eos_token_id")
-        except OSError:
-            continue
-        except (ValueError, RecursionError, AttributeError) as error:
-            raise BadInput(f"{folder / name} is damaged ({type(error).__name__}: {error})") from error
-        if found is not None:
-            ends = found if isinstance(found, list) else [found]
-            if not all(isinstance(i, int) for i in ends):
-                raise BadInput(f"{folder / name}: eos_token_id is no token")
-            return frozenset(ends)
-    return frozenset()
+    start = found.start if isinstance(found, Foreign) else ()
+    return Language(found, start or (found.end,), of_all=bool(start), ends=frozenset([found.end]))

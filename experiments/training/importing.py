@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import commit, versions
 from experiments.training import user_files
-from experiments.training.model_folders import IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
+from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
 from theory.plans.written import to_json
 
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 HUB = "hf:"
-TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "ranks.tiktoken",
-)  # and nothing that is code
-TAKEN = (*TOKENIZERS, "generation_config.json")
-PATTERNS = (*TAKEN, "config.json", "*.safetensors", "*.safetensors.index.json")
+PATTERNS = (*BESIDE, "config.json", "*.safetensors", "*.safetensors.index.json")
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
 
     with new_folder(place) as folder:
         part = RunFolder(folder)
-        for name in TAKEN:
+        for name in BESIDE:
             if (before / name).is_file():
                 shutil.copy(before / name, part / name)
         for name, text in {**texts, PLAN: json.dumps(to_json(model.plan))}.items():
@@ -130,7 +123,7 @@ def export(run: Path | str, out: Path | str, *, dtype: str = "float32") -> Made:
     plain = _plain(model)
     save = writing.save if plain else own.save
     texts = {} if of.published else _texts(of)
-    beside = [of.folder / name for name in TAKEN if (of.folder / name).is_file()]
+    beside = [of.folder / name for name in BESIDE if (of.folder / name).is_file()]
     save(model, out, dtype=dtype, beside=beside, texts=texts)
     return Made(Path(out), of, plain)
 

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 WEIGHTS = "model.safetensors"
+BESIDE = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "ranks.tiktoken",
+    "generation_config.json",
+)  # what goes along with weights, and nothing that is code
 IMPORTED = "imported"  # in config.json: where from
 Kind = Literal["trained", "imported", "published"]
 

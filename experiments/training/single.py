@@ -12,7 +12,8 @@ from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.progress import progress, warn
 from experiments.training import extension, from_names, memory
 from experiments.training.arms import Arm, TextSource
-from experiments.training.device import chosen_device
+from experiments.training.device import check_at_least_one, chosen_device
+from experiments.training.model_folders import BESIDE
 from experiments.training.pool import note
 from experiments.training.records import train_arm
 from icl.files import write_atomically
@@ -38,9 +39,10 @@ class Trained:
 
 
 def train(
-    preset: str,
+    preset: str | None = None,
     variant: str | None = None,
     *,
+    init: Path | str | None = None,
     steps: int,
     data: str = "stdlib",
     batch: int | None = None,
@@ -67,6 +69,8 @@ def train(
 
     Its sizes and what it needs of memory go to standard error first.
 
+    init        in place of preset and variant, the folder of a model whose weights are there: trained, imported or
+                converted.  Weights alone go on; the schedule begins anew, and `resume_from` is what carries on one
     variant     names joined by `+`, FILE.py:function among them; by default the preset's own
     data        stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1, to which scored=last and the fields of
                 `theory.plans.law.Law` may be added: regression:d=5,n=20,sigma=0.1,spike=4,inputs=laplace,pool=64
@@ -86,11 +90,18 @@ def train(
 
     if not save_every >= 0:
         raise UserError(f"--save-every must not be negative, got {save_every}")
+    if (preset is None) == (init is None):
+        raise UserError("say either --preset, for a new model, or --init, for one that is there")
+    sizes_asked = {"width": width, "layers": layers, "heads": heads}
+    check_at_least_one(**sizes_asked)
+    if preset is not None:
+        of, called = from_names.model(preset, variant, sizes_asked), preset
+    else:
+        assert init is not None
+        of, called = from_names.trained(Path(init), variant, sizes_asked), Path(init).resolve().name
     arm = from_names.arm(
-        preset,
-        variant,
+        of,
         data,
-        sizes={"width": width, "layers": layers, "heads": heads},
         context=context,
         batch=batch,
         schedule=schedule,
@@ -113,17 +124,17 @@ def train(
     before = None if resume_from is None else Path(resume_from)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
-    named = f"{preset}-{in_a_path(variant or 'default')}"
+    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(variant or 'default')}"
     run = RunFolder(Path(out) / "train" / f"{named}-{arm.key(device)}")
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
     with run.locked():
         if not run.has("summary.json"):
-            for line in sizes(preset, arm, device):
+            for line in sizes(called, arm, device):
                 print(line, file=sys.stderr)
             if before is not None:
                 warn(extension.handed_over(arm, before, run))
-            record = _trained(arm, f"{preset} {arm.name}", run, device, save_every, before)
+            record = _trained(arm, f"{called} {arm.name}", run, device, save_every, before)
             if record["diverged"]:
                 saved = sorted(path.name for path in run.path.glob("checkpoint-*"))
                 kept = f"; the last good state is {run / saved[-1]}" if saved else ""
@@ -141,15 +152,15 @@ def _record(run: RunFolder) -> Json:
     return run.read("summary.json", RECORD, advice=keeps)
 
 
-def sizes(preset: str, arm: Arm, device: str) -> tuple[str, str]:
-    """What is about to be trained, in two lines."""
+def sizes(called: str, arm: Arm, device: str) -> tuple[str, str]:
+    """What is about to be trained, in two lines; called: its preset, or what its folder is called."""
     config = arm.architecture
     shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
     shared = f", on a latent of {config.latent.width}" if config.latent else shared
     model = (
-        f"{preset} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
+        f"{called} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
         f"{_count(config.n_heads, 'head')} of {config.width}{shared}, "
-        f"context {config.context:,}, {_stem(preset, config.stem)}"
+        f"context {config.context:,}, {_stem(called, config.stem)}"
     )
     step = (
         f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * config.context:,} tokens a step, "
@@ -162,10 +173,10 @@ def _count(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _stem(preset: str, stem: Stem) -> str:
+def _stem(called: str, stem: Stem) -> str:
     if not isinstance(stem, Tokens):
         return f"vectors of {stem.width}" if isinstance(stem, Vectors) else str(stem)
-    named = PRESETS[preset].architecture.stem
+    named = PRESETS[called].architecture.stem if called in PRESETS else stem
     own = isinstance(named, Tokens) and named.vocab == stem.vocab
     return f"vocabulary {stem.vocab:,}" + ("" if own else " (the data's, not the preset's)")
 
@@ -179,6 +190,10 @@ def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: floa
 
         folder = Path(arm.source.folder)
         TokenData(folder, read_manifest(folder)).tokenizer().save(run.path)
+    if arm.initial:
+        for name in BESIDE:
+            if (Path(arm.initial.folder) / name).is_file():
+                shutil.copy(Path(arm.initial.folder) / name, run / name)
     with progress(label, arm.recipe.steps) as at:
         return train_arm(
             arm,

@@ -102,7 +102,7 @@ def _stacks(arm: Arm) -> bool:
     from icl.stacks.training import MEANINGLESS
 
     plain = all(getattr(arm.recipe, field) == value for field, value in MEANINGLESS.items())
-    ours = isinstance(arm.source, PromptSource) and not arm.probes and not arm.start
+    ours = isinstance(arm.source, PromptSource) and not arm.probes and not arm.start and not arm.initial
     return ours and plain and misfit(arm.architecture, arm.plan) is None
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from icl.data.shards import FORMAT, MANIFEST, SPLITS, Manifest, Request, Shard, Split, open_data, read_manifest
 from icl.data.sources import UTF8, describe, documents
-from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, check_vocab, from_ranks, train_bpe
+from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, check_vocab, from_ranks, saved_tokenizer, train_bpe
 from icl.files import naming, write_atomically
 from theory.errors import BadInput, at_least
 
@@ -34,6 +34,7 @@ def prepare(
     *,
     vocab: int = 4096,
     ranks: Path | None = None,
+    tokenizer: Path | None = None,
     held_out: float = 0.05,
     max_tokens: int | None = None,
     encoding: str = UTF8,
@@ -44,9 +45,9 @@ def prepare(
     """Tokenise all documents of `source` (see `sources.documents`) into `folder`, each followed by the end.
 
     The tokenizer is a BPE of `vocab` ids trained on the first `sample_bytes` bytes of the training documents, or that
-    of the file `ranks`.  A document's own text decides whether it is held out, with probability `held_out`, so equal
-    texts are never on both sides.  With `max_tokens`, all ends before the training document that would go beyond it.
-    Files are read in `encoding`.
+    of the file `ranks`, or the one that lies in the folder `tokenizer`, beside a model.  A document's own text decides
+    whether it is held out, with probability `held_out`, so equal texts are never on both sides.  With `max_tokens`, all
+    ends before the training document that would go beyond it.  Files are read in `encoding`.
     on_progress gets the training tokens so far and a few words.
 
     A folder that already answers the same request is left as it is; what a killed run left behind is removed.  Raises
@@ -59,7 +60,7 @@ def prepare(
         at_least("max_tokens", max_tokens, 1)
     if not 0 < held_out < 1:
         raise BadInput(f"held_out is a share between 0 and 1, got {held_out}")
-    fixed = from_ranks(ranks) if ranks is not None else None
+    fixed = _given(ranks, tokenizer)
     request = Request(
         source,
         None if fixed else vocab,
@@ -86,6 +87,17 @@ def prepare(
         return manifest
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}") from error
+
+
+def _given(ranks: Path | None, folder: Path | None) -> Tokenizer | None:
+    if folder is None:
+        return from_ranks(ranks) if ranks is not None else None
+    if ranks is not None:
+        raise BadInput("ranks and a tokenizer: one of them decides how text becomes tokens")
+    found = saved_tokenizer(folder)
+    if found is None:
+        raise BadInput(f"{folder} holds no tokenizer")
+    return found
 
 
 def _is_held_out(text: str, share: float) -> bool:

@@ -13,19 +13,21 @@ from icl.data.sources import documents, package
 from theory.errors import BadInput, check_memory
 
 TOKENIZER = "tokenizer.json"
+ENDS = ("generation_config.json", "config.json")  # which tokens end a text
 AT_A_TIME = 8  # documents that are tokenised at once
 
 
 class PublishedTokenizer:
     """A tokenizer of the `tokenizers` library.  start: the tokens that it puts in front of every text."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises BadInput unless the folder holds one that can be read."""
+    def __init__(self, folder: Path, content: bytes | None = None) -> None:
+        """Raises BadInput unless the folder holds one that can be read; content: of its file, where it was read."""
         self.path = folder / TOKENIZER
-        if not self.path.is_file():
+        if content is None and not self.path.is_file():
             raise BadInput(f"{folder} holds no {TOKENIZER}, by which text becomes the model's tokens")
         try:
-            self._model = package("tokenizers").Tokenizer.from_str(self.path.read_text(encoding="utf-8"))
+            content = self.path.read_bytes() if content is None else content
+            self._model = package("tokenizers").Tokenizer.from_str(content.decode())
             self._model.no_truncation()
             self._model.no_padding()
             self._model.encode_special_tokens = True  # a text's "<s>" is text
@@ -37,7 +39,7 @@ class PublishedTokenizer:
         starts = range(len(with_specials) - len(without) + 1)
         place = next((i for i in starts if with_specials[i : i + len(without)] == without), 0)
         self.start = tuple(with_specials[:place])
-        self.vocab: int = self._model.get_vocab_size()
+        self.vocab: int = max(self._model.get_vocab().values(), default=-1) + 1
         self._marks = {i for i, token in self._model.get_added_tokens_decoder().items() if token.special}
         kind = json.loads(self._model.to_str()).get("decoder") or {}
         self._a_character_a_byte = kind.get("type") == "ByteLevel"
@@ -58,6 +60,23 @@ class PublishedTokenizer:
         if self._a_character_a_byte:
             return sum(len(self._model.id_to_token(i) or "") for i in text)
         return len(self.decode([before, *text]).encode()) - len(self.decode([before]).encode())
+
+
+def ends(folder: Path) -> frozenset[int]:
+    """The tokens that end a text, as published models say it; none where the folder does not.  Raises BadInput."""
+    for name in ENDS:
+        try:
+            found = json.loads((folder / name).read_bytes()).get("eos_token_id")
+        except OSError:
+            continue
+        except (ValueError, RecursionError, AttributeError) as error:
+            raise BadInput(f"{folder / name} is damaged ({type(error).__name__}: {error})") from error
+        if found is not None:
+            tokens = found if isinstance(found, list) else [found]
+            if not all(isinstance(i, int) for i in tokens):
+                raise BadInput(f"{folder / name}: eos_token_id is no token")
+            return frozenset(tokens)
+    return frozenset()
 
 
 def sequences(tokenizer: PublishedTokenizer, source: str, length: int, count: int, vocab: int) -> np.ndarray:

@@ -26,7 +26,8 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for.  With `ranks` (their digest), `vocab` and `sample_bytes` play no part and are None."""
+    """What was asked for.  `ranks` is the digest of a tokenizer that was given; `vocab` and `sample_bytes` play no part
+    then and are None."""
 
     source: str
     vocab: int | None

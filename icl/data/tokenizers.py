@@ -1,6 +1,6 @@
-"""Tokenizers: a byte-level BPE trained on the data, or GPT-2's from its ranks.
+"""Tokenizers: a byte-level BPE trained on the data, GPT-2's from its ranks, or that of a published model.
 
-Both take every string there is and give it back unchanged, and neither finds the end of a document in a text: a text
+The first two take every string there is and give it back unchanged.  None finds the end of a document in a text: a text
 that spells `<|end|>` is plain characters.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from icl.data.published import PublishedTokenizer, ends
 from icl.data.sources import package
 from icl.files import write_atomically
 from theory.errors import BadInput, at_least
@@ -130,6 +131,28 @@ class Ranks(Tokenizer):
         return sum(len(self._encoding.decode_single_token_bytes(int(i))) for i in ids if int(i) < self.end)
 
 
+class Foreign(Tokenizer):
+    """Of a published model, from the JSON of the `tokenizers` library.  start: what it puts in front of every text."""
+
+    kind, file = "published", "tokenizer.json"
+
+    def __init__(self, content: bytes, end: int, folder: Path) -> None:
+        self._published = PublishedTokenizer(folder, content)
+        self.start = self._published.start
+        vocab = max(self._published.vocab, end + 1)
+        super().__init__(content, f"published-{vocab}", vocab, end)
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, those in front of it included."""
+        return [[*self.start, *ids] for ids in self._published.encode(texts)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._published.decode(ids)
+
+    def spelt(self, ids: Sequence[int], before: int) -> int:
+        return self._published.spelt(ids, before)
+
+
 def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
     """Byte-level BPE of at most `vocab` ids: the 256 bytes, the end, and merges of pairs that occur more than once.
 
@@ -172,14 +195,14 @@ def from_ranks(path: Path) -> Tokenizer:
 
 def load_tokenizer(folder: Path, info: TokenizerInfo) -> Tokenizer:
     """The tokenizer that was saved in `folder`.  Raises BadInput if it is not the one that `info` describes."""
-    kinds: dict[str, type[BytePairs] | type[Ranks]] = {kind.kind: kind for kind in (BytePairs, Ranks)}
-    if info.kind not in kinds:
+    files = {kind.kind: kind.file for kind in (BytePairs, Ranks, Foreign)}
+    if info.kind not in files:
         raise BadInput(f"{folder} holds a tokenizer of an unknown kind, {info.kind!r}")
-    path = folder / kinds[info.kind].file
+    path = folder / files[info.kind]
     content = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(content).hexdigest() != info.digest:
         raise BadInput(f"the tokenizer {path} is damaged or incomplete; delete the folder and prepare it again")
-    tokenizer = kinds[info.kind](content)
+    tokenizer = _made(info, content, folder)
     if tokenizer.info != info:
         raise BadInput(
             f"the tokenizer {path} is not the one that the manifest describes; delete the folder and prepare it again"
@@ -187,20 +210,32 @@ def load_tokenizer(folder: Path, info: TokenizerInfo) -> Tokenizer:
     return tokenizer
 
 
+def _made(info: TokenizerInfo, content: bytes, folder: Path) -> Tokenizer:
+    if info.kind == Foreign.kind:
+        return Foreign(content, info.end, folder)
+    return Ranks(content) if info.kind == Ranks.kind else BytePairs(content)
+
+
 def saved_tokenizer(folder: Path) -> Tokenizer | None:
     """The tokenizer whose file lies in a folder, whatever else does; None if there is none.
 
-    Raises BadInput for a file that is none.
+    Raises BadInput for a file that is none, and for a published one of which nothing says how it ends a text.
     """
     if (folder / Ranks.file).is_file():
         return from_ranks(folder / Ranks.file)
     path = folder / BytePairs.file
     if not path.is_file():
         return None
+    content = path.read_bytes()
     try:
-        return BytePairs(path.read_bytes())
+        found = BytePairs(content)
     except Exception as error:  # the library raises nothing narrower
         raise BadInput(f"{path} is no tokenizer ({error})") from error
+    if found.end is not None:
+        return found
+    if not (known := ends(folder)):
+        raise BadInput(f"{folder} does not say which token ends a text: generation_config.json has no eos_token_id")
+    return Foreign(content, min(known), folder)
 
 
 class _BadRanks(ValueError):

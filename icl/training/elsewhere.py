@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from icl.models.context import of_context
 from icl.models.decoder import Decoder
 from icl.recipe import Recipe
 from icl.training.loop import HeldOut, evaluate
@@ -30,18 +29,8 @@ def fitting(model: Decoder, task: PromptTask) -> Decoder:
 
 
 def reaching(model: Decoder, tokens: int) -> Decoder:
-    """The model itself if its context holds so many tokens, else one of that context which shares its weights.
+    """The model itself if its context holds so many tokens, else one that does and shares its weights.
 
-    Rotary positions, and none, go on as they began.  Raises BadInput where weights belong to positions, as those of
-    learned positions and of biases between positions do: beyond the context there are none.
+    Raises BadInput as `icl.models.context.of_context`.
     """
-    context = model.config.context
-    if tokens <= context:
-        return model
-    longer = Decoder(replace(model.config, context=tokens), model.plan, device="meta")
-    weights = model.state_dict()
-    bound = [name for name, new in longer.state_dict().items() if new.shape != weights[name].shape]
-    if bound:
-        raise BadInput(f"{tokens} tokens are more than the context of {context}, at which {bound[0]} of the model ends")
-    longer.load_state_dict(weights, assign=True)
-    return longer.train(model.training)
+    return model if tokens <= model.config.context else of_context(model, tokens)

@@ -13,10 +13,8 @@ SIZES = "regression:d=5,n=20,sigma=0.1"
 
 def source(words):
     made = from_names.arm(
-        "llama-2m",
-        None,
+        from_names.model("llama-2m", None, {}),
         words,
-        sizes={},
         context=None,
         batch=4,
         schedule="skipv1-llama",
