@@ -8,7 +8,9 @@ Where a plan has fewer values of a layer's own than there were, H' of H, they ar
 
     first     those of the heads that keep values of their own: under `skipv1` the first H'
     mean      means over H / H' neighbouring heads: the paper's way
-    mean-vo   these, and means of the output projection's parts of the same heads; its parts for other heads are zero
+    apart     means over heads that are H' apart, as the authors' code has it: so head h has a part of its own value
+    mean-vo   means over neighbours, and means of the output projection's parts of the same heads; its parts for other
+              heads are zero
     top-v     those of the H' heads whose matrices have the largest norms
     top-vo    these, and the H' parts of the output projection with the largest norms; other parts are zero
     svd       the best approximation of rank H' w to the product of output and value projection, in equal parts; other
@@ -16,9 +18,10 @@ Where a plan has fewer values of a layer's own than there were, H' of H, they ar
     whole     the H' heads whose products of output and value projection have the largest norms, with their queries,
               keys and parts of the output projection; other parts are zero: the model without the other heads
 
-The paper's figure 10 compares the first losses of five (all but `first` and `whole`).  What it does with the queries,
-keys and parts of the output projection of heads that lose their values it does not say; all but `whole` leave the
-queries and keys where they were, and `first`, `mean` and `top-v` the output projection too.
+The paper's figure 10 compares the first losses of five (all but `first`, `apart` and `whole`).  What it does with the
+queries, keys and parts of the output projection of heads that lose their values it does not say; all but `whole` leave
+the queries and keys where they were, and `first`, `mean`, `apart` and `top-v` the output projection too.  How far each
+takes a layer from what it was: `theory.skipv1.conversion`.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from theory.plans.mix import Learned, Mix
 from theory.plans.names import fitting, resolve
 from theory.plans.plan import Plan
 
-WAYS = ("first", "mean", "top-v", "mean-vo", "top-vo", "svd", "whole")
+WAYS = ("first", "mean", "apart", "top-v", "mean-vo", "top-vo", "svd", "whole")
 
 
 @torch.no_grad()
@@ -118,6 +121,8 @@ def _values(old: Attention | LatentAttention, new: Attention | LatentAttention, 
             return
         case "mean":
             _set(after, _means(value, count))
+        case "apart":
+            _set(after, torch.stack([value[i::count].mean(0) for i in range(count)]))
         case "top-v":
             _set(after, value[_largest(_norms(value), count)])
         case _:

@@ -52,8 +52,8 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--how",
         default="mean",
-        help="what becomes of values, where the plan has fewer: first, mean (the default), mean-vo, top-v, top-vo, "
-        "svd, whole (the largest heads, others' outputs zero)",
+        help="what becomes of values, where the plan has fewer: first, mean (the default), apart, mean-vo, top-v, "
+        "top-vo, svd, whole (the largest heads, others' outputs zero)",
     )
     command.add_argument("--out", type=Path, required=True, help="the folder to make")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.store.backends import Work
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.progress import warn
@@ -19,10 +21,11 @@ if TYPE_CHECKING:
 Trainer = Callable[[Sequence[Arm], RunFolder, str], dict[Arm, Json]]  # `train_all`, or its like
 
 
-def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
+def train_all(arms: Sequence[Arm], run: RunFolder, label: str, *, work: Work[Arm] | None = None) -> dict[Arm, Json]:
     """The records of all arms that are finished, or get finished before the slot's deadline, in the order given.
 
-    Raises UserError, before any is trained, if one of the others needs more memory than there is.
+    work: what trains one, by default `record`.  Raises UserError, before any is trained, if one of the others needs
+    more memory than there is.
     """
     keys = {arm: arm.key(run.slot.device) for arm in arms}
     items = {key: arm for arm, key in keys.items()}
@@ -30,17 +33,17 @@ def train_all(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json
     for key, arm in items.items():
         if key not in finished:
             memory.check(arm, run.slot.device)
-    records = results("run", items, record, run, label=label, size=lambda arm: arm.recipe.steps, partial=True)
+    records = results("run", items, work or record, run, label=label, size=lambda arm: arm.recipe.steps, partial=True)
     return {arm: records[key] for arm, key in keys.items() if key in records}
 
 
-def record(arm: Arm, desk: Desk) -> Json:
-    """The record of a training, which is resumed from the desk's folder."""
+def record(arm: Arm, desk: Desk, weights: Path | None = None) -> Json:
+    """The record of a training, which is resumed from the desk's folder; its weights are left at `weights`."""
 
     def report(logged: Logged) -> None:
         desk.report(logged.step, note(arm, logged))
 
-    return train_arm(arm, desk.folder, desk.slot.device, report, warn)
+    return train_arm(arm, desk.folder, desk.slot.device, report, warn, weights=weights)
 
 
 def note(arm: Arm, logged: Logged) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,6 +17,7 @@ from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
 from icl.files import write_atomically
 from icl.recipe import Diverged
+from theory.plans.written import to_json
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -31,6 +33,13 @@ LOGGED: Json = {
     "mfu": float | None,
     "held_out": dict | None,
 }
+
+
+def describe(arm: Arm, run: RunFolder) -> None:
+    """Write down what is trained, so that its weights can be read (`icl.load`)."""
+    run.write("config.json", arm.to_json())
+    if not isinstance(arm.variant, str):
+        write_atomically(run / "plan.json", json.dumps(to_json(arm.plan)))
 
 
 def train_arm(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from dataclasses import dataclass, replace
@@ -15,13 +14,11 @@ from experiments.training.arms import Arm, TextSource
 from experiments.training.device import check_at_least_one, chosen_device
 from experiments.training.model_folders import BESIDE
 from experiments.training.pool import note
-from experiments.training.records import train_arm
-from icl.files import write_atomically
+from experiments.training.records import describe, train_arm
 from icl.recipe import Diverged
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Stem, Tokens, Vectors
 from theory.plans.presets import PRESETS
-from theory.plans.written import to_json
 
 RECORD = {"name": str, "parameters": int, "tokens": int, "curve": list, "loss": float, "tokens_per_second": float}
 
@@ -182,9 +179,7 @@ def _stem(called: str, stem: Stem) -> str:
 
 
 def _trained(arm: Arm, label: str, run: RunFolder, device: str, save_every: float, start: Path | None) -> Json:
-    run.write("config.json", arm.to_json())
-    if not isinstance(arm.variant, str):
-        write_atomically(run / "plan.json", json.dumps(to_json(arm.plan)))
+    describe(arm, run)
     if isinstance(arm.source, TextSource):
         from icl.data.shards import TokenData, read_manifest
 

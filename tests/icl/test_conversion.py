@@ -81,6 +81,18 @@ def test_means_are_over_neighbouring_heads(kind):
         assert torch.allclose(found.layers[1]["attention"].projections.value.bias, bias)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_are_over_heads_apart(kind):
+    model = trained(KINDS[kind])
+    found = convert(model, "skipv1", "apart")
+    for layer in (2, 3):
+        old = part(model, layer, "value")
+        assert torch.allclose(part(found, layer, "value"), (old[:2] + old[2:]) / 2, rtol=1e-12)
+        for name in ("query", "output"):
+            if kind != "latent":
+                assert torch.equal(part(found, layer, name), part(model, layer, name))
+
+
 @pytest.mark.parametrize("how", ["mean-vo", "top-vo", "svd", "whole"])
 def test_other_parts_of_the_output_are_zero(how):
     """So that nothing of the first layer's values is read before it is trained."""

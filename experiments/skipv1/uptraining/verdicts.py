@@ -1,0 +1,129 @@
+"""The verdicts of `scale-uptrain`: first losses of all ways, and what is left of them at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, SKIPV1, WHOLE
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.tuning import mark
+from experiments.verdicts.checks import Expectation
+from experiments.verdicts.intervals import Interval, paired_differences
+
+PAPER, THEORY, ALGEBRA = "the paper", "independent heads", "algebra"
+BEGINS = "difference of first held-out losses, nats a token"
+ENDS = "difference of held-out losses at the end, nats a token"
+ALIKE = 1e-3  # nats within which two first losses are the same: rounding, of norms' eps too, is far below
+
+
+def verdicts(prediction: Json, measurement: Json, uptraining: str, first: str, distance: str) -> Iterator[Expectation]:
+    """uptraining, first, distance: the claims that they bear on."""
+    yield from _first(prediction, measurement, first, distance)
+    yield from _same(prediction, measurement, distance)
+    yield from _end(prediction, measurement, uptraining, distance)
+
+
+def numbers(losses: Sequence[float | None]) -> list[float]:
+    """nan where a training diverged."""
+    return [math.nan if loss is None else loss for loss in losses]
+
+
+def first_losses(measurement: Json) -> dict[tuple[str, str], Interval]:
+    """Of all ways less `mean`'s, and of vanilla's twin less vanilla's, all at once."""
+    losses = {way: numbers(of) for way, of in measurement["first"].items()}
+    losses |= {name: numbers(measurement["scratch"][name]) for name in (BASELINE, TWIN)}
+    pairs = [(way, "mean") for way in measurement["first"] if way != "mean"]
+    return paired_differences(losses, [*pairs, (TWIN, BASELINE)])
+
+
+def at_the_end(measurement: Json) -> dict[tuple[str, str], Interval]:
+    """Of all that is trained on less vanilla trained on, of its twin too, and the pairs of `_end`, all at once."""
+    losses = {name: numbers(of) for name, of in measurement["loss"].items()}
+    losses |= {name: numbers(measurement["scratch"][name]) for name in (BASELINE, SKIPV1)}
+    pairs = [(name, CONTINUED) for name in measurement["loss"] if name != CONTINUED]
+    return paired_differences(losses, [*pairs, (MEAN, SKIPV1), (MEAN, BASELINE), (WHOLE, MEAN), (SKIPV1, BASELINE)])
+
+
+def _first(prediction: Json, measurement: Json, claim: str, distance: str) -> Iterator[Expectation]:
+    found = first_losses(measurement)
+    twin = found[TWIN, BASELINE]
+    for way in prediction["ways"]:
+        if way == "mean":
+            continue
+        if way in prediction["printed"]:
+            yield expected(
+                f"first/{PAPER}/{way}",
+                f"{PAPER}: mean begins lower than {way}",
+                claim,
+                f"{way} begins higher than mean (figure 10)",
+                "sign",
+                1.0,
+                found[way, "mean"],
+                twin,
+                quantity=BEGINS,
+            )
+        if way in prediction["distances"]:
+            ours, mean = prediction["distances"][way], prediction["distances"]["mean"]
+            signs = {math.copysign(1.0, a - b) for a, b in zip(ours, mean, strict=True)}
+            if len(signs) == 1:
+                sign = signs.pop()
+                yield expected(
+                    f"first/{THEORY}/{way}",
+                    f"{THEORY}: {way} begins {'higher' if sign > 0 else 'lower'} than mean",
+                    distance,
+                    f"{way} begins {'higher' if sign > 0 else 'lower'} than mean, as it takes a layer of independent "
+                    f"heads {'further' if sign > 0 else 'less far'} ({ours[0]:.2f} to {ours[1]:.2f} for "
+                    f"{mean[0]:.2f})",
+                    "sign",
+                    sign,
+                    found[way, "mean"],
+                    twin,
+                    quantity=BEGINS,
+                )
+
+
+def _same(prediction: Json, measurement: Json, claim: str) -> Iterator[Expectation]:
+    """What begins as the trained function, beside `mean`, which does not."""
+    losses = {name: numbers(of) for name, of in measurement["begins"].items()}
+    exact = [n for n, choice in prediction["choices"].items() if choice["exact"] and n != CONTINUED]
+    for name in exact:
+        pairs = {other: paired_differences(losses, [(other, CONTINUED)])[other, CONTINUED] for other in (name, MEAN)}
+        alone = [a - b for a, b in zip(losses[name], losses[CONTINUED], strict=True)]
+        largest = max(map(abs, alone))
+        yield Expectation(
+            f"same/{name}",
+            f"{ALGEBRA}: {name} begins as the function that was trained",
+            claim,
+            f"{name} begins with vanilla's loss; furthest {largest:.1e} nats",
+            "none",
+            0.0,
+            sum(alone) / len(alone),
+            0.0,
+            largest,
+            ((pairs[MEAN].mean, pairs[MEAN].half_width),),
+            ALIKE,
+            BEGINS,
+        )
+
+
+def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iterator[Expectation]:
+    found = at_the_end(measurement)
+    twin = found[CONTINUED_TWIN, CONTINUED]
+    share = f"{prediction['share']:.0%}"
+
+    def expect(pair: tuple[str, str], by: str, words: str, about: str = claim) -> Expectation:
+        marks = "".join(mark(name, measurement) for name in pair)
+        place = f"end/{by}/{pair[0]}/{pair[1]}"
+        numbers = -1.0, found[pair], twin
+        return expected(place, f"{by}: {words}{marks}", about, words, "sign", *numbers, quantity=ENDS)
+
+    yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")
+    yield expect((MEAN, BASELINE), PAPER, f"after {share} of the tokens {MEAN} is below MHA from scratch")
+    yield expect((SKIPV1, BASELINE), PAPER, "SkipV1Former from scratch ends below MHA from scratch")
+    for name in prediction["choices"]:
+        if name != CONTINUED:
+            by = PAPER if name == MEAN else "a reason to convert"
+            yield expect((name, CONTINUED), by, f"{name} ends below MHA that is trained on for as long")
+    yield expect((WHOLE, MEAN), THEORY, f"{WHOLE} ends below {MEAN}", distance)
