@@ -129,8 +129,8 @@ class Uptraining:
             "rule": "a sign: the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla "
             "against a twin with other initial weights does not; begins as the trained function: the interval is "
             "within 0.001 nats of zero, and that of `mean` is not",
-            "tuning": f"from scratch {config.tuning.described()}; trained on {config.uptuning.described('choice')}, on "
-            "a model that is not compared",
+            "tuning": f"{config.tuning.described()}, from scratch; {config.uptuning.described('choice')}, trained on, "
+            "with a model that is not compared",
             "share": config.share,
             "ways": list(WAYS),
             "printed": list(PRINTED),
