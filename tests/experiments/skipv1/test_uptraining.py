@@ -1,0 +1,162 @@
+"""`scale-uptrain`: planted losses are read as they were put in, and trainings begin with what they should."""
+
+import json
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from experiments import catalogue
+from experiments.drawing import style
+from experiments.skipv1.uptraining.experiment import PROFILES
+from experiments.skipv1.uptraining.measuring import measured
+from experiments.skipv1.uptraining.points import CHOICES, CONTINUED, CONTINUED_TWIN, MEAN, SKIPV1, WAYS, WHOLE
+from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
+from experiments.training.arms import Arm
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.kept import MODELS, beginning
+from experiments.training.tuning import Tuning
+from icl.models.saved import load
+from theory.plans.names import resolve
+
+EXPERIMENT = catalogue.experiment("scale-uptrain")
+CONFIG = PROFILES["cpu"].config
+SEEDS = 3
+NAMES = [*CHOICES, CONTINUED_TWIN]
+NOISE = np.random.default_rng(0).standard_normal((30, SEEDS)) * 1e-4
+
+
+@pytest.fixture(scope="module")
+def prediction():
+    return json.loads(json.dumps(EXPERIMENT.predict(CONFIG)))
+
+
+def planted(first=None, loss=None, scratch=None, begins=None):
+    """Losses of all seeds, near to what is given, else to 3."""
+
+    def of(names, given, shift):
+        return {n: (NOISE[shift + i] + (given or {}).get(n, 3.0)).tolist() for i, n in enumerate(names)}
+
+    found = of(NAMES, loss, 0)
+    exact = dict.fromkeys([n for n, c in CHOICES.items() if c.exact], 3.0)
+    return {
+        "seeds": SEEDS,
+        "first": of(WAYS, first, 10),
+        "distance": {way: [1.0] * SEEDS for way in WAYS},
+        "scratch": of((BASELINE, SKIPV1, TWIN), scratch, 20),
+        "begins": {n: [(exact | (begins or {})).get(n, 4.0)] * SEEDS for n in NAMES},
+        "loss": found,
+        "share": [0.05, 0.1, 0.15],
+        "held_out": {n: [[x + 0.2, x + 0.1, x] for x in of_name] for n, of_name in found.items()},
+        "tuning": {"tuned": False},
+    }
+
+
+def verdicts(prediction, measurement):
+    return {j.id: j.verdict for j in EXPERIMENT.compare(prediction, measurement)}
+
+
+def test_what_is_predicted(prediction):
+    assert prediction["distances"]["mean"] == [1.625, 1.625]
+    assert set(prediction["distances"]) == set(WAYS) - {"svd"}
+    assert prediction["tuning"].startswith("per variant from")
+    assert CONFIG.uptrained.steps == pytest.approx(0.15 * CONFIG.recipe.steps, abs=10)
+    assert CONFIG.uptrained.evaluate_every * CONFIG.evaluations == CONFIG.uptrained.steps
+
+
+@pytest.mark.parametrize(("mean", "paper", "theory"), [(3.0, "agrees", "contradicts"), (5.0, "contradicts", "agrees")])
+def test_first_losses_side_with_the_paper_or_with_independent_heads(prediction, mean, paper, theory):
+    first = dict.fromkeys(WAYS, 4.0) | {"mean": mean}
+    found = verdicts(prediction, planted(first=first))
+    assert {found[f"first/the paper/{way}"] for way in ("mean-vo", "top-v", "top-vo", "svd")} == {paper}
+    assert {found[f"first/independent heads/{way}"] for way in ("mean-vo", "top-vo", "apart", "first", "whole")} == {
+        theory
+    }
+    assert found["first/independent heads/top-v"] == paper  # the one that both say begins higher
+    assert "first/independent heads/svd" not in found
+
+
+def test_ends(prediction):
+    low = planted(loss={MEAN: 2.8, WHOLE: 2.7}, scratch={SKIPV1: 2.9})
+    found = verdicts(prediction, low)
+    assert found[f"end/the paper/{MEAN}/{SKIPV1}"] == "agrees"
+    assert found[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
+    assert found[f"end/the paper/{SKIPV1}/{BASELINE}"] == "agrees"
+    assert found[f"end/the paper/{MEAN}/{CONTINUED}"] == "agrees"
+    assert found[f"end/independent heads/{WHOLE}/{MEAN}"] == "agrees"
+    assert found[f"end/a reason to convert/svformer/{CONTINUED}"] == "inconclusive"
+    # More tokens alone lower a loss: what is below MHA from scratch may be above MHA trained on.
+    found = verdicts(prediction, planted(loss={CONTINUED: 2.7, MEAN: 2.8, CONTINUED_TWIN: 2.7}))
+    assert found[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
+    assert found[f"end/the paper/{MEAN}/{CONTINUED}"] == "contradicts"
+    # Where vanilla's twin differs as well, nothing is decided.
+    assert verdicts(prediction, planted(loss={MEAN: 2.8, CONTINUED_TWIN: 2.8}))[f"end/the paper/{MEAN}/{BASELINE}"] == (
+        "inconclusive"
+    )
+
+
+def test_what_begins_as_the_trained_function(prediction):
+    found = verdicts(prediction, planted())
+    assert found["same/attnres"] == found["same/resformer-learned"] == "agrees"
+    assert verdicts(prediction, planted(begins={"attnres": 3.01}))["same/attnres"] == "contradicts"
+    assert verdicts(prediction, planted(begins={MEAN: 3.0}))["same/attnres"] == "inconclusive"
+
+
+def test_a_training_that_diverged_decides_nothing(prediction):
+    broken = planted(loss={MEAN: 2.8})
+    broken["loss"][MEAN][0] = None
+    broken["held_out"][MEAN][0] = None
+    assert verdicts(prediction, broken)[f"end/the paper/{MEAN}/{CONTINUED}"] == "inconclusive"
+    with style.drawing():
+        EXPERIMENT.draw(prediction, broken)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """Tiny trainings, with rates that are tuned."""
+    tiny = PROFILES["smoke"].config
+    config = replace(
+        tiny,
+        recipe=replace(tiny.recipe, steps=14, log_every=7),
+        tuning=Tuning(grid=(1e-3, 1e-2), share=1.0, widenings=0),
+        uptuning=Tuning(grid=(1e-3, 1e-2), share=1.0, widenings=0),
+    )
+    run = RunFolder(tmp_path_factory.mktemp("uptraining"), Slot(jobs=1))
+    return config, run, measured(config, 2, run, "test")
+
+
+def test_trainings_begin_with_what_they_were_converted_to(ran):
+    _, _, found = ran
+    for name, choice in CHOICES.items():
+        if choice.variant == SKIPV1:
+            assert found["begins"][name] == pytest.approx(found["first"][choice.how], rel=1e-6)
+        if choice.exact:
+            assert found["begins"][name] == pytest.approx(found["scratch"][BASELINE], rel=1e-5)
+    assert found["begins"][CONTINUED_TWIN] == pytest.approx(found["scratch"][TWIN], rel=1e-6)
+    assert set(found["loss"]) == set(NAMES)
+    assert found["share"][-1] == pytest.approx(0.15, abs=0.07)
+    assert set(found["tuning"]["best"]) == {BASELINE, SKIPV1, *CHOICES}
+    assert found["loss"]["skipv1, svd"][0] != found["loss"]["skipv1, whole"][0]
+
+
+def test_nothing_is_trained_again_and_models_are_kept(ran):
+    config, run, found = ran
+    with mock.patch("experiments.training.pool.train_arm", None):
+        again = measured(config, 2, run, "test")
+    assert again["loss"] == found["loss"]
+    models = list((run / MODELS).iterdir())
+    assert len(models) == 2 * 3 + 1
+    plans = {load(folder).plan for folder in models}
+    shape = config.architecture.shape
+    assert plans == {resolve("vanilla", shape), resolve("skipv1", shape)}
+
+
+def test_models_that_are_gone_are_one_line(ran, tmp_path):
+    config, run, _ = ran
+    arm = mock.Mock(spec=Arm)
+    arm.key.return_value = "gone"
+    with pytest.raises(UserError, match="is gone, with which other trainings begin"):
+        beginning(arm, run)
+    with pytest.raises(Unfinished, match="finished"):
+        measured(config, 2, RunFolder(tmp_path, Slot(jobs=1, deadline=1.0)), "test")
