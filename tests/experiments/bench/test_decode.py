@@ -8,6 +8,7 @@ import pytest
 from experiments.bench import decode
 from experiments.cli import main
 from experiments.experiment import turns
+from experiments.training import decode_times
 from icl.models import cache
 from icl.models.cache import Cache
 
@@ -30,7 +31,7 @@ def test_sides_agree_and_keep_what_accounting_says():
         found = side["sizes"]["3 x 8"]
         assert found["seconds"] > 0
         if name in variants:
-            model = decode._model(SMALL, name, 40, "cpu", next(iter(decode.AGREES)))
+            model = decode_times.model_of(SMALL, name, 40, "cpu", next(iter(decode_times.AGREES)))
             assert found["bytes"] == Cache(model, 3, 8).bytes
     assert sides["transformers"]["sizes"]["3 x 8"]["bytes"] == sides["vanilla"]["sizes"]["3 x 8"]["bytes"]
     assert sides["vanilla"]["sizes"]["1 x 5"]["ratio"] == 1
@@ -40,7 +41,7 @@ def test_a_step_that_answers_otherwise_is_noticed(monkeypatch, capsys):
     """As if the newest token were not kept."""
     honest = cache._Past._keep
     monkeypatch.setattr(cache._Past, "_keep", lambda self, name, new: honest(self, name, 0.5 * new))
-    monkeypatch.setattr(decode, "find_spec", lambda _: None)
+    monkeypatch.setattr(decode_times, "find_spec", lambda _: None)
     monkeypatch.setattr(decode, "SMALL", SMALL)
     monkeypatch.setattr(decode, "SIZES", {"cpu": ((1, 5),)})
     assert main(["bench", "decode", "--variants", "skipv1", "--device", "cpu", "--threads", "1"]) == 1
@@ -48,7 +49,7 @@ def test_a_step_that_answers_otherwise_is_noticed(monkeypatch, capsys):
 
 
 def test_the_command(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(decode, "find_spec", lambda _: None)
+    monkeypatch.setattr(decode_times, "find_spec", lambda _: None)
     monkeypatch.setattr(decode, "SMALL", SMALL)
     monkeypatch.setattr(decode, "SIZES", {"cpu": ((1, 5),)})
     command = ["bench", "decode", "--variants", "skipv1", "--device", "cpu", "--threads", "1", "--json"]

@@ -1,0 +1,122 @@
+"""Claims on inference, section 6.3: what the cache takes, and what a token costs in time."""
+
+from __future__ import annotations
+
+from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import OF_CACHES
+from theory.plans import decoding
+from theory.plans.accounting import cache, flops
+from theory.plans.decoding import numbers_of_a_step, reads
+from theory.plans.names import model
+from theory.skipv1.paper import PAPER
+
+SIZES = ("llama-60m", "llama-130m", "llama-350m", "llama-1b", "llama-3b", "llama-7b")
+
+MEMORY = Claim(
+    "skipv1.inference-memory",
+    PAPER.name,
+    place="section 6.3, figure 6",
+    statement="The cache is about 25 % smaller at every length and for models of 350M to 7B; at 1B the peak is 5.6 GB "
+    "lower.",
+    assumes="LLaMA, numbers of two bytes",
+    verdict="verified",
+    correction="The share is (L - 1) / (4 L) of L layers: 24.0 % of 24, 24.2 % of 32.  5.6 GB are 119 thousand tokens "
+    "of the cache at 1B, all sequences together; how many there were the paper does not say.",
+    proof=decoding,
+    unjudged=OF_CACHES,
+)
+
+
+@MEMORY.check(
+    "parts of ten thousand that are saved at 350M, 1B, 3B and 7B, by the accounting",
+    states=(2396, 2396, 2422, 2422),
+    control=(2500, 2500, 2500, 2500),
+    wrong="layer 1 is not counted as it keeps all of its values",
+    kind="exact",
+)
+def share_of_the_cache(parts: tuple[int, ...]) -> bool:
+    found = []
+    for name in SIZES[2:]:
+        before, after = (cache(*model(name, variant)).total for variant in ("vanilla", "skipv1"))
+        found.append(round(10_000 * (before - after) / before))
+    return tuple(found) == parts
+
+
+@MEMORY.check(
+    "thousands of tokens at which 24 layers of width 2,048 save 5.6 GB, by hand and by the accounting",
+    states=(2, 119),
+    control=(4, 119),
+    wrong="four bytes a number",
+    kind="exact",
+)
+def tokens_of_the_peak(version: tuple[int, int]) -> bool:
+    size, thousands = version
+    by_hand = size * 23 * 2048 // 2
+    before, after = (cache(*model("llama-1b", variant)).total for variant in ("vanilla", "skipv1"))
+    return by_hand == 2 * (before - after) and round(5.6e9 / by_hand / 1000) == thousands
+
+
+SPEED = Claim(
+    "skipv1.inference-speed",
+    PAPER.name,
+    place="section 6.3, figure 7",
+    statement="Prefill is 5 to 8 ms faster for every 100 tokens, as W_V is halved; decoding is as fast to 2 %, at 60M "
+    "to 7B.",
+    assumes="LLaMA, one A6000, batches of 1 (prefill), 8 and 16",
+    verdict="corrected",
+    correction="Half of W_V is no reason: it is 0.18 GFLOP per 100 tokens at 60M and 52 at 7B, so that 5 ms would be "
+    "37 GFLOP/s at 60M, a thousandth of what the card does in float32 (38.7 TFLOP/s, NVIDIA's data sheet).  Decoding "
+    "is as fast for a reason: SkipV1Former keeps less and reads as much, as all layers read layer 1's values.",
+    proof=decoding,
+    unjudged={**OF_CACHES, flops: "the costs of other parts are other entries'"},
+)
+
+
+@SPEED.check(
+    "FLOPs that the halved projections save per 100 tokens at 60M and 7B, in millions: by the accounting and by hand",
+    states=(1, 183, 52_009),
+    control=(2, 183, 52_009),
+    wrong="all of W_V is saved",
+    kind="exact",
+)
+def flops_of_the_values(version: tuple[int, int, int]) -> bool:
+    halves, *millions = version
+    for name, stated in zip((SIZES[0], SIZES[-1]), millions, strict=True):
+        sizes = [model(name, variant) for variant in ("vanilla", "skipv1")]
+        before, after = (flops(config, plan, 64) for config, plan in sizes)
+        config = sizes[0][0]
+        by_hand = 100 * (config.n_layers - 1) * config.d_model**2 * halves
+        if 100 * (before - after) != by_hand or by_hand // 10**6 != stated:
+            return False
+    return True
+
+
+@SPEED.check(
+    "numbers that a step reads of every token before, SkipV1Former's in parts of a hundred of MHA's, at all six sizes",
+    states=100,
+    control=76,
+    wrong="as many as are kept",
+    kind="exact",
+)
+def numbers_that_are_read(parts: int) -> bool:
+    of_all = []
+    for name in SIZES:
+        before, after = (reads(*model(name, variant)) for variant in ("vanilla", "skipv1"))
+        of_all.append(round(100 * after / before))
+    return set(of_all) == {parts}
+
+
+@SPEED.check(
+    "all that a step of 8 and 16 sequences reads after 1,024 tokens, weights too, over MHA's: least and most",
+    states=(0.97, 1.0),
+    control=(0.75, 0.97),
+    wrong="as much less as is kept",
+    kind="exact",
+)
+def all_that_is_read(range_: tuple[float, float]) -> bool:
+    for name in SIZES:
+        for batch in (8, 16):
+            sides = [numbers_of_a_step(*model(name, variant), batch, 1024) for variant in ("vanilla", "skipv1")]
+            if not range_[0] <= sides[1] / sides[0] <= range_[1]:
+                return False
+    return True

@@ -1,0 +1,1 @@
+"""What decoding costs under each variant: bytes kept, bytes read, and time."""

@@ -1,0 +1,194 @@
+"""What decoding costs on this machine: time of a step and of reading a prompt, by variant, in turns.
+
+A step decodes one token of some sequences, over a cache that holds so many tokens already; what these were makes no
+difference to the time.  transformers, where it is installed, runs LLaMA with the very weights of vanilla and its static
+cache.  Before anything is timed, each side's step is held against a whole forward pass.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from experiments.experiment.turns import in_turns
+from experiments.store.folders import Json
+from experiments.store.progress import progress
+from icl.models.cache import Cache, read, step
+from icl.models.decoder import Decoder
+from theory.plans.accounting import cache as cached_numbers
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import resolve, sized
+
+BASELINE, THEIRS = "vanilla", "transformers"
+STEPS = 8  # a turn
+AGREES = {torch.float32: 1e-4, torch.bfloat16: 0.1}  # largest difference of scores, over the largest score
+
+
+def decode_times(
+    config: Architecture,
+    device: str,
+    variants: Sequence[str],
+    sizes: Sequence[tuple[int, int]],
+    *,
+    prompts: Sequence[tuple[int, int]] = (),
+    turns: int | None = None,
+) -> Json:
+    """By side: how far its steps are from a whole pass (`AGREES` is near enough), and by size bytes of the cache and
+    seconds of a step in every turn; of prompts, seconds of reading one, by turn.
+
+    sizes, prompts   sequences, and tokens of each
+    """
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    longest = max(tokens for _, tokens in (*sizes, *prompts)) + STEPS * ((turns or 5) + 1)
+    models: dict[str, Decoder] = {}
+    found: dict[str, Json] = {}
+    with progress("equal to a whole pass?", len(variants) + 1) as at:
+        for i, name in enumerate(variants):
+            at(i, name)
+            models[name] = model_of(config, name, longest, device, dtype)
+            found[name] = {"apart": _steps_apart(models[name]), "sizes": {}, "prompts": {}}
+        theirs = _theirs(models[BASELINE], dtype) if BASELINE in models and find_spec(THEIRS) else None
+        if theirs is not None:
+            found[THEIRS] = {"apart": _apart_from(theirs, models[BASELINE]), "sizes": {}, "prompts": {}}
+        at(len(variants) + 1)
+    for side in found.values():
+        side["same_answer"] = side["apart"] <= AGREES[dtype]
+    for batch, tokens in sizes:
+        caches = {name: Cache(model, batch, tokens + STEPS) for name, model in models.items()}
+        sides: dict[str, Callable[[], float]] = {
+            name: partial(_seconds, model, caches[name], tokens) for name, model in models.items()
+        }
+        if theirs is not None:
+            sides[THEIRS] = _Theirs(theirs, batch, tokens, STEPS * ((turns or 5) + 1)).seconds
+        by_turn = in_turns(sides, turns)
+        for name in sides:
+            model = models.get(name, models[BASELINE])
+            kept = Cache(model, batch, tokens).bytes if name in models else _bytes(model, batch, tokens)
+            found[name]["sizes"][size_of(batch, tokens)] = {
+                "bytes": kept,
+                "formula": _bytes(model, batch, tokens),
+                "turns": by_turn[name],
+            }
+    for batch, tokens in prompts:
+        reading = {name: partial(_reading, model, batch, tokens) for name, model in models.items()}
+        for name, seconds in in_turns(reading, turns).items():
+            found[name]["prompts"][size_of(batch, tokens)] = seconds
+    what = f"{config.n_layers} layers, width {config.d_model}, {str(dtype).removeprefix('torch.')}"
+    return {"what": what, "sides": found}
+
+
+def size_of(batch: int, tokens: int) -> str:
+    return f"{batch} x {tokens}"
+
+
+def model_of(config: Architecture, variant: str, context: int, device: str, dtype: torch.dtype) -> Decoder:
+    """Of random weights, with room for so many tokens."""
+    fitted, rest = sized(replace(config, context=max(context, config.context)), variant)
+    return Decoder(fitted, resolve(rest, fitted.shape), std=0.1).to(device=device, dtype=dtype).eval()
+
+
+def _seconds(model: Decoder, cache: Cache, tokens: int) -> float:
+    """Of a step, with so many tokens in the cache already."""
+    batch = len(cache.lengths)
+    device = next(model.parameters()).device
+    inputs = torch.zeros(batch, 1, dtype=torch.long, device=device)
+    cache.lengths = [tokens] * batch
+    _synchronise(device)
+    began = time.perf_counter()
+    for _ in range(STEPS):
+        step(model, inputs, cache)
+    _synchronise(device)
+    return (time.perf_counter() - began) / STEPS
+
+
+def _reading(model: Decoder, batch: int, tokens: int) -> float:
+    """Of a prompt, up to the scores of what follows it."""
+    device = next(model.parameters()).device
+    cache, inputs = Cache(model, batch, tokens), torch.zeros(batch, tokens, dtype=torch.long, device=device)
+    _synchronise(device)
+    began = time.perf_counter()
+    read(model, inputs, cache)
+    _synchronise(device)
+    return time.perf_counter() - began
+
+
+def _bytes(model: Decoder, batch: int, tokens: int) -> int:
+    return batch * tokens * cached_numbers(model.config, model.plan).total * next(model.parameters()).element_size()
+
+
+@torch.no_grad()
+def _steps_apart(model: Decoder, length: int = 24) -> float:
+    """Step by step, from one pass."""
+    inputs = _tokens(model, length)
+    cache = Cache(model, len(inputs), length)
+    found = torch.cat([step(model, inputs[:, i : i + 1], cache) for i in range(length)], dim=1)
+    return _apart(found, model(inputs))
+
+
+def _tokens(model: Decoder, length: int) -> Tensor:
+    assert isinstance(model.config.stem, Tokens)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(model.config.stem.vocab, (2, length), generator=generator)
+    return drawn.to(next(model.parameters()).device)
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max() / other.abs().max())
+
+
+def _theirs(model: Decoder, dtype: torch.dtype) -> Any:
+    """transformers' LLaMA with the same weights."""
+    import transformers
+
+    from icl.published.writing import in_theirs
+
+    config, tensors = in_theirs(model, dtype)
+    about = {k: v for k, v in config.items() if k not in ("architectures", "model_type", "rope_theta", "rope_scaling")}
+    device = next(model.parameters()).device
+    with torch.device(device):
+        theirs: Any = transformers.LlamaForCausalLM(transformers.LlamaConfig(**about))
+        theirs = theirs.to(dtype).eval()
+    theirs.load_state_dict(tensors)
+    return theirs
+
+
+@torch.no_grad()
+def _apart_from(theirs: Any, model: Decoder) -> float:
+    inputs = _tokens(model, 24)
+    return _apart(theirs(inputs).logits, model(inputs))
+
+
+class _Theirs:
+    """Its static cache goes on from turn to turn: it attends over all of its room whatever is filled."""
+
+    def __init__(self, model: Any, batch: int, tokens: int, room: int) -> None:
+        from transformers import StaticCache
+
+        self.model, self.device = model, next(model.parameters()).device
+        self.cache = StaticCache(config=model.config, max_cache_len=tokens + room)
+        with torch.no_grad():
+            for start in range(0, tokens, 1024):
+                some = torch.zeros(batch, min(1024, tokens - start), dtype=torch.long, device=self.device)
+                self.model(input_ids=some, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        self.inputs = torch.zeros(batch, 1, dtype=torch.long, device=self.device)
+
+    @torch.no_grad()
+    def seconds(self) -> float:
+        _synchronise(self.device)
+        began = time.perf_counter()
+        for _ in range(STEPS):
+            self.model(input_ids=self.inputs, past_key_values=self.cache, use_cache=True)
+        _synchronise(self.device)
+        return (time.perf_counter() - began) / STEPS
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
