@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from pathlib import Path
 
 from experiments.cli import asked
-from experiments.cli.commands import Commands
+from experiments.cli.commands import Commands, whole_from
+from experiments.store.folders import UserError
 
 
 def add_to(commands: Commands) -> None:
@@ -20,11 +22,26 @@ def add_to(commands: Commands) -> None:
         resumes=True,
     )
     asked.add_options(command)
+    command.add_argument(
+        "--tasks",
+        metavar="NAME,NAME",
+        help="instead of losses, tasks of lm-evaluation-harness (pip install 'crosslayer[eval]'), such as arc_easy",
+    )
+    command.add_argument("--tasks-from", type=Path, metavar="FOLDER", help="more task files, as the harness reads them")
+    command.add_argument(
+        "--fewshot", type=whole_from(0), help="solved examples before a question (default: the task's)"
+    )
+    command.add_argument("--limit", type=whole_from(1), help="questions of a task (default: all)")
 
 
 def evaluate(options: argparse.Namespace) -> int:
     from experiments.training import evaluating
 
+    if options.tasks is not None:
+        return _tasks(options)
+    for option in ("tasks_from", "fewshot", "limit"):
+        if getattr(options, option) is not None:
+            raise UserError(f"--{option.replace('_', '-')} is for --tasks")
     found = evaluating.evaluate(options.runs, asked=asked.asked(options), device=options.device, out=options.out)
     if options.json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
@@ -41,6 +58,31 @@ def evaluate(options: argparse.Namespace) -> int:
             print(f"  held-out loss {_with_error(loss)} nats a token, {perplexity}{of_bytes}")
         print(f"  last tenth of the positions less the second tenth: {_with_error(score)}")
     print(f"figure and numbers: {found.folder}")
+    return 0
+
+
+def _tasks(options: argparse.Namespace) -> int:
+    from experiments.training import harness
+
+    for option in ("tokens", "batch", "context", "data", "text"):
+        if getattr(options, option) is not None:
+            raise UserError(f"--{option} is for losses, and --tasks has its own data")
+    names = tuple(name for name in options.tasks.split(",") if name)
+    if not names:
+        raise UserError("--tasks: name one or more, separated by commas")
+    asked_for = harness.Tasks(names, options.tasks_from, options.fewshot, options.limit)
+    found = harness.evaluate_tasks(
+        options.runs, asked_for, variant=options.variant, device=options.device, out=options.out
+    )
+    if options.json:
+        print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
+        return 0
+    for run in found.record["runs"]:
+        print(f"{run['name']}:")
+        for task, metrics in run["results"].items():
+            shown = {k.partition(",")[0]: v for k, v in metrics.items() if isinstance(v, float) and "stderr" not in k}
+            print(f"  {task:24} " + ", ".join(f"{name} {value:.4g}" for name, value in shown.items()))
+    print(f"numbers: {found.folder}")
     return 0
 
 

@@ -24,7 +24,7 @@ LEAST_PIECE = 1024  # characters
 REACH = 4  # how many least pieces a better place to cut may be away
 ENDS = tuple(re.compile(end) for end in (r"\n\n|\r\n\r\n|\r\r", r"\r\n|\n|\r", r"\s"))  # of paragraphs, lines, words
 UTF8 = "utf-8"
-EXTRAS = {"datasets": "'crosslayer[hub]'"}
+EXTRAS = {"datasets": "'crosslayer[hub]'", "lm_eval": "'crosslayer[eval]'"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,185 @@
+"""Tasks of lm-evaluation-harness, through its own interface for models: it asks, and scores what is answered.
+
+What it asks is how likely a text is, or what follows one; `icl.models.scoring` and `icl.models.sampling` answer.  Tasks
+are read from the hub, or from a folder of task files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.store.backends import Serial
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder, UserError, in_a_path
+from experiments.store.provenance import provenance
+from experiments.store.work import results
+from experiments.training.device import chosen_device
+from experiments.training.generating import Language, language
+from experiments.training.model_folders import ModelFolder, digest_of, one_model
+from experiments.training.probing import Probed
+from theory.errors import at_least
+
+if TYPE_CHECKING:
+    from icl.models.decoder import Decoder
+
+NEW = 256  # tokens that are written where a task names no length
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What is asked.
+
+    names    of tasks, as the harness knows them
+    folder   of more task files
+    fewshot  solved examples before each question; by default what the task says
+    limit    of questions a task; by default all
+    """
+
+    names: tuple[str, ...]
+    folder: Path | None = None
+    fewshot: int | None = None
+    limit: int | None = None
+
+
+def evaluate_tasks(
+    runs: Sequence[Path | str],
+    tasks: Tasks,
+    *,
+    variant: str | None = None,
+    device: str = "auto",
+    out: Path | str = "runs",
+) -> Probed:
+    """Every task's metrics of every model, in a folder below out/tasks; what is there is kept.
+
+    runs     folders of finished trainings, imported or published models
+    variant  what published weights are of; by default vanilla
+
+    Raises UserError or BadInput for what makes no sense, such as an unknown task.
+    """
+    from icl.data.sources import package
+    from icl.published.files import weight_files
+
+    package("lm_eval")
+    for name, value in (("fewshot", tasks.fewshot), ("limit", tasks.limit)):
+        if value is not None:
+            at_least(f"--{name}", value, 0 if name == "fewshot" else 1)
+    if tasks.folder is not None and not tasks.folder.is_dir():
+        raise UserError(f"{tasks.folder}: no such folder")
+    device = chosen_device(device)
+    found = [one_model(Path(run), variant) for run in runs]
+    keys = {str(i): of for i, of in enumerate(found, 1)}
+    about = [digest_of(path) for of in found for path in weight_files(of.folder)]
+    said = [about, list(tasks.names), str(tasks.folder), tasks.fewshot, tasks.limit, device, variant]
+    digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    run = RunFolder(Path(out) / "tasks" / f"{in_a_path('-'.join(of.name for of in found))}-{digest}")
+    with run.locked():
+        measured = results("tasks", keys, _Asked(tasks, device), run, label="tasks", backend=Serial())
+        record = {
+            "kind": "tasks",
+            "tasks": list(tasks.names),
+            "runs": [{"name": of.name, "folder": str(of.folder), **measured[key]} for key, of in keys.items()],
+            **provenance(device, __name__),
+        }
+        run.write("summary.json", record)
+    return Probed(run.path, record)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    tasks: Tasks
+    device: str
+
+    def __call__(self, of: ModelFolder, _: Desk) -> Json:
+        model = harness_model(of.model(self.device), language(of))
+        return {"results": _ask(model, self.tasks)}
+
+
+def _ask(model: Any, tasks: Tasks) -> Json:
+    """By task, by metric."""
+    from contextlib import redirect_stdout
+    from sys import stderr
+
+    evaluator, registry = import_module("lm_eval.evaluator"), import_module("lm_eval.tasks")
+    with redirect_stdout(stderr):
+        known = registry.TaskManager(include_path=str(tasks.folder) if tasks.folder else None)
+        unknown = [name for name in tasks.names if name not in known.all_tasks]
+        if unknown:
+            raise UserError(f"--tasks: the harness knows no task {unknown[0]!r}")
+        found = evaluator.simple_evaluate(
+            model=model,
+            tasks=list(tasks.names),
+            num_fewshot=tasks.fewshot,
+            limit=tasks.limit,
+            task_manager=known,
+            log_samples=False,
+            bootstrap_iters=0,
+        )
+    return {name: {key: x for key, x in of.items() if _is_plain(x)} for name, of in found["results"].items()}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value))
+
+
+def harness_model(model: Decoder, spoken: Language) -> Any:
+    """The model as the harness takes it: an `lm_eval.api.model.TemplateLM`."""
+    from icl.models.sampling import Sampling, generate
+    from icl.models.scoring import score, windows
+
+    base: Any = import_module("lm_eval.api.model").TemplateLM
+    end = min(spoken.ends) if spoken.ends else 0
+    context = model.config.context
+
+    class Ours(base):  # type: ignore[misc]
+        """Contexts are cut on the left to what the model can read."""
+
+        eot_token_id = end
+        prefix_token_id = spoken.start[0] if spoken.start else end
+        tokenizer_name = "crosslayer"
+
+        def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
+            (ids,) = spoken.tokenizer.encode([string])
+            return ids if add_special_tokens is False or not spoken.of_all else [*spoken.start, *ids]
+
+        def _loglikelihood_tokens(self, requests: Sequence[Any], **_: Any) -> list[tuple[float, bool]]:
+            pairs = [(before, after[-context:]) for _, before, after in requests]
+            return [(one.log_likelihood, one.greedy) for one in score(model, pairs)]
+
+        def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
+            found = []
+            for (text,) in (request.args for request in requests):
+                parts = list(windows(self.tok_encode(text, False), self.prefix_token_id, context))
+                found.append(sum(one.log_likelihood for one in score(model, parts)))
+            return found
+
+        def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:  # noqa: ARG002
+            return [self._written(*request.args) for request in requests]
+
+        def _written(self, prompt: str, options: Json) -> str:
+            until = options.get("until") or []
+            until = [until] if isinstance(until, str) else list(until)
+            new = int(options.get("max_gen_toks", NEW))
+            warm = options.get("do_sample") and float(options.get("temperature", 0.0))
+            sampling = Sampling(temperature=warm or 0.0)
+            ids = (self.tok_encode(prompt) or [self.prefix_token_id])[-max(1, context - new) :]
+            drawn: list[int] = []
+            text = ""
+            stop = spoken.ends
+            for (token,) in generate(model, [ids], new, sampling=sampling, stop=stop, vocab=spoken.tokenizer.vocab):
+                if token is None or token in stop:
+                    break
+                drawn.append(token)
+                text = spoken.after(ids, drawn)
+                places = [place for x in until if x and (place := text.find(x)) >= 0]
+                if places:
+                    return text[: min(places)]
+            return text
+
+    return Ours()

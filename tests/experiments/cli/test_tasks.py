@@ -1,0 +1,117 @@
+"""`crosslayer evaluate --tasks`: the harness's own answers; where it is not installed, that it is said."""
+
+import json
+from importlib.util import find_spec
+from unittest import mock
+
+import pytest
+
+from experiments.cli import main
+from tests.experiments.cli.answers import outcome, write_corpus
+
+HARNESS = find_spec("lm_eval") is not None
+CHOICE = """task: {name}
+dataset_path: json
+dataset_kwargs:
+  data_files: {data}
+test_split: train
+output_type: {kind}
+doc_to_text: "{{{{question}}}}"
+{rest}
+"""
+REST = {
+    "multiple_choice": 'doc_to_choice: "{{choices}}"\ndoc_to_target: "{{label}}"\nmetric_list:\n  - metric: acc\n'
+    "  - metric: acc_norm",
+    "loglikelihood_rolling": 'doc_to_target: "{{question}}"\nmetric_list:\n  - metric: word_perplexity\n'
+    "  - metric: bits_per_byte",
+    "generate_until": 'doc_to_target: "{{choices[0]}}"\ngeneration_kwargs:\n  until: ["\\n"]\n  max_gen_toks: 6\n'
+    "metric_list:\n  - metric: exact_match",
+}
+
+SHORT = ["--steps", "20", "--context", "32", "--batch", "4", "--learning-rate", "0.01", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A training, and tasks of three kinds beside it."""
+    folder = tmp_path_factory.mktemp("tasks")
+    write_corpus(folder / "corpus")
+    with mock.patch("experiments.training.figure.draw"):
+        for line in (
+            ["data", "prepare", f"{folder}/corpus", "--out", f"{folder}/text", "--vocab", "300"],
+            ["train", "--preset", "llama-2m", "--data", f"{folder}/text", "--out", f"{folder}/out", *SHORT],
+        ):
+            assert main(line) == 0
+    (run,) = (folder / "out" / "train").iterdir()
+    run.rename(folder / "run")
+    questions = [
+        {"question": f"{a} and {b} make", "choices": [f" {a + b}", f" {a * b}", " text"], "label": a % 3}
+        for a in range(4)
+        for b in range(5)
+    ]
+    (folder / "tasks").mkdir()
+    data = folder / "questions.jsonl"
+    data.write_text("\n".join(map(json.dumps, questions)))
+    for kind, rest in REST.items():
+        text = CHOICE.format(name=f"tiny_{kind}", data=data, kind=kind, rest=rest)
+        (folder / "tasks" / f"{kind}.yaml").write_text(text)
+    return folder
+
+
+@pytest.mark.skipif(HARNESS, reason="lm-eval is installed")
+def test_a_missing_harness_is_one_line(work, tmp_path):
+    status, out, errors = outcome(["evaluate", str(work / "run"), "--tasks", "arc_easy", "--out", str(tmp_path)])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert "pip install 'crosslayer[eval]'" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--fewshot", "1"], "--fewshot is for --tasks"),
+        (["--tasks-from", "x"], "--tasks-from is for --tasks"),
+        (["--tasks", ","], "name one or more"),
+        (["--tasks", "x", "--tokens", "64"], "--tokens is for losses"),
+        (["--tasks", "x", "--text", "stdlib"], "--text is for losses"),
+    ],
+)
+def test_bad_input_is_one_line(work, tmp_path, options, says):
+    status, out, errors = outcome(["evaluate", str(work / "run"), *options, "--out", str(tmp_path)])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert says in errors
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not HARNESS, reason="the extra eval is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_the_harness_finds_what_it_finds_of_the_same_model_in_transformers(work, tmp_path):
+    pytest.importorskip("transformers")
+    from lm_eval.evaluator import simple_evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    names = [f"tiny_{kind}" for kind in REST]
+    line = ["evaluate", str(work / "run"), "--tasks", ",".join(names), "--tasks-from", str(work / "tasks")]
+    line += ["--device", "cpu", "--json", "--out", str(tmp_path)]
+    status, out, errors = outcome(line)
+    assert status == 0, errors
+    found = json.loads(out)["runs"][0]["results"]
+    assert outcome(["export", str(work / "run"), "--out", str(tmp_path / "hf")])[0] == 0
+    theirs = HFLM(pretrained=str(tmp_path / "hf"), device="cpu", dtype="float32", batch_size=4)
+    tasks = TaskManager(include_path=str(work / "tasks"))
+    expected = simple_evaluate(model=theirs, tasks=names, task_manager=tasks, bootstrap_iters=0)["results"]
+    for name in names:
+        numbers = {key: x for key, x in found[name].items() if isinstance(x, float)}
+        assert numbers
+        for key, x in numbers.items():
+            assert x == pytest.approx(expected[name][key], rel=1e-4), (name, key)
+    again = json.loads(outcome(line)[1])
+    assert again["runs"][0]["results"] == found
+
+
+@pytest.mark.skipif(not HARNESS, reason="the extra eval is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_unknown_tasks_are_one_line(work, tmp_path):
+    status, out, errors = outcome(["evaluate", str(work / "run"), "--tasks", "no_such", "--out", str(tmp_path)])
+    assert (status, out) == (2, "")
+    assert "the harness knows no task 'no_such'" in errors.splitlines()[-1]
