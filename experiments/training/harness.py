@@ -129,7 +129,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def harness_model(model: Decoder, spoken: Language) -> Any:
-    """The model as the harness takes it: an `lm_eval.api.model.TemplateLM`."""
+    """The model as the harness takes it: one of its TemplateLM."""
     from icl.models.sampling import Sampling, generate
     from icl.models.scoring import score, windows
 
