@@ -98,6 +98,21 @@ def test_numbers_on_the_first_page():
         assert told.format(measured[pair]) in page
     (width,) = (check["tolerance"] for check in found if check["id"] == "dva/vanilla")
     assert f"± {width:.3f}, at 95 % for all pairs at once. Model b" in page
+    found = json.loads((ROOT / "results/scale-uptrain/summary.json").read_text())["checks"]
+    for place, told in {
+        "first/the paper/svd": "`svd` begins {} nats lower",
+        "first/independent heads/whole": "begins {} lower and ends",
+        "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower. At the end",
+        "end/the paper/skipv1, mean/continued": "is {} behind MHA that was trained on as long",
+        "end/the paper/skipv1, mean/vanilla": "and {} behind MHA before that",
+    }.items():
+        digits = 2 if place.startswith("first") else 3
+        (check,) = (check for check in found if check["id"] == place)
+        numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
+        assert told.format(" ± ".join(numbers)) in page
+    found = json.loads((ROOT / "results/scale-decode/summary.json").read_text())["checks"]
+    ratios = sorted(math.exp(-check["measured"]) for check in found if check["id"].startswith("slower/skipv1/"))
+    assert f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of its time a token" in page
     found = json.loads((ROOT / "results/dva-heads/summary.json").read_text())["checks"]
     slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
     assert f"by {slopes['ordinary']} with ordinary" in page

@@ -46,6 +46,7 @@ def evaluate(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
         return 0
+    first = found.record["runs"][0]["name"]
     for run in found.record["runs"]:
         loss, score = run["loss"], run["in_context"]
         print(f"{run['name']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}")
@@ -56,6 +57,8 @@ def evaluate(options: argparse.Namespace) -> int:
             of_bytes = f", {in_bits:.4f} bits a byte" if in_bits is not None else ""
             perplexity = f"perplexity {math.exp(loss['mean']):.5g}" if loss["mean"] < 700 else "no perplexity"
             print(f"  held-out loss {_with_error(loss)} nats a token, {perplexity}{of_bytes}")
+        if "less_first" in run:
+            print(f"  less {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
         print(f"  last tenth of the positions less the second tenth: {_with_error(score)}")
     print(f"figure and numbers: {found.folder}")
     return 0

@@ -3,13 +3,18 @@
 Losses are means over sequences, all of one length, with the standard error of these as if they were independent.  The
 in-context score says how much better a model gets within a sequence: its mean loss over the last tenth of the positions
 less that over the second tenth (Olsson et al., 2022, compare the 500th token with the 50th), negative where it learns.
+
+Models that are asked about the very same tokens are compared with the first of them, sequence by sequence: what makes a
+sequence hard for all of them drops out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from experiments.store.backends import Serial
@@ -67,6 +72,7 @@ def evaluate(
             backend=Serial(),
         )
         runs_found = [{**about(one), **measured[str(n)]["result"]} for n, one in enumerate(found, 1)]
+        runs_found = [{**one, **_beside(one, runs_found[0])} for one in runs_found]
         record = {
             "kind": "evaluation",
             "regression": found[0].of_prompts,
@@ -92,23 +98,39 @@ class _Evaluation:
 
 
 def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
-    """loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens."""
+    """loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens; by_sequence, the
+    losses, and asked, the digest of what was to be predicted."""
     import torch
 
     whole, score, by_position = Average(), Average(), Average()
+    by_sequence: list[float] = []
+    asked = hashlib.sha256()
     with torch.no_grad():
         for batch in batches:
             found = task.losses(model(batch.inputs), batch.targets).double()
             whole.add(found.mean(-1))
+            by_sequence += found.mean(-1).tolist()
+            asked.update(batch.targets.cpu().contiguous().numpy().tobytes())
             by_position.add(found)
             score.add(in_context(found))
     return {
         "loss": whole.to_json(),
         "in_context": score.to_json(),
         "by_position": by_position.to_json(),
+        "by_sequence": by_sequence,
+        "asked": asked.hexdigest(),
         "sequences": whole.count,
         "tokens": whole.count * task.tokens,
     }
+
+
+def _beside(run: Json, first: Json) -> Json:
+    """less_first: the mean difference of a run's losses to the first's, and its standard error over sequences; nothing
+    of the first itself, of other tokens than those it was asked about, and of a single sequence."""
+    if run is first or run["asked"] != first["asked"] or run["sequences"] < 2:
+        return {}
+    differences = [a - b for a, b in zip(run["by_sequence"], first["by_sequence"], strict=True)]
+    return {"less_first": {"mean": fmean(differences), "stderr": stdev(differences) / len(differences) ** 0.5}}
 
 
 def in_context(by_position: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ PROFILES = {
     "cpu": Profile(
         config=_SMALL,
         seeds=3,
-        seconds=900,
+        seconds=1200,
         detects="about 0.02 nats a token at the end and 0.3 at first, in models of 0.13 million parameters on a half "
         "of their tokens",
     ),

@@ -41,30 +41,27 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 
 
 def _begins(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """Over the distance that theory has for independent heads; svd, of which it has none, over what was measured."""
+    """Over the distance from what was trained, measured, and as theory has it for independent heads."""
     vanilla = numbers(measurement["scratch"][BASELINE])
-    for i, way in enumerate(measurement["first"]):
-        added = [a - b for a, b in zip(numbers(measurement["first"][way]), vanilla, strict=True)]
-        interval = t_interval(added)
-        ends = prediction["distances"].get(way)
-        measured = float(np.mean(measurement["distance"][way]))
-        if ends:
-            axis.plot(ends, [interval.mean] * 2, color="#2f7fb8", linewidth=3, alpha=0.3, zorder=1)
-        axis.errorbar(
-            [measured],
-            [interval.mean],
-            yerr=[interval.half_width],
-            marker="o" if way in prediction["printed"] else "s",
-            markerfacecolor="white",
-            color="#1a1a1a",
-            zorder=2,
-        )
-        axis.annotate(
-            way, (measured, interval.mean), xytext=(5, 4 if i % 2 else -9), textcoords="offset points", fontsize=8
-        )
-    axis.plot([], [], "o", markerfacecolor="white", color="#1a1a1a", label="measured, 95 %: the paper's ways")
-    axis.plot([], [], "s", markerfacecolor="white", color="#1a1a1a", label="others")
-    axis.plot([], [], color="#2f7fb8", linewidth=3, alpha=0.3, label="distance, independent heads")
+    points = []
+    for way, losses in measurement["first"].items():
+        interval = t_interval([a - b for a, b in zip(numbers(losses), vanilla, strict=True)])
+        points.append((interval.mean, float(np.mean(measurement["distance"][way])), interval.half_width, way))
+    points.sort()
+    apart = 0.045 * max(loss + half for loss, _, half, _ in points)
+    lowest = -apart
+    for loss, distance, half, way in points:
+        if ends := prediction["distances"].get(way):
+            axis.plot(ends, [loss] * 2, color="#2f7fb8", linewidth=3, alpha=0.3, zorder=1)
+            axis.plot(ends, [loss] * 2, "|", color="#2f7fb8", markersize=8, zorder=1)
+        marker = "o" if way in prediction["printed"] else "s"
+        look: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "color": "#1a1a1a", "zorder": 2}
+        axis.errorbar([distance], [loss], yerr=[half], linewidth=1, **look)
+        lowest = max(lowest + apart, loss)  # so that names do not lie on one another
+        axis.annotate(way, (distance, lowest), xytext=(6, -3), textcoords="offset points", fontsize=8, zorder=3)
+    for marker, words in (("o", "measured, 95 %: the paper's ways"), ("s", "measured: others")):
+        axis.plot([], [], marker, markerfacecolor="white", color="#1a1a1a", label=words)
+    axis.plot([], [], "|-", color="#2f7fb8", alpha=0.5, label="distance, independent heads")
     axis.set_xlim(left=0)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("mean square added to layer 2's attention, over its own")
@@ -73,20 +70,25 @@ def _begins(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
+    """Means over seeds; the bands are of the paired difference to MHA that is trained on."""
     shares = [100 * share for share in measurement["share"]]
+    held_out = measurement["held_out"]
     for name in prediction["choices"]:
-        curves = [curve for curve in measurement["held_out"][name] if curve is not None]
-        if len(curves) < 2:
+        pairs = zip(held_out[name], held_out[CONTINUED], strict=True)
+        both = [(ours, base) for ours, base in pairs if ours is not None and base is not None]
+        if len(both) < 2:
             continue
         look = {k: v for k, v in LOOKS[name].items() if k != "marker"}
-        intervals = [t_interval(at) for at in zip(*curves, strict=True)]
-        middle = np.array([i.mean for i in intervals])
+        middle = np.mean([ours for ours, _ in both], axis=0)
+        apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
+        half = np.array([interval.half_width for interval in apart])
         axis.plot(shares, middle, linewidth=1.3, label=f"{name}{mark(name, measurement)}", **look)
+        axis.fill_between(shares, middle - half, middle + half, color=look["color"], alpha=0.12, linewidth=0)
     for name, line in ((BASELINE, "--"), (SKIPV1, ":")):
         mean = float(np.nanmean(numbers(measurement["scratch"][name])))
         axis.axhline(mean, color="#777777", linestyle=line, linewidth=1.0, label=f"{name} from scratch, at its end")
     axis.set_xlabel("tokens of training on (% of those from scratch)")
-    axis.set_ylabel("held-out loss (nats a token), means over seeds")
+    axis.set_ylabel("held-out loss (nats a token), means over seeds;\nbands: 95 % of the difference to MHA's")
     axis.set_title("Trained on")
 
 
@@ -100,6 +102,7 @@ def _ends(axis: Axes, measurement: Json) -> None:
             [interval.mean], [place], xerr=[interval.half_width], linestyle="none", markerfacecolor="white", **look
         )
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--", label="MHA trained on for as long")
+    axis.locator_params(axis="x", nbins=5)
     axis.set_yticks(range(len(pairs)), [_words(pair[0], measurement) for pair in reversed(pairs)])
     axis.set_xlabel("held-out loss at the end, less MHA's trained on\n(nats a token), 95 % for all at once")
     axis.set_title("At the end")

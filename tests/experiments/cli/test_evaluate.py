@@ -81,11 +81,30 @@ def test_numbers_are_those_of_whole_passes(work, evaluated):
     assert evaluating.bits_a_byte(found) == pytest.approx(bits, rel=1e-5)
 
 
+def test_models_are_compared_sequence_by_sequence(work, evaluated):
+    """Where they are asked about the same tokens; two that answer alike differ by nothing, however hard the text."""
+    first, same, other = evaluated("vanilla", "vanilla", "skipv1")["runs"]
+    assert "less_first" not in first
+    assert same["less_first"] == {"mean": 0.0, "stderr": 0.0}
+    apart = [a - b for a, b in zip(other["by_sequence"], first["by_sequence"], strict=True)]
+    mean = sum(apart) / len(apart)
+    assert len(apart) == other["sequences"]
+    assert mean == pytest.approx(other["loss"]["mean"] - first["loss"]["mean"], abs=1e-12)
+    spread = sum((x - mean) ** 2 for x in apart) / (len(apart) - 1) / len(apart)
+    assert other["less_first"]["mean"] == pytest.approx(mean, rel=1e-12)
+    assert other["less_first"]["stderr"] == pytest.approx(spread**0.5, rel=1e-12)
+    assert other["less_first"]["stderr"] < other["loss"]["stderr"]
+    one, two = evaluated("vanilla", "published", options=["--text", str(work / "corpus"), "--context", "16"])["runs"]
+    assert "less_first" not in two  # other tokens of the same text
+    assert one["asked"] != two["asked"]
+
+
 def test_words(work, tmp_path):
     line = ["evaluate", str(work / "vanilla"), str(work / "skipv1"), "--device", "cpu", "--out", str(tmp_path)]
     status, out, _ = outcome(line)
     assert status == 0
     assert out.count("nats a token, perplexity ") == out.count(" bits a byte") == 2
+    assert out.count("  less vanilla's, sequence by sequence: ") == 1
     (folder,) = (tmp_path / "evaluate").iterdir()
     assert {p.name for p in folder.iterdir()} >= {"figure.png", "figure.svg", "summary.json"}
     before = (folder / "summary.json").stat().st_mtime_ns
