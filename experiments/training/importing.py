@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.progress import progress
 from experiments.store.provenance import commit, versions
 from experiments.training import user_files
 from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
@@ -46,10 +47,16 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made
     of = model_folder(folder, variant)
     if of.kind != "published":
         raise UserError(f"{folder} is not of others: it can be used as it is")
-    model = of.model("cpu")
     config = json.loads((folder / "config.json").read_bytes())
     texts = _ends(folder, config)
-    _write(place, model, _about(source, folder, variant, config["model_type"]), folder, texts)
+    with progress(f"importing {source}", 3) as at:
+        at(0, "reading")
+        model = of.model("cpu")
+        at(1, "digests")
+        about = _about(source, folder, variant, config["model_type"])
+        at(2, "writing")
+        _write(place, model, about, folder, texts)
+        at(3)
     return Made(place, model_folder(place), _plain(model))
 
 
@@ -62,14 +69,21 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
 
     place, of = Path(out), model_folder(Path(run))
     _free(place)
-    model = converted(of.model("cpu"), user_files.fitting(variant, of.architecture), how)
-    about = {
-        "name": f"{of.name} as {variant}",
-        "variant": variant,
-        IMPORTED: {"from": str(run), "type": f"converted, {how}"},
-        "sha256_of_files": {WEIGHTS: digest_of(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
-    }
-    _write(place, model, about, of.folder, {} if of.published else _texts(of))
+    plan = user_files.fitting(variant, of.architecture)
+    with progress(f"converting {run}", 3) as at:
+        at(0, "reading")
+        model = of.model("cpu")
+        at(1, how)
+        model = converted(model, plan, how)
+        about = {
+            "name": f"{of.name} as {variant}",
+            "variant": variant,
+            IMPORTED: {"from": str(run), "type": f"converted, {how}"},
+            "sha256_of_files": {WEIGHTS: digest_of(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
+        }
+        at(2, "writing")
+        _write(place, model, about, of.folder, {} if of.published else _texts(of))
+        at(3)
     return Made(place, model_folder(place), _plain(model))
 
 
@@ -119,12 +133,16 @@ def export(run: Path | str, out: Path | str, *, dtype: str = "float32") -> Made:
 
     of = model_folder(Path(run))
     _free(Path(out))
-    model = of.model("cpu")
-    plain = _plain(model)
-    save = writing.save if plain else own.save
-    texts = {} if of.published else _texts(of)
-    beside = [of.folder / name for name in BESIDE if (of.folder / name).is_file()]
-    save(model, out, dtype=dtype, beside=beside, texts=texts)
+    with progress(f"exporting {run}", 2) as at:
+        at(0, "reading")
+        model = of.model("cpu")
+        plain = _plain(model)
+        save = writing.save if plain else own.save
+        texts = {} if of.published else _texts(of)
+        beside = [of.folder / name for name in BESIDE if (of.folder / name).is_file()]
+        at(1, "writing")
+        save(model, out, dtype=dtype, beside=beside, texts=texts)
+        at(2)
     return Made(Path(out), of, plain)
 
 
