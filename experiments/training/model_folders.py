@@ -12,6 +12,7 @@ from experiments.training import extension, memory, user_files
 from experiments.training.arms import PromptSource, TextSource
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture
+from theory.plans.names import fitting
 from theory.plans.plan import Plan
 
 if TYPE_CHECKING:
@@ -113,13 +114,12 @@ def _trained(folder: Path) -> ModelFolder:
     if not (folder / WEIGHTS).is_file():
         raise UserError(f"{folder} holds no {WEIGHTS}: its weights are missing")
     plan = saved_plan(folder) if "plan" in arm else None
-    if "plan" in arm and plan is None and not user_files.names_a_file(variant):
+    if plan is None and ("plan" in arm or user_files.names_a_file(variant)):  # and nothing that a folder names is run
         raise UserError(
-            f"{folder} was trained under a plan that no name stands for, so that nothing can build its model"
+            f"{folder} was trained under a plan that no name stands for and holds no plan.json, so that nothing can "
+            "build its model; train it again, or read it in Python, by `icl.load` with its plan"
         )
-    return ModelFolder(
-        "trained", folder, name, seed, architecture, plan or user_files.fitting(variant, architecture), found
-    )
+    return ModelFolder("trained", folder, name, seed, architecture, plan or fitting(variant, architecture), found)
 
 
 def _imported(folder: Path) -> ModelFolder | None:

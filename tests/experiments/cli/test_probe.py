@@ -17,6 +17,7 @@ from experiments.training.layer_figures import PANELS
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.published.llama import published_from
+from theory.plans.written import to_json
 from theory.resformer import measures
 
 TOKENS = 16  # a sequence of text
@@ -261,12 +262,12 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
         (["damaged"], ["--what", "entropy"], "is damaged"),
         (["foreign"], [], "is damaged; train it again"),
         (["unnamed"], [], "was trained under a plan that no name stands for"),
-        (["planless"], ["--what", "entropy"], "no such file"),
+        (["planless"], ["--what", "entropy"], "holds no plan.json"),
         (["other"], ["--what", "entropy"], "is another plan than the one that was trained"),
     ],
 )
 def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
-    folder, found = work
+    _, found = work
     names = ("unfinished", "weightless", "damaged", "foreign", "unnamed", "planless", "other")
     copies = {name: tmp_path / name for name in names}
     (tmp_path / "empty").mkdir()
@@ -275,24 +276,16 @@ def test_bad_input_is_one_line(runs, options, message, work, tmp_path):
     (copies["unfinished"] / "summary.json").unlink()
     (copies["weightless"] / "model.safetensors").unlink()
     (copies["damaged"] / "model.safetensors").write_bytes(b"nothing")
-    for name in ("planless", "other"):
-        (copies[name] / "plan.json").unlink()  # as of before plans were written down
+    (copies["planless"] / "plan.json").unlink()  # as of before plans were written down
+    (copies["other"] / "plan.json").write_text(json.dumps(to_json(icl.load(found["vanilla"]).plan)))
     (copies["foreign"] / "config.json").unlink()  # as of before there were digests
     (copies["foreign"] / "summary.json").write_text('{"arm": {}}')
     (copies["unnamed"] / "config.json").unlink()
     record = json.loads((copies["unnamed"] / "summary.json").read_text())
     unnamed = {**record, "arm": {**record["arm"], "variant": "plan-012345", "plan": "Plan(...)"}}
     (copies["unnamed"] / "summary.json").write_text(json.dumps({k: v for k, v in unnamed.items() if k != "sha256"}))
-    if "planless" in runs or "other" in runs:
-        before = (folder / "plan.py").read_text()
-        (folder / "plan.py").unlink()
-        if "other" in runs:
-            (folder / "plan.py").write_text(before.replace("v(1, h)", "v(n, h)"))
     places = [str(found.get(name, tmp_path / name)) for name in runs]
-    try:
-        status, _, errors = outcome(["probe", *places, "--out", str(tmp_path / "out"), *options])
-    finally:
-        (folder / "plan.py").write_text(PLAN)
+    status, _, errors = outcome(["probe", *places, "--out", str(tmp_path / "out"), *options])
     assert status == 2
     (line,) = errors.splitlines()
     assert line.startswith("crosslayer")
