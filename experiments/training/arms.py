@@ -39,6 +39,7 @@ class TextSource:
     digest   of its manifest, so that an arm is tied to the data and not to where they lie
     opened   every sequence begins with the tokenizer's end of text, in its first token's place
     train_tokens  of the training text, from its start on, that are read epoch after epoch; 0: all
+    context  tokens of a sequence; 0: the model's context
     """
 
     folder: str
@@ -46,6 +47,7 @@ class TextSource:
     held_out_windows: int = 64
     opened: bool = False
     train_tokens: int = 0
+    context: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,23 +108,29 @@ class Initial:
 
     folder   where that model lies, with its plan
     weights  which they are, wherever they lie: their digest, or the key of the training that ends with them
-    how      of the ways of `icl.conversion`, from vanilla's plan to the arm's
+    how      of the ways of `icl.conversion`, from vanilla's plan to the arm's; None where their plan is the arm's
     """
 
     folder: str
     weights: str
-    how: str = "mean"
+    how: str | None = None
 
     def model(self, architecture: Architecture, plan: Plan, device: str) -> Decoder:
-        """Of these sizes, up to the context, and under this plan.  Raises BadInput where that cannot be."""
+        """Of these sizes, up to the context, and under this plan.  Raises UserError or BadInput if that cannot be."""
         from icl.conversion import convert
         from icl.models.context import of_context
-        from icl.models.saved import load
+        from icl.models.saved import WEIGHTS, load
 
+        if not (Path(self.folder) / WEIGHTS).is_file():
+            raise UserError(f"{self.folder}, with whose weights {self.weights} a training begins, is gone")
         model = of_context(load(self.folder), architecture.context)
         if model.config != architecture:
             raise UserError(f"{self.folder} holds a model of other sizes than it did; name it again")
-        return (model if model.plan == plan else convert(model, plan, self.how)).to(device)
+        if model.plan == plan:
+            return model.to(device)
+        if self.how is None:
+            raise UserError(f"{self.folder} holds a model of another plan than it did; name it again")
+        return convert(model, plan, self.how).to(device)
 
 
 def start_at_width(d_model: int) -> float:
@@ -186,11 +194,15 @@ class Arm:
         fields = self._fields(asdict)
         if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
             fields["source"] = self.source.to_json()
-        elif not self.source.train_tokens:  # likewise
-            del fields["source"]["train_tokens"]
+        else:
+            for later in ("train_tokens", "context"):  # likewise
+                if not fields["source"][later]:
+                    del fields["source"][later]
         del fields["elsewhere"]
         if self.initial is None:
             del fields["initial"]
+        elif self.initial.how is None:
+            del fields["initial"]["how"]
         if self.elsewhere:
             fields["elsewhere"] = [source.to_json() for source in self.elsewhere]
         if not isinstance(self.variant, str):
@@ -214,8 +226,13 @@ class Arm:
         scaled = self.recipe.scale_outputs
         return Decoder(self.architecture, self.plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)
 
+    @property
+    def context(self) -> int:
+        """Tokens of a sequence that it reads."""
+        return (self.source.context if isinstance(self.source, TextSource) else 0) or self.architecture.context
+
     def task(self) -> Task:
-        return task_of(self.source, self.architecture.context)
+        return task_of(self.source, self.context)
 
     def tasks_elsewhere(self) -> list[PromptTask]:
         return [prompt_task(source) for source in self.elsewhere]

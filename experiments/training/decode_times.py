@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from experiments.experiment import turns as taking_turns
 from experiments.experiment.turns import in_turns
 from experiments.store.folders import Json
 from experiments.store.progress import progress
@@ -46,7 +47,9 @@ def decode_times(
     sizes, prompts   sequences, and tokens of each
     """
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    longest = max(tokens for _, tokens in (*sizes, *prompts)) + STEPS * ((turns or 5) + 1)
+    turns = taking_turns.TURNS if turns is None else turns
+    room = STEPS * (turns + 1)  # what steps in all turns fill
+    longest = max(tokens for _, tokens in (*sizes, *prompts)) + room
     models: dict[str, Decoder] = {}
     found: dict[str, Json] = {}
     with progress("equal to a whole pass?", len(variants) + 1) as at:
@@ -66,7 +69,7 @@ def decode_times(
             name: partial(_seconds, model, caches[name], tokens) for name, model in models.items()
         }
         if theirs is not None:
-            sides[THEIRS] = _Theirs(theirs, batch, tokens, STEPS * ((turns or 5) + 1)).seconds
+            sides[THEIRS] = _Theirs(theirs, batch, tokens, room).seconds
         by_turn = in_turns(sides, turns)
         for name in sides:
             model = models.get(name, models[BASELINE])

@@ -82,7 +82,8 @@ def differing(arm: Arm, before: Json) -> set[str]:
         old = before[part]
         found |= {_option(name) for name, value in new.pop(part).items() if value != old.get(name, value)}
     unnamed = {"label"} | ({"variant"} if "plan" in new and "plan" in before else set())
-    found |= {_option("initial")} if "initial" in before.keys() - new.keys() else set()
+    if ("initial" in before) != ("initial" in new):
+        found.add(_option("initial"))
     for name, value in new.items():
         if name not in unnamed and _without_place(value) != _without_place(before.get(name, value)):
             found.add("--resume-from" if name == "start" else _option(name))

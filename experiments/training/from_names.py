@@ -81,13 +81,13 @@ def arm(
     check_at_least_one(context=context, batch=batch)
     config, source = _continued(of, data, context) if of.initial else _sized(of.architecture, data, context)
     settings = SCHEDULES[schedule].settings | {k: v for k, v in replaced.items() if v is not None}
-    batch = batch if batch is not None else max(1, TOKENS_A_STEP // config.context)
+    length = (source.context if isinstance(source, TextSource) else 0) or config.context
     return Arm(
         architecture=config,
         variant=of.variant,
         label=of.label,
         source=source,
-        recipe=Recipe(batch=batch, **recipe, **settings),
+        recipe=Recipe(batch=batch or max(1, TOKENS_A_STEP // length), **recipe, **settings),
         seed=seed,
         initial=of.initial,
     )
@@ -108,7 +108,8 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
 
 
 def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
-    """As `_sized`, of a model whose stem and vocabulary are there."""
+    """As `_sized`, of a model whose stem and vocabulary are there; its context stays, unless a longer one is asked for,
+    and what it reads may be shorter."""
     config = of.architecture
     assert of.initial is not None
     sizes, source = _sized(replace(config, stem=Tokens(1)), data, context)
@@ -120,6 +121,8 @@ def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture,
             f"{sizes.context} tokens are more than the context of {config.context}, at which the positions of "
             f"{of.initial.folder} end"
         )
+    if isinstance(source, TextSource) and sizes.context < config.context:
+        return config, replace(source, context=sizes.context)
     return replace(config, context=sizes.context), source
 
 
@@ -139,7 +142,7 @@ def reading(arm: Arm) -> Arm:
     read = text(arm.source.folder)
     if arm.initial:
         _check_tokenizer(Path(read.source.folder), Path(arm.initial.folder), arm.architecture)
-        return replace(arm, source=read.source)
+        return replace(arm, source=replace(read.source, context=arm.source.context))
     return replace(arm, source=read.source, architecture=_of_vocabulary(arm.architecture, read.vocab))
 
 
@@ -149,7 +152,9 @@ def _check_tokenizer(data: Path, folder: Path, config: Architecture) -> None:
 
     assert isinstance(config.stem, Tokens)
     used, own = read_manifest(data).tokenizer, saved_tokenizer(folder)
-    if used.vocab > config.stem.vocab or (own is not None and own.digest != used.digest):
+    if used.vocab > config.stem.vocab:
+        raise UserError(f"{data} may hold {used.vocab:,} different tokens, and {folder} knows {config.stem.vocab:,}")
+    if own is not None and (own.digest, own.end) != (used.digest, used.end):
         raise UserError(
             f"{data} was made by another tokenizer, {used.name}, than {folder} knows; make text for it with "
             f"`crosslayer data prepare SOURCE --tokenizer {folder} --out FOLDER`"

@@ -9,22 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.store.backends import Serial
-from experiments.store.desk import Desk
+from experiments.store.desk import Desk, OutOfTime
 from experiments.store.folders import Json, RunFolder, UserError, in_a_path
 from experiments.store.provenance import provenance
+from experiments.store.sources import source_digest
 from experiments.store.work import results
 from experiments.training.device import chosen_device
 from experiments.training.generating import Language, language
 from experiments.training.model_folders import ModelFolder, digest_of, one_model
 from experiments.training.probing import Probed
-from theory.errors import at_least
+from theory.errors import BadInput, at_least
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -70,15 +74,27 @@ def evaluate_tasks(
     for name, value in (("fewshot", tasks.fewshot), ("limit", tasks.limit)):
         if value is not None:
             at_least(f"--{name}", value, 0 if name == "fewshot" else 1)
-    if tasks.folder is not None and not tasks.folder.is_dir():
-        raise UserError(f"{tasks.folder}: no such folder")
     device = chosen_device(device)
     found = [one_model(Path(run), variant) for run in runs]
-    keys = {str(i): of for i, of in enumerate(found, 1)}
-    about = [digest_of(path) for of in found for path in weight_files(of.folder)]
-    said = [about, list(tasks.names), str(tasks.folder), tasks.fewshot, tasks.limit, device, variant]
+    with _one_line():
+        _loaded(tasks)
+    for of in found:
+        _check(language(of), of)
+    digests = [digest_of(path) for of in found for path in _files(of.folder, weight_files(of.folder))]
+    asked = _files(tasks.folder, []) if tasks.folder else []
+    said = [
+        digests,
+        [digest_of(path) for path in asked],
+        list(tasks.names),
+        tasks.fewshot,
+        tasks.limit,
+        device,
+        variant,
+    ]
+    said += [version("lm_eval"), source_digest(__name__)]
     digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
     run = RunFolder(Path(out) / "tasks" / f"{in_a_path('-'.join(of.name for of in found))}-{digest}")
+    keys = {str(i): of for i, of in enumerate(found, 1)}
     with run.locked():
         measured = results("tasks", keys, _Asked(tasks, device), run, label="tasks", backend=Serial())
         record = {
@@ -89,6 +105,43 @@ def evaluate_tasks(
         }
         run.write("summary.json", record)
     return Probed(run.path, record)
+
+
+def _files(folder: Path, weights: Sequence[Path]) -> list[Path]:
+    """What decides how a model answers, or what is asked: weights, and all that is small beside them."""
+    small = (path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".yaml", ".yml", ".jsonl", ".py"))
+    mine = {"summary.json", "metrics.jsonl"}
+    return [*weights, *(path for path in small if path.is_file() and path.name not in mine)]
+
+
+def _check(spoken: Language, of: ModelFolder) -> None:
+    if not spoken.ends:
+        raise UserError(f"{of.folder} does not say which token ends a text, and tasks need one")
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """What the harness prints goes to standard error, and what goes wrong in it, or in a task, is one line."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (UserError, BadInput, OutOfTime):
+        raise
+    except Exception as error:  # tasks are other people's files, and the harness raises all kinds
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(f"--tasks: {type(error).__name__}: {first[:200]}") from error
+
+
+def _loaded(tasks: Tasks) -> Any:
+    """The harness's task manager, and nothing that it does not know."""
+    if tasks.folder is not None and not tasks.folder.is_dir():
+        raise UserError(f"{tasks.folder}: no such folder")
+    manager = import_module("lm_eval.tasks")
+    known = manager.TaskManager(include_path=str(tasks.folder) if tasks.folder else None)
+    for name in tasks.names:
+        if name not in known.all_tasks:
+            raise UserError(f"--tasks: the harness knows no task {name!r}, or cannot read its file")
+    return known
 
 
 @dataclass(frozen=True)
@@ -103,21 +156,13 @@ class _Asked:
 
 def _ask(model: Any, tasks: Tasks) -> Json:
     """By task, by metric."""
-    from contextlib import redirect_stdout
-    from sys import stderr
-
-    evaluator, registry = import_module("lm_eval.evaluator"), import_module("lm_eval.tasks")
-    with redirect_stdout(stderr):
-        known = registry.TaskManager(include_path=str(tasks.folder) if tasks.folder else None)
-        unknown = [name for name in tasks.names if name not in known.all_tasks]
-        if unknown:
-            raise UserError(f"--tasks: the harness knows no task {unknown[0]!r}")
-        found = evaluator.simple_evaluate(
+    with _one_line():
+        found = import_module("lm_eval.evaluator").simple_evaluate(
             model=model,
             tasks=list(tasks.names),
             num_fewshot=tasks.fewshot,
             limit=tasks.limit,
-            task_manager=known,
+            task_manager=_loaded(tasks),
             log_samples=False,
             bootstrap_iters=0,
         )
@@ -134,11 +179,12 @@ def harness_model(model: Decoder, spoken: Language) -> Any:
     from icl.models.scoring import score, windows
 
     base: Any = import_module("lm_eval.api.model").TemplateLM
-    end = min(spoken.ends) if spoken.ends else 0
+    end = min(spoken.ends)
     context = model.config.context
 
     class Ours(base):  # type: ignore[misc]
-        """Contexts are cut on the left to what the model can read."""
+        """Of what is longer than the model's context the beginning is not read; a continuation has to fit, and what is
+        written takes half of the context at most."""
 
         eot_token_id = end
         prefix_token_id = spoken.start[0] if spoken.start else end
@@ -149,8 +195,8 @@ def harness_model(model: Decoder, spoken: Language) -> Any:
             return ids if add_special_tokens is False or not spoken.of_all else [*spoken.start, *ids]
 
         def _loglikelihood_tokens(self, requests: Sequence[Any], **_: Any) -> list[tuple[float, bool]]:
-            pairs = [(before, after[-context:]) for _, before, after in requests]
-            return [(one.log_likelihood, one.greedy) for one in score(model, pairs)]
+            found = score(model, [(before, after) for _, before, after in requests])
+            return [(one.log_likelihood, one.greedy) for one in found]
 
         def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
             found = []
@@ -165,10 +211,10 @@ def harness_model(model: Decoder, spoken: Language) -> Any:
         def _written(self, prompt: str, options: Json) -> str:
             until = options.get("until") or []
             until = [until] if isinstance(until, str) else list(until)
-            new = int(options.get("max_gen_toks", NEW))
+            new = min(int(options.get("max_gen_toks", NEW)), max(1, context // 2))
             warm = options.get("do_sample") and float(options.get("temperature", 0.0))
             sampling = Sampling(temperature=warm or 0.0)
-            ids = (self.tok_encode(prompt) or [self.prefix_token_id])[-max(1, context - new) :]
+            ids = (self.tok_encode(prompt) or [self.prefix_token_id])[-(context - new) :]
             drawn: list[int] = []
             text = ""
             stop = spoken.ends

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.folders import Json, RunFolder
 from experiments.training.arms import Arm, Initial
 from experiments.training.model_folders import WEIGHTS
 from experiments.training.pool import record, train_all
@@ -21,16 +21,13 @@ def train_keeping(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
     return train_all(arms, run, label, work=partial(_kept, models=str(run / MODELS)))
 
 
-def beginning(arm: Arm, run: RunFolder, how: str = "mean") -> Initial:
+def beginning(arm: Arm, run: RunFolder, how: str | None = None) -> Initial:
     """What begins with the model that a training kept; how: the way to another plan.
 
-    Raises UserError where it has gone, as where a run was carried to another machine without it.
+    It need not be there for what is finished: a run may be carried to another machine without it.
     """
     key = arm.key(run.slot.device)
-    folder = run / MODELS / key
-    if not (folder / WEIGHTS).is_file():
-        raise UserError(f"{folder} is gone, with which other trainings begin; delete the lines of {key} to train again")
-    return Initial(str(folder), key, how)
+    return Initial(str(run / MODELS / key), key, how)
 
 
 def _kept(arm: Arm, desk: Desk, models: str) -> Json:

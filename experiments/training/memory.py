@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from experiments.store.folders import UserError
 from experiments.training.arms import Arm, PromptSource
 from theory import machine
@@ -35,7 +37,7 @@ def in_words(count: int) -> str:
 
 def needed(arm: Arm, device: str | None) -> int:
     """Bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads."""
-    config, recipe, source = arm.architecture, arm.recipe, arm.source
+    config, recipe, source = replace(arm.architecture, context=arm.context), arm.recipe, arm.source
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
     part = recipe.batch // recipe.accumulate
     step = training_bytes(config, arm.plan, part, number=number, fused=device != "cpu")

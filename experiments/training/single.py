@@ -123,6 +123,8 @@ def train(
         arm = replace(arm, start=extension.started(arm, before))
     named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(variant or 'default')}"
     run = RunFolder(Path(out) / "train" / f"{named}-{arm.key(device)}")
+    if arm.initial and not run.has("config.json"):
+        arm.model("cpu")  # damaged weights are told of before there is a folder
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
     with run.locked():
@@ -154,13 +156,14 @@ def sizes(called: str, arm: Arm, device: str) -> tuple[str, str]:
     config = arm.architecture
     shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
     shared = f", on a latent of {config.latent.width}" if config.latent else shared
+    read = f" (read {arm.context:,} at a time)" if arm.context < config.context else ""
     model = (
         f"{called} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
         f"{_count(config.n_heads, 'head')} of {config.width}{shared}, "
-        f"context {config.context:,}, {_stem(called, config.stem)}"
+        f"context {config.context:,}{read}, {_stem(called, config.stem)}"
     )
     step = (
-        f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * config.context:,} tokens a step, "
+        f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * arm.context:,} tokens a step, "
         f"about {memory.in_words(memory.needed(arm, device))} of memory"
     )
     return model, step

@@ -140,8 +140,8 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
     assert of.source is not None
     folder, source, context = of.folder, of.source, of.architecture.context
     if isinstance(source, TextSource):
-        context = _context(folder, of.architecture, asked, by_default=context)
-        windows = source.held_out_windows * max(1, of.architecture.context // context)
+        context = _context(folder, of.architecture, asked, by_default=source.context or context)
+        windows = source.held_out_windows * max(1, (source.context or of.architecture.context) // context)
         source = replace(source, folder=asked.data or source.folder, held_out_windows=windows)
         if not Path(source.folder).is_dir():
             raise UserError(f"{source.folder}, the text that {folder} was trained on, is not there; say --data FOLDER")

@@ -19,7 +19,7 @@ import numpy as np
 
 from icl.data.shards import FORMAT, MANIFEST, SPLITS, Manifest, Request, Shard, Split, open_data, read_manifest
 from icl.data.sources import UTF8, describe, documents
-from icl.data.tokenizers import LEAST_VOCAB, Tokenizer, check_vocab, from_ranks, saved_tokenizer, train_bpe
+from icl.data.tokenizers import LEAST_VOCAB, Foreign, Tokenizer, check_vocab, from_ranks, saved_tokenizer, train_bpe
 from icl.files import naming, write_atomically
 from theory.errors import BadInput, at_least
 
@@ -64,7 +64,7 @@ def prepare(
     request = Request(
         source,
         None if fixed else vocab,
-        fixed.digest if fixed else None,
+        _identity(fixed),
         held_out,
         max_tokens,
         None if fixed else sample_bytes,
@@ -98,6 +98,13 @@ def _given(ranks: Path | None, folder: Path | None) -> Tokenizer | None:
     if found is None:
         raise BadInput(f"{folder} holds no tokenizer")
     return found
+
+
+def _identity(fixed: Tokenizer | None) -> str | None:
+    """Of a tokenizer that was given; its file does not say how a published one ends a text."""
+    if fixed is None:
+        return None
+    return f"{fixed.digest} {fixed.end}" if isinstance(fixed, Foreign) else fixed.digest
 
 
 def _is_held_out(text: str, share: float) -> bool:

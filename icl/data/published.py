@@ -73,7 +73,7 @@ def ends(folder: Path) -> frozenset[int]:
             raise BadInput(f"{folder / name} is damaged ({type(error).__name__}: {error})") from error
         if found is not None:
             tokens = found if isinstance(found, list) else [found]
-            if not all(isinstance(i, int) for i in tokens):
+            if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in tokens):
                 raise BadInput(f"{folder / name}: eos_token_id is no token")
             return frozenset(tokens)
     return frozenset()

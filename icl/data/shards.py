@@ -26,8 +26,8 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for.  `ranks` is the digest of a tokenizer that was given; `vocab` and `sample_bytes` play no part
-    then and are None."""
+    """What was asked for.  `ranks` is the digest of a tokenizer that was given, and its end where its file does not say
+    so; `vocab` and `sample_bytes` play no part then and are None."""
 
     source: str
     vocab: int | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from icl.data.published import PublishedTokenizer, ends
+from icl.data.published import ENDS, PublishedTokenizer, ends
 from icl.data.sources import package
 from icl.files import write_atomically
 from theory.errors import BadInput, at_least
@@ -138,8 +139,9 @@ class Foreign(Tokenizer):
 
     def __init__(self, content: bytes, end: int, folder: Path) -> None:
         self._published = PublishedTokenizer(folder, content)
-        self.start = self._published.start
-        vocab = max(self._published.vocab, end + 1)
+        self.start, vocab = self._published.start, self._published.vocab
+        if end >= vocab:
+            raise BadInput(f"{folder}: token {end} ends a text, and the tokenizer has {vocab}")
         super().__init__(content, f"published-{vocab}", vocab, end)
 
     def encode(self, texts: list[str]) -> list[list[int]]:
@@ -151,6 +153,12 @@ class Foreign(Tokenizer):
 
     def spelt(self, ids: Sequence[int], before: int) -> int:
         return self._published.spelt(ids, before)
+
+    def save(self, folder: Path) -> None:
+        """With what says which token ends a text, unless that is said there."""
+        super().save(folder)
+        if ends(folder) != {self.end}:
+            write_atomically(folder / ENDS[0], json.dumps({"eos_token_id": self.end}))
 
 
 def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
@@ -231,9 +239,10 @@ def saved_tokenizer(folder: Path) -> Tokenizer | None:
         found = BytePairs(content)
     except Exception as error:  # the library raises nothing narrower
         raise BadInput(f"{path} is no tokenizer ({error})") from error
-    if found.end is not None:
+    known = ends(folder)
+    if found.end is not None and known <= {found.end}:  # else what others call END is one token of many
         return found
-    if not (known := ends(folder)):
+    if not known:
         raise BadInput(f"{folder} does not say which token ends a text: generation_config.json has no eos_token_id")
     return Foreign(content, min(known), folder)
 

@@ -76,9 +76,13 @@ class Decoder(nn.Module):
         padding: (batch, T), true where a token is real; positions are then counted over real tokens only, and what
         comes out at the others has no meaning.
         """
+        return self.stem.answer(self.hidden(inputs, padding))
+
+    def hidden(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
+        """What the stem answers from, (batch, T, d_model), after the last norm; arguments as those of `forward`."""
         x = self.stem.embed(inputs)
         frame, places = self._frame(x, padding)
-        return self.stem.answer(self.through(x, frame, places))
+        return self.through(x, frame, places)
 
     def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:
         """Embedded tokens at these places, (T,) or (batch, T) -> what the stem answers from, (batch, T, d_model)."""

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from icl.models.decoder import Decoder
 from theory.errors import BadInput
 from theory.plans.architecture import Tokens
+
+AT_ONCE = 512  # positions whose scores, one for every token there is, are made at a time
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,12 @@ class Scored:
 
 
 @torch.no_grad()
-def score(model: Decoder, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], at_once: int = 8) -> list[Scored]:
+def score(model: Decoder, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], at_once: int = 4096) -> list[Scored]:
     """Of each continuation after its context, both of token ids, in the order given.
 
-    Of a pair longer than the model's context and the token that is predicted last, the beginning is not read.  So many
-    pairs are read at a time, those of like length together.
+    Of a pair longer than the model's context and the token that is predicted last, the beginning is not read.  About so
+    many tokens are read at a time, of pairs of like length, one pair at least; scores are made of what is predicted
+    alone.
 
     Raises BadInput for a model that reads no tokens, and for contexts and continuations that are empty, too long or
     hold what is no token.
@@ -36,21 +40,29 @@ def score(model: Decoder, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], 
     whole = [[*context, *continuation][-room:] for context, continuation in pairs]
     order = sorted(range(len(pairs)), key=lambda i: -len(whole[i]))
     found: dict[int, Scored] = {}
-    for start in range(0, len(order), at_once):
-        places = order[start : start + at_once]
-        longest = len(whole[places[0]])
+    while order:
+        longest = len(whole[order[0]])
+        count = max(1, at_once // longest)
+        places, order = order[:count], order[count:]
         tokens = torch.zeros(len(places), longest, dtype=torch.long)
         for row, place in enumerate(places):
             tokens[row, : len(whole[place])] = torch.tensor(whole[place])
         tokens = tokens.to(device)
-        scores = model(tokens[:, :-1]).float().log_softmax(-1)  # causal: what stands behind a text changes nothing
-        likeliest = scores.argmax(-1) == tokens[:, 1:]
-        scores = scores.gather(-1, tokens[:, 1:, None])[..., 0].double()
+        hidden = model.hidden(tokens[:, :-1])  # causal: what stands behind a text changes nothing
         for row, place in enumerate(places):
             end = len(whole[place]) - 1
-            part = slice(end - len(pairs[place][1]), end)
-            found[place] = Scored(float(scores[row, part].sum()), bool(likeliest[row, part].all()))
+            first = end - len(pairs[place][1])
+            found[place] = _scored(model, hidden[row, first:end], tokens[row, first + 1 : end + 1])
     return [found[place] for place in range(len(pairs))]
+
+
+def _scored(model: Decoder, hidden: Tensor, targets: Tensor) -> Scored:
+    total, greedy = 0.0, True
+    for x, wanted in zip(hidden.split(AT_ONCE), targets.split(AT_ONCE), strict=True):
+        scores = model.stem.answer(x[None])[0].float().log_softmax(-1)
+        total += float(scores.gather(-1, wanted[:, None]).double().sum())
+        greedy = greedy and bool((scores.argmax(-1) == wanted).all())
+    return Scored(total, greedy)
 
 
 def windows(text: Sequence[int], before: int, context: int) -> Iterator[tuple[list[int], list[int]]]:

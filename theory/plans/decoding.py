@@ -1,16 +1,17 @@
 """What a decoded token costs in memory traffic: the numbers that it reads, beside those that are kept.
 
 A step of decoding does little arithmetic with much memory: every weight, and of every token before, what its layers
-attend over.  Where that decides the time, the time of a plan is to another's as what they read.
+attend over.  Where that decides the time, the time of a plan is to another's as what they read.  A layer is taken to
+read each kept projection that one of its heads attends over once, however many of its heads do, as a kernel does that
+has room for it.
 
-Theorem.  A layer reads each kept projection that one of its heads attends over once, however many of its heads do.  So
-what all layers read of a token is no less than what is kept of it (`theory.plans.accounting.cache`), and more by as
-much as is read in more than one layer.  Of SkipV1Former on L layers of H heads of width w, (L - 1) H w / 2 numbers less
-are kept of a token than of MHA, and 2 L H w are read of it, as of MHA.
+Theorem.  What all layers read of a token is no less than what is kept of it (`theory.plans.accounting.cache`), and more
+by as much as is read in more than one layer.  Of SkipV1Former on L layers of H heads of width w, (L - 1) H w / 2
+numbers less are kept of a token than of MHA, and 2 L H w are read of it, as of MHA.
 Proof.  What is kept is what some layer attends over, each once; what is read, the same with every layer's counted, so
 that one read in k layers counts k times.  Every layer of SkipV1Former reads H keys of its own, and H values: in layer 1
 its own, in others H / 2 of its own and H / 2 of layer 1's.  These are kept once, and no layer past the first keeps its
-other half: L H + H + (L - 1) H / 2 for the 2 L H of MHA.                                                          QED
+other half: L H + H + (L - 1) H / 2 for the 2 L H of MHA.                                                           QED
 
 So reaching back to layer 1 saves room and no traffic: where the cache decides the time of a step, SkipV1Former is as
 fast as MHA and no faster, but that more sequences fit.  What it saves in time is half of the value projections' work.

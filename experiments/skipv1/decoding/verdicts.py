@@ -52,13 +52,18 @@ def verdicts(prediction: Json, measurement: Json, memory: str, speed: str) -> It
 
 
 def over_vanilla(measurement: Json, name: str, size: str, times: float = 1.0) -> Interval:
-    """The logarithm of a step's time over vanilla's, of all turns; times: as if it took so many times as long."""
-    ours, base = (measurement["sides"][side]["sizes"][size]["turns"] for side in (name, BASELINE))
-    return logs([times * a / b for a, b in zip(ours, base, strict=True)])
+    """The logarithm of a step's time over vanilla's, of all turns; times: as if it took so many times as long.
+
+    The interval holds for all variants and sizes at once.
+    """
+    sides = measurement["sides"]
+    ours, base = (sides[side]["sizes"][size]["turns"] for side in (name, BASELINE))
+    family = (len(sides) - 1) * len(sides[BASELINE]["sizes"])
+    return logs([times * a / b for a, b in zip(ours, base, strict=True)], family)
 
 
-def logs(ratios: Sequence[float]) -> Interval:
-    return t_interval([math.log(ratio) for ratio in ratios])
+def logs(ratios: Sequence[float], family: int = 1) -> Interval:
+    return t_interval([math.log(ratio) for ratio in ratios], family)
 
 
 def _times(prediction: Json, measurement: Json, claim: str) -> Iterator[Expectation]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UPTRAINING, FIRST, DISTANCE = "skipv1.uptraining", "skipv1.conversion-first-loss", "skipv1.conversion-distance"
 NO_EPS = 1e-12  # of norms: depth attention with zero queries is then PreNorm
-SHARE = 0.15  # of the tokens from scratch: the most that the paper names
+SHARE = 0.15  # of the tokens from scratch, the most that the paper names; up to whole evaluations
 
 _RECIPE = Recipe(
     **{**SCHEDULES["skipv1-llama"].settings, "steps": 1300, "batch": 8, "learning_rate": 8e-3, "clip": 1.0},
@@ -121,14 +121,15 @@ class Uptraining:
         ends = {how: [float(distance(how, heads, heads // 2, Fraction(r))) for r in (0, 1)] for how in DISTANCES}
         return {
             "assumes": "of the paper: that what it finds of 125M to 355M parameters holds here; of theory: that heads "
-            "of a trained layer are as independent as initial ones, and that a loss is the higher the further a layer "
-            "is from what was trained",
+            "of a trained layer are as independent as initial ones and alike, that values of layer 1 are as large as "
+            "other layers', and that a loss is the higher the further a layer is from what was trained",
             "source": "SkipV1Former, sections 5.1, 6.4, B.1, figures 8 and 10; theory.skipv1.conversion",
             "statistic": "held-out loss in nats a token, paired differences: of first losses, before anything is "
             "trained on, and of losses at the end",
-            "rule": "a sign: the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla "
-            "against a twin with other initial weights does not; begins as the trained function: the interval is "
-            "within 0.001 nats of zero, and that of `mean` is not",
+            "rule": "a sign: the family-wise 95 % interval excludes zero on the predicted side, and that of a "
+            "difference that is not there does not: of vanilla trained on with the text in another order, else, of "
+            "what begins with other weights, of vanilla's twin; begins as the trained function: no seed's first loss "
+            "is further than 0.001 nats from vanilla's, and that of `mean` is",
             "tuning": f"{config.tuning.described()}, from scratch; {config.uptuning.described('choice')}, trained on, "
             "with a model that is not compared",
             "share": config.share,

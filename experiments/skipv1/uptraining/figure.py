@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, SKIPV1
+from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, REORDERED, SKIPV1
 from experiments.skipv1.uptraining.verdicts import at_the_end, numbers
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
@@ -19,6 +19,7 @@ from experiments.verdicts.intervals import t_interval
 LOOKS: dict[str, dict[str, Any]] = {
     CONTINUED: {"color": "#1a1a1a", "linestyle": "-", "marker": "o"},
     CONTINUED_TWIN: {"color": "#1a1a1a", "linestyle": ":", "marker": "o"},
+    REORDERED: {"color": "#8a8a8a", "linestyle": ":", "marker": "o"},
     "skipv1, mean": {"color": "#2f7fb8", "linestyle": "-", "marker": "s"},
     "skipv1, apart": {"color": "#2f7fb8", "linestyle": "--", "marker": "D"},
     "skipv1, svd": {"color": "#2f7fb8", "linestyle": "-.", "marker": "v"},
@@ -104,9 +105,10 @@ def _ends(axis: Axes, measurement: Json) -> None:
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--", label="MHA trained on for as long")
     axis.locator_params(axis="x", nbins=5)
     axis.set_yticks(range(len(pairs)), [_words(pair[0], measurement) for pair in reversed(pairs)])
-    axis.set_xlabel("held-out loss at the end, less MHA's trained on\n(nats a token), 95 % for all at once")
+    axis.set_xlabel("held-out loss at the end, less MHA's trained on\n(nats a token), 95 % for all of one beginning")
     axis.set_title("At the end")
 
 
 def _words(name: str, measurement: Json) -> str:
-    return "MHA, other weights" if name == CONTINUED_TWIN else f"{name}{mark(name, measurement)}"
+    others = {CONTINUED_TWIN: "MHA, other weights", REORDERED: "MHA, other order of text"}
+    return others.get(name) or f"{name}{mark(name, measurement)}"

@@ -13,6 +13,7 @@ from experiments.skipv1.uptraining.points import (
     CONTINUED,
     CONTINUED_TWIN,
     FIRST_LOSS,
+    REORDERED,
     SKIPV1,
     TUNED_ON,
     WAYS,
@@ -21,7 +22,7 @@ from experiments.skipv1.uptraining.points import (
     trained_on,
 )
 from experiments.store.desk import Desk
-from experiments.store.folders import Json, RunFolder, Unfinished
+from experiments.store.folders import Json, RunFolder, Unfinished, UserError
 from experiments.store.work import results
 from experiments.training import held_out_probe
 from experiments.training.arms import Arm, Initial, task_of
@@ -50,6 +51,9 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
         return {**rated, TWIN: replace(rated[BASELINE], twin=True)}
 
     rounds_before = rounds(before, seeds, run, f"{label}, from scratch", train_keeping)
+    for record in (of_seed[name] for of_seed in rounds_before for name in (BASELINE, TWIN)):
+        if record["diverged"]:
+            raise UserError(f"{label}: {record['diverged']}, from scratch: nothing can be made of that model")
     first = _first_losses([before(seed)[BASELINE] for seed in range(len(rounds_before))], run, label)
     up_rates, up_tuning = _tuned_on(config, before(TUNED_ON)[BASELINE], run, label)
 
@@ -58,7 +62,12 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
         found = _rated(
             trained_on(config, arms[BASELINE], partial(beginning, arms[BASELINE], run), seed + APART), up_rates
         )
-        return {**found, CONTINUED_TWIN: replace(found[CONTINUED], initial=beginning(arms[TWIN], run))}
+        again = found[CONTINUED]
+        return {
+            **found,
+            CONTINUED_TWIN: replace(again, initial=beginning(arms[TWIN], run)),
+            REORDERED: replace(again, seed=seed + 2 * APART),
+        }
 
     rounds_after = rounds(after, len(rounds_before), run, f"{label}, trained on")
     seeds = len(rounds_after)
@@ -98,7 +107,7 @@ def _tuned_on(config: Config, model: Arm, run: RunFolder, label: str) -> tuple[d
     return tuned(arms, config.uptuning, run, f"{label}, trained on")
 
 
-def _nothing(how: str) -> Initial:
+def _nothing(how: str | None) -> Initial:
     return Initial("", "", how)
 
 

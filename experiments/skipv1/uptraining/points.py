@@ -14,6 +14,7 @@ from theory.plans.architecture import Architecture
 SKIPV1 = "skipv1"
 FIRST_LOSS = "held_out"  # the probe that is asked at the start and at the end
 CONTINUED, CONTINUED_TWIN = "continued", "continued-twin"  # vanilla, and vanilla's twin, trained on as they are
+REORDERED = "continued-reordered"  # vanilla, trained on with the text in another order: no difference is there to find
 PRINTED = ("mean", "mean-vo", "top-v", "top-vo", "svd")  # ways in the paper's figure 10
 WAYS = (*PRINTED, "apart", "first", "whole")
 APART = 1000  # seeds, between the order of the text from scratch and that of what is trained on
@@ -83,10 +84,10 @@ def from_scratch(config: Config, source: TextSource, sizes: Architecture, seed: 
     }
 
 
-def trained_on(config: Config, before: Arm, begun: Callable[[str], Initial], seed: int) -> dict[str, Arm]:
+def trained_on(config: Config, before: Arm, begun: Callable[[str | None], Initial], seed: int) -> dict[str, Arm]:
     """All choices, by name.
 
-    before   what was trained from scratch; begun: its weights, to be converted in this way
+    before   what was trained from scratch; begun: its weights, to be converted in this way, or as they are
     seed     of the order of the text: other than before, so that little of it is read again
     """
     found = {}
@@ -99,6 +100,6 @@ def trained_on(config: Config, before: Arm, begun: Callable[[str], Initial], see
             seed=seed,
             twin=False,
             probes=(FIRST_LOSS,),
-            initial=begun(choice.how),
+            initial=begun(None if choice.variant == BASELINE else choice.how),
         )
     return found

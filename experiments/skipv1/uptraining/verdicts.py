@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, SKIPV1, WHOLE
+from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, REORDERED, SKIPV1, WHOLE
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.tuning import mark
@@ -118,13 +118,13 @@ def _same(prediction: Json, measurement: Json, claim: str) -> Iterator[Expectati
 
 def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iterator[Expectation]:
     found = at_the_end(measurement)
-    twin = found[CONTINUED_TWIN, CONTINUED]
     share = f"{prediction['share']:.0%}"
 
     def expect(pair: tuple[str, str], by: str, words: str, about: str = claim) -> Expectation:
         marks = "".join(mark(name, measurement) for name in pair)
         place = f"end/{by}/{pair[0]}/{pair[1]}"
-        numbers = -1.0, found[pair], twin
+        null = (CONTINUED_TWIN, CONTINUED) if SKIPV1 in pair else (REORDERED, CONTINUED)
+        numbers = -1.0, found[pair], found[null]
         return expected(place, f"{by}: {words}{marks}", about, words, "sign", *numbers, quantity=ENDS)
 
     yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")

@@ -11,7 +11,16 @@ from experiments import catalogue
 from experiments.drawing import style
 from experiments.skipv1.uptraining.experiment import PROFILES
 from experiments.skipv1.uptraining.measuring import measured
-from experiments.skipv1.uptraining.points import CHOICES, CONTINUED, CONTINUED_TWIN, MEAN, SKIPV1, WAYS, WHOLE
+from experiments.skipv1.uptraining.points import (
+    CHOICES,
+    CONTINUED,
+    CONTINUED_TWIN,
+    MEAN,
+    REORDERED,
+    SKIPV1,
+    WAYS,
+    WHOLE,
+)
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN
@@ -23,7 +32,7 @@ from theory.plans.names import resolve
 EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
 SEEDS = 3
-NAMES = [*CHOICES, CONTINUED_TWIN]
+NAMES = [*CHOICES, CONTINUED_TWIN, REORDERED]
 NOISE = np.random.default_rng(0).standard_normal((30, SEEDS)) * 1e-4
 
 
@@ -87,13 +96,14 @@ def test_ends(prediction):
     assert found[f"end/independent heads/{WHOLE}/{MEAN}"] == "agrees"
     assert found[f"end/a reason to convert/svformer/{CONTINUED}"] == "inconclusive"
     # More tokens alone lower a loss: what is below MHA from scratch may be above MHA trained on.
-    found = verdicts(prediction, planted(loss={CONTINUED: 2.7, MEAN: 2.8, CONTINUED_TWIN: 2.7}))
+    found = verdicts(prediction, planted(loss={CONTINUED: 2.7, MEAN: 2.8, REORDERED: 2.7}))
     assert found[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
     assert found[f"end/the paper/{MEAN}/{CONTINUED}"] == "contradicts"
-    # Where vanilla's twin differs as well, nothing is decided.
-    assert verdicts(prediction, planted(loss={MEAN: 2.8, CONTINUED_TWIN: 2.8}))[f"end/the paper/{MEAN}/{BASELINE}"] == (
-        "inconclusive"
-    )
+    # Where another order of the text makes a difference as well, nothing is decided; nor, of other weights, a twin.
+    for null, pair in ((REORDERED, f"{MEAN}/{BASELINE}"), (CONTINUED_TWIN, f"{MEAN}/{SKIPV1}")):
+        found = verdicts(prediction, planted(loss={MEAN: 2.8, null: 2.8}))
+        assert found[f"end/the paper/{pair}"] == "inconclusive"
+        assert found[f"end/the paper/{MEAN}/{BASELINE}"] == ("inconclusive" if null == REORDERED else "agrees")
 
 
 def test_what_begins_as_the_trained_function(prediction):
@@ -152,11 +162,23 @@ def test_nothing_is_trained_again_and_models_are_kept(ran):
     assert plans == {resolve("vanilla", shape), resolve("skipv1", shape)}
 
 
-def test_models_that_are_gone_are_one_line(ran, tmp_path):
-    config, run, _ = ran
-    arm = mock.Mock(spec=Arm)
-    arm.key.return_value = "gone"
-    with pytest.raises(UserError, match="is gone, with which other trainings begin"):
-        beginning(arm, run)
+def test_models_that_are_gone_are_not_needed_for_what_is_finished(ran, tmp_path):
+    config, run, found = ran
+    (run / MODELS).rename(tmp_path / "models")
+    try:
+        assert measured(config, 2, run, "test")["loss"] == found["loss"]
+        arm = mock.Mock(spec=Arm)
+        arm.key.return_value = "gone"
+        with pytest.raises(UserError, match=r"gone, with whose weights gone a training begins, is gone$"):
+            beginning(arm, run).model(config.architecture, resolve("vanilla", config.architecture.shape), "cpu")
+    finally:
+        (tmp_path / "models").rename(run / MODELS)
     with pytest.raises(Unfinished, match="finished"):
         measured(config, 2, RunFolder(tmp_path, Slot(jobs=1, deadline=1.0)), "test")
+
+
+def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
+    config, _, _ = ran
+    wild = replace(config, recipe=replace(config.recipe, learning_rate=1e30), tuning=Tuning(), uptuning=Tuning())
+    with pytest.raises(UserError, match="from scratch: nothing can be made of that model"):
+        measured(wild, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")

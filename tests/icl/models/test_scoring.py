@@ -1,6 +1,7 @@
 """Likelihoods of texts: against one pass a pair, written out."""
 
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -39,9 +40,10 @@ def alone(model, context, continuation):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(PAIR, min_size=1, max_size=7), st.integers(1, 4))
-def test_pairs_are_scored_as_if_each_were_alone(pairs, at_once):
-    found = score(MODEL, pairs, at_once)
+@given(st.lists(PAIR, min_size=1, max_size=7), st.sampled_from([1, 9, 20, 4096]), st.sampled_from([1, 2, 512]))
+def test_pairs_are_scored_as_if_each_were_alone(pairs, at_once, positions):
+    with mock.patch("icl.models.scoring.AT_ONCE", positions):
+        found = score(MODEL, pairs, at_once)
     for (context, continuation), one in zip(pairs, found, strict=True):
         total, greedy = alone(MODEL, context, continuation)
         assert one.log_likelihood == pytest.approx(total, rel=1e-5)
