@@ -51,8 +51,8 @@ _CPU = Config(
     architecture=llama(d_model=256, n_heads=8, n_layers=8, d_ff=688, vocab=256, context=4224),
     variants=VARIANTS,
     sizes=((1, 128), (1, 4096), (8, 1024)),
-    prompts=((1, 1024),),
-    turns=7,
+    prompts=((1, 512),),
+    turns=15,
 )
 PROFILES = {
     "smoke": Profile(
@@ -69,7 +69,7 @@ PROFILES = {
         detects="every byte of the cache; of time nothing",
     ),
     "cpu": Profile(
-        config=_CPU, seeds=0, seconds=60, detects="every byte of the cache, and about 15 % of the time of a step"
+        config=_CPU, seeds=0, seconds=90, detects="every byte of the cache, and about 15 % of the time of a step"
     ),
     "full": Profile(
         config=replace(

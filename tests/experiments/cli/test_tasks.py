@@ -1,6 +1,7 @@
 """`crosslayer evaluate --tasks`: the harness's own answers; where it is not installed, that it is said."""
 
 import json
+import shutil
 from importlib.util import find_spec
 from unittest import mock
 
@@ -115,3 +116,42 @@ def test_unknown_tasks_are_one_line(work, tmp_path):
     status, out, errors = outcome(["evaluate", str(work / "run"), "--tasks", "no_such", "--out", str(tmp_path)])
     assert (status, out) == (2, "")
     assert "the harness knows no task 'no_such'" in errors.splitlines()[-1]
+
+
+DAMAGE = {
+    "output_type: loglikelihood_rolling": ("output_type: foo", ""),
+    "max_gen_toks: 6": ("max_gen_toks: abc", ""),
+    'doc_to_text: "{{question}}"': ('doc_to_text: "{{question"', ""),
+    "doc_to_choice": ('doc_to_choice: "{{[question * 40, question]}}"\n# ', "longer than the context of 32"),
+    "task: tiny_multiple_choice": ("task: [", "cannot read its file"),
+}
+
+
+@pytest.mark.skipif(not HARNESS, reason="the extra eval is not installed")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("before", DAMAGE)
+def test_damaged_tasks_are_one_line_and_leave_nothing(work, tmp_path, before):
+    after, says = DAMAGE[before]
+    shutil.copytree(work / "tasks", tmp_path / "tasks")
+    path = next(p for p in sorted((tmp_path / "tasks").iterdir()) if before in p.read_text())
+    path.write_text(path.read_text().replace(before, after, 1))
+    line = ["evaluate", str(work / "run"), "--tasks", f"tiny_{path.stem}", "--tasks-from", str(tmp_path / "tasks")]
+    status, out, errors = outcome([*line, "--device", "cpu", "--out", str(tmp_path / "out")])
+    assert (status, out) == (2, ""), errors
+    assert errors.splitlines()[-1].startswith("crosslayer: ")
+    assert says in errors.splitlines()[-1], errors
+    assert not list((tmp_path / "out").glob("tasks/*/summary.json"))
+
+
+@pytest.mark.skipif(not HARNESS, reason="the extra eval is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_a_task_that_was_changed_is_asked_again(work, tmp_path):
+    shutil.copytree(work / "tasks", tmp_path / "tasks")
+    line = ["evaluate", str(work / "run"), "--tasks", "tiny_multiple_choice", "--tasks-from", str(tmp_path / "tasks")]
+    line += ["--device", "cpu", "--json", "--out", str(tmp_path / "out")]
+    first = json.loads(outcome(line)[1])
+    path = tmp_path / "tasks" / "multiple_choice.yaml"
+    path.write_text(path.read_text().replace('"{{label}}"', '"{{2 - label}}"'))
+    second = json.loads(outcome(line)[1])
+    assert first["folder"] != second["folder"]
+    assert first["runs"][0]["results"] != second["runs"][0]["results"]

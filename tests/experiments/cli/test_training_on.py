@@ -1,6 +1,8 @@
 """`crosslayer train --init`, `data prepare --tokenizer`: models that are there are trained on, by their tokenizer."""
 
 import json
+import shutil
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -70,15 +72,20 @@ def trained(work, folder, out, *options, data="text"):
 
 
 def test_it_begins_with_the_weights_that_are_there(work, tmp_path):
-    """At a rate of nothing it ends with them too, under the plan that they were converted to, in a shorter context."""
+    """At a rate of nothing it ends with them too, under the plan that they were converted to, and keeps its context."""
     found = trained(work, work / "skipv1", tmp_path, "--steps", "2", "--learning-rate", "1e-30", "--context", "8")
     begun, ended = icl.load(work / "skipv1"), icl.load(found["folder"])
     assert begun.plan == ended.plan
-    assert (begun.config.context, ended.config.context) == (16, 8)
+    assert begun.config.context == ended.config.context == 16
+    assert found["tokens"] == 2 * 2 * 8
+    asked = json.loads(outcome(["evaluate", found["folder"], "--device", "cpu", "--json", "--out", str(tmp_path)])[1])
+    assert len(asked["runs"][0]["by_position"]["mean"]) == 8
     tokens = torch.randint(290, (2, 8), generator=torch.Generator().manual_seed(0))
     assert torch.equal(begun(tokens), ended(tokens))
     assert found["name"] == "vanilla as skipv1"
-    assert found["arm"]["initial"]["how"] == "mean"
+    assert "how" not in found["arm"]["initial"]
+    longer = {name: p for name, p in ended.named_parameters() if name == "positions"}
+    assert len(longer["positions"]) == 16
 
 
 def test_it_learns_and_is_not_repeated(work, tmp_path):
@@ -124,6 +131,62 @@ def test_a_model_of_others_goes_on_by_its_own_tokenizer(work, tmp_path):
     assert json.loads((tmp_path / "hf" / "generation_config.json").read_text())["eos_token_id"] == 1
 
 
+def test_a_new_model_on_such_text_is_a_folder_like_any_other(work, tmp_path):
+    with mock.patch("experiments.training.figure.draw"):
+        line = [
+            "train",
+            *LLAMA,
+            "--data",
+            str(work / "theirs"),
+            "--steps",
+            "2",
+            *SHORT,
+            "--out",
+            str(tmp_path),
+            "--json",
+        ]
+        folder = json.loads(outcome(line)[1])["folder"]
+    assert outcome(["generate", folder, "--prompt", "text", "--tokens", "3", "--device", "cpu"])[0] == 0
+    again = ["data", "prepare", str(work / "corpus"), "--out", str(tmp_path / "again"), "--tokenizer", folder]
+    assert outcome(again)[0] == 0
+    assert read_manifest(tmp_path / "again").digest == read_manifest(work / "theirs").digest
+    trained(work, Path(folder), tmp_path / "on", "--steps", "2", data="theirs")
+
+
+def test_how_a_text_ends_is_part_of_what_it_is(work, tmp_path):
+    """The same tokenizer.json, with another token that ends texts: other text, and not that model's."""
+    shutil.copytree(work / "imported", tmp_path / "other")
+    (tmp_path / "other" / "generation_config.json").write_text('{"eos_token_id": 0}')
+    line = ["data", "prepare", str(work / "corpus"), "--tokenizer", str(tmp_path / "other"), "--out"]
+    assert "already holds other data" in outcome([*line, str(work / "theirs")])[2]
+    status, _, errors = outcome(
+        ["train", "--init", str(tmp_path / "other"), "--data", str(work / "theirs"), "--steps", "2", *SHORT]
+    )
+    assert status == 2
+    assert "another tokenizer" in errors.splitlines()[-1]
+
+
+def test_what_is_carried_on_began_as_the_other_did(work, tmp_path):
+    first = trained(work, work / "vanilla", tmp_path, "--steps", "2")
+    longer = ["--steps", "4", "--resume-from", first["folder"]]
+    trained(work, work / "vanilla", tmp_path, *longer)
+    data = ["--data", str(work / "text"), *longer, *SHORT, "--out", str(tmp_path)]
+    for begun in (["--init", str(work / "skipv1")], GPT2):
+        status, _, errors = outcome(["train", *begun, *data])
+        assert status == 2
+        assert "--init" in errors.splitlines()[-1]
+
+
+def test_damaged_weights_leave_nothing(work, tmp_path):
+    shutil.copytree(work / "vanilla", tmp_path / "bad")
+    (tmp_path / "bad" / "model.safetensors").write_bytes(b"nothing")
+    line = ["train", "--init", str(tmp_path / "bad"), "--data", str(work / "text"), "--steps", "2", *SHORT]
+    status, out, errors = outcome([*line, "--out", str(tmp_path / "out")])
+    assert (status, out) == (2, "")
+    assert "is damaged" in errors.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_tokenizer_of_ours_makes_the_same_text_again(work, tmp_path):
     line = ["data", "prepare", str(work / "corpus"), "--out", str(tmp_path / "again"), "--tokenizer"]
     assert outcome([*line, str(work / "vanilla")])[0] == 0
@@ -167,12 +230,17 @@ def test_bad_input_is_one_line(work, tmp_path, line, says):
         (["--tokenizer", "{work}/corpus"], "holds no tokenizer"),
         (["--tokenizer", "{work}/nowhere"], "holds no tokenizer"),
         (["--tokenizer", "{work}/silent"], "does not say which token ends a text"),
+        (["--tokenizer", "{work}/beyond"], "token 70000 ends a text, and the tokenizer has"),
+        (["--tokenizer", "{work}/negative"], "eos_token_id is no token"),
+        (["--tokenizer", "{work}/truth"], "eos_token_id is no token"),
         (["--tokenizer", "{work}/vanilla", "--ranks", "{work}/x"], "one of them decides"),
     ],
 )
 def test_bad_tokenizers_are_one_line(work, tmp_path, options, says):
-    (work / "silent").mkdir(exist_ok=True)
-    write_tokenizer(work / "silent", ("<s>",))
+    for name, end in {"silent": None, "beyond": 70_000, "negative": -1, "truth": True}.items():
+        (work / name).mkdir(exist_ok=True)
+        write_tokenizer(work / name, ("<s>",))
+        (work / name / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     line = ["data", "prepare", str(work / "corpus"), "--out", str(tmp_path / "x")]
     status, out, errors = outcome([*line, *(part.format(work=work) for part in options)])
     assert (status, out, errors.count("\n")) == (2, "", 1), errors
