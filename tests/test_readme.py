@@ -102,7 +102,7 @@ def test_numbers_on_the_first_page():
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",
         "first/independent heads/whole": "begins {} lower and ends",
-        "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower. At the end",
+        "end/independent heads/skipv1, whole/skipv1, mean": "ends {} lower: first losses",
         "end/the paper/skipv1, mean/continued": "is {} behind MHA that was trained on as long",
         "end/the paper/skipv1, mean/vanilla": "and {} behind MHA before that",
     }.items():
@@ -110,9 +110,13 @@ def test_numbers_on_the_first_page():
         (check,) = (check for check in found if check["id"] == place)
         numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
         assert told.format(" ± ".join(numbers)) in page
+    tokens = json.loads((ROOT / "results/scale-uptrain/measurement.json").read_text())
+    assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
+    assert "eight heads was trained on ten tokens a parameter" in page
     found = json.loads((ROOT / "results/scale-decode/summary.json").read_text())["checks"]
-    ratios = sorted(math.exp(-check["measured"]) for check in found if check["id"].startswith("slower/skipv1/"))
-    assert f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of its time a token" in page
+    steps = [check for check in found if check["id"].startswith("slower/skipv1/")]
+    ratios, width = sorted(math.exp(-check["measured"]) for check in steps), max(check["tolerance"] for check in steps)
+    assert f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in page
     found = json.loads((ROOT / "results/dva-heads/summary.json").read_text())["checks"]
     slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
     assert f"by {slopes['ordinary']} with ordinary" in page
