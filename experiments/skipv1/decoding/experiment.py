@@ -66,7 +66,7 @@ PROFILES = {
         ),
         seeds=0,
         seconds=5,
-        detects="every byte of the cache; of time nothing",
+        detects="every byte of the cache, and 100 % of the time of a step",
     ),
     "cpu": Profile(
         config=_CPU, seeds=0, seconds=90, detects="every byte of the cache, and about 15 % of the time of a step"

@@ -48,9 +48,9 @@ def trained(monkeypatch):
     """The arms that `pool` has trained in this process."""
     arms = []
 
-    def counting(arm, *others):
+    def counting(arm, *others, **options):
         arms.append(arm)
-        return train_arm(arm, *others)
+        return train_arm(arm, *others, **options)
 
     monkeypatch.setattr(pool, "train_arm", counting)
     return arms
