@@ -52,7 +52,7 @@ def add_to(commands: Commands) -> None:
         "--heads", type=whole_from(1), help="of a layer, which share its width (default: heads as wide as the preset's)"
     )
     command.add_argument(
-        "--context", type=whole_from(1), help="tokens a sequence of text (default: the preset's, at most 512)"
+        "--context", type=whole_from(1), help="tokens a sequence of text (default: the model's, at most 512)"
     )
     command.add_argument("--schedule", default="skipv1-llama", help="of a paper; an unknown name lists them")
     command.add_argument("--learning-rate", type=positive, help="peak (default: the schedule's)")
