@@ -36,7 +36,7 @@ lint: setup
 bench: setup
 	$(BIN)/crosslayer bench
 
-# The experiments with trained decoders on a CPU, about four hours on two cores.
+# The experiments with trained decoders on a CPU, about four and a half hours on two cores.
 scale: setup
 	$(BIN)/crosslayer run --all --only scale --profile cpu --out $(OUT)
 

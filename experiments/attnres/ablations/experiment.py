@@ -18,7 +18,7 @@ from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
 from experiments.training.tuning import Tuning, tuned
 from experiments.verdicts.checks import Judgement
-from icl.recipe import Recipe
+from icl.recipe import SCHEDULES, Recipe
 from theory.plans.architecture import Architecture
 from theory.plans.presets import llama
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 NO_EPS = 1e-12
-_CPU = Recipe(steps=240, batch=8, learning_rate=8e-3, log_every=20)
+_CPU = Recipe(**{**SCHEDULES["skipv1-llama"].settings, "steps": 800, "batch": 8, "learning_rate": 8e-3, "clip": 1.0})
 _GPU = Recipe(steps=1000, batch=64, learning_rate=2e-3, precision="bf16", compile=True, log_every=20)
 
 
@@ -54,15 +54,15 @@ PROFILES = {
     ),
     "cpu": Profile(
         config=Config(
-            architecture=_sizes(d_model=48, n_heads=4, n_layers=6, d_ff=132, context=64),
+            architecture=_sizes(d_model=32, n_heads=4, n_layers=6, d_ff=88, context=64),
             data="stdlib",
             vocab=512,
             recipe=_CPU,
-            tuning=Tuning(grid=(4e-3, 8e-3, 16e-3), share=1.0, widenings=1),
+            tuning=Tuning(grid=(4e-3, 8e-3, 16e-3), share=0.5, widenings=1, seeds=2),
             depth_rates=(0.1, 1.0),
         ),
-        seeds=4,
-        seconds=700,
+        seeds=8,
+        seconds=2500,
         detects="about 0.04 nats a token, in small and briefly trained models",
     ),
     "gpu": Profile(

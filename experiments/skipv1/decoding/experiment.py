@@ -54,24 +54,21 @@ _CPU = Config(
     prompts=((1, 512),),
     turns=15,
 )
+_TINY = replace(
+    _CPU,
+    architecture=llama(d_model=32, n_heads=4, n_layers=2, d_ff=40, vocab=64, context=64),
+    variants=("vanilla", "skipv1", "mla"),
+    sizes=((1, 8), (2, 16)),
+    prompts=((1, 16),),
+    turns=2,
+)
+_SMOKE = "every byte of the cache, and 100 % of the time of a step"
 PROFILES = {
-    "smoke": Profile(
-        config=replace(
-            _CPU,
-            architecture=llama(d_model=32, n_heads=4, n_layers=2, d_ff=40, vocab=64, context=64),
-            variants=("vanilla", "skipv1", "mla"),
-            sizes=((1, 8), (2, 16)),
-            prompts=((1, 16),),
-            turns=2,
-        ),
-        seeds=0,
-        seconds=5,
-        detects="every byte of the cache, and 100 % of the time of a step",
-    ),
+    "smoke": Profile(config=_TINY, seeds=0, seconds=5, detects=_SMOKE),
     "cpu": Profile(
         config=_CPU, seeds=0, seconds=90, detects="every byte of the cache, and about 15 % of the time of a step"
     ),
-    "full": Profile(
+    "gpu": Profile(
         config=replace(
             _CPU,
             architecture=llama(d_model=1024, n_heads=16, n_layers=24, d_ff=2736, vocab=32_000, context=16_640),
@@ -79,17 +76,18 @@ PROFILES = {
             prompts=((1, 1024), (1, 4096)),
         ),
         seeds=0,
-        seconds=3600,
-        detects="every byte of the cache, and about 10 % of the time of a step of LLaMA-350M, which --device cuda runs "
-        "in bf16",
+        seconds=600,
+        detects="every byte of the cache, and about 10 % of the time of a step of LLaMA-350M in bf16",
+        device="cuda",
     ),
+    "gpu-tiny": Profile(config=replace(_TINY, prompts=((1, 16), (2, 16))), seeds=0, seconds=5, detects=_SMOKE),
 }
 
 
 class Decoding:
     name = "scale-decode"
     title = "Decoding: bytes kept and read, and time, by variant, batch and length"
-    kind: Kind = "theory"
+    kind: Kind = "scale"
     claims: tuple[str, ...] = (MEMORY, SPEED)
     profiles: Mapping[str, Profile] = PROFILES
 

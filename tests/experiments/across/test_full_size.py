@@ -19,6 +19,7 @@ from experiments.training.stacks import stacked
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = catalogue.names("scale")
+TRAINED = [name for name in NAMES if catalogue.experiment(name).profiles["cpu"].seeds]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def folder(runs, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRAINED)
 def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
     run = folder(runs, name)
     prediction, summary = run.read("prediction.json"), run.read("summary.json")
@@ -66,7 +67,7 @@ def test_every_profile_predicts(name):
     assert set(experiment.profiles) - {"long", "tasks", "optima", "depths"} == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
-        assert profile.seeds >= (2 if profile.seconds < 200 else 3)
+        assert name not in TRAINED or profile.seeds >= (2 if profile.seconds < 200 else 3)
 
 
 @pytest.mark.slow
