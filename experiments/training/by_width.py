@@ -25,6 +25,9 @@ Arms = Callable[[Architecture, Recipe, int], Mapping[str, Arm]]  # of sizes, a r
 def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: RunFolder, label: str) -> Json:
     """What came of all widths that are finished, rates tuned as `config` says, and a twin of vanilla at each.
 
+    Of every width vanilla is trained first.  `ahead` holds the one where it alone is finished, if there is one: what
+    others are worth at the widths before it is read off vanilla's losses there too.
+
     Raises Unfinished if not even one width is, and UserError if the text suffices for none.
     """
     widths, left_out = in_one_epoch(config, read)
@@ -32,6 +35,7 @@ def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: R
     rates: dict[int, dict[str, float]] = {}
     tuning: Json = {}
     records: list[Json] = []
+    ahead: dict[str, Json] = {}
 
     def at(width: int, seed: int) -> Mapping[str, Arm]:
         return arms(config.sizes(width, read.vocab), config.trained(width, read.vocab), seed)
@@ -40,6 +44,9 @@ def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: R
         rated = {n: replace(a, recipe=replace(a.recipe, learning_rate=rates[n])) for n, a in at(width, seed).items()}
         return {**rated, TWIN: replace(rated[BASELINE], twin=True)}
 
+    def of_vanilla(width: int, rates: Mapping[str, float], seed: int) -> dict[str, Arm]:
+        return {BASELINE: round_(width, rates, seed)[BASELINE]}
+
     for width in widths:
         place = config.tuned_for(width)
         try:
@@ -47,7 +54,10 @@ def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: R
                 rates[place], table = tuned(at(place, 0), config.tuning, run, f"{label}, width {place}")
                 tuning = with_width(tuning, table, place)
             here = _rates(config, read, width, rates[place])
+            alone = rounds(partial(of_vanilla, width, here), seeds, run, f"{label}, width {width}, vanilla")
+            ahead = {str(width): _of_width(config, read, width, alone)}
             by_seed = rounds(partial(round_, width, here), seeds, run, f"{label}, width {width}")
+            ahead = {}
         except Unfinished:
             if not found:
                 raise
@@ -57,6 +67,7 @@ def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: R
     return {
         "seeds": max(about["seeds"] for about in found.values()),
         "widths": found,
+        "ahead": ahead,
         "left_out": left_out,
         "tuning": tuning,
         "diverged": [record["diverged"] for record in records if record["diverged"]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
@@ -15,8 +15,11 @@ from experiments.verdicts.worth import Worth, worth
 
 def losses_of(measurement: Json, width: str) -> dict[str, list[float]]:
     """By name, one a seed; nan where a training diverged."""
-    losses = measurement["widths"][width]["loss"]
-    return {name: [math.nan if loss is None else loss for loss in by_seed] for name, by_seed in losses.items()}
+    return {name: _numbers(by_seed) for name, by_seed in measurement["widths"][width]["loss"].items()}
+
+
+def _numbers(losses: Sequence[float | None]) -> list[float]:
+    return [math.nan if loss is None else loss for loss in losses]
 
 
 def untuned(name: str, width: str, measurement: Json) -> str:
@@ -31,24 +34,26 @@ def differences(measurement: Json, width: str) -> dict[str, Interval]:
 
 
 def worth_of(
-    measurement: Json, variant: str, width: str, size: Callable[[str, str], float] | None = None
+    measurement: Json, variant: str, width: str, size: Callable[[str, Json], float] | None = None
 ) -> Worth | None:
     """Of as many seeds as there are at this width, against vanilla at the widths that have as many.
 
-    size: of a name at a width, such as its compute; by default vanilla's parameters.  None where those are fewer than
-    two widths.
+    size: of a name and what was measured at a width, such as its compute; by default vanilla's parameters.  None where
+    those are fewer than two widths.
     """
     seeds = measurement["widths"][width]["seeds"]
-    widths = [w for w, about in measurement["widths"].items() if about["seeds"] >= seeds]
+    by_width = {**measurement["widths"], **measurement.get("ahead", {})}  # older measurements have none
+    widths = [w for w, about in by_width.items() if about["seeds"] >= seeds]
     if len(widths) < 2:
         return None
 
-    def parameters(_: str, at: str) -> float:
-        return float(measurement["widths"][at]["parameters"][BASELINE])
+    def parameters(_: str, about: Json) -> float:
+        return float(about["parameters"][BASELINE])
 
     size = size or parameters
-    vanilla = {size(BASELINE, w): losses_of(measurement, w)[BASELINE][:seeds] for w in widths}
-    return worth(size(variant, width), losses_of(measurement, width)[variant], vanilla, better="lower")
+    known = [by_width[at] for at in widths]
+    vanilla = {size(BASELINE, about): _numbers(about["loss"][BASELINE])[:seeds] for about in known}
+    return worth(size(variant, by_width[width]), losses_of(measurement, width)[variant], vanilla, better="lower")
 
 
 def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], list[list[float]]]:

@@ -2,7 +2,8 @@
 
 Models of one kind and several sizes read 20 tokens a parameter of real text, none of it twice.  Vanilla's loss falls
 with its size, so a variant's lower loss is that of a larger vanilla, trained on as many more tokens.  Sizes are trained
-from the smallest on, each as one round a seed; a result is about those that are finished.
+from the smallest on, each as one round a seed, vanilla first; a result is about those that are finished, and of
+the next size vanilla alone counts too.
 """
 
 from __future__ import annotations

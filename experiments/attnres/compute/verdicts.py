@@ -31,7 +31,7 @@ def differences(prediction: Json, measurement: Json, width: str) -> dict[tuple[s
 
 def factor(measurement: Json, name: str, width: str) -> Worth | None:
     """FLOPs of the PreNorm model that does as well, over one's own."""
-    return worth_of(measurement, name, width, lambda of, at: float(measurement["widths"][at]["compute"][of]))
+    return worth_of(measurement, name, width, lambda of, about: float(about["compute"][of]))
 
 
 def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectation]:

@@ -177,6 +177,18 @@ def test_a_worth_that_was_put_in_is_found_and_the_twin_s_is_one():
     assert worth_of(measurement, "skipv1", "48") is None
 
 
+def test_vanilla_alone_at_the_next_size_bounds_what_others_are_worth():
+    _, measurement = measured({"skipv1": 1.3})
+    known = worth_of(measurement, "skipv1", "64")
+    ahead = measurement["widths"].pop("80")
+    assert worth_of(measurement, "skipv1", "64").most == math.inf
+    alone = {key: {BASELINE: ahead[key][BASELINE]} for key in ("parameters", "loss", "held_out")}
+    measurement["ahead"] = {"80": {**ahead, **alone}}
+    assert worth_of(measurement, "skipv1", "64") == known
+    measurement["ahead"]["80"]["seeds"] = SEEDS - 1
+    assert worth_of(measurement, "skipv1", "64").most == math.inf
+
+
 def test_verdicts_follow_what_was_put_in():
     as_printed = math.exp(sum(map(math.log, printed_worth("skipv1").values())) / len(printed_worth("skipv1")))
     right = verdicts(*measured({"skipv1": as_printed, "svformer": 0.8, "resformer": 1.1, "attnres": 1.13}, 5.0))
@@ -238,10 +250,16 @@ def test_what_weighs_outputs_over_depth_learns_slower():
     assert len(arms) == 4
 
 
-@pytest.mark.parametrize(("widest", "found"), [(0, []), (16, ["16"]), (24, ["16", "24"])])
-def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(widest, found, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("widest", "of_vanilla", "found", "ahead"),
+    [(0, 0, [], []), (16, 16, ["16"], []), (16, 24, ["16"], ["24"]), (24, 24, ["16", "24"], [])],
+)
+def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(
+    widest, of_vanilla, found, ahead, monkeypatch, tmp_path
+):
     def train_all(arms, *_):
-        return {arm: record() for arm in arms if arm.architecture.d_model <= widest}
+        widths = {arm: of_vanilla if arm.variant == BASELINE and not arm.twin else widest for arm in arms}
+        return {arm: record() for arm, width in widths.items() if arm.architecture.d_model <= width}
 
     config = replace(PROFILES["smoke"].config, tuning=LONG.tuning)
     for asks in (campaign, tuning):
@@ -254,6 +272,8 @@ def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(widest, foun
         return
     measurement = EXPERIMENT.measure(config, 2, RunFolder(tmp_path))
     assert list(measurement["widths"]) == found
+    assert list(measurement["ahead"]) == ahead
+    assert all(set(about["loss"]) == {BASELINE} for about in measurement["ahead"].values())
     assert {about["tuned_at"] for about in measurement["widths"].values()} == {16}
     assert set(measurement["tuning"]["best"]) == {f"{name}/16" for name in config.variants}
     for about in measurement["widths"].values():
