@@ -19,7 +19,7 @@ from experiments.verdicts.intervals import t_interval
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 SHADES = ("#1a1a1a", "#2f7fb8", "#d98a2b", "#8a8a8a", "#7a4fa3", "#66b266")
-WIDEST = 8.0  # factor, up or down, to which the axis of worths goes
+REACHES = (2.0, 4.0, 8.0)  # factors, up or down, to the least of which that shows what is known the axis of worths goes
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -80,14 +80,17 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
     """With intervals; an end that is not known goes to the edge.  Crosses: what printed losses make of it."""
     names = _names(prediction)
+    worths = {name: [worth_of(measurement, name, width) for width in measurement["widths"]] for name in names}
+    known = [x for of in worths.values() for w in of if w for x in (w.least, w.factor, w.most) if math.isfinite(x)]
+    farthest = max((max(x, 1 / x) for x in known), default=1.0)
+    reach = next((reach for reach in REACHES if farthest <= reach), REACHES[-1])
     for i, name in enumerate(names):
         look: dict[str, Any] = {k: v for k, v in style.look(name).items() if k != "linestyle"}
         places = _positions(measurement, i, len(names))
-        for place, width in zip(places, measurement["widths"], strict=True):
-            found = worth_of(measurement, name, width)
+        for place, found in zip(places, worths[name], strict=True):
             if found is None:
                 continue
-            ends = [min(max(end, 1 / WIDEST), WIDEST) for end in (found.least, found.most)]
+            ends = [min(max(end, 1 / reach), reach) for end in (found.least, found.most)]
             axis.plot([place, place], ends, color=look["color"], linewidth=1.0)
             if math.isfinite(found.factor):
                 axis.plot(place, found.factor, markerfacecolor="white", linestyle="none", markersize=4, **look)
@@ -97,9 +100,10 @@ def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
         axis.plot([], [], "x", color="#555555", markersize=4, label="by the papers' printed losses, at 60M and more")
     axis.axhline(1, color="#1a1a1a", linewidth=1, linestyle="--", label="vanilla's own")
     axis.set_yscale("log")
-    axis.set_ylim(1 / WIDEST, WIDEST)
-    ticks = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8]
-    axis.set_yticks(ticks, ["1/8", "1/4", "1/2", "1", "2", "4", "8"])
+    axis.set_ylim(1 / reach, reach)
+    ticks = {"1/8": 1 / 8, "1/4": 1 / 4, "1/2": 1 / 2, "0.7": 0.7, "1": 1, "1.4": 1.4, "2": 2, "4": 4, "8": 8}
+    shown = {text: at for text, at in ticks.items() if 1 / reach <= at <= reach and (reach == 2 or "." not in text)}
+    axis.set_yticks(list(shown.values()), list(shown))
     axis.minorticks_off()
     _sizes(axis, measurement)
     axis.set_ylabel("worth: vanilla's parameters for the\nsame loss, over those at equal width")
