@@ -131,6 +131,30 @@ def test_numbers_on_the_first_page():
     assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES["README.md"].split())
 
 
+def test_numbers_of_compute_optimal_text():
+    page = " ".join(PAGES["README.md"].split())
+    checks = json.loads((ROOT / "results/ladder-text/long/summary.json").read_text())["checks"]
+    found = {check["id"]: check for check in checks}
+    for kind, told in (("early", "it is {}, {} and {} nats ahead"), ("paper", "at the end {}, {} and {}.")):
+        of_size = (found[f"{kind}/svformer/{width}"] for width in (32, 48, 64))
+        assert told.format(*(f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in of_size)) in page
+    largest = [check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/64", name)]
+    assert all(abs(check["measured"]) < check["tolerance"] for check in largest)
+    widths = [check["tolerance"] for check in largest]
+    assert f"told from vanilla's, ± {min(widths):.3f} to {max(widths):.3f} for all" in page
+    names = {
+        "skipv1": "SkipV1Former",
+        "resformer": "ResFormer",
+        "attnres": "Attention Residuals",
+        "svformer": "SVFormer",
+    }
+    for name in (*names, "shared-keys", "cla-v"):
+        worth = found[f"worth/{name}/64"]["statement"].partition("found ")[2].partition(",")[0]
+        assert f"{names.get(name, f'`{name}`')} {worth}" in page
+    ahead = found["paper/cla-v/48"]
+    assert f"ahead at 0.13 million, by {-ahead['measured']:.3f} ± {ahead['tolerance']:.3f}" in page
+
+
 @pytest.mark.parametrize("command", ["papers", "variants"])
 def test_a_table_is_what_the_command_prints(command, capsys):
     """To renew it: `crosslayer COMMAND --into README.md`."""
