@@ -131,7 +131,8 @@ def test_what_sets_in_is_said_of_all_restarts():
     """The shares are those of the best of each seed's."""
     prediction = predicted()
     measurement = measured(prediction, noise=0.0)
-    zero, (loss, *_) = prediction["tasks"][TASK]["zero_loss"], measurement["losses"][f"4/{TASK}/skipv1/2"]["16000"]
+    zero = prediction["tasks"][TASK]["zero_loss"]
+    *_, (loss, *_) = measurement["losses"][f"4/{TASK}/skipv1/2"].values()
     measurement["restarts"] = {f"4/{TASK}/skipv1/2": [[loss, zero, None], [zero, loss, loss]]}
     results = Results(prediction, measurement)
     found = results.sets_in("4", TASK, "skipv1", 2)
