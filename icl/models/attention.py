@@ -39,7 +39,10 @@ class Attention(nn.Module):
         live = plan.live(layer)
         heads = [plan.head(layer, h) for h in live]
         exist = built(plan)
-        self.projections = Projections(d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias)
+        of_heads = partial(norm, config, width, kind="rms") if config.qk_norm else None
+        self.projections = Projections(
+            d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads
+        )
         reads = self.projections.kinds or plan.dynamic != "no"
         self.norm = norm(config, d) if reads else nn.Identity()
         self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
@@ -119,7 +122,7 @@ class Attention(nn.Module):
         if frame.past is None:
             return self.position_bias(x.shape[1], frame.places)
         assert frame.places is not None
-        return self.position_bias.towards(frame.places, frame.past.span)
+        return self.position_bias.towards(frame.places, frame.past.columns)
 
 
 class Core(nn.Module):

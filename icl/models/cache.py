@@ -123,32 +123,37 @@ def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) 
     lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
     if max(lengths) > cache.tokens:
         raise BadInput(f"the cache has room for {cache.tokens} tokens, not {max(lengths)}")
-    past = _alike(cache, new, x.device) if real is None and len(set(lengths)) == 1 else _ragged(cache, new, real, x)
-    visible, causal = _visible(past.places, past.span)
+    alike, window = real is None and len(set(lengths)) == 1, model.config.window
+    past = _alike(cache, new, x.device, window) if alike else _ragged(cache, new, real, x, window)
+    visible, causal = _visible(past.places, past.columns, model.config.window)
     frame = Frame(visible, causal, rotation(model.config, past.places), past.places, dict(model.learned.items()), past)
     found = model.through(x, frame, past.places)
     cache.lengths = lengths
     return found
 
 
-def _visible(places: Tensor, span: int) -> tuple[Tensor | None, bool]:
-    """As `Frame` has them: of tokens at these places, of as many as there are up to the last."""
-    columns = torch.arange(span, device=places.device)
+def _visible(places: Tensor, columns: slice, window: int) -> tuple[Tensor | None, bool]:
+    """As `Frame` has them: of tokens at these places, of those at `columns`."""
+    if len(places) == 1 and places.dim() == 1:  # the columns are all that it sees
+        return None, False
+    others = torch.arange(columns.start, columns.stop, device=places.device)
+    seen = others <= places[..., None]
+    cut = 0 < window < columns.stop
+    if cut:
+        seen = seen & (places[..., None] - others < window)
     if places.dim() > 1:
-        return (columns <= places[..., None])[:, None], False
-    if len(places) == span:  # the first tokens
-        return columns <= places[:, None], True
-    return (None if len(places) == 1 else columns <= places[:, None]), False
+        return seen[:, None], False
+    return seen, len(places) == columns.stop and not cut  # the first tokens
 
 
 @dataclass(frozen=True, eq=False)
 class _Past:
-    """places: of the new tokens, (T,) or (batch, T); span: tokens of the longest sequence, with them; where: rows,
-    tokens and places of those that are real, where sequences differ."""
+    """places: of the new tokens, (T,) or (batch, T); columns: as `Past` has them; where: rows, tokens and places of
+    those that are real, where sequences differ."""
 
     cache: Cache
     places: Tensor
-    span: int
+    columns: slice
     where: tuple[Tensor, Tensor, Tensor] | None
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
@@ -157,7 +162,7 @@ class _Past:
         for name, heads in cache.made[layer - 1]:
             self._keep(name, bank[name] if heads is None else bank[name][:, heads])
         return cache.readers[layer - 1], {
-            name: cache.entries[name][:, :, : self.span] for name in cache.read[layer - 1]
+            name: cache.entries[name][:, :, self.columns] for name in cache.read[layer - 1]
         }
 
     def views(self, layer: int) -> list[tuple[slice, Tensor, Tensor]] | None:
@@ -170,16 +175,16 @@ class _Past:
 
     def _view(self, place: tuple[str, int], heads: int) -> Tensor:
         name, start = place
-        return self.cache.entries[name][:, start : start + heads, : self.span]
+        return self.cache.entries[name][:, start : start + heads, self.columns]
 
     def extended(self, name: str, new: Tensor) -> Tensor:
         self._keep(name, new)
-        return self.cache.entries[name][:, :, : self.span]
+        return self.cache.entries[name][:, :, self.columns]
 
     def _keep(self, name: str, new: Tensor) -> None:
         kept = self.cache.entries[name]
         if self.where is None:
-            kept[:, :, self.span - new.shape[2] : self.span] = new
+            kept[:, :, self.columns.stop - new.shape[2] : self.columns.stop] = new
         else:
             rows, tokens, places = self.where
             kept[rows, :, places] = new[rows, :, tokens].to(kept.dtype)
@@ -218,18 +223,25 @@ def _places(reader: Reader) -> list[tuple[str, int]] | None:
     return [(name, start + i) for count, [(_, name, start)] in reader.runs for i in range(count)]
 
 
-def _alike(cache: Cache, new: int, device: torch.device) -> _Past:
+def _alike(cache: Cache, new: int, device: torch.device, window: int) -> _Past:
     """All sequences are equally long."""
     start = cache.lengths[0]
-    return _Past(cache, torch.arange(start, start + new, device=device), start + new, None)
+    columns = slice(_first(start, window), start + new)
+    return _Past(cache, torch.arange(start, start + new, device=device), columns, None)
 
 
-def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor) -> _Past:
+def _first(place: int, window: int) -> int:
+    """The first place that a token at another sees."""
+    return max(0, place - window + 1) if window else 0
+
+
+def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor, window: int) -> _Past:
     starts = torch.tensor(cache.lengths, device=x.device)
     real = torch.ones(len(x), new, dtype=torch.bool, device=x.device) if real is None else real
     places = (starts[:, None] + real.cumsum(-1) - 1).clamp(min=0)
     rows, tokens = real.nonzero(as_tuple=True)
-    return _Past(cache, places, int(places.max()) + 1, (rows, tokens, places[rows, tokens]))
+    columns = slice(_first(int(places.min()), window), int(places.max()) + 1)
+    return _Past(cache, places, columns, (rows, tokens, places[rows, tokens]))
 
 
 def _problems(model: Decoder, batch: int, tokens: int) -> list[str]:

@@ -103,18 +103,22 @@ class Decoder(nn.Module):
         places = torch.arange(length, device=x.device)
         if padding is not None:
             places = (padding.cumsum(-1) - 1).clamp(min=0)
-        visible = _visible(config.mask, places, padding)
-        causal = config.mask == "causal" and padding is None
+        window = config.window if config.window < length else 0
+        visible = _visible(config.mask, places, padding, window)
+        causal = config.mask == "causal" and padding is None and not window
         counted = None if padding is None else places
         return Frame(visible, causal, rotation(config, places), counted, dict(self.learned.items())), places
 
 
-def _visible(mask: str, places: Tensor, padding: Tensor | None) -> Tensor | None:
-    """`Frame.visible` for one of `Architecture.mask`; places: (T,), or (batch, T) where there is padding."""
+def _visible(mask: str, places: Tensor, padding: Tensor | None, window: int = 0) -> Tensor | None:
+    """`Frame.visible` for one of `Architecture.mask`, and its window; places: (T,), or (batch, T) where there is
+    padding."""
     row = torch.arange(places.shape[-1], device=places.device)
     match mask:
         case "causal":
             seen = row[:, None] >= row
+            if window:
+                seen = seen & (places[..., :, None] - places[..., None, :] < window)
         case "context":
             seen = (places < places.amax(-1, keepdim=True))[..., None, :].expand(*places.shape, -1)
         case _:

@@ -16,8 +16,9 @@ class Past(Protocol):
     """What earlier forward passes left of the tokens before these (`icl.models.cache`)."""
 
     @property
-    def span(self) -> int:
-        """Tokens of the longest sequence, with these."""
+    def columns(self) -> slice:
+        """Places of the tokens that are attended over: up to the last of the longest sequence, from the first that a
+        window shows any of these."""
         ...
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
@@ -30,7 +31,7 @@ class Past(Protocol):
         ...
 
     def extended(self, name: str, new: Tensor) -> Tensor:
-        """An entry of all tokens so far: (batch, heads, span, width)."""
+        """An entry of all tokens that are attended over: (batch, heads, columns, width)."""
         ...
 
 
@@ -43,8 +44,8 @@ class Frame:
     rotation    positions for queries and keys, or None
     places      (batch, T), positions counted over real tokens, where there is padding; None: 0, 1, ..., T - 1
     learned     the plan's learned weights, by `projections.learned_name`
-    past        of tokens before these, which are attended over too: then `visible` has a column for each of those and
-                of these, and `places` are those of these, (T,) or (batch, T)
+    past        of tokens before these, which are attended over too: then `visible` has a column for each of its
+                `columns`, and `places` are those of these, (T,) or (batch, T)
     """
 
     visible: Tensor | None

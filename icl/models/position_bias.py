@@ -38,8 +38,7 @@ class PositionBias(nn.Module):
             return self.scores[:, :length, :length]
         return self.scores[:, places[:, :, None], places[:, None, :]].transpose(0, 1)
 
-    def towards(self, places: Tensor, span: int) -> Tensor:
-        """From tokens at these places, (T,) or (batch, T), to those at 0, ..., span - 1: ([batch,] heads built, T,
-        span)."""
-        found = self.scores[:, places, :span]
+    def towards(self, places: Tensor, columns: slice) -> Tensor:
+        """From tokens at these places, (T,) or (batch, T), to those at others: ([batch,] heads built, T, columns)."""
+        found = self.scores[:, places, columns]
         return found if places.dim() == 1 else found.transpose(0, 1)

@@ -7,7 +7,7 @@ The *bank* holds the projections' outputs that this or a later layer reads, as `
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +97,7 @@ class Projections(nn.Module):
 
     made_for    per kind, how many heads and how wide they are; a kind that is left out is not built here
     group       query heads a key/value head
+    norm        makes what norms a head's queries, or keys, before they are turned to their positions
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Projections(nn.Module):
         *,
         group: int = 1,
         bias: bool = False,
+        norm: Callable[[], nn.Module] | None = None,
     ) -> None:
         super().__init__()
         exist = built(plan)
@@ -120,14 +122,19 @@ class Projections(nn.Module):
                     heads = (1,)
                 self.kinds.append((kind, entry(kind, layer)))
                 self.add_module(NAMES[kind], HeadLinear(d_model, number, heads, width, bias))
+                if norm is not None and kind != "v":
+                    self.add_module(_norm_of(kind), norm())
+        self.normed = norm is not None
         lives = lifetimes(plan)
         self.kept = frozenset(entry(life.source.kind, life.source.layer) for life in lives if life.last > layer)
 
     def forward(self, x: Tensor, bank: Bank, rotation: Rotation | None) -> Bank:
-        """The bank with this layer's entries; queries and keys are rotated to their positions."""
+        """The bank with this layer's entries; queries and keys, normed or not, are rotated to their places."""
         bank = dict(bank)
         for kind, name in self.kinds:
             out = self.get_submodule(NAMES[kind])(x)
+            if self.normed and kind != "v":
+                out = self.get_submodule(_norm_of(kind))(out)
             bank[name] = out if rotation is None or kind == "v" else self.rotate(kind, out, rotation)
         return bank
 
@@ -138,6 +145,10 @@ class Projections(nn.Module):
     def still_needed(self, bank: Bank) -> Bank:
         """What later layers read of the bank."""
         return {name: tensor for name, tensor in bank.items() if name in self.kept}
+
+
+def _norm_of(kind: Kind) -> str:
+    return f"{NAMES[kind]}_norm"
 
 
 def head_sizes(config: Architecture) -> dict[Kind, tuple[int, int]]:

@@ -70,7 +70,7 @@ class GPT2:
     def config(self, architecture: Architecture) -> dict[str, Any] | None:
         a, stem = architecture, vocabulary(architecture)
         alike = (a.norm, a.gated, a.positions, a.bias, a.qkv_bias) == ("layer", False, "learned", True, True)
-        if stem is None or not alike or a.group > 1 or a.n_heads * a.width != a.d_model:
+        if stem is None or not alike or a.group > 1 or a.n_heads * a.width != a.d_model or a.qk_norm or a.window:
             return None
         return {
             "architectures": ["GPT2LMHeadModel"],

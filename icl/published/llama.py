@@ -1,8 +1,9 @@
-"""LLaMA's family as transformers has it: `llama`, `mistral`, and `qwen2`, whose queries, keys and values have biases.
+"""LLaMA's family as transformers has it: `llama`; `mistral`, which may have a window; `qwen2`, whose queries, keys and
+values have biases, and `qwen3`, whose queries and keys are normed, of which some layers may have one.
 
 Queries and keys are turned there in pairs (i, i + width / 2), as they are here (`icl.models.rotary`), and query head h
-reads key/value head h // group: tensors are taken as they are, under other names.  A context ends where a sliding
-window would begin to matter.
+reads key/value head h // group: tensors are taken as they are, under other names.  Where some layers have a window
+and others none, the context ends where it would begin to matter.
 
 ResFormer's, SVFormer's and NeuTRENO's public code names its tensors in the same way, and leaves out what it does not
 project; so their weights are read under `resformer`, `svformer` and `neutreno`.  SkipV1Former's keeps half of the rows
@@ -17,9 +18,13 @@ from typing import Any
 from icl.published.layouts import Config, Held, Layout, per_layer, vocabulary
 from theory.plans.architecture import Architecture, Stretched, Tokens
 
-MOST_TOKENS = {"llama": 2048, "mistral": 131_072, "qwen2": 32_768}  # transformers' default of max_position_embeddings
-KV_HEADS = {"mistral": 8, "qwen2": 32}  # its default of num_key_value_heads, where it is not that of queries
-WINDOW = 4096  # its default of a sliding window
+# What transformers takes where config.json says nothing: max_position_embeddings; num_key_value_heads, where it is not
+# that of queries; sliding_window; max_window_layers, the first layer that has one; head_dim.
+MOST_TOKENS = {"llama": 2048, "mistral": 131_072, "qwen2": 32_768, "qwen3": 32_768}
+KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
+WINDOW = 4096
+WINDOWED = 28
+HEAD_DIM = {"qwen3": 128}
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 OF_A_LAYER = {
     "input_layernorm.weight": "attention.norm.weight",
@@ -29,6 +34,8 @@ OF_A_LAYER = {
     "self_attn.q_proj.bias": "attention.projections.query.bias",
     "self_attn.k_proj.bias": "attention.projections.key.bias",
     "self_attn.v_proj.bias": "attention.projections.value.bias",
+    "self_attn.q_norm.weight": "attention.projections.query_norm.weight",
+    "self_attn.k_norm.weight": "attention.projections.key_norm.weight",
     "self_attn.o_proj.weight": "attention.output.weight",
     "self_attn.o_proj.bias": "attention.output.bias",
     "post_attention_layernorm.weight": "feed_forward.norm.weight",
@@ -48,7 +55,7 @@ LLAMA3 = {  # what a stretched context is called
 
 
 class Llama:
-    types = ("llama", "mistral", "qwen2")
+    types = ("llama", "mistral", "qwen2", "qwen3")
     variant = "vanilla"
     head = HEAD
 
@@ -71,8 +78,8 @@ class Llama:
         kind, heads = config["model_type"], config["num_attention_heads"]
         kv_heads = config.get("num_key_value_heads", KV_HEADS.get(kind))
         context = config.get("max_position_embeddings", MOST_TOKENS[kind])
-        windowed = kind == "mistral" or (kind == "qwen2" and config.get("use_sliding_window", False))
-        if windowed and (window := config.get("sliding_window", WINDOW)) is not None:
+        window, layers = _windows(config)
+        if 0 < layers < config["num_hidden_layers"]:
             context = min(context, window)
         parts = _rotary(config)
         theta = next((part["rope_theta"] for part in parts if "rope_theta" in part), 10_000.0)
@@ -85,7 +92,7 @@ class Llama:
             context=context,
             stem=Tokens(config["vocab_size"], tied=config.get("tie_word_embeddings", False)),
             n_kv_heads=heads if kv_heads is None else kv_heads,
-            head_dim=config.get("head_dim") or 0,
+            head_dim=config.get("head_dim", HEAD_DIM.get(kind)) or 0,
             norm="rms",
             norm_eps=config.get("rms_norm_eps", 1e-6),
             gated=True,
@@ -94,11 +101,17 @@ class Llama:
             qkv_bias=kind == "qwen2" or bool(config.get("attention_bias")),
             bias=bool(config.get("mlp_bias")),
             rope_stretched=Stretched(**{ours: scaled[theirs] for ours, theirs in LLAMA3.items()}) if scaled else None,
+            qk_norm=kind == "qwen3",
+            window=window if layers == config["num_hidden_layers"] and window < context else 0,
         )
 
     def config(self, architecture: Architecture) -> dict[str, Any] | None:
         a, stem = architecture, vocabulary(architecture)
         kind = {(False, False): "llama", (True, True): "llama", (True, False): "qwen2"}.get((a.qkv_bias, a.bias))
+        if a.qk_norm:
+            kind = None if a.qkv_bias or a.bias else "qwen3"
+        elif a.window and kind == "llama":
+            kind = None if a.bias else "mistral"
         if stem is None or kind is None or (a.norm, a.gated, a.positions, a.dropout) != ("rms", True, "rope", 0.0):
             return None
         rope: dict[str, Any] = {"rope_type": "default", "rope_theta": a.rope_theta}
@@ -106,20 +119,22 @@ class Llama:
             rope["rope_type"] = "llama3"
             rope |= {theirs: getattr(a.rope_stretched, ours) for ours, theirs in LLAMA3.items()}
         return {
-            "architectures": [{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[kind]],
+            "architectures": [f"{kind.capitalize()}ForCausalLM"],
             "model_type": kind,
             "hidden_size": a.d_model,
             "num_hidden_layers": a.n_layers,
             "num_attention_heads": a.n_heads,
             "num_key_value_heads": a.kv_heads,
-            **({"head_dim": a.head_dim} if a.head_dim else {}),
+            **({"head_dim": a.width} if a.head_dim or kind in HEAD_DIM else {}),
             "intermediate_size": a.d_ff,
             "max_position_embeddings": a.context,
             "vocab_size": stem.vocab,
             "tie_word_embeddings": stem.tied,
             "rms_norm_eps": a.norm_eps,
             "hidden_act": "silu",
-            **({"attention_bias": a.bias, "mlp_bias": a.bias} if kind == "llama" else {"use_sliding_window": False}),
+            **({"attention_bias": a.bias, "mlp_bias": a.bias} if kind == "llama" else {}),
+            **({"sliding_window": a.window or None} if kind != "llama" else {}),
+            **({"use_sliding_window": a.window > 0, "max_window_layers": 0} if kind in ("qwen2", "qwen3") else {}),
             # Version 5 of transformers reads the last of these, versions before it the first two.
             "rope_theta": a.rope_theta,
             "rope_scaling": {k: v for k, v in rope.items() if k != "rope_theta"} if a.rope_stretched else None,
@@ -144,6 +159,19 @@ def _rotary(config: Config) -> list[Mapping[str, Any]]:
     parts = [config.get(name) or {} for name in ("rope_parameters", "rope_scaling")]
     fields = {name: config[name] for name in ("rope_theta", "partial_rotary_factor") if name in config}
     return [*(part if isinstance(part, dict) else {"rope_type": part} for part in parts), fields]
+
+
+def _windows(config: Config) -> tuple[int, int]:
+    """How many tokens a window shows, and the number of layers that have one."""
+    kind, layers = config["model_type"], config["num_hidden_layers"]
+    of_all = kind == "mistral"
+    window = config.get("sliding_window", WINDOW) if of_all or config.get("use_sliding_window") else None
+    if kind == "llama" or window is None:
+        return 0, 0
+    types = config.get("layer_types")
+    if types:
+        return window, sum(x == "sliding_attention" for x in types)
+    return window, layers if of_all else max(0, layers - config.get("max_window_layers", WINDOWED))
 
 
 def _type(rope: Mapping[str, Any]) -> Any:

@@ -33,6 +33,8 @@ def misfit(config: Architecture, of: Plan) -> str | None:
         return "a stack has no latent attention and no assumed copy"
     if config.group != 1 or config.dropout:
         return "a stack has as many key/value heads as heads, and no dropout"
+    if config.qk_norm or config.window:
+        return "a stack has no norms of queries and keys, and no window"
     if of.dynamic != "no":
         return "a stack has no dynamic values"
     if any(len(head.values) > 1 for row in of.table for head in row):

@@ -74,7 +74,8 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
         "copy": 0 if config.copy_rank is None else d * d,
         "mixing": len(learned(config.attending(plan))),
         "feed_forward": _feed_forward(config) * feed_forwards,
-        "norms": _norm(config) * (1 + feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes))),
+        "norms": _norm(config) * (1 + feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes)))
+        + config.qk_norm * config.width * sum(bool(p.query) + bool(p.key) for p in shapes),
         "depth": _depth(config, plan),
         "head": _head(config),
     }
@@ -233,15 +234,17 @@ def cache(config: Architecture, plan: Plan) -> CachedNumbers:
 
 
 def flops(config: Architecture, plan: Plan, context: int) -> int:
-    """Forward FLOPs of one token that attends over `context` tokens, itself included; a product and a sum are two.
+    """Forward FLOPs of one token that has `context` tokens before it to attend over, itself included, of which a window
+    shows it the last; a product and a sum are two.
 
     Counted are the products with weight matrices, attention, and reads over depth.  Left out are norms, activations,
     rotations, biases, of scores too, the mixing of values, an image's class scores and the toy's assumed copy.  The
-    mean over a causal sequence of T tokens is the value at (T + 1) / 2; a backward pass costs twice as much again.
+    mean over a causal sequence of T tokens is the value at (T + 1) / 2, or less with a window; a backward pass costs
+    twice as much again.
     """
     attending = config.attending(plan)
     layers = range(1, config.n_layers + 1)
-    over_time = context * sum(_attention_flops(config, attending, n) for n in layers)
+    over_time = min(context, config.window or context) * sum(_attention_flops(config, attending, n) for n in layers)
     return 2 * _products(config, plan) + over_time + _depth_flops(config, plan)
 
 

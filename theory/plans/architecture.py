@@ -79,6 +79,9 @@ class Architecture:
     n_kv_heads, head_dim    0 stands for n_heads and d_model / n_heads
     d_ff                    width of the feed-forward sublayer; 0: there is none
     context                 the longest sequence, class token included
+    qk_norm                 queries and keys are normed before their positions, each head by itself: RMSNorm, whose gain
+                            a layer's heads share
+    window                  a token sees so many tokens, itself the last of them; 0: all before it
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
     positions               rotary; learned vectors, added to the embedding; none; or bias: a learned number for every
@@ -113,6 +116,8 @@ class Architecture:
     copy_rank: int | None = None
     tanh_gelu: bool = False
     rope_stretched: Stretched | None = None
+    qk_norm: bool = False
+    window: int = 0
 
     def __post_init__(self) -> None:
         parts = [self, self.stem, *(part for part in (self.latent, self.rope_stretched) if part)]
@@ -155,7 +160,7 @@ class Architecture:
         for name in ("d_model", "n_layers", "n_heads", "context"):
             if (value := getattr(self, name)) < 1:
                 yield f"{name} must be at least 1, got {value}"
-        for name in ("d_ff", "n_kv_heads", "head_dim"):
+        for name in ("d_ff", "n_kv_heads", "head_dim", "window"):
             if (value := getattr(self, name)) < 0:
                 yield f"{name} must not be negative, got {value}"
         if not self.head_dim and self.d_model % self.n_heads:
@@ -174,6 +179,8 @@ class Architecture:
             yield from self._problems_of_latent(self.latent)
         if self.rope_stretched is not None:
             yield from _problems_of_stretched(self, self.rope_stretched)
+        if self.window and self.mask != "causal":
+            yield f"a window ends at the token that looks through it: the mask must be causal, got {self.mask}"
         if self.tanh_gelu and self.gated:
             yield "a gated feed-forward has SiLU, and no GELU to approximate"
         yield from _problems_of_stem(self)
@@ -189,6 +196,8 @@ class Architecture:
             yield "a latent's decoupled key carries rotary positions: positions must be rope and its rope width above 0"
         if self.qkv_bias:
             yield "projections to and from a latent have no bias"
+        if self.qk_norm:
+            yield "a latent has a norm of its own, and its queries and keys none"
         if self.copy_rank is not None:
             yield "the assumed copy is the toy's, which has no latent"
 

@@ -47,8 +47,9 @@ def reads(config: Architecture, plan: Plan) -> int:
 
 def numbers_of_a_step(config: Architecture, plan: Plan, batch: int, tokens: int) -> int:
     """All that a step reads for a token of each of `batch` sequences, with so many tokens before: weights, of an
-    embedding that is not the head's too a row a sequence, and what layers attend over."""
+    embedding that is not the head's too a row a sequence, and what layers attend over, of a window's tokens at most."""
     stem = config.stem
     table = stem.vocab * config.d_model if isinstance(stem, Tokens) and not stem.tied else 0
     rows = batch * config.d_model if table else 0
-    return total_parameters(config, plan) - table + rows + batch * tokens * reads(config, plan)
+    seen = min(tokens, config.window or tokens)
+    return total_parameters(config, plan) - table + rows + batch * seen * reads(config, plan)

@@ -126,6 +126,10 @@ def layer_words(config: Architecture, plan: Plan) -> str:
         heads = f"{config.n_heads} head{'s' if config.n_heads > 1 else ''} of {config.width}"
         heads += f" in groups of {config.group}" if config.group > 1 else ""
     parts = [heads]
+    if config.qk_norm:
+        parts.append("normed queries and keys")
+    if config.window:
+        parts.append(f"a window of {config.window} tokens")
     if plan.dynamic == "gate":
         parts.append("a linear gate of queries")
     elif plan.dynamic != "no":

@@ -63,10 +63,11 @@ def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chose
     st.sampled_from(["none", "bias", "learned"]),
     st.sampled_from(["softmax", "linear"]),
     st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    st.integers(0, 4),
     st.integers(0, 99),
 )
-def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, seed):
-    config = architecture(chosen, group, positions, score)
+def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, window, seed):
+    config = replace(architecture(chosen, group, positions, score), window=window, qk_norm=seed % 2 == 1)
     model = decoder(config, chosen, seed)
     length = min(sum(sizes), config.context)
     tokens = torch.randint(config.stem.vocab, (2, length), generator=torch.Generator().manual_seed(seed))
@@ -79,7 +80,7 @@ def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, 
 @settings(max_examples=40)
 @given(
     st.sampled_from([name for name in VARIANTS if not misfits(CAUSAL["llama"], resolve(name, CAUSAL["llama"].shape))]),
-    st.sampled_from(["llama", "gpt2", "grouped", "bias"]),
+    st.sampled_from(["llama", "gpt2", "grouped", "bias", "windowed"]),
     st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=2, max_size=3),
     st.integers(1, 4),
 )

@@ -29,6 +29,7 @@ ARCHITECTURES = {
     "llama": LLAMA,
     "gpt2": GPT2,
     "grouped": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=4),
+    "windowed": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=4, qk_norm=True, window=3),
     "latent": replace(LLAMA, latent=Latent(12, 4)),
     "patches": replace(GPT2, stem=Patches(8, 4, 3, 5), context=5, mask="none"),
     "bias": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=3, positions="bias", context=7),
@@ -502,11 +503,51 @@ def test_other_shapes_and_longer_inputs_are_refused():
         ({"stem": Vectors(5, read_in=False)}, "need a read-in"),
         ({"stem": Patches(8, 3, 3, 5)}, "does not make a context of 12"),
         ({"copy_rank": 25}, "copy_rank must be from 0 to d_model = 24"),
+        ({"window": -1}, "window must not be negative, got -1"),
+        ({"window": 3, "mask": "none"}, "the mask must be causal, got none"),
+        ({"latent": Latent(12, 4), "qk_norm": True}, "a latent has a norm of its own"),
     ],
 )
 def test_sizes_that_no_model_can_have(changes, says):
     with pytest.raises(ValueError, match=says):
         replace(LLAMA, **changes)
+
+
+WINDOW = 3
+
+
+@pytest.mark.parametrize("name", ["vanilla", "resformer", "cross-layer", "dva-attention"])
+def test_a_window_shows_so_many_tokens_and_no_others(name):
+    """In one layer more a token sees WINDOW - 1 tokens farther back."""
+    config = replace(LLAMA, window=WINDOW, stem=Vectors(5), n_layers=2)
+    model = Decoder(config, resolve(name, config.shape), std=0.3).double()
+    inputs = torch.randn(1, 9, 5, dtype=torch.float64, requires_grad=True)
+    (grad,) = torch.autograd.grad(model(inputs)[0, -1].sum(), inputs)
+    farthest = 1 + config.n_layers * (WINDOW - 1)
+    assert grad[0].abs().sum(-1).bool().tolist() == [False] * (9 - farthest) + [True] * farthest
+    wide = Decoder(replace(config, window=9), model.plan, std=0.3).double()
+    assert torch.equal(wide(inputs), Decoder(replace(config, window=0), model.plan, std=0.3).double()(inputs))
+    assert not torch.allclose(wide(inputs), model(inputs))
+
+
+def test_a_window_counts_real_tokens():
+    config = replace(LLAMA, window=WINDOW)
+    model = Decoder(config, resolve("skipv1", config.shape), std=0.3).double()
+    tokens, real = some_input(config, 1, 9), torch.tensor([[1, 1, 0, 0, 1, 1, 0, 1, 1]]).bool()
+    check_identity(model(tokens, real)[:, real[0]], model(tokens[:, real[0]]), terms=100)
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_normed_queries_and_keys_have_no_size(normed):
+    config = replace(LLAMA, qk_norm=normed, norm_eps=0.0)
+    model = Decoder(config, resolve("skipv1", config.shape), std=0.3).double()
+    tokens = some_input(config)
+    before = model(tokens)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith((".query.weight", ".key.weight")):
+                parameter.mul_(7)
+    assert torch.allclose(model(tokens), before, rtol=1e-9) == normed
 
 
 @pytest.mark.parametrize("name", ["vit-tiny", "llama-2m"])

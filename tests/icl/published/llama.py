@@ -88,8 +88,14 @@ def logits(config, weights, tokens, mixed=lambda own, first: own, beside=lambda 
         first = value if n == 0 else first
         added = 0 if value is None else beside(value, first).repeat_interleave(group, dim=1)
         value = mixed(value, first).repeat_interleave(group, dim=1)
+        query, key = (
+            norm(x, place) if f"{place}.weight" in weights else x
+            for x, place in ((query, f"{layer}.self_attn.q_norm"), (key, f"{layer}.self_attn.k_norm"))
+        )
         scores = turned(query) @ turned(key).repeat_interleave(group, dim=1).mT / width**0.5
-        scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), float("-inf"))
+        later = torch.arange(length)[:, None] - torch.arange(length)
+        unseen = (later < 0) | (later >= (config.get("sliding_window") or length))
+        scores = scores.masked_fill(unseen, float("-inf"))
         out = (scores.softmax(-1) @ value + added).transpose(1, 2).flatten(2)
         hidden = hidden + out @ weights[f"{layer}.self_attn.o_proj.weight"].T
         x = norm(hidden, f"{layer}.post_attention_layernorm")

@@ -115,19 +115,42 @@ def test_skipv1former_keeps_the_values_of_a_layer_s_own_heads_which_stand_first(
         agree(found, other, CONFIG)
 
 
-def test_mistral_is_llama_up_to_its_window(tmp_path):
-    sizes = {"model_type": "mistral", "num_key_value_heads": None, "num_attention_heads": 2}
+def test_mistral_is_llama_with_a_window(tmp_path):
+    sizes = {"model_type": "mistral", "num_key_value_heads": None, "num_attention_heads": 2, "sliding_window": 3}
     config = CONFIG | sizes
-    folder = write(tmp_path, config | {"sliding_window": 7}, state_dict(config | {"num_key_value_heads": 2}))
-    assert architecture(folder).context == 7
-    inputs, plain = tokens(config, 7), config | {"num_key_value_heads": 2}
+    weights = state_dict(config | {"num_key_value_heads": 2})
+    folder = write(tmp_path, config, weights)
+    inputs, plain = tokens(config, 9), config | {"num_key_value_heads": 2}
     model = icl.load_published(folder, dtype=torch.float64)
-    agree(model(inputs), logits(plain, state_dict(plain), inputs), plain)
-    with pytest.raises(ValueError, match="context of 7"):
-        model(tokens(config, 8))
-    for window, context in ((None, 24), (99, 24)):
+    agree(model(inputs), logits(plain, weights, inputs), plain)
+    for wrong in (2, 4, None):
+        with pytest.raises(AssertionError):
+            agree(model(inputs), logits(plain | {"sliding_window": wrong}, weights, inputs), plain)
+    for window, own in ((None, 0), (99, 0), (24, 0), (23, 23)):
         write(tmp_path, config | {"sliding_window": window}, {})
-        assert architecture(folder).context == context
+        assert _sizes(folder) == (24, own)
+
+
+@pytest.mark.parametrize(
+    ("says", "context", "window"),
+    [
+        ({}, 24, 0),
+        ({"use_sliding_window": False, "sliding_window": 5, "max_window_layers": 0}, 24, 0),
+        ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}, 24, 5),
+        ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}, 5, 0),  # of two layers of three
+        ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 3}, 24, 0),
+        ({"use_sliding_window": True, "sliding_window": 5}, 24, 0),  # from layer 28 on
+        ({"use_sliding_window": True, "sliding_window": 5, "layer_types": ["sliding_attention"] * 3}, 24, 5),
+        ({"use_sliding_window": True, "sliding_window": 5, "layer_types": ["full_attention"] * 3}, 24, 0),
+    ],
+)
+def test_windows_of_some_layers_end_the_context(says, context, window, tmp_path):
+    config = CONFIG | {"model_type": "qwen2"} | says
+    assert _sizes(write(tmp_path, config, {})) == (context, window)
+
+
+def _sizes(folder):
+    return architecture(folder).context, architecture(folder).window
 
 
 def test_as_version_5_of_transformers_writes_it(tmp_path):
@@ -195,7 +218,7 @@ DAMAGE = {
     "too deep": (lambda f: (f / "config.json").write_text("[" * 100_000), "describes no model"),
     "another type": (
         configured(model_type="bert"),
-        "of type 'bert'; those that can be read are llama, mistral, qwen2, gpt2, .* and crosslayer",
+        "of type 'bert'; those that can be read are llama, mistral, qwen2, qwen3, gpt2, .* and crosslayer",
     ),
     "no type": (configured(model_type=None), "of type 'None'"),
     "biases": (configured(attention_bias=True), "attention_bias is set"),

@@ -47,6 +47,7 @@ GPT2 = {
     "layer_norm_epsilon": 1e-3,
     "initializer_range": 0.4,
 }
+SLIDING = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}
 THEIRS = {
     "llama": ("Llama", LLAMA | {"num_key_value_heads": 4}),
     "llama, grouped": ("Llama", LLAMA | {"num_key_value_heads": 2}),
@@ -56,7 +57,11 @@ THEIRS = {
     "llama, biases": ("Llama", LLAMA | {"attention_bias": True, "mlp_bias": True}),
     "llama 3, stretched": ("Llama", LLAMA | {"rope_parameters": STRETCHED, "head_dim": 12}),
     "mistral": ("Mistral", LLAMA | {"num_key_value_heads": 2, "sliding_window": None}),
+    "mistral, window": ("Mistral", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5}),
     "qwen2": ("Qwen2", LLAMA | {"num_key_value_heads": 2}),
+    "qwen2, window": ("Qwen2", LLAMA | {"num_key_value_heads": 2, **SLIDING}),
+    "qwen3": ("Qwen3", LLAMA | {"num_key_value_heads": 2, "head_dim": 6}),
+    "qwen3, window": ("Qwen3", LLAMA | {"num_key_value_heads": 2, "head_dim": 6, **SLIDING}),
     "gpt2": ("GPT2", GPT2),
     "gpt2, exact gelu": ("GPT2", GPT2 | {"activation_function": "gelu", "n_inner": 7}),
 }
@@ -67,6 +72,10 @@ OURS = {
     "wide heads, tied": replace(A, head_dim=6, stem=Tokens(VOCAB, tied=True)),
     "biases": replace(A, bias=True, qkv_bias=True),
     "qwen2": replace(A, qkv_bias=True, n_kv_heads=1, head_dim=4),
+    "mistral": replace(A, window=5),
+    "qwen2, window": replace(A, qkv_bias=True, window=5),
+    "qwen3": replace(A, head_dim=6, qk_norm=True),
+    "qwen3, window": replace(A, head_dim=6, qk_norm=True, window=5),
     "stretched": replace(A, head_dim=12, rope_stretched=Stretched(8.0, 1.0, 4.0, 12)),
     "gpt2": replace(OLD, norm_eps=1e-3, stem=Tokens(VOCAB, tied=True), dropout=0.1),
     "gpt2, exact gelu, untied": replace(OLD, tanh_gelu=False),
@@ -223,5 +232,5 @@ def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
 
 def test_kinds_by_architecture():
     kinds = {name: as_published(config)[1]["model_type"] for name, config in OURS.items()}
-    assert set(kinds.values()) == {"llama", "qwen2", "gpt2"}
-    assert kinds["qwen2"] == "qwen2"
+    assert set(kinds.values()) == {"llama", "mistral", "qwen2", "qwen3", "gpt2"}
+    assert (kinds["qwen2, window"], kinds["mistral"]) == ("qwen2", "mistral")

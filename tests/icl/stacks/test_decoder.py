@@ -137,6 +137,8 @@ def test_chunks_are_all_rows_and_two_at_least(count, floats):
         ({"copy_rank": 2, "stem": Vectors(6, read_in=False)}, "vanilla", "assumed copy"),
         ({"n_kv_heads": 1}, "vanilla", "key/value heads"),
         ({"dropout": 0.1}, "vanilla", "dropout"),
+        ({"qk_norm": True}, "vanilla", "norms of queries"),
+        ({"window": 2}, "vanilla", "window"),
         ({}, "dva", "dynamic"),
         ({}, "cross-layer", "concatenation"),
     ],

@@ -81,5 +81,8 @@ def test_a_step_reads_weights_once_and_the_cache_of_every_sequence():
     weights = total_parameters(config, plan) - table
     assert numbers_of_a_step(config, plan, 1, 0) == weights + config.d_model
     assert numbers_of_a_step(config, plan, 3, 100) == weights + 3 * config.d_model + 300 * reads(config, plan)
+    windowed = replace(config, window=7)
+    assert numbers_of_a_step(windowed, plan, 3, 100) == numbers_of_a_step(config, plan, 3, 7)
+    assert numbers_of_a_step(windowed, plan, 3, 5) == numbers_of_a_step(config, plan, 3, 5)
     tied = replace(config, stem=replace(config.stem, tied=True))
     assert numbers_of_a_step(tied, plan, 5, 0) == total_parameters(tied, plan)
