@@ -157,7 +157,7 @@ _TINY = replace(
 _NARROW = "0.05 of the signal, where every seed sets in"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
-    "cpu": Profile(config=_CPU, seeds=16, seconds=1330, detects=_NARROW),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=1400, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=_NARROW, grows=True),
     "optima": Profile(config=_OPTIMA, seeds=16, seconds=7200, detects=_NARROW, grows=True),
