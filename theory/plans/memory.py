@@ -12,11 +12,12 @@ QUERIES_AT_A_TIME = 256  # that attend where no fused kernel applies; what more 
 def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
     """Numbers that a training step keeps of every token of a whole context until its backward pass, not compiled.
 
-    Of a norm: its input, the result, and of RMSNorm what lies between; of dropout its mask.  Of attention: what is
-    projected, of the revised form of dynamic values what there is before the gate, and what comes out before and after
-    heads are joined; where no fused kernel applies and a whole context attends at once, weights over time too.  Of the
-    feed-forward: what its products and its activation put out.  Of a depth rule that weighs: each read, and what it is
-    put together from.  Of the head: log-probabilities.
+    Of a norm: its input, the result, and of RMSNorm what lies between; so of normed queries and keys, which are turned
+    to their positions, two more of each.  Of dropout its mask.  Of attention: what is projected, of the revised form of
+    dynamic values what there is before the gate, and what comes out before and after heads are joined; where no fused
+    kernel applies and a whole context attends at once, weights over time too.  Of the feed-forward: what its products
+    and its activation put out.  Of a depth rule that weighs: each read, and what it is put together from.  Of the head:
+    log-probabilities.
 
     fused   attention with dropout, with a latent or with dynamic values has a fused kernel, as on a GPU
     """
@@ -25,6 +26,8 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     heads = sum(
         p.query + p.key + p.value + p.query_gate + p.key_gate + outs * p.attended for p in projections(config, plan)
     )
+    if config.qk_norm:
+        heads += 2 * sum(p.query + p.key for p in projections(config, plan))
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
     reads = config.n_layers if isinstance(plan.depth, DepthAverage) else _weighed(plan, sublayers + 1)
     norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
@@ -73,7 +76,8 @@ def training_bytes(
 
     Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
     but the gradients twice more, apart and joined, while it is written.  Activations are of `number` bytes on average,
-    scores and the gradients before and after their softmax float32, and what is visible is a table of bytes, (T, T).
+    scores and the gradients before and after their softmax float32, and what is visible is a table of bytes, (T, T), of
+    which fused kernels keep one of float32 a layer where there is a window.
     Of a context that attends in blocks of queries, one layer's weights of one block are there again, with gradients.
     """
     weights, tokens = 4 * total_parameters(config, plan), sequences * config.context
@@ -81,4 +85,5 @@ def training_bytes(
     if config.context > QUERIES_AT_A_TIME:
         kept += 2 * _weights_over_time(config, plan, fused) * config.n_heads * QUERIES_AT_A_TIME
     step = round(number * kept) + 8 * answered(config)
-    return max(4 * weights + tokens * step, 9 * weights) + config.context**2
+    tables = 1 + 4 * config.n_layers * (0 < config.window < config.context)
+    return max(4 * weights + tokens * step, 9 * weights) + tables * config.context**2

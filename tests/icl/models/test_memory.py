@@ -8,7 +8,7 @@ import torch
 from icl.models.decoder import Decoder
 from icl.probes.kept import kept_bytes
 from theory.plans.architecture import Architecture, Latent, Tokens
-from theory.plans.memory import activations
+from theory.plans.memory import activations, training_bytes
 from theory.plans.names import resolve
 from theory.plans.presets import gpt2, llama
 
@@ -26,6 +26,7 @@ CASES = [
     *((LLAMA, name) for name in ("resformer", "cross-layer")),
     *((GPT2, name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
     *((replace(config, positions="bias"), "vanilla") for config in (LLAMA, GROUPED, GPT2, replace(GPT2, dropout=0.0))),
+    *((replace(config, qk_norm=True), "vanilla") for config in (LLAMA, GROUPED)),
     *((config, "vanilla") for config in (GROUPED, LATENT, SMALL, replace(GPT2, dropout=0.0))),
     *((replace(GPT2, dropout=0.0), name) for name in ("dva", "dva-gate", "dva-initial", "dva-attention")),
     *((replace(GPT2, context=300), name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
@@ -40,6 +41,15 @@ def kept(config: Architecture, name: str, batch: int = 2) -> float:
     tokens = torch.zeros(batch, config.context, dtype=torch.long)
     loss = lambda: torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())  # noqa: E731
     return kept_bytes(loss, model.parameters()) / 4 / tokens.numel()
+
+
+def test_a_window_is_a_table_in_every_layer():
+    config = replace(LLAMA, context=300)
+    tables, windowed = config.n_layers * config.context**2, replace(config, window=7)
+    more = 2 * config.context * (kept(windowed, "vanilla") - kept(config, "vanilla"))
+    assert more == pytest.approx(tables, rel=WITHIN)
+    plan = resolve("vanilla", config.shape)
+    assert training_bytes(windowed, plan, 2) - training_bytes(config, plan, 2) == 4 * tables
 
 
 @pytest.mark.parametrize(("config", "name"), CASES, ids=range(len(CASES)))
