@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,8 +26,8 @@ Arms = Callable[[Architecture, Recipe, int], Mapping[str, Arm]]  # of sizes, a r
 def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: RunFolder, label: str) -> Json:
     """What came of all widths that are finished, rates tuned as `config` says, and a twin of vanilla at each.
 
-    Of every width vanilla is trained first.  `ahead` holds the one where it alone is finished, if there is one: what
-    others are worth at the widths before it is read off vanilla's losses there too.
+    Of every width vanilla is trained first.  `ahead` holds widths at which it has more seeds than all together have,
+    where these may have none: what others are worth at the widths before is read off vanilla's losses there too.
 
     Raises Unfinished if not even one width is, and UserError if the text suffices for none.
     """
@@ -55,15 +56,20 @@ def trained_by_width(config: Optimal, read: Text, arms: Arms, seeds: int, run: R
                 tuning = with_width(tuning, table, place)
             here = _rates(config, read, width, rates[place])
             alone = rounds(partial(of_vanilla, width, here), seeds, run, f"{label}, width {width}, vanilla")
-            ahead = {str(width): _of_width(config, read, width, alone)}
-            by_seed = rounds(partial(round_, width, here), seeds, run, f"{label}, width {width}")
-            ahead = {}
+            by_seed: list[dict[str, Json]] = []
+            with suppress(Unfinished) if found else nullcontext():
+                by_seed = rounds(partial(round_, width, here), seeds, run, f"{label}, width {width}")
         except Unfinished:
             if not found:
                 raise
             break
-        found[str(width)] = {**_of_width(config, read, width, by_seed), "rates": here, "tuned_at": place}
+        if len(by_seed) < len(alone):
+            ahead[str(width)] = _of_width(config, read, width, alone)
         records += [record for r in by_seed for record in r.values()]
+        records += [r[BASELINE] for r in alone[len(by_seed) :]]
+        if not by_seed:
+            break
+        found[str(width)] = {**_of_width(config, read, width, by_seed), "rates": here, "tuned_at": place}
     return {
         "seeds": max(about["seeds"] for about in found.values()),
         "widths": found,

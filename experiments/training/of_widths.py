@@ -53,7 +53,9 @@ def worth_of(
     size = size or parameters
     known = [by_width[at] for at in widths]
     vanilla = {size(BASELINE, about): _numbers(about["loss"][BASELINE])[:seeds] for about in known}
-    return worth(size(variant, by_width[width]), losses_of(measurement, width)[variant], vanilla, better="lower")
+    return worth(
+        size(variant, measurement["widths"][width]), losses_of(measurement, width)[variant], vanilla, better="lower"
+    )
 
 
 def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], list[list[float]]]:

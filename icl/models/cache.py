@@ -3,7 +3,7 @@
 What is kept of a token is what somebody attends over (`theory.plans.plan.lifetimes`, `cached`): projections as they
 are, before a plan's sums, each once, whichever layers read it; of dynamic values the keys' gates too; of a latent its
 slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Depth rules keep nothing: what
-they weigh is of one token.
+they weigh is of one token.  What a window no longer shows is not read any more, but keeps its room.
 
 Sums of kept projections (ResFormer's half and half) are worked out again at every step, and so is what is made from a
 latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`).

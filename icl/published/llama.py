@@ -1,9 +1,8 @@
 """LLaMA's family as transformers has it: `llama`; `mistral`, which may have a window; `qwen2`, whose queries, keys and
-values have biases, and `qwen3`, whose queries and keys are normed, of which some layers may have one.
+values have biases, and `qwen3`, whose queries and keys are normed, which may have one in all layers, but not in some.
 
 Queries and keys are turned there in pairs (i, i + width / 2), as they are here (`icl.models.rotary`), and query head h
-reads key/value head h // group: tensors are taken as they are, under other names.  Where some layers have a window
-and others none, the context ends where it would begin to matter.
+reads key/value head h // group: tensors are taken as they are, under other names.
 
 ResFormer's, SVFormer's and NeuTRENO's public code names its tensors in the same way, and leaves out what it does not
 project; so their weights are read under `resformer`, `svformer` and `neutreno`.  SkipV1Former's keeps half of the rows
@@ -24,6 +23,7 @@ MOST_TOKENS = {"llama": 2048, "mistral": 131_072, "qwen2": 32_768, "qwen3": 32_7
 KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
 WINDOW = 4096
 WINDOWED = 28
+SLIDING = "sliding_attention"  # what layer_types calls attention with a window
 HEAD_DIM = {"qwen3": 128}
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 OF_A_LAYER = {
@@ -68,6 +68,7 @@ class Llama:
                 yield f"{name} is set without {other}: the decoder's output projection and feed-forward go together"
         if (act := config.get("hidden_act", "silu")) not in ("silu", "swish"):
             yield f"hidden_act is {str(act)[:24]!r}; the decoder's gated feed-forward has silu"
+        yield from _unknown_windows(config)
         for rope in _rotary(config):
             if (scaled := _type(rope)) not in ("default", "llama3"):
                 yield f"its rotary positions are scaled ({str(scaled)[:24]!r}), which the decoder's are not"
@@ -78,9 +79,6 @@ class Llama:
         kind, heads = config["model_type"], config["num_attention_heads"]
         kv_heads = config.get("num_key_value_heads", KV_HEADS.get(kind))
         context = config.get("max_position_embeddings", MOST_TOKENS[kind])
-        window, layers = _windows(config)
-        if 0 < layers < config["num_hidden_layers"]:
-            context = min(context, window)
         parts = _rotary(config)
         theta = next((part["rope_theta"] for part in parts if "rope_theta" in part), 10_000.0)
         scaled = next((part for part in parts if _type(part) == "llama3"), None)
@@ -102,7 +100,7 @@ class Llama:
             bias=bool(config.get("mlp_bias")),
             rope_stretched=Stretched(**{ours: scaled[theirs] for ours, theirs in LLAMA3.items()}) if scaled else None,
             qk_norm=kind == "qwen3",
-            window=window if layers == config["num_hidden_layers"] and window < context else 0,
+            window=config.get("sliding_window", WINDOW) if any(_windowed(config)) else 0,
         )
 
     def config(self, architecture: Architecture) -> dict[str, Any] | None:
@@ -161,17 +159,36 @@ def _rotary(config: Config) -> list[Mapping[str, Any]]:
     return [*(part if isinstance(part, dict) else {"rope_type": part} for part in parts), fields]
 
 
-def _windows(config: Config) -> tuple[int, int]:
-    """How many tokens a window shows, and the number of layers that have one."""
-    kind, layers = config["model_type"], config["num_hidden_layers"]
-    of_all = kind == "mistral"
-    window = config.get("sliding_window", WINDOW) if of_all or config.get("use_sliding_window") else None
-    if kind == "llama" or window is None:
-        return 0, 0
+def _windowed(config: Config) -> list[bool]:
+    """Which layers have a window; nothing where none has."""
+    kind = config["model_type"]
+    said = config.get("sliding_window", WINDOW) is not None and config.get("use_sliding_window", kind == "mistral")
+    if kind == "llama" or not said:
+        return []
     types = config.get("layer_types")
-    if types:
-        return window, sum(x == "sliding_attention" for x in types)
-    return window, layers if of_all else max(0, layers - config.get("max_window_layers", WINDOWED))
+    if types is not None:
+        return [x == SLIDING for x in types]
+    first = 0 if kind == "mistral" else config.get("max_window_layers", WINDOWED)
+    return [layer >= first for layer in range(config["num_hidden_layers"])]
+
+
+def _unknown_windows(config: Config) -> Iterator[str]:
+    layers, types, known = config.get("num_hidden_layers"), config.get("layer_types"), ("full_attention", SLIDING)
+    if config["model_type"] == "llama":
+        return
+    if types is not None and not (isinstance(types, list) and len(types) == layers and all(x in known for x in types)):
+        yield "layer_types does not say of every layer whether its attention is full or has a window"
+    elif not isinstance(config.get("max_window_layers", WINDOWED), int):
+        yield "max_window_layers is no number of layers"
+    elif not isinstance(layers, int):
+        return  # said of all sizes alike
+    elif any(windows := _windowed(config)):
+        if not all(windows):
+            yield "some of its layers have a window and others none; the decoder's are alike"
+        if config.get("sliding_window", WINDOW) == 0:
+            yield "its window of 0 tokens shows not even a token itself"
+    elif types is not None and SLIDING in types:
+        yield "layer_types has layers with a window, and there is none"
 
 
 def _type(rope: Mapping[str, Any]) -> Any:

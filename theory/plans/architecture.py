@@ -184,6 +184,8 @@ class Architecture:
         if self.tanh_gelu and self.gated:
             yield "a gated feed-forward has SiLU, and no GELU to approximate"
         yield from _problems_of_stem(self)
+        if self.copy_rank is not None and self.qk_norm:
+            yield "the assumed copy is the toy's, whose queries and keys have no norm"
         if self.copy_rank is not None and not 0 <= self.copy_rank <= self.d_model:
             yield f"copy_rank must be from 0 to d_model = {self.d_model}, got {self.copy_rank}"
 

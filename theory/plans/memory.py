@@ -85,5 +85,6 @@ def training_bytes(
     if config.context > QUERIES_AT_A_TIME:
         kept += 2 * _weights_over_time(config, plan, fused) * config.n_heads * QUERIES_AT_A_TIME
     step = round(number * kept) + 8 * answered(config)
-    tables = 1 + 4 * config.n_layers * (0 < config.window < config.context)
+    windowed = 0 < config.window < config.context and not _weights_over_time(config, plan, fused)
+    tables = 1 + 4 * config.n_layers * windowed
     return max(4 * weights + tokens * step, 9 * weights) + tables * config.context**2

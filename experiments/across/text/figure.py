@@ -82,6 +82,7 @@ def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
     names = _names(prediction)
     worths = {name: [worth_of(measurement, name, width) for width in measurement["widths"]] for name in names}
     known = [x for of in worths.values() for w in of if w for x in (w.least, w.factor, w.most) if math.isfinite(x)]
+    known += [factor for printed in prediction["papers_worth"].values() for factor in printed.values()]
     farthest = max((max(x, 1 / x) for x in known), default=1.0)
     reach = next((reach for reach in REACHES if farthest <= reach), REACHES[-1])
     for i, name in enumerate(names):

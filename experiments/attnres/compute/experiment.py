@@ -136,7 +136,7 @@ class Compute:
 
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
         found = trained_by_width(config, read, partial(arms, read.source), seeds, run, self.name)
-        for width, about in {**found["widths"], **found["ahead"]}.items():
+        for width, about in [*found["widths"].items(), *found["ahead"].items()]:
             about["compute"] = {name: compute(config, name, int(width), read.vocab) for name in (*CHOICES, TWIN)}
         return found
 

@@ -67,7 +67,8 @@ def test_every_profile_predicts(name):
     assert set(experiment.profiles) - {"long", "tasks", "optima", "depths"} == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
-        assert name not in TRAINED or profile.seeds >= (2 if profile.seconds < 200 else 3)
+        if name in TRAINED:
+            assert profile.seeds >= (2 if profile.seconds < 200 else 3)
 
 
 @pytest.mark.slow

@@ -187,6 +187,11 @@ def test_vanilla_alone_at_the_next_size_bounds_what_others_are_worth():
     assert worth_of(measurement, "skipv1", "64") == known
     measurement["ahead"]["80"]["seeds"] = SEEDS - 1
     assert worth_of(measurement, "skipv1", "64").most == math.inf
+    measurement["ahead"]["80"]["seeds"] = SEEDS
+    fewer = {"loss": {name: losses[:2] for name, losses in ahead["loss"].items()}, "seeds": 2}
+    measurement["widths"]["80"] = {**ahead, **fewer}  # of which two seeds of all are finished by now
+    assert worth_of(measurement, "skipv1", "64") == known
+    assert worth_of(measurement, "skipv1", "80").least > -math.inf
 
 
 def test_verdicts_follow_what_was_put_in():
@@ -274,6 +279,7 @@ def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(
     assert list(measurement["widths"]) == found
     assert list(measurement["ahead"]) == ahead
     assert all(set(about["loss"]) == {BASELINE} for about in measurement["ahead"].values())
+    assert measurement["provenance"]["trainings"] == 2 * (len(found) * (len(config.variants) + 1) + len(ahead))
     assert {about["tuned_at"] for about in measurement["widths"].values()} == {16}
     assert set(measurement["tuning"]["best"]) == {f"{name}/16" for name in config.variants}
     for about in measurement["widths"].values():

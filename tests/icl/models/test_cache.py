@@ -56,6 +56,17 @@ def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chose
     assert cache.bytes == 8 * 2 * 7 * cached_numbers(config, chosen).total
 
 
+@pytest.mark.parametrize("name", ["vanilla", "skipv1"])
+@pytest.mark.parametrize("window", [1, 3, 9])
+def test_latents_are_seen_through_a_window(name, window):
+    config = replace(CAUSAL["latent"], window=window)
+    model, inputs = decoder(config, resolve(name, config.shape)), some_input(config, 2, 7)
+    found, _ = in_chunks(model, inputs, (2, 1, 3, 1), 7)
+    check_identity(found, model(inputs), terms=100)
+    whole = decoder(CAUSAL["latent"], model.plan)(inputs)
+    assert torch.equal(model(inputs), whole) == (window == 9)
+
+
 @settings(max_examples=60)
 @given(
     plans(),

@@ -503,6 +503,7 @@ def test_other_shapes_and_longer_inputs_are_refused():
         ({"stem": Vectors(5, read_in=False)}, "need a read-in"),
         ({"stem": Patches(8, 3, 3, 5)}, "does not make a context of 12"),
         ({"copy_rank": 25}, "copy_rank must be from 0 to d_model = 24"),
+        ({"copy_rank": 3, "qk_norm": True}, "whose queries and keys have no norm"),
         ({"window": -1}, "window must not be negative, got -1"),
         ({"window": 3, "mask": "none"}, "the mask must be causal, got none"),
         ({"latent": Latent(12, 4), "qk_norm": True}, "a latent has a norm of its own"),

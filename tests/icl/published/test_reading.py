@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import icl
+from icl.models.context import of_context
 from icl.published.reading import architecture, is_published, load
 from icl.testing import check_identity
 from tests.icl.published.llama import CONFIG, logits, state_dict, write
@@ -126,9 +127,16 @@ def test_mistral_is_llama_with_a_window(tmp_path):
     for wrong in (2, 4, None):
         with pytest.raises(AssertionError):
             agree(model(inputs), logits(plain | {"sliding_window": wrong}, weights, inputs), plain)
-    for window, own in ((None, 0), (99, 0), (24, 0), (23, 23)):
+    for window in (None, 99, 24, 23):
         write(tmp_path, config | {"sliding_window": window}, {})
-        assert _sizes(folder) == (24, own)
+        assert _sizes(folder) == (24, window or 0)
+
+
+def test_a_window_as_long_as_the_context_stays_when_that_is_lengthened(tmp_path):
+    config = CONFIG | {"model_type": "mistral", "sliding_window": 5, "max_position_embeddings": 5}
+    weights, inputs = state_dict(config), tokens(config, 12)
+    longer = of_context(icl.load_published(write(tmp_path, config, weights), dtype=torch.float64), 12)
+    agree(longer(inputs), logits(config, weights, inputs), config)
 
 
 @pytest.mark.parametrize(
@@ -137,16 +145,39 @@ def test_mistral_is_llama_with_a_window(tmp_path):
         ({}, 24, 0),
         ({"use_sliding_window": False, "sliding_window": 5, "max_window_layers": 0}, 24, 0),
         ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}, 24, 5),
-        ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1}, 5, 0),  # of two layers of three
+        ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": -1}, 24, 5),
         ({"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 3}, 24, 0),
         ({"use_sliding_window": True, "sliding_window": 5}, 24, 0),  # from layer 28 on
         ({"use_sliding_window": True, "sliding_window": 5, "layer_types": ["sliding_attention"] * 3}, 24, 5),
         ({"use_sliding_window": True, "sliding_window": 5, "layer_types": ["full_attention"] * 3}, 24, 0),
     ],
 )
-def test_windows_of_some_layers_end_the_context(says, context, window, tmp_path):
+def test_windows_of_all_layers_and_of_none(says, context, window, tmp_path):
     config = CONFIG | {"model_type": "qwen2"} | says
     assert _sizes(write(tmp_path, config, {})) == (context, window)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ({"max_window_layers": 1}, "some of its layers have a window and others none"),
+        (
+            {"layer_types": ["full_attention", "sliding_attention", "full_attention"]},
+            "some of its layers have a window",
+        ),
+        ({"layer_types": ["sliding_attention"] * 2}, "layer_types does not say of every layer"),
+        ({"layer_types": []}, "layer_types does not say of every layer"),
+        ({"layer_types": ["chunked_attention"] * 3}, "layer_types does not say of every layer"),
+        ({"layer_types": 4}, "layer_types does not say of every layer"),
+        ({"use_sliding_window": False, "layer_types": ["sliding_attention"] * 3}, "and there is none"),
+        ({"max_window_layers": None}, "max_window_layers is no number"),
+        ({"max_window_layers": 0, "sliding_window": 0}, "shows not even a token itself"),
+    ],
+)
+def test_windows_that_the_decoder_has_not(says, why, tmp_path):
+    config = CONFIG | {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 5} | says
+    with pytest.raises(BadInput, match=why):
+        architecture(write(tmp_path, config, {}))
 
 
 def _sizes(folder):
