@@ -17,7 +17,8 @@ from experiments.store.folders import UserError
 if TYPE_CHECKING:
     pass
 
-SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment
+SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
+ALWAYS = ("assumes", "rule")  # by one that does not, too
 
 
 def add_to(commands: Commands) -> None:
@@ -175,7 +176,8 @@ def compare(options: argparse.Namespace) -> int:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
     entries = []
     for run in runs:
-        saved, prediction = summary(run), run.read("prediction.json", dict.fromkeys(SAID, str))
+        saved = summary(run)
+        prediction = run.read("prediction.json", dict.fromkeys(SAID if saved["seeds"] else ALWAYS, str))
         experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, run, saved)
         about = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
@@ -185,10 +187,10 @@ def compare(options: argparse.Namespace) -> int:
             overall = verdict(worst(checks))
             print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
             if sizes := sizes_trained(saved["config"]):
-                print(f"  trained models: {sizes}")
+                print(f"  {'trained ' if saved['seeds'] else ''}models: {sizes}")
             for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
                 print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
-            for key in SAID:
+            for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(run)

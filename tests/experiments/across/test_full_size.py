@@ -88,6 +88,8 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     assert "rule: " in out
     assert "trained models: widths 2 4 8, layers 3\n" in out
     assert "trained models: d_model 64, n_layers 4, vocab 2048, context 128\n" in out
+    assert "scale-decode, profile cpu, 0 seeds" in out
+    assert "  models: d_model 256, n_layers 8, context 4224\n" in out
     assert "hidden state of attnres is larger than its weights allow: pass; predicted <= 1, measured" in out
     assert "no model is better than Bayes 18 >= 0.03935 " in " ".join(out.split())
     assert main(["compare", "scale-loss", "--out", str(ROOT / "results"), "--json"]) == 0
