@@ -2,7 +2,8 @@
 
 A layer puts out y = sum_h O_h A_h V_h x: of every head its part of the output projection, its attention pattern, its
 value.  A converted one keeps values of its own in m of its H heads, m a divisor of H and g = H / m, made of the H that
-there were (`icl.conversion` has the ways); its other heads read values of layer 1, or their outputs are zero.
+there were (`icl.conversion` has the ways); its other heads read values of layer 1, or their outputs are zero.  Where
+queries are grouped, a head here is one with a key and a value: O_a A_h V_b is then a sum over its query heads.
 
 Setting.  Write z[a, h, b] = O_a A_h V_b x, and z[a, h, b'] where the value is head b's of layer 1.  The matrices O_a
 are independent of one another and of all else, of mean zero and alike; so are the V_b, and layer 1's.  Mean squares are

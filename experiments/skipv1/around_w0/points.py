@@ -138,7 +138,7 @@ def points(config: Config) -> Iterator[Point]:
     d, starts = config.d, config.starts
     for toy in TOYS:
         for c in config.scales:
-            for n in config.contexts:
+            for n in config.contexts if c else (config.n,):
                 for rank in range(1 if n == config.n else d // 2, d + 1):
                     yield Point(Prior("identity", c), d, n, toy, 2, rank, starts if n == config.n else starts - 1)
             for rank in range(1, d + 1):

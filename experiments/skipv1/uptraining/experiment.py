@@ -2,7 +2,8 @@
 
 MHA and SkipV1Former are trained from scratch.  What MHA has learned is then made into SkipV1Former, by all ways there
 are, and into other variants, and trained on for a share of the tokens; so is MHA itself, which is what shows whether
-conversion gains anything: more tokens lower any loss.
+conversion gains anything: more tokens lower any loss.  Two profiles do so with grouped queries and with a latent
+(section 5.2), by the ways that have a meaning there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.skipv1.uptraining.points import CHOICES, PRINTED, WAYS, Config
+from experiments.skipv1.uptraining.points import FORMS, PRINTED, Config, kind_of_heads, ways
 from experiments.store.folders import Json
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import SCHEDULES, Recipe
+from theory.plans.names import gqa, mla
 from theory.plans.presets import llama
 from theory.skipv1.conversion import DISTANCES, distance
 
@@ -45,6 +47,8 @@ _SMALL = Config(
     held_out_windows=256,
     evaluations=10,
 )
+_GROUPED = replace(_SMALL, architecture=gqa(_SMALL.architecture), chosen=FORMS)
+_LATENT = replace(_SMALL, architecture=mla(_SMALL.architecture, width=16, rope=4), chosen=FORMS)
 _LONG = replace(  # 20 tokens a parameter
     _SMALL,
     architecture=replace(llama(d_model=64, n_heads=8, n_layers=4, d_ff=176, vocab=512, context=128), norm_eps=NO_EPS),
@@ -61,15 +65,15 @@ _TINY = replace(
     evaluations=3,
 )
 _ON_GPU = replace(_RECIPE, batch=64, precision="bf16", compile=True, steps=4800)
+_SMALLEST = (
+    "about 0.02 nats a token at the end and 0.3 at first, in models of 0.13 million parameters on a half of their "
+    "tokens"
+)
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=15, detects=None),
-    "cpu": Profile(
-        config=_SMALL,
-        seeds=3,
-        seconds=1200,
-        detects="about 0.02 nats a token at the end and 0.3 at first, in models of 0.13 million parameters on a half "
-        "of their tokens",
-    ),
+    "cpu": Profile(config=_SMALL, seeds=3, seconds=1200, detects=_SMALLEST),
+    "grouped": Profile(config=_GROUPED, seeds=3, seconds=800, detects=_SMALLEST, grows=True),
+    "latent": Profile(config=_LATENT, seeds=3, seconds=800, detects=_SMALLEST, grows=True),
     "long": Profile(
         config=_LONG,
         seeds=3,
@@ -117,9 +121,11 @@ class Uptraining:
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
-        heads = config.architecture.n_heads
-        ends = {how: [float(distance(how, heads, heads // 2, Fraction(r))) for r in (0, 1)] for how in DISTANCES}
+        sizes, possible = config.architecture, ways(config.architecture)
+        heads = sizes.kv_heads  # with its part of the output projection, for all its queries
+        known = [how for how in DISTANCES if how in possible and sizes.latent is None]
         return {
+            "of": kind_of_heads(sizes),
             "assumes": "of the paper: that what it finds of 125M to 355M parameters holds here; of theory: that heads "
             "of a trained layer are as independent as initial ones and alike, that values of layer 1 are as large as "
             "other layers', and that a loss is the higher the further a layer is from what was trained",
@@ -133,10 +139,10 @@ class Uptraining:
             "tuning": f"{config.tuning.described()}, from scratch; {config.uptuning.described('choice')}, trained on, "
             "with a model that is not compared",
             "share": config.share,
-            "ways": list(WAYS),
-            "printed": list(PRINTED),
-            "choices": {name: {"variant": c.variant, "how": c.how, "exact": c.exact} for name, c in CHOICES.items()},
-            "distances": ends,
+            "ways": list(possible),
+            "printed": [how for how in PRINTED if how in possible],
+            "choices": {n: {"variant": c.variant, "how": c.how, "exact": c.exact} for n, c in config.choices.items()},
+            "distances": {how: [float(distance(how, heads, heads // 2, Fraction(r))) for r in (0, 1)] for how in known},
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:

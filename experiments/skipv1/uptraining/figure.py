@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.drawing import style
 from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, REORDERED, SKIPV1
-from experiments.skipv1.uptraining.verdicts import at_the_end, numbers
+from experiments.skipv1.uptraining.verdicts import at_the_end, heads_of, numbers
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.tuning import mark
@@ -34,7 +34,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     fig, axes = style.figure(3, width=4.6, height=5.0)
     _begins(axes[0], prediction, measurement)
     _during(axes[1], prediction, measurement)
-    _ends(axes[2], measurement)
+    _ends(axes[2], prediction, measurement)
     style.finish(axes)
     for axis in axes:
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
@@ -62,16 +62,17 @@ def _begins(axis: Axes, prediction: Json, measurement: Json) -> None:
         axis.annotate(way, (distance, lowest), xytext=(6, -3), textcoords="offset points", fontsize=8, zorder=3)
     for marker, words in (("o", "measured, 95 %: the paper's ways"), ("s", "measured: others")):
         axis.plot([], [], marker, markerfacecolor="white", color="#1a1a1a", label=words)
-    axis.plot([], [], "|-", color="#2f7fb8", alpha=0.5, label="distance, independent heads")
+    if prediction["distances"]:
+        axis.plot([], [], "|-", color="#2f7fb8", alpha=0.5, label="distance, independent heads")
     axis.set_xlim(left=0)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("mean square added to layer 2's attention, over its own")
-    axis.set_ylabel("first held-out loss less MHA's (nats a token)")
+    axis.set_ylabel(f"first held-out loss less {heads_of(prediction)}'s (nats a token)")
     axis.set_title("As SkipV1Former, before it is trained on")
 
 
 def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """Means over seeds; the bands are of the paired difference to MHA that is trained on."""
+    """Means over seeds; the bands are of the paired difference to vanilla that is trained on."""
     shares = [100 * share for share in measurement["share"]]
     held_out = measurement["held_out"]
     for name in prediction["choices"]:
@@ -89,12 +90,15 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         mean = float(np.nanmean(numbers(measurement["scratch"][name])))
         axis.axhline(mean, color="#777777", linestyle=line, linewidth=1.0, label=f"{name} from scratch, at its end")
     axis.set_xlabel("tokens of training on (% of those from scratch)")
-    axis.set_ylabel("held-out loss (nats a token), means over seeds;\nbands: 95 % of the difference to MHA's")
+    axis.set_ylabel(
+        "held-out loss (nats a token), means over seeds;\n"
+        f"bands: 95 % of the difference to {heads_of(prediction)}'s trained on"
+    )
     axis.set_title("Trained on")
 
 
-def _ends(axis: Axes, measurement: Json) -> None:
-    found = at_the_end(measurement)
+def _ends(axis: Axes, prediction: Json, measurement: Json) -> None:
+    found, heads = at_the_end(measurement), heads_of(prediction)
     pairs = [(name, CONTINUED) for name in measurement["loss"] if name != CONTINUED]
     for place, pair in enumerate(reversed(pairs)):
         look = {k: v for k, v in LOOKS[pair[0]].items() if k != "linestyle"}
@@ -102,13 +106,15 @@ def _ends(axis: Axes, measurement: Json) -> None:
         axis.errorbar(
             [interval.mean], [place], xerr=[interval.half_width], linestyle="none", markerfacecolor="white", **look
         )
-    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--", label="MHA trained on for as long")
+    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--", label=f"{heads} trained on for as long")
     axis.locator_params(axis="x", nbins=5)
-    axis.set_yticks(range(len(pairs)), [_words(pair[0], measurement) for pair in reversed(pairs)])
-    axis.set_xlabel("held-out loss at the end, less MHA's trained on\n(nats a token), 95 % for all of one beginning")
+    axis.set_yticks(range(len(pairs)), [_words(pair[0], heads, measurement) for pair in reversed(pairs)])
+    axis.set_xlabel(
+        f"held-out loss at the end, less {heads}'s trained on\n(nats a token), 95 % for all of one beginning"
+    )
     axis.set_title("At the end")
 
 
-def _words(name: str, measurement: Json) -> str:
-    others = {CONTINUED_TWIN: "MHA, other weights", REORDERED: "MHA, other order of text"}
+def _words(name: str, heads: str, measurement: Json) -> str:
+    others = {CONTINUED_TWIN: f"{heads}, other weights", REORDERED: f"{heads}, other order of text"}
     return others.get(name) or f"{name}{mark(name, measurement)}"

@@ -1,4 +1,4 @@
-"""What is trained: MHA and SkipV1Former from scratch, then what MHA is made into, by several ways."""
+"""What is trained: vanilla and SkipV1Former from scratch, then what vanilla is made into, by several ways."""
 
 from __future__ import annotations
 
@@ -48,6 +48,20 @@ CHOICES = {
     "attnres": Choice("attnres", exact=True, slow=True),
 }
 MEAN, WHOLE = "skipv1, mean", "skipv1, whole"
+FORMS = (CONTINUED, MEAN, "skipv1, apart", WHOLE)  # of CHOICES, where heads share keys and values or a latent
+
+
+def ways(architecture: Architecture) -> tuple[str, ...]:
+    """Those of WAYS that have a meaning for the architecture's kind of heads (`icl.conversion`)."""
+    if architecture.latent is not None:
+        return ("mean", "top-v", "apart", "first")
+    return tuple(how for how in WAYS if how != "svd" or architecture.group == 1)
+
+
+def kind_of_heads(architecture: Architecture) -> str:
+    if architecture.latent is not None:
+        return "MLA"
+    return "MHA" if architecture.group == 1 else "GQA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +71,7 @@ class Config:
     share         of these steps, on which a converted model is trained
     tuning        of rates from scratch; uptuning: of rates of all that is trained on, each its own
     evaluations   of a training on, evenly, the last at its end
+    chosen        of CHOICES, what is trained on
     """
 
     architecture: Architecture
@@ -68,6 +83,13 @@ class Config:
     vocab: int
     held_out_windows: int
     evaluations: int
+    chosen: tuple[str, ...] = tuple(CHOICES)
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """What is trained on, by name, and begins in a way that the kind of heads has."""
+        possible = ways(self.architecture)
+        return {name: CHOICES[name] for name in self.chosen if CHOICES[name].how in possible}
 
     @property
     def uptrained(self) -> Recipe:
@@ -77,7 +99,7 @@ class Config:
 
 
 def from_scratch(config: Config, source: TextSource, sizes: Architecture, seed: int) -> dict[str, Arm]:
-    """MHA and SkipV1Former, by name."""
+    """Vanilla and SkipV1Former, by name."""
     return {
         name: Arm(architecture=sizes, variant=name, source=source, recipe=config.recipe, seed=seed)
         for name in (BASELINE, SKIPV1)
@@ -91,7 +113,7 @@ def trained_on(config: Config, before: Arm, begun: Callable[[str | None], Initia
     seed     of the order of the text: other than before, so that little of it is read again
     """
     found = {}
-    for name, choice in CHOICES.items():
+    for name, choice in config.choices.items():
         recipe = replace(config.uptrained, depth_rate=SLOW) if choice.slow else config.uptrained
         found[name] = replace(
             before,

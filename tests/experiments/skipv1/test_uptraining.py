@@ -27,7 +27,8 @@ from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.kept import MODELS, beginning
 from experiments.training.tuning import Tuning
 from icl.models.saved import load
-from theory.plans.names import resolve
+from theory.plans.names import gqa, mla, resolve
+from theory.skipv1.conversion import DISTANCES
 
 EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
@@ -69,6 +70,7 @@ def verdicts(prediction, measurement):
 def test_what_is_predicted(prediction):
     assert prediction["distances"]["mean"] == [1.625, 1.625]
     assert set(prediction["distances"]) == set(WAYS) - {"svd"}
+    assert prediction["of"] == "MHA"
     assert prediction["tuning"].startswith("per variant from")
     assert CONFIG.uptrained.steps == pytest.approx(0.15 * CONFIG.recipe.steps, abs=10)
     assert CONFIG.uptrained.evaluate_every * CONFIG.evaluations == CONFIG.uptrained.steps
@@ -182,3 +184,42 @@ def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
     wild = replace(config, recipe=replace(config.recipe, learning_rate=1e30), tuning=Tuning(), uptuning=Tuning())
     with pytest.raises(UserError, match="from scratch: nothing can be made of that model"):
         measured(wild, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
+
+
+FORMS = {"grouped": "GQA", "latent": "MLA"}
+
+
+@pytest.mark.parametrize("profile", FORMS)
+def test_forms_are_asked_what_has_a_meaning_for_them(profile):
+    config, heads = PROFILES[profile].config, FORMS[profile]
+    predicted = EXPERIMENT.predict(config)
+    assert predicted["of"] == heads
+    assert "svd" not in predicted["ways"]
+    assert set(predicted["distances"]) == (set(DISTANCES) if heads == "GQA" else set())
+    assert set(predicted["choices"]) == {CONTINUED, MEAN, "skipv1, apart"} | ({WHOLE} if heads == "GQA" else set())
+    measurement = planted(loss={MEAN: 2.8})
+    kept = {*predicted["choices"], CONTINUED_TWIN, REORDERED}
+    for name in ("first", "distance"):
+        measurement[name] = {way: measurement[name][way] for way in predicted["ways"]}
+    for name in ("loss", "begins", "held_out"):
+        measurement[name] = {n: of for n, of in measurement[name].items() if n in kept}
+    said = {j.id: j for j in EXPERIMENT.compare(predicted, measurement)}
+    assert (
+        said[f"end/the paper/{MEAN}/{BASELINE}"].statement
+        == f"after 15% of the tokens {MEAN} is below {heads} from scratch"
+    )
+    assert (f"end/independent heads/{WHOLE}/{MEAN}" in said) == (heads == "GQA")
+    with style.drawing():
+        EXPERIMENT.draw(predicted, measurement)
+
+
+@pytest.mark.parametrize("kind", ["gqa", "mla"])
+def test_forms_are_converted_and_trained_on(kind, tmp_path):
+    tiny = PROFILES["smoke"].config
+    sizes = gqa(tiny.architecture) if kind == "gqa" else mla(tiny.architecture, width=8, rope=2)
+    chosen = PROFILES["grouped"].config.chosen
+    config = replace(tiny, architecture=sizes, recipe=replace(tiny.recipe, steps=14, log_every=7), chosen=chosen)
+    found = measured(config, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
+    assert set(found["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
+    assert found["begins"][MEAN] == pytest.approx(found["first"]["mean"], rel=1e-6)
+    assert found["begins"][MEAN] != pytest.approx(found["begins"][CONTINUED], rel=1e-6)
