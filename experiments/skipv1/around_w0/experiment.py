@@ -59,7 +59,7 @@ PROFILES = {
             n=2,
             scales=(0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
             contexts=(1, 2, 8, 32),
-            widths=(2, 3, 4, 5, 6),
+            widths=(2, 3, 4, 5),
             at_widths=(2, 16),
             heads=(2, 4, 6),
             spectra=_SPECTRA,
@@ -68,7 +68,7 @@ PROFILES = {
             starts=3,
         ),
         seeds=0,
-        seconds=210,
+        seconds=160,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -59,14 +59,14 @@ PROFILES = {
                 Sweep(size=_TWO, arms=_arms((2, 3, 4), 2), steps=3500, learning_rates=(0.03, 0.1)),
                 Sweep(
                     size=_THREE,
-                    arms=(Arms((3, 4, 5, 6)), Arms((3, 6), start="copying")),
+                    arms=(Arms((3, 5, 6)), Arms((3, 6), start="copying")),
                     steps=3500,
                     learning_rates=(0.02, 0.01),
                 ),
             )
         ),
         seeds=6,
-        seconds=220,
+        seconds=190,
         detects=_DETECTS,
     ),
     "full": Profile(
