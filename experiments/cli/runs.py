@@ -7,15 +7,12 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
-from experiments.cli.tables import print_checks, print_untuned, sizes_trained
+from experiments.cli.tables import print_checks, print_sentences, print_untuned, sizes_trained
 from experiments.store.folders import UserError
-
-if TYPE_CHECKING:
-    pass
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
 ALWAYS = ("assumes", "rule")  # by one that does not, too
@@ -164,8 +161,8 @@ def run(options: argparse.Namespace) -> int:
 def compare(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import conclusions, latest_runs, summary
     from experiments.training.comparing import known_as, named
-    from experiments.verdicts.checks import by_quantity, worst
-    from experiments.verdicts.words import sentence, verdict
+    from experiments.verdicts.checks import worst
+    from experiments.verdicts.words import verdict
 
     known = catalogue.names("scale")
     if unknown := [name for name in options.names if name not in known]:
@@ -188,8 +185,7 @@ def compare(options: argparse.Namespace) -> int:
             print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
             if sizes := sizes_trained(saved["config"]):
                 print(f"  {'trained ' if saved['seeds'] else ''}models: {sizes}")
-            for members in (group for groups in by_quantity(checks).values() for group in groups.values()):
-                print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")
+            print_sentences(checks)
             for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)

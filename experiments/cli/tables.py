@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,18 @@ def sizes_trained(config: dict[str, Any]) -> str:
     if "depths" in told:
         told.pop("n_layers", None)
     return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
+
+
+def print_sentences(checks: Sequence[Judgement]) -> None:
+    """What was asked and what came out, a line a group; under its name where others ask in the same words."""
+    from experiments.verdicts.checks import by_quantity
+    from experiments.verdicts.words import sentence
+
+    groups = [(name, of[0], len(of)) for named in by_quantity(checks).values() for name, of in named.items()]
+    asked = Counter(first.statement for _, first, _ in groups)
+    for name, first, count in groups:
+        place = f"{name}: " if asked[first.statement] > 1 else ""
+        print(f"  {place}{sentence(first)}{f'; the worst of {count}' * (count > 1)}")
 
 
 def print_checks(title: str, checks: Sequence[Judgement]) -> None:

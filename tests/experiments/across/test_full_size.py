@@ -87,6 +87,7 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     assert len(finished) >= 3
     assert all(catalogue.experiment(name).title.split(":")[0] in out for name in finished)
     assert "rule: " in out
+    assert "\n  rung 4: svformer against vanilla, width 2, d2-n4-s0.1: size: at width 2 svformer explains 0.43 " in out
     assert "trained models: widths 2 4 8, layers 3\n" in out
     assert "trained models: d_model 64, n_layers 4, vocab 2048, context 128\n" in out
     assert "scale-decode, profile cpu, 0 seeds" in out
