@@ -68,7 +68,7 @@ PROFILES = {
             starts=3,
         ),
         seeds=0,
-        seconds=160,
+        seconds=125,
         detects=_DETECTS,
     ),
     "full": Profile(
