@@ -122,7 +122,7 @@ class Attention(nn.Module):
         if frame.past is None:
             return self.position_bias(x.shape[1], frame.places)
         assert frame.places is not None
-        return self.position_bias.towards(frame.places, frame.past.columns)
+        return self.position_bias.towards(frame.places, frame.past.held)
 
 
 class Core(nn.Module):

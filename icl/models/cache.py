@@ -30,9 +30,14 @@ from theory.plans.architecture import Patches
 from theory.plans.mix import Kind
 from theory.plans.plan import built, lifetimes
 
+AT_ONCE = 512  # tokens that are read together
+
 
 class Cache:
     """Room for so many tokens of each of `batch` sequences, of which `lengths` have been read.
+
+    Under a window there is room for what it shows and for what is read at once, `room` columns; `starts` are the places
+    of each sequence's first one.  What is still seen moves to the front where room runs out.
 
     Raises BadInput for a model whose answer for a token depends on later ones, or for more tokens than its context.
     """
@@ -42,7 +47,9 @@ class Cache:
             raise BadInput(problem)
         config, plan = model.config, model.config.attending(model.plan)
         of = next(model.parameters())
-        self.tokens, self.lengths = tokens, [0] * batch
+        self.tokens, self.lengths, self.starts = tokens, [0] * batch, [0] * batch
+        self.window, self.at_once = config.window, min(AT_ONCE, config.window or tokens)
+        self.room = min(tokens, self.window + self.at_once) if self.window else tokens
         kept: dict[tuple[Kind, int], list[int]] = {}
         for life in lifetimes(plan):
             if life.cached:
@@ -59,7 +66,7 @@ class Cache:
             live = {n: len(plan.live(n)) for n in range(1, config.n_layers + 1)}
             sizes |= {gate_entry(n): (heads, config.width) for n, heads in live.items() if heads}
         self.entries = {
-            name: torch.zeros(batch, heads, tokens, width, dtype=of.dtype, device=of.device)
+            name: torch.zeros(batch, heads, self.room, width, dtype=of.dtype, device=of.device)
             for name, (heads, width) in sizes.items()
         }
         attentions = [x for x in model.sublayers if isinstance(x, Attention | LatentAttention)]
@@ -77,6 +84,16 @@ class Cache:
         """All room, filled or not."""
         return sum(x.numel() * x.element_size() for x in self.entries.values())
 
+    def make_room(self, counts: list[int]) -> None:
+        """For so many more tokens of each sequence, at most `at_once` where `room` is less than `tokens`."""
+        for row, count in enumerate(counts):
+            start, length = self.starts[row], self.lengths[row]
+            if length + count - start > self.room:
+                seen = min(self.window, length)
+                for kept in self.entries.values():
+                    kept[row, :, :seen] = kept[row, :, length - start - seen : length - start].clone()
+                self.starts[row] = length - seen
+
 
 @torch.no_grad()
 def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None) -> Tensor:
@@ -91,7 +108,7 @@ def step(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
 
 
 @torch.no_grad()
-def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None, *, at_once: int = 512) -> Tensor:
+def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = None, *, at_once: int = AT_ONCE) -> Tensor:
     """As `step`, of each sequence's last real token alone, (batch, scores), with so many tokens at a time.
 
     Raises BadInput as `step` does, or if a sequence has no real token.
@@ -116,44 +133,59 @@ def read(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None = Non
 
 def _through(model: Decoder, inputs: Tensor, cache: Cache, real: Tensor | None) -> Tensor:
     x = model.stem.embed(inputs)
-    batch, new = x.shape[:2]
-    if batch != len(cache.lengths):
-        raise BadInput(f"the cache is of {len(cache.lengths)} sequences, not {batch}")
-    counts = [new] * batch if real is None else [int(n) for n in real.sum(-1).tolist()]
-    lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
-    if max(lengths) > cache.tokens:
-        raise BadInput(f"the cache has room for {cache.tokens} tokens, not {max(lengths)}")
-    alike, window = real is None and len(set(lengths)) == 1, model.config.window
-    past = _alike(cache, new, x.device, window) if alike else _ragged(cache, new, real, x, window)
-    visible, causal = _visible(past.places, past.columns, model.config.window)
+    new = x.shape[1]
+    if len(x) != len(cache.lengths):
+        raise BadInput(f"the cache is of {len(cache.lengths)} sequences, not {len(x)}")
+    counts = _counts(x, real)
+    longest = max(length + count for length, count in zip(cache.lengths, counts, strict=True))
+    if longest > cache.tokens:
+        raise BadInput(f"the cache has room for {cache.tokens} tokens, not {longest}")
+    if longest <= cache.room or new <= cache.at_once:
+        return _pass(model, x, cache, real)
+    parts = [slice(start, start + cache.at_once) for start in range(0, new, cache.at_once)]
+    return torch.cat([_pass(model, x[:, p], cache, None if real is None else real[:, p]) for p in parts], dim=1)
+
+
+def _pass(model: Decoder, x: Tensor, cache: Cache, real: Tensor | None) -> Tensor:
+    counts, new = _counts(x, real), x.shape[1]
+    cache.make_room(counts)
+    alike = real is None and len(set(zip(cache.lengths, cache.starts, strict=True))) == 1
+    past = _alike(cache, new, x.device) if alike else _ragged(cache, new, real, x)
+    visible, causal = _visible(past.places, past.held, cache.window)
     frame = Frame(visible, causal, rotation(model.config, past.places), past.places, dict(model.learned.items()), past)
     found = model.through(x, frame, past.places)
-    cache.lengths = lengths
+    cache.lengths = [length + count for length, count in zip(cache.lengths, counts, strict=True)]
     return found
 
 
-def _visible(places: Tensor, columns: slice, window: int) -> tuple[Tensor | None, bool]:
-    """As `Frame` has them: of tokens at these places, of those at `columns`."""
-    if len(places) == 1 and places.dim() == 1:  # the columns are all that it sees
+def _counts(x: Tensor, real: Tensor | None) -> list[int]:
+    """Real tokens of each sequence."""
+    return [x.shape[1]] * len(x) if real is None else [int(n) for n in real.sum(-1).tolist()]
+
+
+def _visible(places: Tensor, held: Tensor, window: int) -> tuple[Tensor | None, bool]:
+    """As `Frame` has them: of tokens at these places, of those that are held."""
+    if places.numel() == 1 and places.dim() == 1:  # the columns are all that it sees
         return None, False
-    others = torch.arange(columns.start, columns.stop, device=places.device)
-    seen = others <= places[..., None]
-    cut = 0 < window < columns.stop
-    if cut:
-        seen = seen & (places[..., None] - others < window)
+    distance = places[..., :, None] - held[..., None, :]
+    seen = distance >= 0
+    if window:
+        seen = seen & (distance < window)
     if places.dim() > 1:
         return seen[:, None], False
-    return seen, len(places) == columns.stop and not cut  # the first tokens
+    first = len(places) == len(held)  # tokens of a sequence
+    return seen, first and not 0 < window < len(held)
 
 
 @dataclass(frozen=True, eq=False)
 class _Past:
-    """places: of the new tokens, (T,) or (batch, T); columns: as `Past` has them; where: rows, tokens and places of
-    those that are real, where sequences differ."""
+    """places: of the new tokens, (T,) or (batch, T); columns: of the cache, that are attended over; held: as `Past` has
+    it; where: rows, tokens and columns of those that are real, where sequences differ."""
 
     cache: Cache
     places: Tensor
     columns: slice
+    held: Tensor
     where: tuple[Tensor, Tensor, Tensor] | None
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Segments, Mapping[str, Tensor]]:
@@ -186,8 +218,8 @@ class _Past:
         if self.where is None:
             kept[:, :, self.columns.stop - new.shape[2] : self.columns.stop] = new
         else:
-            rows, tokens, places = self.where
-            kept[rows, :, places] = new[rows, :, tokens].to(kept.dtype)
+            rows, tokens, columns = self.where
+            kept[rows, :, columns] = new[rows, :, tokens].to(kept.dtype)
 
 
 class _Piece(NamedTuple):
@@ -223,25 +255,23 @@ def _places(reader: Reader) -> list[tuple[str, int]] | None:
     return [(name, start + i) for count, [(_, name, start)] in reader.runs for i in range(count)]
 
 
-def _alike(cache: Cache, new: int, device: torch.device, window: int) -> _Past:
+def _alike(cache: Cache, new: int, device: torch.device) -> _Past:
     """All sequences are equally long."""
-    start = cache.lengths[0]
-    columns = slice(_first(start, window), start + new)
-    return _Past(cache, torch.arange(start, start + new, device=device), columns, None)
+    first, start = cache.starts[0], cache.lengths[0]
+    begin = max(first, start - cache.window + 1) if cache.window else first
+    held = torch.arange(begin, start + new, device=device)
+    return _Past(cache, held[start - begin :], slice(begin - first, start + new - first), held, None)
 
 
-def _first(place: int, window: int) -> int:
-    """The first place that a token at another sees."""
-    return max(0, place - window + 1) if window else 0
-
-
-def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor, window: int) -> _Past:
-    starts = torch.tensor(cache.lengths, device=x.device)
+def _ragged(cache: Cache, new: int, real: Tensor | None, x: Tensor) -> _Past:
+    lengths, starts = (torch.tensor(of, device=x.device)[:, None] for of in (cache.lengths, cache.starts))
     real = torch.ones(len(x), new, dtype=torch.bool, device=x.device) if real is None else real
-    places = (starts[:, None] + real.cumsum(-1) - 1).clamp(min=0)
+    places = (lengths + real.cumsum(-1) - 1).clamp(min=0)
+    at = places - starts
+    columns = slice(max(0, int(at.min()) - cache.window + 1) if cache.window else 0, int(at.max()) + 1)
+    held = starts + torch.arange(columns.start, columns.stop, device=x.device)
     rows, tokens = real.nonzero(as_tuple=True)
-    columns = slice(_first(int(places.min()), window), int(places.max()) + 1)
-    return _Past(cache, places, columns, (rows, tokens, places[rows, tokens]))
+    return _Past(cache, places, columns, held, (rows, tokens, at[rows, tokens]))
 
 
 def _problems(model: Decoder, batch: int, tokens: int) -> list[str]:

@@ -16,9 +16,9 @@ class Past(Protocol):
     """What earlier forward passes left of the tokens before these (`icl.models.cache`)."""
 
     @property
-    def columns(self) -> slice:
-        """Places of the tokens that are attended over: up to the last of the longest sequence, from the first that a
-        window shows any of these."""
+    def held(self) -> Tensor:
+        """Places of the tokens that are attended over, (columns,) or (batch, columns): up to the last of the longest
+        sequence, from the first that a window shows any of these."""
         ...
 
     def attended(self, layer: int, bank: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Tensor]]:
@@ -44,8 +44,8 @@ class Frame:
     rotation    positions for queries and keys, or None
     places      (batch, T), positions counted over real tokens, where there is padding; None: 0, 1, ..., T - 1
     learned     the plan's learned weights, by `projections.learned_name`
-    past        of tokens before these, which are attended over too: then `visible` has a column for each of its
-                `columns`, and `places` are those of these, (T,) or (batch, T)
+    past        of tokens before these, which are attended over too: then `visible` has a column for each that
+                is `held`, and `places` are those of these, (T,) or (batch, T)
     """
 
     visible: Tensor | None

@@ -38,7 +38,8 @@ class PositionBias(nn.Module):
             return self.scores[:, :length, :length]
         return self.scores[:, places[:, :, None], places[:, None, :]].transpose(0, 1)
 
-    def towards(self, places: Tensor, columns: slice) -> Tensor:
-        """From tokens at these places, (T,) or (batch, T), to those at others: ([batch,] heads built, T, columns)."""
-        found = self.scores[:, places, columns]
+    def towards(self, places: Tensor, held: Tensor) -> Tensor:
+        """From tokens at these places, (T,) or (batch, T), to those at others, (columns,) or (batch, columns):
+        ([batch,] heads built, T, columns).  Of places past the context, which no token sees, any."""
+        found = self.scores[:, places[..., :, None], held.clamp(max=self.scores.shape[-1] - 1)[..., None, :]]
         return found if places.dim() == 1 else found.transpose(0, 1)

@@ -44,7 +44,18 @@ def mla(config: Architecture, width: int = 0, rope: int = 32) -> Architecture:
     return replace(config, latent=Latent(width or config.d_model // 4, rope))
 
 
+def window(config: Architecture, size: int = 0) -> Architecture:
+    """Every token attends to the last `size` tokens, itself among them; by default a quarter of the context."""
+    return replace(config, window=size or max(1, config.context // 4))
+
+
+def qk_norm(config: Architecture) -> Architecture:
+    """Queries and keys of every head are normed before positions turn them, as in Qwen3."""
+    return replace(config, qk_norm=True)
+
+
 HEAD_KINDS: dict[str, Callable[..., Architecture]] = {"gqa": gqa, "mqa": mqa, "mla": mla}
+SIZES = {**HEAD_KINDS, "window": window, "qk-norm": qk_norm}  # what is not a plan's, but the architecture's
 
 _PART = re.compile(r"\s*(?P<file>[^:]+\.py:)?(?P<name>[^:]+?)\s*(?::(?P<options>.*))?$")
 
@@ -60,7 +71,7 @@ def model(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
 
 
 def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Architecture, str]:
-    """A model's architecture with the head kinds of a variant, and the rest of the variant, for `resolve`."""
+    """A model's architecture with what a variant says of it, such as `gqa`, and the rest, for `resolve`."""
     if isinstance(preset, Architecture):
         config, default = preset, "vanilla"
     elif preset in PRESETS:
@@ -68,12 +79,13 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     else:
         raise BadName(_unknown("preset", preset, PRESETS))
     parts = (default if variant is None else variant).split("+")
-    kinds = [part for part in parts if parsed(part)[0] in HEAD_KINDS]
+    kinds = [name for name, _ in map(parsed, parts) if name in HEAD_KINDS]
     if len(kinds) > 1:
-        raise BadName(f"{' and '.join(parsed(kind)[0] for kind in kinds)} both say what the heads are")
-    for name, options in map(parsed, kinds):
-        config = called(name, HEAD_KINDS[name], options, config)
-    return config, "+".join(part for part in parts if part not in kinds) or "vanilla"
+        raise BadName(f"{' and '.join(kinds)} both say what the heads are")
+    of_sizes = [part for part in parts if parsed(part)[0] in SIZES]
+    for name, options in map(parsed, of_sizes):
+        config = called(name, SIZES[name], options, config)
+    return config, "+".join(part for part in parts if part not in of_sizes) or "vanilla"
 
 
 def fitting(text: str, config: Architecture) -> Plan:
@@ -111,8 +123,8 @@ def _plan(part: str, shape: Shape) -> Plan:
     name, options = parsed(part)
     if is_file(name):
         raise BadName(f"{name}: files are read by the command line; pass the plan itself instead")
-    if name in HEAD_KINDS:
-        raise BadName(f"{name} says what a model's heads are; here there is no model")
+    if name in SIZES:
+        raise BadName(f"{name} says something of a model's architecture; here there is no model")
     if name not in VARIANTS:
         raise BadName(_unknown("variant", name, VARIANTS))
     return called(name, VARIANTS[name].make, options, shape)

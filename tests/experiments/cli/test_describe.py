@@ -1,7 +1,5 @@
 """A plan in words, characters and a picture, and what `describe` compares."""
 
-from dataclasses import replace
-
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
@@ -81,9 +79,10 @@ def test_layers_and_depth_in_words():
         "1 head of 768, dynamic values (revised form), no output projection, no feed-forward"
     )
     assert layer_words(*model("llama-60m", "gqa")) == "8 heads of 64 in groups of 2, feed-forward of 1376"
-    config, plan = model("llama-60m")
     told = "8 heads of 64, normed queries and keys, a window of 7 tokens, feed-forward of 1376"
-    assert layer_words(replace(config, qk_norm=True, window=7), plan) == told
+    assert layer_words(*model("llama-60m", "window:size=7+qk-norm")) == told
+    config, plan = model("llama-60m", "skipv1+gqa+window")
+    assert (config.kv_heads, config.window, plan) == (4, config.context // 4, resolve("skipv1", config.shape))
     assert layer_words(*model("llama-60m", "mla")) == "8 heads from a latent of 128, feed-forward of 1376"
     words = [
         depth_words(resolve(name, SIX_BY_FOUR).depth) for name in ("vanilla", "attnres-block:size=3", "attnres-static")

@@ -53,7 +53,7 @@ def test_named_variants_decode_from_as_many_bytes_as_accounted_for(config, chose
     inputs = inputs.long() if isinstance(config.stem, Tokens) else inputs
     found, cache = in_chunks(model, inputs, (3, 1, 2, 1), 7)
     check_identity(found, model(inputs), terms=100)
-    assert cache.bytes == 8 * 2 * 7 * cached_numbers(config, chosen).total
+    assert cache.bytes == 8 * 2 * min(7, 2 * config.window or 7) * cached_numbers(config, chosen).total
 
 
 @pytest.mark.parametrize("name", ["vanilla", "skipv1"])
@@ -85,7 +85,8 @@ def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, 
     cuts = torch.tensor([0, *sizes]).cumsum(0).clamp(max=length).diff()
     found, cache = in_chunks(model, tokens, [int(n) for n in cuts if n], config.context)
     check_identity(found, model(tokens), terms=100)
-    assert cache.bytes == 8 * 2 * config.context * cached_numbers(config, chosen).total
+    room = min(config.context, 2 * window or config.context)
+    assert cache.bytes == 8 * 2 * room * cached_numbers(config, chosen).total
 
 
 @settings(max_examples=40)
@@ -94,10 +95,11 @@ def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, 
     st.sampled_from(["llama", "gpt2", "grouped", "bias", "windowed"]),
     st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=2, max_size=3),
     st.integers(1, 4),
+    st.integers(0, 2),
 )
-def test_sequences_of_different_lengths_are_decoded_together(name, kind, real, size):
+def test_sequences_of_different_lengths_are_decoded_together(name, kind, real, size, window):
     """With whatever stands between real tokens: each sequence as by itself."""
-    config = CAUSAL[kind]
+    config = replace(CAUSAL[kind], window=window or CAUSAL[kind].window)
     chosen = resolve(name + OPTIONS.get(name, ""), config.shape)
     if misfits(config, chosen):
         return
@@ -196,3 +198,21 @@ def test_what_cannot_be_decoded_is_refused():
     with pytest.raises(BadInput, match="no token"):
         read(model, torch.zeros(2, 2, dtype=torch.long), cache, torch.tensor([[True, True], [False, False]]))
     assert cache.lengths == [0, 0]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "grouped", "bias", "latent"])
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_a_window_has_room_for_what_it_shows_however_long_the_sequence(kind, window):
+    """Read in one piece, and on from there a token at a time, with and without others of different lengths."""
+    config = replace(CAUSAL[kind], window=window, context=16)
+    model, tokens = decoder(config, resolve("skipv1", config.shape)), some_input(config, 3, 16)
+    found, cache = in_chunks(model, tokens, (9, *[1] * 7), 16)
+    check_identity(found, model(tokens), terms=100)
+    assert {x.shape[2] for x in cache.entries.values()} == {2 * window}
+    assert min(cache.starts) > 16 - 2 * window - 1
+    real = torch.ones(3, 16, dtype=torch.bool)
+    real[1, 3:8] = real[2, :11] = False
+    found, cache = in_chunks(model, tokens, (9, *[1] * 7), 16, real)
+    for row in range(3):
+        own = tokens[row : row + 1, real[row]]
+        check_identity(found[row : row + 1, real[row]], model(own), terms=100)
