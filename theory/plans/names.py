@@ -83,6 +83,9 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     if len(kinds) > 1:
         raise BadName(f"{' and '.join(kinds)} both say what the heads are")
     of_sizes = [part for part in parts if parsed(part)[0] in SIZES]
+    named = [parsed(part)[0] for part in of_sizes]
+    if len(set(named)) < len(named):
+        raise BadName(f"{next(name for name in named if named.count(name) > 1)} is there twice")
     for name, options in map(parsed, of_sizes):
         config = called(name, SIZES[name], options, config)
     return config, "+".join(part for part in parts if part not in of_sizes) or "vanilla"
