@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.skipv1.uptraining.points import FORMS, PRINTED, Config, kind_of_heads, ways
+from experiments.skipv1.uptraining.points import FORMS, MHA, PRINTED, Config, kind_of_heads, ways
 from experiments.store.folders import Json
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
@@ -121,11 +121,11 @@ class Uptraining:
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
-        sizes, possible = config.architecture, ways(config.architecture)
+        sizes, possible, kind = config.architecture, ways(config.architecture), kind_of_heads(config.architecture)
         heads = sizes.kv_heads  # with its part of the output projection, for all its queries
         known = [how for how in DISTANCES if how in possible and sizes.latent is None]
         return {
-            "of": kind_of_heads(sizes),
+            **({} if kind == MHA else {"of": kind}),
             "assumes": "of the paper: that what it finds of 125M to 355M parameters holds here; of theory: that heads "
             "of a trained layer are as independent as initial ones and alike, that values of layer 1 are as large as "
             "other layers', and that a loss is the higher the further a layer is from what was trained",

@@ -11,7 +11,7 @@ from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
 
-SKIPV1 = "skipv1"
+SKIPV1, MHA = "skipv1", "MHA"
 FIRST_LOSS = "held_out"  # the probe that is asked at the start and at the end
 CONTINUED, CONTINUED_TWIN = "continued", "continued-twin"  # vanilla, and vanilla's twin, trained on as they are
 REORDERED = "continued-reordered"  # vanilla, trained on with the text in another order: no difference is there to find
@@ -61,7 +61,7 @@ def ways(architecture: Architecture) -> tuple[str, ...]:
 def kind_of_heads(architecture: Architecture) -> str:
     if architecture.latent is not None:
         return "MLA"
-    return "MHA" if architecture.group == 1 else "GQA"
+    return MHA if architecture.group == 1 else "GQA"
 
 
 @dataclass(frozen=True, kw_only=True)

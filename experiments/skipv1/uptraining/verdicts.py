@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, REORDERED, SKIPV1, WHOLE
+from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, MHA, REORDERED, SKIPV1, WHOLE
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.tuning import mark
@@ -26,8 +26,8 @@ def verdicts(prediction: Json, measurement: Json, uptraining: str, first: str, d
 
 
 def heads_of(prediction: Json) -> str:
-    """MHA, GQA or MLA; of results from before there were others it is not said."""
-    return str(prediction.get("of", "MHA"))
+    """MHA, of which nothing is said, GQA or MLA."""
+    return str(prediction.get("of", MHA))
 
 
 def numbers(losses: Sequence[float | None]) -> list[float]:
@@ -147,4 +147,4 @@ def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iter
 
 def _paper(prediction: Json) -> str:
     """Whose claim it is: what the paper says of conversion is of MHA."""
-    return PAPER if heads_of(prediction) == "MHA" else f"{PAPER}, of MHA"
+    return PAPER if heads_of(prediction) == MHA else f"{PAPER}, of MHA"
