@@ -1,4 +1,4 @@
-"""The figure of a ladder of several tasks: what is explained at width d, and each variant's lead, task by task."""
+"""The figure of a ladder of several tasks: what is explained at the first width, and what each variant leads by."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _shares(axis: Axes, results: Results, rung: str) -> None:
     """Long lines: the toy's, of vanilla and of the variants."""
     arms = (BASELINE, *results.variants)
     for i, (task, numbers) in enumerate(results.tasks.items()):
-        d, once = numbers["d"], i == 0
+        width, once = results.width(task), i == 0
         ridge = [numbers["ridge"]] * 2
         axis.plot([i - 0.4, i + 0.4], ridge, color="black", linewidth=0.8, label="Bayes ridge" if once else None)
         bounds = _bounds(numbers, rung, BASELINE)
@@ -52,11 +52,11 @@ def _shares(axis: Axes, results: Results, rung: str) -> None:
                 axis, _place(i, 0, len(arms)), bounds, "proved, if scores of layer 1 are of positions" if once else None
             )
         for j, variant in enumerate(arms):
-            at, found = _place(i, j, len(arms)), t_interval(results.shares(rung, task, variant, d))
-            toy = numbers["share"].get(variant, {}).get(str(d))
+            at, found = _place(i, j, len(arms)), t_interval(results.shares(rung, task, variant, width))
+            toy = numbers["share"].get(variant, {}).get(str(width))
             _toy(axis, i, toy, variant)
             bars(axis, [at], [found], variant if once else None, look_of(variant))
-            if results.converged(rung, task, variant, d):
+            if results.converged(rung, task, variant, width):
                 _full(axis, at, found.mean, variant)
     axis.set_ylim(-0.05, 1.05)
     axis.set_ylabel("share of the signal explained")
@@ -67,23 +67,23 @@ def _leads(axis: Axes, results: Results, rung: str) -> None:
     """Of each variant over vanilla, family-wise; filled where the pair is judged."""
     axis.axhline(0, color="#1a1a1a", linestyle="--", linewidth=1)
     for i, (task, numbers) in enumerate(results.tasks.items()):
-        d = numbers["d"]
+        width = results.width(task)
         for j, variant in enumerate(results.variants):
-            at, found = _place(i, j, len(results.variants)), results.gap(rung, task, variant, d)
-            _toy(axis, i, results.toy_gap(task, variant, d), variant)
+            at, found = _place(i, j, len(results.variants)), results.gap(rung, task, variant, width)
+            _toy(axis, i, results.toy_gap(task, variant, width), variant)
             both = _bounds(numbers, rung, variant), _bounds(numbers, rung, BASELINE)
             if both[0] and both[1]:
                 _proved(axis, at, [both[0][0] - both[1][1], both[0][1] - both[1][0]])
             bars(axis, [at], [found], None, look_of(variant))
-            if results.judged(rung, task, variant, d):
+            if results.judged(rung, task, variant, width):
                 _full(axis, at, found.mean, variant)
     axis.set_ylabel("lead over vanilla (share of the signal)")
     axis.set_title(f"Rung {rung}: lead at width d, family-wise 95 %; filled: judged")
 
 
 def _bounds(numbers: Json, rung: str, variant: str) -> list[float] | None:
-    """What is proved of the share at width d."""
-    found: list[float] | None = numbers["proved"].get(rung, {}).get(variant, {}).get(str(numbers["d"]))
+    """What is proved of the share at the first width."""
+    found: list[float] | None = numbers["proved"].get(rung, {}).get(variant, {}).get(str(numbers["widths"][0]))
     return found
 
 

@@ -18,7 +18,7 @@ from experiments.verdicts.intervals import t_interval
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Of a single task, at width d, over the rungs; of several, by task."""
+    """Of a single task, at the first width, over the rungs; of several, by task."""
     results = Results(prediction, measurement)
     if len(results.tasks) > 1:
         return by_task.draw(results)
@@ -62,22 +62,22 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there.
     """
     numbers = results.tasks[task]
-    d, most = numbers["d"], max(numbers["vanilla_widths"])
-    low, high = 0.8, 1.25 * most / d
+    width, most = results.width(task), max(numbers["vanilla_widths"])
+    low, high = 0.8, 1.25 * most / width
     axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
-    axis.set_title(f"Worth at width {d}; dotted: the widest vanilla; pale: not converged")
+    axis.set_title(f"Worth at width {width}; dotted: the widest vanilla; pale: not converged")
     if len(numbers["vanilla_widths"]) < 2:
         return
     for i, variant in enumerate(results.variants):
         look, at = look_of(variant), _places(results, i + 1)
-        toy = numbers["worth"].get(variant, {}).get(str(d)) or nan
+        toy = numbers["worth"].get(variant, {}).get(str(width)) or nan
         joined = [(at[0], toy)]
         for x, rung in zip(at[1:], results.rungs, strict=True):
-            found = results.worth(rung, task, variant, d)
+            found = results.worth(rung, task, variant, width)
             y = min(max(found.factor, low), high)
             if not (isfinite(found.least) or isfinite(found.most)):
                 continue
-            judged = results.judged(rung, task, variant, d, wider=True)
+            judged = results.judged(rung, task, variant, width, wider=True)
             joined += [(x, y)] if judged else []
             ends = [[y - max(found.least, low)], [min(found.most, high) - y]]
             edge = {inf: "^", -inf: "v"}.get(found.factor, look["marker"])
@@ -87,7 +87,7 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
         axis.plot(at[:1], [toy], color=look["color"], marker=look["marker"], linestyle="none")
         axis.axhline(toy, color=look["color"], linestyle=look["linestyle"], linewidth=0.5, alpha=0.5, zorder=1)
     axis.axhline(1, color="#1a1a1a", linestyle="--", linewidth=1)
-    axis.axhline(most / d, color="#999999", linestyle=":", linewidth=1)
+    axis.axhline(most / width, color="#999999", linestyle=":", linewidth=1)
     axis.set_yscale("log", base=2)
     axis.set_ylim(0.95 * low, 1.05 * high)
     ticks = [1, 1.5, 2, 3, 4]
@@ -98,9 +98,9 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
 def _order(axis: Axes, results: Results, task: str) -> None:
     """By the mean share; equal ranks for ties of the toy, which knows some variants only."""
     arms = (BASELINE, *results.variants)
-    d = results.tasks[task]["d"]
-    columns = [{v: results.tasks[task]["share"].get(v, {}).get(str(d)) for v in arms}]
-    columns += [{v: t_interval(results.shares(rung, task, v, d)).mean for v in arms} for rung in results.rungs]
+    width = results.width(task)
+    columns = [{v: results.tasks[task]["share"].get(v, {}).get(str(width)) for v in arms}]
+    columns += [{v: t_interval(results.shares(rung, task, v, width)).mean for v in arms} for rung in results.rungs]
     ranks = [_ranks(column) for column in columns]
     for i, variant in enumerate(arms):
         look = {**look_of(variant), "markerfacecolor": "white"}
@@ -110,7 +110,7 @@ def _order(axis: Axes, results: Results, task: str) -> None:
     axis.set_ylim(len(arms) + 0.6, 0.4)
     axis.set_yticks(range(1, len(arms) + 1))
     axis.set_ylabel("rank (1: explains most)")
-    axis.set_title(f"Order of the variants at width {d}")
+    axis.set_title(f"Order of the variants at width {width}")
 
 
 def _ranks(shares: dict[str, float | None]) -> dict[str, float]:
@@ -122,34 +122,34 @@ def _ranks(shares: dict[str, float | None]) -> dict[str, float]:
 
 def _shares(axis: Axes, results: Results, task: str) -> None:
     numbers = results.tasks[task]
-    d = numbers["d"]
+    width = results.width(task)
     axis.axhline(numbers["ridge"], color="black", linewidth=0.8, label="Bayes ridge")
     for rung, by_variant in numbers["proved"].items():
-        if bounds := by_variant[BASELINE][str(d)]:
+        if bounds := by_variant[BASELINE][str(width)]:
             at = [_places(results, 0)[1 + results.rungs.index(rung)]] * 2
             name = "proved of vanilla" if rung == results.rungs[0] else None
             axis.plot(at, bounds, color="#bdbdbd", linewidth=7, solid_capstyle="butt", zorder=1, label=name)
     for i, variant in enumerate((BASELINE, *results.variants)):
         look, at = look_of(variant), _places(results, i)
-        toy = numbers["share"].get(variant, {}).get(str(d))
-        found = [t_interval(results.shares(rung, task, variant, d)) for rung in results.rungs]
+        toy = numbers["share"].get(variant, {}).get(str(width))
+        found = [t_interval(results.shares(rung, task, variant, width)) for rung in results.rungs]
         line = [nan if toy is None else toy, *(interval.mean for interval in found)]
         axis.plot(at, line, linewidth=0.8, color=look["color"], linestyle=look["linestyle"])
         axis.plot(at[:1], line[:1], color=look["color"], marker=look["marker"], linestyle="none")
         bars(axis, at[1:], found, f"{variant}", look)
-        full = [results.converged(rung, task, variant, d) for rung in results.rungs]
+        full = [results.converged(rung, task, variant, width) for rung in results.rungs]
         ends = [(x, interval.mean) for x, interval, is_full in zip(at[1:], found, full, strict=True) if is_full]
         axis.plot(*zip(*ends, strict=True), color=look["color"], marker=look["marker"], linestyle="none", zorder=4)
     axis.set_ylim(-0.05, 1)
     axis.set_ylabel("share of the signal explained")
-    axis.set_title(f"Explained at width {d}, with all pairs, 95 %; filled: converged")
+    axis.set_title(f"Explained at width {width}, with all pairs, 95 %; filled: converged")
 
 
 def _set_in(axis: Axes, results: Results, task: str) -> None:
-    d = results.tasks[task]["d"]
+    width = results.width(task)
     for i, variant in enumerate((BASELINE, *results.variants)):
         look, at = look_of(variant), _places(results, i)[1:]
-        found = [results.sets_in(rung, task, variant, d) for rung in results.rungs]
+        found = [results.sets_in(rung, task, variant, width) for rung in results.rungs]
         share = [s.count / s.trainings for s in found]
         ends = [
             [y - s.low for y, s in zip(share, found, strict=True)],
@@ -160,4 +160,4 @@ def _set_in(axis: Axes, results: Results, task: str) -> None:
         )
     axis.set_ylim(-0.05, 1.05)
     axis.set_ylabel("share of single trainings")
-    axis.set_title(f"How often learning sets in, width {d}, 95 %")
+    axis.set_title(f"How often learning sets in, width {width}, 95 %")

@@ -24,8 +24,9 @@ ADDED = {
 
 @dataclass(frozen=True)
 class Effect:
-    """Of what `after` adds to `before`, both rungs: the change of a variant's gap to vanilla at width d.
+    """Of what `after` adds to `before`, both rungs: the change of a variant's gap to vanilla at the first width.
 
+    width    in words
     added    in words
     twin     the same of vanilla's twin
     word     keeps, bends, breaks or undecided
@@ -36,6 +37,7 @@ class Effect:
     before: str
     after: str
     added: str
+    width: str
     task: str
     variant: str
     gap_before: Interval
@@ -51,8 +53,9 @@ class Effect:
             self.word, f"adding {self.added} {self.word} "
         )
         return (
-            f"{does}{self.variant}'s gap to vanilla at width d ({self.task}), from {self.gap_before.mean:.3f} to "
-            f"{self.gap_after.mean:.3f} of the signal, {self.change.mean:+.3f} +- {self.change.half_width:.3f}"
+            f"{does}{self.variant}'s gap to vanilla at width {self.width} ({self.task}), from "
+            f"{self.gap_before.mean:.3f} to {self.gap_after.mean:.3f} of the signal, "
+            f"{self.change.mean:+.3f} +- {self.change.half_width:.3f}"
             f"{'; ' if self.doubt else ''}{self.doubt}"
         )
 
@@ -63,7 +66,7 @@ def climbed(results: Results) -> Iterator[Effect]:
         for before, after in pairwise(_neighbours(results)):
             added = _added(results, before, after)
             for variant in results.variants:
-                if before != THEORY or results.toy_gap(task, variant, results.tasks[task]["d"]) is not None:
+                if before != THEORY or results.toy_gap(task, variant, results.width(task)) is not None:
                     yield _effect(results, before, after, added, task, variant, results.family)
 
 
@@ -96,17 +99,19 @@ def permuted(results: Results) -> Iterator[Effect]:
 
 
 def _effect(results: Results, before: str, after: str, added: str, task: str, variant: str, family: int) -> Effect:
-    d = results.tasks[task]["d"]
-    change = results.change(before, after, task, variant, d, family)
-    gap_before, gap_after = (results.gap(rung, task, variant, d) for rung in (before, after))
-    of_twin = results.change(before, after, task, TWIN, d, family) if before != THEORY else None
-    twin = of_twin or results.gap(after, task, TWIN, d)
+    width = results.width(task)
+    change = results.change(before, after, task, variant, width, family)
+    gap_before, gap_after = (results.gap(rung, task, variant, width) for rung in (before, after))
+    of_twin = results.change(before, after, task, TWIN, width, family) if before != THEORY else None
+    twin = of_twin or results.gap(after, task, TWIN, width)
     trained = [rung for rung in (before, after) if rung != THEORY]
     doubts = {
         "not all of these trainings have converged": all(
-            results.converged(rung, task, v, d) for rung in trained for v in (variant, BASELINE)
+            results.converged(rung, task, v, width) for rung in trained for v in (variant, BASELINE)
         ),
-        "no model there explains as much as the toy's vanilla": all(results.learns(rung, task, d) for rung in trained),
+        "no model there explains as much as the toy's vanilla": all(
+            results.learns(rung, task, width) for rung in trained
+        ),
         # A change that is none needs no twin: it is held against what is known to be one.
         "the twin's may be as large": abs(change.mean) <= KEPT or abs(twin.mean) + twin.half_width < abs(change.mean),
     }
@@ -114,6 +119,7 @@ def _effect(results: Results, before: str, after: str, added: str, task: str, va
         before=before,
         after=after,
         added=added,
+        width=results.at_width(task),
         task=task,
         variant=variant,
         gap_before=gap_before,

@@ -1,4 +1,4 @@
-"""The order of the variants at width d, rung by rung, against the toy's."""
+"""The order of the variants at the first width, rung by rung, against the toy's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LEVEL = 0.05
 
 
 def order(results: Results, rung: str, task: str) -> Pairs:
-    """The pairs (better, worse) at width d whose paired difference is told from zero, family-wise."""
-    d = results.tasks[task]["d"]
-    arms = [v for v in results.distinct(rung, task, d) if results.converged(rung, task, v, d)]
+    """The pairs (better, worse) at the first width whose paired difference is told from zero, family-wise."""
+    width = results.width(task)
+    arms = [v for v in results.distinct(rung, task, width) if results.converged(rung, task, v, width)]
     pairs = list(combinations(arms, 2))
     found = []
     for a, b in pairs:
-        shares = zip(results.shares(rung, task, a, d), results.shares(rung, task, b, d), strict=True)
+        shares = zip(results.shares(rung, task, a, width), results.shares(rung, task, b, width), strict=True)
         difference = t_interval([x - y for x, y in shares], len(pairs))
         if abs(difference.mean) > difference.half_width:
             found.append((a, b) if difference.mean > 0 else (b, a))
@@ -28,9 +28,9 @@ def order(results: Results, rung: str, task: str) -> Pairs:
 
 
 def levels(results: Results, task: str) -> dict[str, int]:
-    """The toy's order at width d, of what it covers: 0 for the best, equal numbers for ties."""
-    numbers = results.tasks[task]
-    shares = {v: by_width[str(numbers["d"])] for v, by_width in numbers["share"].items()}
+    """The toy's order at the first width, of what it covers: 0 for the best, equal numbers for ties."""
+    width = str(results.width(task))
+    shares = {v: by_width[width] for v, by_width in results.tasks[task]["share"].items()}
     known = {v: round(share, 9) for v, share in shares.items() if share is not None}
     best_first = sorted(set(known.values()), reverse=True)
     return {v: best_first.index(share) for v, share in known.items()}
@@ -41,7 +41,7 @@ def of_order(results: Results, rung: str, task: str) -> Expectation:
 
     Undecided where no order of all variants lies outside of that: the toy tells too few apart.
     """
-    models = results.distinct(rung, task, results.tasks[task]["d"])
+    models = results.distinct(rung, task, results.width(task))
     known = {v: level for v, level in levels(results, task).items() if v in models}
     possible = null_balances(known, list(combinations(known, 2)))
     pairs = [pair for pair in order(results, rung, task) if pair[0] in known and pair[1] in known]
@@ -49,7 +49,7 @@ def of_order(results: Results, rung: str, task: str) -> Expectation:
     widest = float(widest_by_chance(null, LEVEL))
     return Expectation(
         id=f"order/{rung}/{task}",
-        group=f"rung {rung}: order of the variants at width d",
+        group=f"rung {rung}: order of the variants at width {results.at_width(task)}",
         claim=WIDTH,
         statement=f"variants that differ stand in the toy's order ({task}): {found.concordant} pairs do, "
         f"{found.discordant} stand in the opposite one, {found.tied} differ that the toy ties",

@@ -35,7 +35,8 @@ REORDERED = "svformer"  # held against vanilla where the ingredients come in oth
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """widths    of the embedding, as factors of d, rounded up, from 1 on; `wider`: more of them, for vanilla alone
+    """widths    of the embedding, as factors of d, rounded up; at the first of them ingredients and the order of the
+              variants are judged; `wider`: more widths, for vanilla alone
     between     variants that are trained at the widths after the first, in two layers; by default all, on all rungs
     depths      in layers, of rung 7; the last is that of 8a and 8b too; none of these where there is none
     deep        lengths, of rungs with more than two layers; by default those of the others
@@ -73,10 +74,10 @@ class Config:
     own: tuple[Asked, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.widths[0] != 1:
-            raise ValueError("gaps, orders and ingredients are judged at width d: the first width is 1")
         if any(depth <= FEW_LAYERS for depth in self.depths):
             raise ValueError(f"rung 7 has more layers than the {FEW_LAYERS} of those before it")
+        if self.orders and self.widths[0] != 1:
+            raise ValueError("in other orders ingredients are added at width d: the first width is 1")
         if self.orders and REORDERED not in self.variants:
             raise ValueError(f"where ingredients come in other orders {REORDERED} is held against vanilla")
         if unknown := set(self.only) - {rung.key for rung in ladder(self.depths)}:

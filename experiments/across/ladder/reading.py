@@ -86,6 +86,15 @@ class Results(Read):
         """Those that are trained."""
         return list(self.prediction["rungs"])
 
+    def width(self, task: str) -> int:
+        """At which ingredients and the order of the variants are judged: the first of those that are compared."""
+        return int(self.tasks[task]["widths"][0])
+
+    def at_width(self, task: str) -> str:
+        """The same in words."""
+        width = self.width(task)
+        return "d" if width == self.tasks[task]["d"] else str(width)
+
     def compared(self, rung: str, task: str, width: int) -> list[str]:
         """The variants that are trained there."""
         return [v for v in self.variants if key(rung, task, v, width) in self.measurement["losses"]]

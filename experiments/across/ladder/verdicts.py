@@ -76,22 +76,21 @@ def _does(word: str) -> str:
 
 
 def _proved(results: Results, rung: str, task: str) -> Iterator[Expectation]:
-    """At width d, rungs 2 and 3.  Controls: what the assumed copy allows, where that is less; a model that explains
-    nothing."""
-    numbers = results.tasks[task]
-    d = numbers["d"]
+    """At the first width, rungs 2 and 3.  Controls: what the assumed copy allows, where that is less; a model that
+    explains nothing."""
+    numbers, width = results.tasks[task], results.width(task)
     for variant, by_width in numbers["proved"].get(rung, {}).items():
-        if (bounds := by_width[str(d)]) is None:
+        if (bounds := by_width[str(width)]) is None:
             continue
-        where, (least, most) = (rung, task, variant, d), bounds
-        measured, assumed = t_interval(results.shares(*where), results.family), numbers["share"][variant][str(d)]
+        where, (least, most) = (rung, task, variant, width), bounds
+        measured, assumed = t_interval(results.shares(*where), results.family), numbers["share"][variant][str(width)]
         controls = [(0.0, 0.0)] + ([(assumed, 0.0)] if assumed < least - KEPT else [])
         yield Expectation(
             id=f"proved/{key(*where)}",
             group=f"rung {rung}: what is proved of a trained first layer, {variant}{results.note(*where)}, {task}",
             claim="toy.trained-layer" if rung == "2" else "toy.residual-stream",
-            statement=f"at width {d} {variant} explains from {least:.3f} to {most:.3f} of the signal, as if layer 1's "
-            "scores were of positions alone",
+            statement=f"at width {width} {variant} explains from {least:.3f} to {most:.3f} of the signal, as if "
+            "layer 1's scores were of positions alone",
             rule="size",
             predicted=(least + most) / 2,
             measured=measured.mean,
@@ -131,9 +130,10 @@ def _nothing(results: Results) -> Iterator[Check]:
 def _of_ingredient(results: Results, kind: str, effect: Effect) -> Expectation:
     """Does the gap stay?  The control is an ingredient that takes all of it; where there is none, one that brings a gap
     as large as what vanilla explains."""
-    d, before, twin = results.tasks[effect.task]["d"], effect.gap_before, effect.twin
+    before, twin = effect.gap_before, effect.twin
     if abs(before.mean) <= KEPT:
-        before = t_interval(results.shares(effect.after, effect.task, BASELINE, d), results.family)
+        shares = results.shares(effect.after, effect.task, BASELINE, results.width(effect.task))
+        before = t_interval(shares, results.family)
     return Expectation(
         id=f"{kind}/{effect.before} to {effect.after}/{effect.task}/{effect.variant}",
         group=f"{'in other orders, ' if kind == 'reordered' else ''}adding {effect.added}: {effect.variant}",

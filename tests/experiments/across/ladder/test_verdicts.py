@@ -235,6 +235,20 @@ def test_some_variants_alone_are_compared_between_the_widths():
     assert {found[name] for name in at_3} == {"agrees"}
 
 
+def test_a_ladder_may_begin_between_d_and_2d():
+    config = replace(CONFIG, widths=(1.5,), wider=(), orders=(), depths=(), only=tuple("3456"))
+    assert {p.width for p in points(config)} == {3}
+    prediction = predicted(config)
+    found = EXPERIMENT.compare(prediction, measured(prediction, config))
+    verdict = {check.id: check.verdict for check in found}
+    assert {verdict[f"sign/{r}/{TASK}/svformer/3"] for r in "3456"} == {"agrees"}
+    effects = [check for check in found if check.id.startswith("ingredient/") and check.id.endswith("/svformer")]
+    assert effects
+    assert all("at width 3 " in check.statement for check in effects)
+    assert any(check.group == "rung 3: order of the variants at width 3" for check in found)
+    EXPERIMENT.draw(prediction, measured(prediction, config))
+
+
 def test_a_user_s_variant_may_have_folders_in_its_name():
     assert parts(key("2", TASK, "mine/plans.py:best", 3)) == ("2", TASK, "mine/plans.py:best", 3)
 
