@@ -136,14 +136,14 @@ _OPTIMA = replace(
     restarts=Restarts(count=50, steps=4000),
     doublings=1,
 )
-# Between d and 2d, where vanilla comes nearer: fewer restarts find what there is to find.
+# Between d and 2d, where vanilla comes nearer: fewer restarts find what there is to find, in longer trainings.
 _HALFWAY = replace(
     _OPTIMA,
-    only=("3", "4", "5", "6"),
     variants=(BASELINE, "svformer"),
     widths=(1.5,),
     wider=(),
-    restarts=Restarts(count=32, steps=4000),
+    restarts=Restarts(count=24, steps=4000),
+    doublings=2,
 )
 _DEPTHS = replace(
     _CPU,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from math import inf, isfinite, nan
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.across.ladder import by_task
 from experiments.across.ladder.looks import ABREAST, bars, look_of
-from experiments.across.ladder.reading import Results
+from experiments.across.ladder.orders import levels, order, places
+from experiments.across.ladder.reading import NEARLY, Results
 from experiments.across.ladder.rungs import THEORY
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.intervals import t_interval
+
+_SAID: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": 7}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -59,23 +63,28 @@ def _places(results: Results, i: int) -> list[float]:
 def _worth(axis: Axes, results: Results, task: str) -> None:
     """Lines join what is judged; what is not stands alone and pale, and not at all where nothing bounds it.
 
+    Of explaining all but NEARLY as much, as it is judged: where vanilla no longer grows no other worth has an end.
     Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there.
     """
     numbers = results.tasks[task]
     width, most = results.width(task), max(numbers["vanilla_widths"])
     low, high = 0.8, 1.25 * most / width
     axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
-    axis.set_title(f"Worth at width {width}; dotted: the widest vanilla; pale: not converged")
+    axis.set_title(f"Worth at width {width}, all but {NEARLY:g} of the signal, 95 %; pale: not converged")
     if len(numbers["vanilla_widths"]) < 2:
         return
+    toys = {v: numbers["worth"].get(v, {}).get(str(width)) for v in results.variants}
+    for toy in dict.fromkeys(filter(None, toys.values())):
+        axis.axhline(toy, color="#1a1a1a", linewidth=1, linestyle="--" if toy == 1 else (0, (6, 2, 1, 2)), zorder=1)
+        says = f"the toy: {toy:.3g}" if toy != 1 else "as vanilla"
+        axis.annotate(says, (1, toy), xycoords=axis.get_yaxis_transform(), xytext=(-2, 2), **_SAID)
     for i, variant in enumerate(results.variants):
-        look, at = look_of(variant), _places(results, i + 1)
-        toy = numbers["worth"].get(variant, {}).get(str(width)) or nan
+        look, at, toy = look_of(variant), _places(results, i + 1), toys[variant] or nan
         joined = [(at[0], toy)]
         for x, rung in zip(at[1:], results.rungs, strict=True):
-            found = results.worth(rung, task, variant, width)
+            found = results.worth(rung, task, variant, width, less=NEARLY)
             y = min(max(found.factor, low), high)
-            if not (isfinite(found.least) or isfinite(found.most)):
+            if not (isfinite(found.least) or isfinite(found.most)) or not _shown(results, rung, task, variant):
                 continue
             judged = results.judged(rung, task, variant, width, wider=True)
             joined += [(x, y)] if judged else []
@@ -85,9 +94,6 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
             axis.errorbar([x], [y], ends, color=look["color"], marker=edge, elinewidth=0.8, **shown)
         axis.plot(*zip(*joined, strict=True), linewidth=1, color=look["color"], linestyle=look["linestyle"])
         axis.plot(at[:1], [toy], color=look["color"], marker=look["marker"], linestyle="none")
-        axis.axhline(toy, color=look["color"], linestyle=look["linestyle"], linewidth=0.5, alpha=0.5, zorder=1)
-    axis.axhline(1, color="#1a1a1a", linestyle="--", linewidth=1)
-    axis.axhline(most / width, color="#999999", linestyle=":", linewidth=1)
     axis.set_yscale("log", base=2)
     axis.set_ylim(0.95 * low, 1.05 * high)
     ticks = [1, 1.5, 2, 3, 4]
@@ -95,29 +101,28 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     axis.minorticks_off()
 
 
-def _order(axis: Axes, results: Results, task: str) -> None:
-    """By the mean share; equal ranks for ties of the toy, which knows some variants only."""
-    arms = (BASELINE, *results.variants)
+def _shown(results: Results, rung: str, task: str, variant: str) -> bool:
+    """A model of its own, as two plans may be one in two layers, on a rung where something is learned."""
     width = results.width(task)
-    columns = [{v: results.tasks[task]["share"].get(v, {}).get(str(width)) for v in arms}]
-    columns += [{v: t_interval(results.shares(rung, task, v, width)).mean for v in arms} for rung in results.rungs]
-    ranks = [_ranks(column) for column in columns]
+    return variant in results.distinct(rung, task, width) and results.learns(rung, task, width)
+
+
+def _order(axis: Axes, results: Results, task: str) -> None:
+    """Ranks of what has converged, as far as it is told apart; of the toy, which knows some variants only."""
+    arms, width = (BASELINE, *results.variants), results.width(task)
+    known = levels(results, task)
+    columns = [places(known, [(a, b) for a in known for b in known if known[a] < known[b]])]
+    for rung in results.rungs:
+        found = places(results.distinct(rung, task, width), order(results, rung, task))
+        columns.append({v: place for v, place in found.items() if results.converged(rung, task, v, width)})
     for i, variant in enumerate(arms):
-        look = {**look_of(variant), "markerfacecolor": "white"}
-        nudge = 0.05 * (i - len(arms) / 2)
-        places = [(x, r[variant] + (nudge if x == 0 else 0)) for x, r in enumerate(ranks) if variant in r]
-        axis.plot(*zip(*places, strict=True), **{**look, "linewidth": 1})
+        look, nudge = {**look_of(variant), "markerfacecolor": "white"}, ABREAST * (i - len(arms) / 2)
+        ranks = [column.get(variant, nan) for column in columns]
+        axis.plot([x + nudge for x in range(len(ranks))], ranks, **{**look, "linewidth": 1})
     axis.set_ylim(len(arms) + 0.6, 0.4)
     axis.set_yticks(range(1, len(arms) + 1))
     axis.set_ylabel("rank (1: explains most)")
-    axis.set_title(f"Order of the variants at width {width}")
-
-
-def _ranks(shares: dict[str, float | None]) -> dict[str, float]:
-    """1 for the largest share; the mean of their ranks for equal ones; none for what is not known."""
-    known = {v: round(x, 9) for v, x in shares.items() if x is not None and isfinite(x)}
-    values = list(known.values())
-    return {v: 1 + sum(y > x for y in values) + (values.count(x) - 1) / 2 for v, x in known.items()}
+    axis.set_title(f"Order at width {width}: told apart, family-wise 95 %, of what has converged")
 
 
 def _shares(axis: Axes, results: Results, task: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 from experiments.across.ladder.reading import Results
@@ -25,6 +26,17 @@ def order(results: Results, rung: str, task: str) -> Pairs:
         if abs(difference.mean) > difference.half_width:
             found.append((a, b) if difference.mean > 0 else (b, a))
     return found
+
+
+def places(models: Iterable[str], told: Pairs) -> dict[str, float]:
+    """Ranks from 1, for the model that is better than all others: the middle of the places that a model may have.
+
+    told: the pairs (better, worse)
+    """
+    models = list(models)
+    worse = {model: sum(b == model for _, b in told) for model in models}  # so many are better
+    better = {model: sum(a == model for a, _ in told) for model in models}
+    return {model: 1 + (len(models) - 1 + worse[model] - better[model]) / 2 for model in models}
 
 
 def levels(results: Results, task: str) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from experiments.across.ladder.orders import levels, order
+from experiments.across.ladder.orders import levels, order, places
 from experiments.across.ladder.reading import Results
 
 from .made_up import CONFIG, TWO_TASKS, judged, measured, predicted, verdicts
@@ -21,6 +21,12 @@ def test_the_order_of_the_toy_and_of_a_rung():
     assert levels(results, wide)["shared-keys"] == levels(results, wide)["vanilla"] == 1
     assert ("skipv1", "vanilla") in order(results, "6", narrow)
     assert ("shared-keys", "vanilla") in order(results, "6", narrow)
+
+
+def test_places_are_the_middles_of_what_is_possible():
+    assert places("abc", [("a", "b"), ("a", "c"), ("b", "c")]) == {"a": 1, "b": 2, "c": 3}
+    assert places("abc", [("a", "c")]) == {"a": 1.5, "b": 2, "c": 2.5}
+    assert places("ab", []) == {"a": 1.5, "b": 1.5}
 
 
 def test_one_model_with_two_names_counts_once_in_the_order():
