@@ -114,7 +114,8 @@ def _order(axis: Axes, results: Results, task: str) -> None:
     columns = [places(known, [(a, b) for a in known for b in known if known[a] < known[b]])]
     for rung in results.rungs:
         found = places(results.distinct(rung, task, width), order(results, rung, task))
-        columns.append({v: place for v, place in found.items() if results.converged(rung, task, v, width)})
+        shown = {v: place for v, place in found.items() if results.converged(rung, task, v, width)}
+        columns.append(shown if len(shown) > 1 and results.learns(rung, task, width) else {})
     for i, variant in enumerate(arms):
         look, nudge = {**look_of(variant), "markerfacecolor": "white"}, ABREAST * (i - len(arms) / 2)
         ranks = [column.get(variant, nan) for column in columns]
