@@ -27,6 +27,7 @@ def run(
     minutes: float | None = None,
     data: str | None = None,
     variants: Sequence[str] = (),
+    on: str = "here",
 ) -> Finished:
     """Carry an experiment through, or resume it, in a folder below `out`.
 
@@ -35,6 +36,7 @@ def run(
     jobs     trainings at a time; 0: one a core, or what a GPU takes
     minutes  stop then; the same call resumes with the trainings that are left
     data     a folder of prepared text, in place of the standard library's source
+    on       here, or ray: a cluster (`experiments.store.cluster`)
     variants to compare with vanilla in place of the experiment's own, FILE.py:function among them, in a folder of their
              own
 
@@ -44,7 +46,7 @@ def run(
     experiment = catalogue.experiment(name)
     catalogue.check_claims(experiment)
     experiment = comparing(experiment, profile, variants)
-    slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data)
+    slot = slot_for([experiment], profile, device, jobs=jobs, minutes=minutes, data=data, on=on)
     job = prepare(experiment, profile, seeds, Path(out), slot)
     return Finished(job.run.path, tuple(execute(job)))
 

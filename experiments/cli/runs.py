@@ -53,6 +53,12 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--minutes", type=positive, help="stop then; the same command resumes with the trainings that are left"
     )
+    command.add_argument(
+        "--on",
+        default="here",
+        metavar="WHERE",
+        help="here (the default), or ray: a cluster, RAY_ADDRESS's or a local one",
+    )
     command.add_argument("--data", help="a folder of prepared text, in place of the standard library's source")
     command.add_argument(
         "--variant",
@@ -138,7 +144,13 @@ def run(options: argparse.Namespace) -> int:
     for experiment in experiments:
         catalogue.check_claims(experiment)
     slot = slot_for(
-        experiments, options.profile, options.device, jobs=options.jobs, minutes=options.minutes, data=options.data
+        experiments,
+        options.profile,
+        options.device,
+        jobs=options.jobs,
+        minutes=options.minutes,
+        data=options.data,
+        on=options.on,
     )
     results, failed = [], False
     for job, outcome in executed([prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]):

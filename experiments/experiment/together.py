@@ -23,11 +23,11 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
     """Every job with its checks, or with what is left of it if time is up, as they end.
 
     Experiments on toys run side by side, the longest first, one a core: much of each is one thread's work.  Those of
-    full size fill the machine with trainings of their own and run one after the other.
+    full size fill the machine with trainings of their own and run one after the other, as all do on a cluster.
     """
     toys = [job for job in jobs if job.experiment.kind == "theory"]
     cores = os.cpu_count() or 1
-    if len(toys) < 2 or cores < 2 or any(job.run.slot.jobs for job in toys):
+    if len(toys) < 2 or cores < 2 or any(job.run.slot.jobs or job.run.slot.on for job in toys):
         toys = []
     else:
         shared = min(MOST_WORKERS, -(-cores // len(toys)))

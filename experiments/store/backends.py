@@ -1,4 +1,4 @@
-"""Where computations are done: in this process, or in others that end with it.  Other machines would be one more."""
+"""Where computations are done: in this process, or in others that end with it; on a cluster: `store.cluster`."""
 
 from __future__ import annotations
 

@@ -41,12 +41,14 @@ class Slot:
     jobs       trainings at a time; 0: as many as there are cores, or as the profile says on a GPU
     deadline   `time.time()` by which to stop, or None
     data       a folder of prepared text, in place of the experiments' own
+    on         ray: a cluster (`experiments.store.cluster`); else this machine
     """
 
     device: str = "cpu"
     jobs: int = 0
     deadline: float | None = None
     data: str | None = None
+    on: str = ""
 
     @property
     def seconds_left(self) -> float:

@@ -56,7 +56,11 @@ def results(
 
 
 def _chosen(slot: Slot, items: int) -> Backend:
-    """By default as many at a time as there are cores, on a GPU one."""
+    """By default as many at a time as there are cores, on a GPU one; on a cluster, as it has room for."""
+    if slot.on == "ray":
+        from experiments.store.cluster import Ray
+
+        return Ray.for_slot(slot)
     count = min(items, slot.jobs or (1 if slot.device.startswith("cuda") else os.cpu_count() or 1))
     return Serial() if count == 1 else Processes(count)
 

@@ -42,11 +42,13 @@ def slot_for(
     jobs: int = 0,
     minutes: float | None = None,
     data: str | None = None,
+    on: str = "here",
 ) -> Slot:
     """The machine time for some experiments, checked.
 
     device   cpu, cuda, or auto: a GPU where a profile wants one; torch is asked for it only then
     minutes  until all of it is over
+    on       here, or ray: a cluster, whose nodes have the device
 
     Raises UserError.
     """
@@ -54,10 +56,16 @@ def slot_for(
         raise UserError(f"--jobs must not be negative, got {jobs}")
     if minutes is not None and not 0 < minutes < math.inf:
         raise UserError(f"--minutes must be positive, got {minutes}")
+    if on not in ("here", "ray"):
+        raise UserError(f"--on must be here or ray, got {on!r}")
     if data is not None and not (Path(data) / "manifest.json").is_file():
         raise UserError(f"{data} holds no prepared data; see `crosslayer data prepare --help`")
     wanted = {e.profiles[profile].device for e in experiments if profile in e.profiles}
     if device == "auto":
         device = "cuda" if "cuda" in wanted else "cpu"
     deadline = None if minutes is None else time.time() + 60 * minutes
+    if on == "ray":
+        if device not in ("cpu", "cuda"):
+            raise UserError(f"--device must be auto, cpu or cuda, got {device!r}")
+        return Slot(device, jobs, deadline, data, on)
     return Slot(chosen_device(device), jobs, deadline, data)

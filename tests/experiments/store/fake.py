@@ -41,11 +41,13 @@ class UntilLate(Slot):
         return -1.0 if Path(self.trace, "late").exists() else 60.0
 
 
-def counted(item, desk):
+def counted(item, desk, at_held=None):
     trace, checkpoint = Path(item.trace), desk.folder / "checkpoint"
     done, value = map(int, checkpoint.read_text().split()) if checkpoint.exists() else (0, item.start)
     for step in range(done + 1, STEPS + 1):
         if item.start == 2 and step > HELD:
+            if at_held:
+                at_held()
             wait_for(lambda: (trace / "gate").exists())
         with (trace / f"{item.start}").open("a") as file:
             file.write(f"{step} {os.getpid()}\n")
@@ -53,6 +55,21 @@ def counted(item, desk):
         write_atomically(checkpoint, f"{step} {value}")
         desk.report(step, f"at {step}")
     return {"value": value, "half": value / 2, "pair": (1, 2), "threads": [os.environ.get(name) for name in THREADS]}
+
+
+def struck(item, desk):
+    """As `counted`, with both points at a time; the second one's worker is killed at HELD, once."""
+    trace = Path(item.trace)
+    (trace / f"met{item.start}").touch()
+    wait_for(lambda: len(list(trace.glob("met*"))) == 2)
+
+    def kill_once():
+        killed = trace / "killed"
+        if not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return counted(item, desk, at_held=kill_once)
 
 
 def met(item, desk):
@@ -112,6 +129,6 @@ def wait_for(condition):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have switched off for a background job
-    out, trace, jobs = sys.argv[1:]
-    run = RunFolder(Path(out), Slot(jobs=int(jobs)))
+    out, trace, jobs, *on = sys.argv[1:]
+    run = RunFolder(Path(out), Slot(jobs=int(jobs), on="".join(on)))
     Fake(trace).measure(Config(trace), 0, run)

@@ -1,0 +1,218 @@
+"""Computations on a Ray cluster: the one that RAY_ADDRESS names, or one that is started on this machine.
+
+What comes back are the lines that a single machine writes, equal bit for bit on CPUs of one kind, so that a campaign
+begun on one machine goes on anywhere.  The package has to be installed on every node.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from experiments.store.backends import POLL, Item, Results, Work
+from experiments.store.desk import OutOfTime, Pace, Tell, scratch
+from experiments.store.folders import Json, RunFolder, Slot, UserError
+from experiments.store.progress import warn
+from experiments.store.threads import one_thread
+
+TOKEN = ".cluster"  # a file in the run's folder, by which a node tells whether it sees the same folder
+TRIES = 4  # of an item whose worker or node dies
+AHEAD = 2  # so many items for every one that there is room for, that no worker waits for the next one
+
+
+@dataclass(frozen=True)
+class Ray:
+    """As many at a time as the cluster has room for, at most `most` if that is not 0; each takes `cores` and `gpus`.
+
+    An item whose worker or node dies is tried again, up to TRIES times, and goes on from its checkpoint if nodes share
+    the run's folder.  One that raises is told of and does not stop the others; at the end there is a UserError, of one
+    line, for all that could not be computed.
+    """
+
+    cores: float = 1.0
+    gpus: float = 0.0
+    most: int = 0
+
+    @classmethod
+    def for_slot(cls, slot: Slot) -> Ray:
+        """jobs of a slot on a GPU are those that share one."""
+        if slot.device.startswith("cuda"):
+            return cls(gpus=1 / max(1, slot.jobs))
+        return cls(most=slot.jobs)
+
+    def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
+        ray = _connected()
+        board = _board(ray)
+        task = ray.remote(num_cpus=self.cores, num_gpus=self.gpus, max_retries=0)(_result)
+        waiting, pace, tries = list(items), Pace(run.slot), dict.fromkeys(items, 0)
+        here = Path.cwd()
+        begun: dict[Any, str] = {}
+        failed: dict[str, str] = {}
+        with _token(run) as token:
+            try:
+                while waiting or begun:
+                    room = self._room(ray) * (AHEAD if run.slot.deadline is None else 1)
+                    while waiting and len(begun) < max(1, room) and pace.fits():
+                        key = waiting.pop(0)
+                        tries[key] += 1
+                        begun[task.remote(work, items[key], _Desk(key, run, token, board), here)] = key
+                    if not begun:
+                        break
+                    for reference in _ready(ray, list(begun)):
+                        key = begun.pop(reference)
+                        try:
+                            found = ray.get(reference)
+                        except ray.exceptions.RayTaskError as error:
+                            failed[key] = _line(error.cause)
+                            warn(f"{key} cannot be computed: {failed[key]}")
+                        except ray.exceptions.RayError as error:
+                            if tries[key] < TRIES:
+                                warn(f"{key} is tried again: {_line(error)}")
+                                waiting.append(key)
+                            else:
+                                failed[key] = f"tried {TRIES} times, of which the last: {_line(error)}"
+                                warn(f"{key} cannot be computed: {failed[key]}")
+                        else:
+                            if found is not None:
+                                seconds, result = found
+                                pace.took(seconds)
+                                yield key, result
+                    for key, (done, note) in ray.get(board.take.remote()).items():
+                        if key in items:  # and not a late word from the run before
+                            tell(key, done, note)
+            finally:
+                for reference in begun:
+                    ray.cancel(reference, force=True)
+        if failed:
+            key, said = next(iter(failed.items()))
+            others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+            raise UserError(f"{len(failed)} of {len(items)} could not be computed: {key}, {said}{others}")
+
+    def _room(self, ray: Any) -> int:
+        """Items that the cluster has room for, now: nodes come and go."""
+        there = ray.cluster_resources()
+        room = there.get("CPU", 0.0) / self.cores
+        if self.gpus:
+            room = min(room, there.get("GPU", 0.0) / self.gpus)
+        return min(int(room), self.most) if self.most else int(room)
+
+
+class _Board:
+    """An actor: how far items are, for whoever asks next."""
+
+    def __init__(self) -> None:
+        self.news: dict[str, tuple[float, str]] = {}
+
+    def tell(self, key: str, done: float, note: str) -> None:
+        self.news[key] = done, note
+
+    def take(self) -> dict[str, tuple[float, str]]:
+        news, self.news = self.news, {}
+        return news
+
+
+@dataclass(frozen=True)
+class _Desk:
+    """A desk on any node.  Its folder is the run's own where the node sees that, else one of the node's."""
+
+    key: str
+    run: RunFolder
+    token: str
+    board: Any
+
+    @property
+    def slot(self) -> Slot:
+        return self.run.slot
+
+    @property
+    def folder(self) -> Path:
+        folder = scratch(self.run, self.key) if self._shared() else self._own()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def report(self, done: float, note: str = "") -> None:
+        self.board.tell.remote(self.key, done, note)
+        if self.slot.seconds_left < 0:
+            raise OutOfTime
+
+    def leave(self) -> None:
+        """With the result on its way, what an own folder held is of no more use."""
+        shutil.rmtree(self._own(), ignore_errors=True)
+
+    def _shared(self) -> bool:
+        try:
+            return (self.run / TOKEN).read_text() == self.token
+        except OSError:
+            return False
+
+    def _own(self) -> Path:
+        return Path(tempfile.gettempdir()) / f"crosslayer-{self.token}" / quote(self.key, safe=" ")
+
+
+def _result(work: Work[Item], item: Item, desk: _Desk, place: Path) -> tuple[float, Json] | None:
+    """Its seconds and the result; None if time was up.  Relative paths are from `place`, if the node has that."""
+    began = time.monotonic()
+    with suppress(OSError):
+        os.chdir(place)
+    try:
+        with one_thread():
+            result = work(item, desk)
+    except OutOfTime:
+        return None
+    desk.leave()
+    return time.monotonic() - began, result
+
+
+def _connected() -> Any:
+    """Ray, connected to a cluster.  Raises UserError if it is not installed or cannot be reached."""
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError("--on ray needs Ray; pip install 'crosslayer[cluster]'") from error
+    if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", "local")
+        try:
+            ray.init(address, include_dashboard=False, logging_level="error", log_to_driver=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UserError(f"no Ray cluster answers at {address}: {_line(error)}") from error
+    return ray
+
+
+_BOARDS: dict[str, Any] = {}
+
+
+def _board(ray: Any) -> Any:
+    """The actor of this process on the cluster that it is connected to: one for all its runs, as each is a process."""
+    job = ray.get_runtime_context().get_job_id()
+    if job not in _BOARDS:
+        _BOARDS[job] = ray.remote(num_cpus=0)(_Board).remote()
+    return _BOARDS[job]
+
+
+def _ready(ray: Any, references: list[Any]) -> list[Any]:
+    """Those whose result is there, after at most POLL seconds."""
+    first, _ = ray.wait(references, timeout=POLL)
+    return ray.wait(references, num_returns=len(references), timeout=0)[0] if first else []
+
+
+@contextmanager
+def _token(run: RunFolder) -> Iterator[str]:
+    token = os.urandom(8).hex()
+    (run / TOKEN).write_text(token)
+    try:
+        yield token
+    finally:
+        (run / TOKEN).unlink(missing_ok=True)
+
+
+def _line(error: BaseException) -> str:
+    """The first line of what it says, or what it is."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
