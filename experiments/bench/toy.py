@@ -90,13 +90,13 @@ def optimum() -> Json:
     }
 
 
-def print_results(results: Json) -> None:
-    """A line a contender: median seconds, and how many times faster than the baseline in the same turn."""
+def print_results(results: Json, said: str = "times faster") -> None:
+    """A line a contender: median seconds, and its ratio to the baseline in the same turn, which is `said`."""
     for bench in results["benchmarks"]:
         print(f"{bench['name']}: {bench['what']}")
         for name, seconds in bench["seconds"].items():
-            faster = f"times faster: {words(bench['ratios'][name], 1)}" if name in bench["ratios"] else ""
-            print(f"  {name:32} {seconds:10.4f} s  {faster}".rstrip())
+            found = f"{said}: {words(bench['ratios'][name], 2)}" if name in bench["ratios"] else ""
+            print(f"  {name:32} {seconds:10.4f} s  {found}".rstrip())
         if not bench["same_answer"]:
             print(f"  NOT COMPARABLE: the sides give different answers: {bench['difference']}")
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())

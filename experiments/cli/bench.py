@@ -24,9 +24,9 @@ def add_to(commands: Commands) -> None:
         "suite",
         nargs="?",
         default="toy",
-        choices=("toy", "decoders", "depth", "decode", "step"),
-        help="toy (the default); decoders, many small ones; depth, attention over it; decode, a token at a time; or "
-        "step, of full size",
+        choices=("toy", "decoders", "depth", "decode", "step", "campaign"),
+        help="toy (the default); decoders, many small ones; depth, attention over it; decode, a token at a time; step, "
+        "of full size; or campaign, what handing out points costs",
     )
     command.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
     command.add_argument("--variants", help="of step, depth and decode: names with commas between")
@@ -60,10 +60,15 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.decode import bench_decode
 
         return bench_decode(options)
+    faster = "times faster"
     if options.suite == "decoders":
         from experiments.bench.decoders import run_decoders
 
         results = run_decoders(options.threads)
+    elif options.suite == "campaign":
+        from experiments.bench.campaign import run_campaign
+
+        results, faster = run_campaign(options.threads), "a core's time over the baseline's"
     else:
         from experiments.bench.toy import run_benchmarks
 
@@ -73,5 +78,5 @@ def bench(options: argparse.Namespace) -> int:
     else:
         from experiments.bench.toy import print_results
 
-        print_results(results)
+        print_results(results, faster)
     return int(not all(result["same_answer"] for result in results["benchmarks"]))

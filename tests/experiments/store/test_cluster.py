@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import ray
 
+from experiments.bench import campaign as bench
 from experiments.cli import main
 from experiments.store import cluster
 from experiments.store.backends import Serial
@@ -154,3 +155,15 @@ def test_without_ray_it_says_so(run, trace, monkeypatch):
 def test_where_has_two_answers(capsys):
     assert main(["run", "skipv1-gap", "--profile", "smoke", "--on", "mars"]) == 2
     assert capsys.readouterr().err == "crosslayer: --on must be here or ray, got 'mars'\n"
+
+
+def test_the_benchmark_compares_equal_lines(monkeypatch):
+    monkeypatch.setattr(bench, "TURNS", 1)
+    (found,) = bench.run_campaign(2, points=4, seconds=0.001)["benchmarks"]
+    assert found["same_answer"]
+    assert set(found["ratios"]) == {bench.PROCESSES, bench.RAY}
+    here = bench.hashed
+    monkeypatch.setattr(bench, "hashed", lambda item, desk: {**here(item, desk), "pid": os.getpid()})
+    monkeypatch.setattr(bench, "Processes", lambda _: Serial())  # a function of this test cannot be sent to one
+    (found,) = bench.run_campaign(2, points=4, seconds=0.001)["benchmarks"]
+    assert not found["same_answer"]

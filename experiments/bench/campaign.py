@@ -1,0 +1,88 @@
+"""What handing out a campaign's points costs: in processes and on a Ray cluster of this machine, against one process.
+
+A point is a fixed number of hashes, about POINT seconds of one core.  Each side computes the same points, and writes
+the same lines; so with as many workers as cores, and no overhead, a side is as many times as fast as there are cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from experiments.experiment.turns import in_turns, ratio
+from experiments.store.backends import Backend, Processes, Serial
+from experiments.store.cluster import Ray
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder
+from experiments.store.provenance import provenance
+from experiments.store.work import results
+
+POINTS, POINT = 1000, 0.05
+TURNS = 2
+SERIAL, PROCESSES, RAY = "one process (baseline)", "processes", "Ray"
+
+
+def run_campaign(workers: int, points: int = POINTS, seconds: float = POINT) -> Json:
+    """Seconds by side, and by how much more than a core's share of the baseline each takes.
+
+    Raises UserError if Ray is not installed.
+    """
+    hashes = _hashes(seconds)
+    items = {f"p{i}": (i, hashes) for i in range(points)}
+    found: dict[str, Json] = {}
+
+    def side(name: str, backend: Backend) -> Callable[[], float]:
+        def seconds() -> float:
+            with tempfile.TemporaryDirectory() as folder:
+                began = time.perf_counter()
+                run = RunFolder(Path(folder))
+                found[name] = dict(results("point", items, hashed, run, label=name, backend=backend))
+                return time.perf_counter() - began
+
+        return seconds
+
+    sides = {
+        SERIAL: side(SERIAL, Serial()),
+        PROCESSES: side(PROCESSES, Processes(workers)),
+        RAY: side(RAY, Ray(most=workers)),
+    }
+    turns = in_turns(sides, TURNS)
+    a_core = {name: [workers * x for x in turns[name]] for name in (PROCESSES, RAY)}
+    return {
+        "threads": workers,
+        **provenance("cpu", __name__),
+        "benchmarks": [
+            {
+                "name": "campaign",
+                "what": f"{points} points of about {1000 * seconds:.0f} ms, {workers} workers",
+                "baseline": "the same points one after the other in one process",
+                "seconds": {name: median(of_turns) for name, of_turns in turns.items()},
+                "ratios": {name: ratio(of_turns, turns[SERIAL]) for name, of_turns in a_core.items()},
+                "same_answer": found[SERIAL] == found[PROCESSES] == found[RAY],
+                "difference": "lines of metrics.jsonl",
+            }
+        ],
+    }
+
+
+def hashed(item: tuple[int, int], desk: Desk) -> Json:
+    """A point: so many hashes, from a start of its own."""
+    start, count = item
+    digest = str(start).encode()
+    for _ in range(count):
+        digest = hashlib.sha256(digest).digest()
+    desk.report(1.0)
+    return {"digest": digest.hex()}
+
+
+def _hashes(seconds: float) -> int:
+    """That take so long here."""
+    count, digest = 100_000, b""
+    began = time.perf_counter()
+    for _ in range(count):
+        digest = hashlib.sha256(digest).digest()
+    return max(1, round(count * seconds / (time.perf_counter() - began)))
