@@ -173,6 +173,7 @@ def _result(work: Work[Item], item: Item, desk: _Desk, place: Path) -> tuple[flo
 
 def _connected() -> Any:
     """Ray, connected to a cluster.  Raises UserError if it is not installed or cannot be reached."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else tries to connect are 20 lines on standard error
     try:
         import ray
     except ImportError as error:
