@@ -56,8 +56,7 @@ class Checkpoints:
         _write(temporary / TENSORS, content)
         _write(temporary / ABOUT, json.dumps(about).encode())
         temporary.rename(final)
-        for old in self._all()[KEPT:]:
-            shutil.rmtree(old)
+        _remove(self._all()[KEPT:])
 
     def newest(self, *, of_any: bool = False) -> Checkpoint | None:
         """The newest that can be read; None if there is none at all.
@@ -65,7 +64,7 @@ class Checkpoints:
         Raises BadCheckpoint if there are some and none can be read, or, unless `of_any`, if it is of another run.
         """
         paths = self._all()
-        for path in paths:
+        for number, path in enumerate(paths, 1):
             try:
                 about, tensors = _read(path)
                 step, identity = int(about.pop("step")), about.pop("identity")
@@ -74,6 +73,8 @@ class Checkpoints:
                 continue
             if identity != self.identity and not of_any:
                 raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
+            if not of_any:  # a kill may have come between a save and the removal of what it replaces
+                _remove(paths[max(KEPT, number) :])
             return Checkpoint(step, tensors, about)
         if paths:
             raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to retrain")
@@ -111,6 +112,11 @@ def restore(model: nn.Module, optimiser: torch.optim.Optimizer, tensors: Mapping
         if key.startswith("optimiser."):
             _, kind, name = key.split(".", 2)
             optimiser.state[parameters[name]][kind] = tensor.to(parameters[name].device)
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path)
 
 
 def _write(path: Path, content: bytes) -> None:

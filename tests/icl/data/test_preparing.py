@@ -11,6 +11,7 @@ from icl.data.preparing import prepare
 from icl.data.shards import open_data
 from icl.data.sources import documents
 from icl.data.tokenizers import train_bpe
+from tests.crashes import crashes
 from tests.icl.data.small import SMALL, open_data_of, split_texts, texts_of
 from theory.errors import BadInput
 
@@ -86,6 +87,21 @@ def test_what_a_killed_run_left_is_removed(corpus, tmp_path, prepared):
     assert open_data(tmp_path / "again").manifest == open_data(prepared).manifest
     assert not (tmp_path / "again" / "train-99999.bin").exists()
     assert not part.exists()
+
+
+def test_a_run_that_is_gone_at_any_step_is_begun_again(corpus, tmp_path, prepared, monkeypatch):
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # its threads do not come along into a fork
+    expected, tried = open_data(prepared).manifest, 0
+
+    def again(folder):
+        prepare(str(corpus), folder / "data", **SMALL)
+
+    for folder in crashes(again, tmp_path / "crashed"):
+        tried += 1
+        again(folder)
+        assert open_data(folder / "data").manifest == expected
+        assert [path.name for path in folder.iterdir()] == ["data"]
+    assert tried > len(list(prepared.iterdir()))
 
 
 def test_a_run_that_fails_leaves_nothing(corpus, tmp_path):

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from icl.checkpoint import ABOUT, TENSORS, BadCheckpoint, Checkpoints, restore, state
+from icl.checkpoint import ABOUT, KEPT, TENSORS, BadCheckpoint, Checkpoints, restore, state
 from icl.training.loop import train
 from icl.training.optimiser import adamw
+from tests.crashes import crashes
 from tests.icl.training.small import (
     ALWAYS,
     AT_THE_END,
@@ -80,6 +81,36 @@ def test_a_killed_run_ends_with_the_same_bits(whole, kills):
         again = reader()
         assert list(train(again, text(), RECIPE, 3, **options)) == []
         assert_same_bits(weights_of(again), weights)
+
+
+def test_a_run_that_is_gone_at_any_step_of_a_save_ends_with_the_same_bits(tmp_path):
+    """The last of three saves removes the first one's checkpoint."""
+    recipe = replace(RECIPE, steps=9, evaluate_every=0)
+
+    def trained(folder):
+        model = reader()
+        for _ in train(model, text(), recipe, 3, folder=folder / "run", seconds_between_saves=ALWAYS, warn=pytest.fail):
+            pass
+        return weights_of(model)
+
+    (tmp_path / "whole").mkdir()
+    expected, tried = trained(tmp_path / "whole"), 0
+    for folder in crashes(trained, tmp_path / "crashed"):
+        tried += 1
+        assert_same_bits(trained(folder), expected)
+        assert len(list((folder / "run").iterdir())) == KEPT
+    assert tried > 3 * 4  # a folder, two files and a name, three times
+
+
+def test_what_a_kill_left_is_not_removed_where_it_is_all_that_can_be_read(tmp_path):
+    abandoned(tmp_path)
+    (oldest,) = [path for path in tmp_path.iterdir() if path.name.endswith("3")]
+    for step in (7, 8):
+        shutil.copytree(oldest, tmp_path / f"checkpoint-{step:09d}")
+    for path in sorted(tmp_path.iterdir())[1:]:
+        flip(path / TENSORS)
+    assert train(reader(), text(), RECIPE, 3, folder=tmp_path, seconds_between_saves=AT_THE_END).send(None).step == 6
+    assert oldest.exists()
 
 
 def flip(path, place=0.5):
