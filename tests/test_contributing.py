@@ -1,7 +1,7 @@
 """The recipes of CONTRIBUTING.md, as they are printed: a fifth paper in two folders, or in one package outside.
 
 Every code block that begins with the name of a file is written to it, and the page's commands are run.  Nothing else is
-touched but the citations and, by these commands, the README's tables: no list anywhere names the paper.
+touched but the citations and, by these commands, two tables: no list anywhere names the paper.
 """
 
 import json
@@ -147,7 +147,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
 
 
 def test_inside_the_tests_of_all_papers_pass(inside):
-    """With its line in the README's tables and its citation, and without results."""
+    """With its lines in the tables and its citation, and without results."""
     folder, paths = inside
     deselected = [f"--deselect=tests/test_readme.py::{name}" for name in SKIPPED]
     assert [command[1] for command in RENEW] == ["papers", "variants"]

@@ -1,4 +1,4 @@
-"""What the README promises is there: links, commands, Python, tables and figures; and all papers are cited.
+"""What the pages promise is there: links, commands, Python, tables and figures; and all papers are cited.
 
 That the recipes of CONTRIBUTING work is tested in test_contributing.
 """
@@ -25,7 +25,11 @@ from theory.skipv1 import w0_heads as skipv1_w0_heads
 
 ROOT = Path(__file__).resolve().parents[1]
 OF_PAPERS = ("theory/skipv1/THEOREM.md", "theory/resformer/CLAIMS.md")
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", *OF_PAPERS)}
+FOUND, VARIANTS, FAULTS = "results/FINDINGS.md", "theory/plans/VARIANTS.md", "tests/FAULTS.md"
+PAGES = {
+    name: (ROOT / name).read_text()
+    for name in ("README.md", "CONTRIBUTING.md", "results/README.md", FOUND, VARIANTS, FAULTS, *OF_PAPERS)
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -49,13 +53,13 @@ def test_numbers_on_the_theorem_s_page():
     assert f"nothing below {floor:.2f}" in page
 
 
-def test_numbers_on_the_first_page():
+def test_numbers_of_what_was_found():
     """What it says of trained models is what was measured."""
     explained = json.loads((ROOT / "results/skipv1-end-to-end/measurement.json").read_text())["explained"]
     for arm in ("mha-4/m3", "skipv1/m2"):
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
-        assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES["README.md"]
-    page = " ".join(PAGES["README.md"].split())
+        assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES[FOUND]
+    page = " ".join(PAGES[FOUND].split())
     long, optima, tasks = (
         Results(
             *(json.loads((ROOT / "results" / run / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
@@ -82,7 +86,7 @@ def test_numbers_on_the_first_page():
     found = json.loads((ROOT / "results/attnres-compute/summary.json").read_text())["checks"]
     for pair in ("full/vanilla", "full-slow/full-eps"):
         for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
-            assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES["README.md"].split())
+            assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES[FOUND].split())
     found = json.loads((ROOT / "results/dva-against-gpt2/summary.json").read_text())["checks"]
     measured = {check["id"]: f"{abs(check['measured']):.3f}" for check in found}
     measured["gate/dva"] += " ± {:.3f}".format(*(check["tolerance"] for check in found if check["id"] == "gate/dva"))
@@ -123,16 +127,16 @@ def test_numbers_on_the_first_page():
     assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
     shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
     outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
-    assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES["README.md"].split())
+    assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES[FOUND].split())
     summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
     checks = {check["id"]: check for check in summary["checks"]}
     factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
     assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
-    assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES["README.md"].split())
+    assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES[FOUND].split())
 
 
 def test_numbers_of_compute_optimal_text():
-    page = " ".join(PAGES["README.md"].split())
+    page = " ".join(PAGES[FOUND].split())
     checks = json.loads((ROOT / "results/ladder-text/long/summary.json").read_text())["checks"]
     found = {check["id"]: check for check in checks}
     for kind, told in (("early", "it is {}, {} and {} nats ahead"), ("paper", "at the end {}, {} and {}.")):
@@ -155,11 +159,11 @@ def test_numbers_of_compute_optimal_text():
     assert f"ahead at 0.13 million, by {-ahead['measured']:.3f} ± {ahead['tolerance']:.3f}" in page
 
 
-@pytest.mark.parametrize("command", ["papers", "variants"])
-def test_a_table_is_what_the_command_prints(command, capsys):
-    """To renew it: `crosslayer COMMAND --into README.md`."""
+@pytest.mark.parametrize(("command", "page"), [("papers", "README.md"), ("variants", VARIANTS)])
+def test_a_table_is_what_the_command_prints(command, page, capsys):
+    """To renew it: `crosslayer COMMAND --into PAGE`."""
     assert main([command, "--markdown"]) == 0
-    table = re.search(rf"<!-- {command} -->\n(.*?)<!-- end of {command} -->", PAGES["README.md"], re.DOTALL)
+    table = re.search(rf"<!-- {command} -->\n(.*?)<!-- end of {command} -->", PAGES[page], re.DOTALL)
     assert table is not None
     assert table[1] == capsys.readouterr().out
 
@@ -173,7 +177,7 @@ def test_every_paper_is_cited():
 
 
 def test_commands_parse():
-    commands = re.findall(r"^crosslayer ([^#\n]*)", PAGES["README.md"], re.MULTILINE)
+    commands = re.findall(r"^crosslayer ([^#\n]*)", PAGES["README.md"] + PAGES[FOUND], re.MULTILINE)
     assert len(commands) >= 20
     for command in commands:
         parser().parse_args(shlex.split(command))
@@ -231,6 +235,13 @@ def test_guarded_examples_make_sense():
 
 def python_examples():
     return re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL)
+
+
+def test_the_first_page_is_short():
+    """One screen to the first figure and the two commands; what was found has a page of its own."""
+    page = PAGES["README.md"]
+    assert page.index("make test ") < page.index("![") < 1500
+    assert len(page) < len(PAGES[FOUND])
 
 
 def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():

@@ -122,7 +122,7 @@ def print_variants(rows: list[dict[str, Any]]) -> None:
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
-    """The README's table."""
+    """The table of theory/plans/VARIANTS.md."""
     lines = ["| variant | paper | what it changes | parameters | cache |", "|---|---|---|---:|---:|"]
     for row in rows:
         cells = (f"`{row['name']}`", _where(row), row["changes"], percent(row["parameters"]), percent(row["cache"]))
