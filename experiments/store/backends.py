@@ -1,4 +1,4 @@
-"""Where computations are done: here, or in processes that end with this one; on a cluster: `experiments.store.cluster`."""
+"""Where computations are done: here, or in processes that end with this one (clusters: `experiments.store.cluster`)."""
 
 from __future__ import annotations
 
