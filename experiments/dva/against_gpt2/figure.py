@@ -10,24 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
-from experiments.drawing.rows import in_rows
-from experiments.dva.against_gpt2.points import (
-    BARE,
-    DYNAMIC,
-    FACTORS,
-    FLOPS,
-    GATE,
-    HEAD,
-    MODEL_B,
-    PROJECTED,
-    SHALLOW,
-    THIN,
-)
+from experiments.drawing.rows import PRINTED, in_rows
+from experiments.dva.against_gpt2.factors import BARE, DYNAMIC, FACTORS, HEAD, MODEL_B, named
+from experiments.dva.against_gpt2.points import FLOPS, GATE, MANY_DYNAMIC, ONE_ORDINARY, SHALLOW, THIN
 from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
 from experiments.dva.tables import TABLE_2
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.tuning import mark, other_rates
+from experiments.verdicts.intervals import Interval
 
 LOOKS: dict[str, dict[str, Any]] = {
     BASELINE: {"color": "#1a1a1a", "linestyle": "--"},
@@ -37,16 +28,23 @@ SHORT = {
     BASELINE: "model a",
     MODEL_B: "model b",
     HEAD: "model a with one head",
-    f"{HEAD} {BARE}": "one ordinary head alone",
-    f"{HEAD} {DYNAMIC}": "model b with feed-forward",
-    f"{BARE} {DYNAMIC}": "model b with many heads",
+    ONE_ORDINARY: "one ordinary head alone",
+    named(HEAD, DYNAMIC): "one dynamic head, with feed-forward",
+    named(HEAD, BARE, DYNAMIC): "the same without",
+    MANY_DYNAMIC: "model b with many heads",
     GATE: "model b's gate alone",
-    PROJECTED: "model a without feed-forward",
+    BARE: "model a without feed-forward",
     THIN: "thin a (b's parameters)",
     SHALLOW: "shallow a (b's parameters)",
     FLOPS: "thin a (b's FLOPs)",
 }
-TOGETHER = "together: model b less model a"
+TOGETHER = "together:\nmodel b less model a"
+MEAN = "mean of all orders"
+HOW: dict[str, dict[str, Any]] = {
+    MEAN: {"color": "#8a4b08", "marker": "o", "markerfacecolor": "#8a4b08"},
+    "first, from model a": {"color": "#8a8a8a", "marker": "^", "markerfacecolor": "white"},
+    "last, to model b": {"color": "#d98a2b", "marker": "v", "markerfacecolor": "white"},
+}
 COLOUR = "#8a4b08"
 BAND = 2.0  # standard errors
 
@@ -88,25 +86,35 @@ def _band(
 
 
 def _parts(axis: Axes, prediction: Json, measurement: Json) -> None:
-    found = what_adds(measurement)
-    every = differences(measurement)
-    rows = {FACTORS[factor]: interval for factor, interval in found.items()}
-    rows[TOGETHER] = every[MODEL_B, BASELINE]
-    rows["model a, other weights, less model a"] = every[TWIN, BASELINE]
+    """Of every factor three numbers, one below another; of the whole, and of what is nothing, one."""
+    found, every = what_adds(measurement), differences(measurement)
+    places, names = [], []
+    axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
+    for i, (factor, part) in enumerate(found.items()):
+        at = 2.0 * (len(found) + 1 - i)
+        for j, (interval, (label, look)) in enumerate(
+            zip((part.mean, part.earliest, part.latest), HOW.items(), strict=True)
+        ):
+            _bar(axis, interval, at + 0.45 * (1 - j), "" if i else f"{label}, 95 %", look)
+        places.append(at)
+        names.append(FACTORS[factor])
+    whole = {TOGETHER: every[MODEL_B, BASELINE], "model a, other weights,\nless model a": every[TWIN, BASELINE]}
+    for at, (name, interval) in zip((2.0, 0.8), whole.items(), strict=True):
+        _bar(axis, interval, at, "", HOW[MEAN])
+        places.append(at)
+        names.append(name)
     printed = TABLE_2[1500][3] - TABLE_2[1500][1]
-    in_rows(
-        axis,
-        list(rows.values()),
-        list(rows),
-        color=COLOUR,
-        label="95 %, for the three at once; pairs as in (d)",
-        printed=[printed if name == TOGETHER else None for name in rows],
-        source="printed, one run each",
-    )
+    axis.plot([printed], [2.0], label="printed, one run each", **PRINTED)
+    axis.set_yticks(places, names)
+    axis.set_ylim(0.2, max(places) + 0.9)
     count, share = prediction["parameters"], prediction["faster"]["flops"]
     axis.set_xlabel("change of the held-out loss (nats a token)")
     sizes = f"{100 * count[MODEL_B] / count[BASELINE]:.0f} % of parameters, {100 * share:.0f} % of FLOPs"
     axis.set_title(f"The difference in parts (b: {sizes})")
+
+
+def _bar(axis: Axes, interval: Interval, place: float, label: str, look: dict[str, Any]) -> None:
+    axis.errorbar([interval.mean], [place], xerr=[interval.half_width], label=label or None, linestyle="none", **look)
 
 
 def _pairs(axis: Axes, prediction: Json, measurement: Json) -> None:
