@@ -159,8 +159,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import conclusions, latest_runs, summary
-    from experiments.experiment.protocol import Tabled
+    from experiments.experiment.execution import conclusions, latest_runs, summary, table
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict
@@ -179,8 +178,8 @@ def compare(options: argparse.Namespace) -> int:
         experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, run, saved)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
-        if isinstance(experiment, Tabled):
-            about["table"] = experiment.table(run.read("measurement.json"))
+        if shown := table(experiment, run):
+            about["table"] = shown
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
             seeds = len(saved["seeds"])
@@ -193,8 +192,8 @@ def compare(options: argparse.Namespace) -> int:
                 print(f"  {key}: {prediction[key]}")
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(run)
-            if "table" in about:
-                print(about["table"])
+            if shown:
+                print(shown)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))
