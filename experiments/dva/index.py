@@ -74,7 +74,11 @@ ITEMS = (
     Item("section 3.2, Eqn. (7)", "It is added to the value.", ("dva.revised",)),
     Item("section 3.2, Eqn. (8)", "The score weighs the sum.", ("dva.revised",)),
     Item("section 3.2, cost", "That is much simpler and feasible.", ("dva.revised", "dva.initial")),
-    Item("section 3.2, powerful", "It shares the idea of the initial form, and is powerful.", ("dva.powerful",)),
+    Item(
+        "section 3.2, powerful",
+        "It shares the idea of the initial form, and is powerful.",
+        ("dva.powerful", "dva.first-layer"),
+    ),
     Item("section 4, benchmark", "GPT-3 is GPT-2's architecture, scaled up: fundamentally the same.", ()),
     Item("section 4, Fig. 3", "Model b lacks the feed-forward of model a.", ("dva.table-1", "dva.no-feed-forward")),
     Item("section 4, Table 1", "Sizes of both, 162,419,712 and 112,800,768 parameters.", ("dva.table-1",)),

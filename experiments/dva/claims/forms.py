@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.dva.claims.collapse import OF_A_LAYER
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_PARAMETERS
 from theory.dva import collapse, forms
-from theory.dva.collapse import attended, collapsed, pair_values
+from theory.dva.collapse import Form, attended, collapsed, pair_values
 from theory.dva.forms import alone_initial
 from theory.dva.heads import alone
 from theory.dva.paper import PAPER
@@ -17,6 +20,7 @@ from theory.plans.names import resolve
 from theory.plans.presets import gpt2
 
 CLOSE = 1e-9
+Array = NDArray[np.float64]
 
 POWERFUL = Claim(
     "dva.powerful",
@@ -48,17 +52,16 @@ def _degrees(along: np.ndarray) -> set[int]:
     wrong="the same of both",
 )
 def degrees_of_a_token_alone(degrees: dict[str, set[int]]) -> bool:
-    made = {"revised": alone, "initial": alone_initial}
+    made: dict[Form, Callable[[Array, Array, Array, Array], Array]] = {"revised": alone, "initial": alone_initial}
     rng = np.random.default_rng(24)
     for width, d in ((1, 1), (3, 2), (2, 5)):
         matrices, x = rng.standard_normal((3, width, d)), rng.standard_normal(d)
-        for form, expected in degrees.items():
-            if _degrees(np.array([made[form](*matrices, t * x) for t in range(1, 5)])) != expected:
+        value, query, key = matrices
+        for form, of_a_token in made.items():
+            if _degrees(np.array([of_a_token(value, query, key, t * x) for t in range(1, 5)])) != degrees[form]:
                 return False
-            once = np.ones((1, 1))
-            v, query, key = (m @ x[None].T for m in matrices)
-            pair = pair_values("revised" if form == "revised" else "initial", v.T, query.T, key.T)
-            if np.abs(attended(once, pair)[0] - made[form](*matrices, x)).max() > CLOSE * 100:
+            pair = pair_values(form, *((m @ x)[None] for m in matrices))
+            if np.abs(attended(np.ones((1, 1)), pair)[0] - of_a_token(value, query, key, x)).max() > CLOSE * 100:
                 return False
     return True
 

@@ -37,7 +37,9 @@ from experiments.dva.against_gpt2.points import (
 )
 from experiments.dva.against_gpt2.profiles import PROFILES
 from experiments.dva.against_gpt2.verdicts import differences, of_trainings, roughness, what_adds
+from experiments.dva.heads.experiment import EXPERIMENT as HEADS
 from experiments.dva.tables import PARAMETERS
+from experiments.experiment import execution
 from experiments.store.folders import RunFolder
 from experiments.training import campaign, tuning
 from experiments.training import text as text_data
@@ -230,3 +232,12 @@ def test_the_table_has_a_row_a_factor_and_their_sum():
     assert {row.count("|") for row in rows} == {5}
     assert "-0.300 ±" in rows[-1]
     assert "-0.100 ±" in rows[2 + list(FACTORS).index(BARE)].split("|")[3]
+
+
+def test_compare_has_the_table_of_a_run_that_fits(tmp_path):
+    run, found = RunFolder(tmp_path), measured(AS_SAID)
+    run.write("measurement.json", found)
+    assert execution.table(EXPERIMENT, run) == EXPERIMENT.table(found)
+    assert execution.table(HEADS, run) is None
+    run.write("measurement.json", {"loss": {BASELINE: [1.0, 2.0]}})  # as another version of it would leave
+    assert execution.table(EXPERIMENT, run) is None
