@@ -70,14 +70,10 @@ PROFILES = {
         device="cuda",
     ),
     "gpu-tiny": Profile(
-        config=replace(
-            _TINY,
-            recipe=replace(_GPU, steps=6, batch=4, accumulate=2, log_every=2),
-            tuning=Tuning(grid=(1e-3,), share=0.5),
-        ),
+        config=replace(_TINY, recipe=replace(_GPU, steps=6, batch=4, accumulate=2, log_every=2)),
         seeds=2,
         seconds=190,
-        detects=None,  # it takes the gpu profile's path with tiny models
+        detects=None,  # it takes the gpu profile's path with tiny models, untuned
         grows=True,
     ),
 }
