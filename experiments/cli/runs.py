@@ -171,7 +171,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import conclusions, latest_runs, summary
+    from experiments.experiment.execution import conclusions, latest_runs, summary, table
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict
@@ -189,7 +189,9 @@ def compare(options: argparse.Namespace) -> int:
         prediction = run.read("prediction.json", dict.fromkeys(SAID if saved["seeds"] else ALWAYS, str))
         experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, run, saved)
-        about = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
+        about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
+        if shown := table(experiment, run):
+            about["table"] = shown
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
             seeds = len(saved["seeds"])
@@ -202,6 +204,8 @@ def compare(options: argparse.Namespace) -> int:
                 print(f"  {key}: {prediction[key]}")
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(run)
+            if shown:
+                print(shown)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps(entries, indent=1))

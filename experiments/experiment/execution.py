@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from experiments.experiment.protocol import Experiment, Profile
+from experiments.experiment.protocol import Experiment, Profile, Tabled
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
@@ -145,6 +145,16 @@ def conclusions(experiment: Experiment, run: RunFolder, saved: Json) -> list[Jud
         return _compared(experiment, profile, run.read("prediction.json"), run.read("measurement.json"))
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
         return [judgement(content) for content in saved["checks"]]
+
+
+def table(experiment: Experiment, run: RunFolder) -> str | None:
+    """The table of a finished run, of an experiment that has one; None where its numbers do not fit the present one."""
+    if not isinstance(experiment, Tabled):
+        return None
+    try:
+        return experiment.table(run.read("measurement.json"))
+    except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
+        return None
 
 
 def summary(run: RunFolder) -> Json:

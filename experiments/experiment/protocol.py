@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from experiments.store.folders import Json, RunFolder
 from experiments.verdicts.checks import Judgement
@@ -75,3 +75,10 @@ class Experiment(Protocol):
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]: ...
 
     def draw(self, prediction: Json, measurement: Json) -> Figure: ...
+
+
+@runtime_checkable
+class Tabled(Experiment, Protocol):
+    """An experiment with a table of its own, in Markdown, which `compare` prints too."""
+
+    def table(self, measurement: Json) -> str: ...

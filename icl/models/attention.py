@@ -180,17 +180,26 @@ def attend(
         some = partial(_explicit, linear=linear, dropout=dropout)
         return blockwise(some, (query,), (key, value), (visible, every), causal=causal)
     some = partial(_fused, dropout=dropout)
-    if has_kernel(query, value, dropout) or query.shape[2] <= QUERIES_AT_A_TIME:
-        return some(query, key, value, None if causal else visible, causal=causal)
+    mask = None if causal else visible
+    if query.shape[2] <= QUERIES_AT_A_TIME or has_kernel(query, key, value, mask, dropout, causal=causal):
+        return some(query, key, value, mask, causal=causal)
     return blockwise(some, (query,), (key, value), (visible,), causal=causal)
 
 
-def has_kernel(query: Tensor, value: Tensor, dropout: float) -> bool:
+def has_kernel(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, dropout: float, *, causal: bool
+) -> bool:
     """Whether PyTorch has a kernel for this attention that does not make the weights of all pairs.
 
-    On a GPU, for whatever widths of heads; elsewhere for values as wide as queries, and without dropout.
+    Shapes as in `attend`; visible and causal as it passes them on.  On a GPU PyTorch is asked, whose answer hangs on
+    the card, the dtype, the widths, and on whether heads are grouped; elsewhere values have to be as wide as queries,
+    and nothing be dropped out.
     """
-    return query.is_cuda or (query.shape[-1] == value.shape[-1] and dropout == 0)
+    if not query.is_cuda:
+        return query.shape[-1] == value.shape[-1] and dropout == 0
+    cuda = torch.backends.cuda
+    asked = cuda.SDPAParams(query, key, value, visible, dropout, causal, bool(query.shape[1] > key.shape[1]))
+    return cuda.can_use_flash_attention(asked) or cuda.can_use_efficient_attention(asked)
 
 
 def attend_initial(

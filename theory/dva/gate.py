@@ -23,7 +23,12 @@ For one query's token x, a head's output is s U X with its softmax weights s and
    the tokens' length: |out_k| <= max_j |<V_k, x_j>| + ||Q_k|| ||K_k|| R^2 for tokens of length R at most, and attains
    that for tokens that are all along one direction, if Q_k, K_k and V_k are (`most_of_coordinate`).  With a norm before
    the head R^2 = d, times the gains: so C_i of `theory.attnres.bounds` exists, and is larger by this term.
-3. A linear gate switches one coordinate off for a token x and leaves the others as they are: Q_k x = -1 and 0
+3. A gate on a head's output leaves its scores as they are, whatever its function:
+       g(x) * sum_j s_j v_j = sum_j s_j (g(x) * v_j),
+   values scaled by the query.  What coordinate k gives to key j is g_k(x) s_j (`weights_of_coordinate`), and of two
+   keys one over the other s_1 / s_2, as without: so no key is left out that was not, unless all are, and none weighs
+   more beside another.  A gate on the keys' own values, g(x_j), would do that: s_1 g(x_1) / (s_2 g(x_2)).
+4. A linear gate switches one coordinate off for a token x and leaves the others as they are: Q_k x = -1 and 0
    elsewhere, which some Q makes of every x but 0, whatever the widths.  For n tokens at once it makes every table of
    gates Q X, (w, n), if and only if they are linearly independent; else they have the dependencies of the tokens.
 """
@@ -64,6 +69,11 @@ def query_of_ratio(value: Array, key: Array, one: Array, other: Array, wanted: f
         if (value + gate * key) @ other:
             return gate
     raise BadInput(f"no gate makes the ratio {wanted:g}: where it would, both numbers are 0")
+
+
+def weights_of_coordinate(shares: Array, gate: Array) -> Array:
+    """What each coordinate of a gated head's output gives to each key, (w, keys); shares (keys,), gate (w,)."""
+    return gate[:, None] * shares[None]
 
 
 def as_gated(value: Array, key: Array) -> tuple[Array, Array]:

@@ -1,18 +1,22 @@
-"""Which models are compared: the paper's two, all that lie between them, and GPT-2s as small as its own model.
-
-Model b differs from model a in three things at once, so there are six models between them: one head for many, no
-feed-forward (nor, as in model b, an output projection), dynamic values.  What a thing adds is the mean, over the six
-orders in which they can be added, of what it changes (Shapley 1953): the three add up to all of the difference.
-"""
+"""Which models are compared: the paper's two, those between them (`factors`), and GPT-2s as small as its own model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
-from math import factorial, log
+from math import log
 from typing import TYPE_CHECKING
 
+from experiments.dva.against_gpt2.factors import (
+    BARE,
+    CELLS,
+    DYNAMIC,
+    HEAD,
+    MODEL_B,
+    UNPROJECTED,
+    Cell,
+    in_words,
+    named,
+)
 from experiments.training.arms import Arm, TextSource
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.tuning import Tuning
@@ -26,41 +30,27 @@ if TYPE_CHECKING:
 LEARNING, TIME = "dva.table-2", "dva.time"
 ONE_HEAD, FEED_FORWARD, GATES = "dva.one-head", "dva.no-feed-forward", "dva.gates"
 
-HEAD, BARE, DYNAMIC = "one head", "bare", "dynamic"
-FACTORS = {
-    HEAD: "one head for many",
-    BARE: "no feed-forward, no output projection",
-    DYNAMIC: "dynamic values",
-}
-Cell = frozenset[str]
-MODEL_B = "dva"
-CELLS: dict[str, Cell] = {  # by name: in what each differs from model a
-    BASELINE: frozenset(),
-    **{f"{' '.join(some)}": frozenset(some) for n in (1, 2) for some in combinations(FACTORS, n)},
-    MODEL_B: frozenset(FACTORS),
-}
-GATE, PROJECTED = "gate", "no feed-forward"
+GATE = "gate"
 THIN, SHALLOW, FLOPS = "thin", "shallow", "flops"
 MATCHED = {
     THIN: "model a, feed-forwards so narrow that it has as many parameters",
     SHALLOW: "model a, so few layers that it has as many parameters",
     FLOPS: "model a, feed-forwards so narrow that it takes as many FLOPs",
 }
+B_AT_A_S, A_AT_B_S = "b at a's rate", "a at b's rate"
+AT_ANOTHER_S_RATE = {B_AT_A_S: (MODEL_B, BASELINE), A_AT_B_S: (BASELINE, MODEL_B)}  # whose model, and whose rate
+TOLD = (BASELINE, MODEL_B, TWIN, *AT_ANOTHER_S_RATE)  # those of which the whole training is kept
 WORDS = {
+    **{name: in_words(cell) for name, cell in CELLS.items()},
     BASELINE: "model a: heads, feed-forward",
-    HEAD: "one head, feed-forward",
-    BARE: "heads alone, no output projection",
-    DYNAMIC: "dynamic heads, feed-forward",
-    f"{HEAD} {BARE}": "one head alone",
-    f"{HEAD} {DYNAMIC}": "one dynamic head, feed-forward",
-    f"{BARE} {DYNAMIC}": "dynamic heads alone",
     MODEL_B: "model b: one dynamic head alone",
     GATE: "one head alone, with model b's gate",
-    PROJECTED: "heads alone, output projection",
     THIN: "model a, thin: b's parameters",
     SHALLOW: "model a, shallow: b's parameters",
     FLOPS: "model a, thin: b's FLOPs",
     TWIN: "model a, other weights",
+    B_AT_A_S: "model b, at model a's learning rate",
+    A_AT_B_S: "model a, at model b's learning rate",
 }
 
 
@@ -100,8 +90,8 @@ class Config:
             for name, (sizes, made) in self.models(vocab).items()
         }
 
-    def read_again(self, source: TextSource, vocab: int, seed: int, rates: Mapping[str, float]) -> dict[str, Arm]:
-        """Models a and b, on a part of the text."""
+    def read_again(self, source: TextSource, vocab: int, seed: int) -> dict[str, Arm]:
+        """Models a and b, on a part of the text, at the recipe's learning rate."""
         part = replace(source, train_tokens=self.epochs.tokens + 1)
         an_epoch = self.epochs.tokens // (self.architecture.context * self.epochs.batch)
         recipe = replace(
@@ -109,24 +99,18 @@ class Config:
             batch=self.epochs.batch,
             steps=an_epoch * self.epochs.epochs,
             log_every=max(1, an_epoch // 4),
-            evaluate_every=max(1, an_epoch // 4),
+            evaluate_every=2 * max(1, an_epoch // 4),
         )
-        return {
-            name: replace(
-                self.arms(part, vocab, seed)[name], recipe=replace(recipe, learning_rate=rates[name]), label=name
-            )
-            for name in (BASELINE, MODEL_B)
-        }
+        arms = self.arms(part, vocab, seed)
+        return {f"again/{name}": replace(arms[name], recipe=recipe) for name in (BASELINE, MODEL_B)}
 
     def models(self, vocab: int) -> dict[str, tuple[Architecture, Plan]]:
         """By name, model a first."""
         base = replace(self.architecture, stem=Tokens(vocab))
         one = replace(base, n_heads=1)
         found = {name: (one if HEAD in cell else base, made_of(base, cell)) for name, cell in CELLS.items()}
-        found[GATE] = one, _bare(one, "gate")
-        found[PROJECTED] = base, plan(base.shape, feed_forward=False)
-        model_b = found[MODEL_B]
-        for name, sizes in matched(base, *model_b).items():
+        found[GATE] = one, plan(one.shape, dynamic="gate", feed_forward=False, output_projection=False)
+        for name, sizes in matched(base, *found[MODEL_B]).items():
             found[name] = sizes, plan(sizes.shape)
         found[TWIN] = found[BASELINE]
         return found
@@ -136,11 +120,7 @@ def made_of(base: Architecture, cell: Cell) -> Plan:
     """Of model a's sizes, with these differences."""
     sizes = replace(base, n_heads=1) if HEAD in cell else base
     dynamic: Dynamic = "revised" if DYNAMIC in cell else "no"
-    return _bare(sizes, dynamic) if BARE in cell else plan(sizes.shape, dynamic=dynamic)
-
-
-def _bare(sizes: Architecture, dynamic: Dynamic) -> Plan:
-    return plan(sizes.shape, dynamic=dynamic, feed_forward=False, output_projection=False)
+    return plan(sizes.shape, dynamic=dynamic, feed_forward=BARE not in cell, output_projection=UNPROJECTED not in cell)
 
 
 def matched(base: Architecture, sizes: Architecture, model_b: Plan) -> dict[str, Architecture]:
@@ -173,23 +153,6 @@ def cost(sizes: Architecture, made: Plan) -> int:
     return flops(sizes, made, (sizes.context + 1) // 2)
 
 
-def parts() -> dict[str, dict[str, float]]:
-    """By factor, weights of the cells' losses whose sum is what it adds to model b's less model a's."""
-    names = {cell: name for name, cell in CELLS.items()}
-    count = len(FACTORS)
-    found: dict[str, dict[str, float]] = {}
-    for factor in FACTORS:
-        weights = dict.fromkeys(CELLS, 0.0)
-        for cell, name in names.items():
-            if factor not in cell:
-                before = len(cell)
-                share = factorial(before) * factorial(count - before - 1) / factorial(count)
-                weights[names[cell | {factor}]] += share
-                weights[name] -= share
-        found[factor] = weights
-    return found
-
-
 @dataclass(frozen=True)
 class Compared:
     """The loss of `arm` less that of `against`.  sign: what the paper says or implies of it, 0: no lower, as what `arm`
@@ -202,13 +165,20 @@ class Compared:
     place: str
 
 
+ONE_ORDINARY, MANY_DYNAMIC = named(HEAD, BARE, UNPROJECTED), named(BARE, UNPROJECTED, DYNAMIC)
 PAIRS = (
     Compared(MODEL_B, BASELINE, -1, LEARNING, "Table 2: 5.274 for 5.298 on validation text"),
     *(Compared(MODEL_B, name, -1, LEARNING, "section 5: better learning capability") for name in MATCHED),
-    Compared(f"{HEAD} {BARE}", MODEL_B, 1, ONE_HEAD, "sections 2.2 and 3: dynamic values are what a single head lacks"),
+    Compared(ONE_ORDINARY, MODEL_B, 1, ONE_HEAD, "sections 2.2 and 3: dynamic values are what a single head lacks"),
     Compared(HEAD, BASELINE, 1, ONE_HEAD, "section 2.2: several heads mitigate static values"),
-    Compared(f"{BARE} {DYNAMIC}", MODEL_B, 0, ONE_HEAD, "abstract: all heads but one are redundant"),
-    Compared(f"{HEAD} {DYNAMIC}", MODEL_B, 0, FEED_FORWARD, "abstract: the feed-forward can be cut down entirely"),
-    Compared(PROJECTED, MODEL_B, 1, FEED_FORWARD, "abstract: dynamic values are why the feed-forward can be cut down"),
+    Compared(MANY_DYNAMIC, MODEL_B, 0, ONE_HEAD, "abstract: all heads but one are redundant"),
+    Compared(
+        named(HEAD, DYNAMIC),
+        named(HEAD, BARE, DYNAMIC),
+        0,
+        FEED_FORWARD,
+        "abstract: the feed-forward can be cut down entirely",
+    ),
+    Compared(BARE, MODEL_B, 1, FEED_FORWARD, "abstract: dynamic values are why the feed-forward can be cut down"),
     Compared(GATE, MODEL_B, 1, GATES, "section 6: gates are still limited"),
 )

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from experiments.dva.against_gpt2.points import BARE, HEAD, LEARNING, MODEL_B, PAIRS, TIME, WORDS, parts
+from experiments.dva.against_gpt2.factors import (
+    CELLS,
+    DYNAMIC,
+    FACTORS,
+    MODEL_B,
+    earliest,
+    latest,
+    parts,
+    with_dynamic_values,
+)
+from experiments.dva.against_gpt2.points import (
+    A_AT_B_S,
+    B_AT_A_S,
+    FEED_FORWARD,
+    LEARNING,
+    ONE_ORDINARY,
+    PAIRS,
+    TIME,
+    WORDS,
+)
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.tuning import mark, other_rates
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, contrast, paired_differences, t_interval
 
-PLAINEST = f"{HEAD} {BARE}"  # model a without what is said to be of use: unless that costs, nothing is free here
-FAMILY = 3  # what is told of whole trainings: their mean difference, roughness and time
+PLAINEST = ONE_ORDINARY  # model a without what is said to be of use: unless that costs, nothing is free here
+FAMILY = 5  # what is told of whole trainings: their mean difference, roughness at three pairs of rates, and time
 SETTLED = 0.2  # of the steps, after which the roughness of a training is taken
 
 
@@ -41,6 +61,7 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             0.0 if pair["sign"] else prediction["similar"],
             quantity="difference of losses, nats a token",
         )
+    yield from _of_parts(measurement)
     yield from _of_trainings(prediction, measurement)
     yield from _overfitting(measurement)
 
@@ -51,14 +72,27 @@ def differences(measurement: Json) -> dict[tuple[str, str], Interval]:
     return paired_differences(_losses(measurement), [*pairs, (TWIN, BASELINE), (PLAINEST, BASELINE)])
 
 
-def what_adds(measurement: Json) -> dict[str, Interval]:
-    """By factor, its part of model b's loss less model a's, with intervals that hold for all at once."""
-    losses = _losses(measurement)
-    every = [losses[name] for name in losses]
-    return {
-        factor: contrast(every, [weights.get(name, 0.0) for name in losses], len(parts()))
-        for factor, weights in parts().items()
-    }
+@dataclass(frozen=True)
+class Part:
+    """What a factor changes: the mean over all orders, as early as can be, and as late as can be."""
+
+    mean: Interval
+    earliest: Interval
+    latest: Interval
+
+
+def what_adds(measurement: Json) -> dict[str, Part]:
+    """By factor, its part of model b's loss less model a's, with intervals that hold for all numbers at once."""
+    found = {}
+    for factor in FACTORS:
+        weights = (parts()[factor], earliest(factor).weights(), latest(factor).weights())
+        found[factor] = Part(*(_of_cells(measurement, some, 3 * len(FACTORS)) for some in weights))
+    return found
+
+
+def _of_cells(measurement: Json, weights: Mapping[str, float], family: int) -> Interval:
+    losses = {name: losses for name, losses in _losses(measurement).items() if name in CELLS}
+    return contrast(list(losses.values()), [weights.get(name, 0.0) for name in losses], family)
 
 
 def called(name: str, measurement: Json) -> str:
@@ -74,17 +108,17 @@ def _losses(measurement: Json) -> dict[str, list[float]]:
     return {name: [math.nan if x is None else x for x in of] for name, of in measurement["loss"].items()}
 
 
-def of_trainings(measurement: Json, arm: str) -> dict[str, list[float]]:
-    """By seed, of arm less model a: mean difference of held-out losses, log ratios of roughness and of time a token."""
+def of_trainings(measurement: Json, arm: str, base: str = BASELINE) -> dict[str, list[float]]:
+    """By seed, of arm less base: mean difference of held-out losses, log ratios of roughness and of time a token."""
     found: dict[str, list[float]] = {"held out": [], "roughness": [], "time": []}
     speeds = measurement["tokens_per_second"]
-    for i, (ours, base) in enumerate(zip(measurement["curves"][arm], measurement["curves"][BASELINE], strict=True)):
-        whole = ours is not None and base is not None
-        found["held out"].append(_mean_difference(ours["held_out"], base["held_out"]) if whole else math.nan)
-        rough = [roughness(x["training"]) for x in (ours, base)] if whole else [math.nan, math.nan]
+    for i, (ours, other) in enumerate(zip(measurement["curves"][arm], measurement["curves"][base], strict=True)):
+        whole = ours is not None and other is not None
+        found["held out"].append(_mean_difference(ours["held_out"], other["held_out"]) if whole else math.nan)
+        rough = [roughness(x["training"]) for x in (ours, other)] if whole else [math.nan, math.nan]
         found["roughness"].append(math.log(rough[0] / rough[1]) if min(rough) > 0 else math.nan)
-        known = speeds[arm][i] and speeds[BASELINE][i]
-        found["time"].append(math.log(speeds[BASELINE][i] / speeds[arm][i]) if known else math.nan)
+        known = speeds[arm][i] and speeds[base][i]
+        found["time"].append(math.log(speeds[base][i] / speeds[arm][i]) if known else math.nan)
     return found
 
 
@@ -99,19 +133,56 @@ def _mean_difference(ours: Sequence[Sequence[float]], base: Sequence[Sequence[fl
     return sum(a - b for a, b in pairs) / len(pairs)
 
 
+def _of_parts(measurement: Json) -> Iterator[Expectation]:
+    twin = differences(measurement)[TWIN, BASELINE]
+    yield expected(
+        f"part/{DYNAMIC}",
+        "dynamic values' part of model b's loss less model a's",
+        LEARNING,
+        "dynamic values lower the loss, in the mean over all orders (sections 3 and 5)",
+        "sign",
+        -1.0,
+        what_adds(measurement)[DYNAMIC].mean,
+        twin,
+        quantity="part of the difference of losses, nats a token",
+    )
+    yield expected(
+        "part/with dynamic values",
+        "leaving out the feed-forward: with dynamic values less with static ones",
+        FEED_FORWARD,
+        "it costs less with dynamic values, which are why it can be left out (abstract)",
+        "sign",
+        -1.0,
+        _of_cells(measurement, with_dynamic_values(), 1),
+        twin,
+        quantity="part of the difference of losses, nats a token",
+    )
+
+
 def _of_trainings(prediction: Json, measurement: Json) -> Iterator[Expectation]:
-    ours, twin = (of_trainings(measurement, arm) for arm in (MODEL_B, TWIN))
+    twin = of_trainings(measurement, TWIN)
+    own = of_trainings(measurement, MODEL_B)
+    smoother = prediction["smoother"]
+    rough = "its training curve is the smoother one"
     told = {
-        "held out": (
+        "held out": (own["held out"], LEARNING, -1.0, "it learns faster: held-out losses on the way are lower"),
+        "roughness": (own["roughness"], LEARNING, smoother, rough),
+        "roughness at model a's rate": (
+            of_trainings(measurement, B_AT_A_S)["roughness"],
             LEARNING,
-            -1.0,
-            "it learns faster: held-out losses on the way are lower",
-            "nats a token",
+            smoother,
+            f"{rough} at the learning rate that is best for model a",
         ),
-        "roughness": (LEARNING, prediction["smoother"], "its training curve is the smoother one", "log ratio"),
-        "time": (TIME, math.log(prediction["faster"]["paper"]), "it takes less time", "log ratio"),
+        "roughness at model b's rate": (
+            of_trainings(measurement, MODEL_B, A_AT_B_S)["roughness"],
+            LEARNING,
+            smoother,
+            f"{rough} at the learning rate that is best for model b",
+        ),
+        "time": (own["time"], TIME, math.log(prediction["faster"]["paper"]), "it takes less time"),
     }
-    for kind, (claim, predicted, statement, unit) in told.items():
+    for kind, (values, claim, predicted, statement) in told.items():
+        what, unit = kind.partition(" at ")[0], "nats a token" if kind == "held out" else "log ratio"
         yield expected(
             f"training/{kind}",
             f"model b beside model a, over a training: {kind}",
@@ -119,9 +190,9 @@ def _of_trainings(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             f"{statement} (section 5)",
             "sign",
             predicted,
-            t_interval(ours[kind], FAMILY),
-            t_interval(twin[kind], FAMILY),
-            quantity=f"over a training: {kind}, {unit}",
+            t_interval(values, FAMILY),
+            t_interval(twin[what], FAMILY),
+            quantity=f"over a training: {what}, {unit}",
         )
 
 

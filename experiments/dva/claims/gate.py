@@ -9,7 +9,7 @@ import numpy as np
 from experiments.ledger.claim import Claim
 from theory.dva import gate
 from theory.dva.collapse import of_one_query
-from theory.dva.gate import as_gated, most_of_coordinate, query_of_ratio, ratio
+from theory.dva.gate import as_gated, most_of_coordinate, query_of_ratio, ratio, weights_of_coordinate
 from theory.dva.paper import PAPER
 
 CLOSE = 1e-9
@@ -17,18 +17,41 @@ CLOSE = 1e-9
 GATES = Claim(
     "dva.gates",
     PAPER.name,
-    place="section 6: gating mechanisms are another kind of dynamic sparse attention",
+    place="section 6: gating mechanisms are another kind of dynamic sparse attention, by optimising the score matrix",
     statement="A gate on a head's output decides how much of a value a query gets; dynamic values decide which.",
     assumes="one head, one query at a time; gates act on coordinates; what they cannot change, before an output matrix",
     verdict="corrected",
-    correction="Dynamic values are a gate, too, a linear one, on values of their own beside ungated ones; with the "
-    "same values they are 1 + Q x, to which every smooth gate that is not 0 at 0 is alike at first order, up to a "
-    "constant.  What a gate of any function cannot change in one coordinate, what that gets of one key over what it "
-    "gets of another, they make any number but one.  Behind an output matrix a linear gate does so, too: of twice the "
-    "width it is the dynamic head.  A sigmoid gate keeps outputs within the values; dynamic ones grow with the square "
-    "of what is read.",
+    correction="A gate on an output leaves the scores as they are: in every coordinate any two keys weigh what they "
+    "weighed, one beside the other, so no key is left out for another.  Dynamic values are a gate, too, a linear one, "
+    "on values of their own beside ungated ones; with the same values they are 1 + Q x, to which every smooth gate "
+    "that is not 0 at 0 is alike at first order, up to a constant.  What a gate of any function cannot change in one "
+    "coordinate, what that gets of one key over what it gets of another, they make any number but one.  Behind an "
+    "output matrix a linear gate does so, too: of twice the width it is the dynamic head.  A sigmoid gate keeps "
+    "outputs within the values; dynamic ones grow with the square of what is read.",
     proof=gate,
 )
+
+
+@GATES.check(
+    "outputs of gated heads as sums of values by each coordinate's weights, and these over the softmax's: how many "
+    "ratios a coordinate has, over five keys",
+    states=lambda tokens, query: np.broadcast_to(query @ tokens[:, -1:], (len(query), tokens.shape[1])),
+    control=lambda tokens, query: query @ tokens,
+    wrong="gates of the keys' own tokens",
+)
+def a_gate_leaves_the_scores(gate_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> bool:
+    """gate_of: tokens (d, keys), the query's the last, and a matrix (w, d) -> what the gate is squeezed from."""
+    rng = np.random.default_rng(27)
+    for width, d in ((1, 2), (3, 4)):
+        tokens, (value, query) = rng.standard_normal((d, 5)), rng.standard_normal((2, width, d))
+        shares = rng.dirichlet(np.ones(5))
+        gates = 1 / (1 + np.exp(-gate_of(tokens, query)))
+        out = (gates * (value @ tokens)) @ shares
+        weights = weights_of_coordinate(shares, gates[:, -1])
+        over = weights / shares
+        if np.abs(over - over[:, :1]).max() > CLOSE or np.abs((weights * (value @ tokens)).sum(1) - out).max() > CLOSE:
+            return False
+    return True
 
 
 @GATES.check(

@@ -19,13 +19,15 @@ LOOKS = {
     "initial, blocks": ("#1a1a1a", ":", "v"),
     "revised, blocks": ("#d98a2b", ":", "P"),
 }
+MEASURE = "revised, collapsed"  # at whose speed products are drawn as times
+FARTHEST = 4.0  # times over ordinary heads' that are drawn to scale; others stand at the edge, in numbers
 MIB = 2**20 / 4  # numbers of 4 bytes
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     fig, axes = style.figure(3, width=4.4, height=4.4)
     _memory(axes[0], prediction, measurement["peak"])
-    _time(axes[1], measurement["seconds"])
+    _time(axes[1], prediction["products"], measurement["seconds"])
     for axis in axes[:2]:
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
@@ -49,8 +51,14 @@ def _memory(axis: Axes, prediction: Json, found: Json) -> None:
     axis.set_title(f"Memory of one head, $w={prediction['width']}$")
 
 
-def _time(axis: Axes, found: Json) -> None:
-    for name, (color, line, marker) in LOOKS.items():
+def _time(axis: Axes, products: Json, found: Json) -> None:
+    """Lines: the formula's products, all at the speed at which the revised form's, collapsed, are worked out last.
+
+    Those of all sides but every pair's matrix are the same, but for some of a token's alone.
+    """
+    last = max(found[MEASURE], key=int)
+    of_one = median(found[MEASURE][last]) / products[MEASURE][last]
+    for name, (color, _, marker) in LOOKS.items():
         if not found.get(name):
             continue
         tokens = sorted(map(int, found[name]))
@@ -63,13 +71,20 @@ def _time(axis: Axes, found: Json) -> None:
             middle,
             yerr=around,
             color=color,
-            linestyle=line,
+            linestyle="none",
             marker=marker,
             markerfacecolor="white",
             label=SIDES[name].words,
         )
+    for name, line, words in (
+        ("initial, pairs", "-", "products of every pair's matrix"),
+        (MEASURE, ":", "products of all others"),
+    ):
+        tokens = sorted(map(int, products.get(name, {})))
+        said = [1e3 * of_one * products[name][str(t)] for t in tokens]
+        axis.plot(tokens, said, color="#1a1a1a", linestyle=line, linewidth=1, label=f"{words}, as time")
     axis.set_ylabel("time of both passes (ms; bars: all turns)")
-    axis.set_title("Time")
+    axis.set_title(f"Time; lines: {1e-9 / of_one:.2g}$\\cdot 10^9$ products a second")
 
 
 def _layers(axis: Axes, measurement: Json) -> None:
@@ -82,22 +97,34 @@ def _layers(axis: Axes, measurement: Json) -> None:
         ratios = {
             name: sorted(a / b for a, b in zip(found[name][str(t)], found[HEADS][str(t)], strict=True)) for name in here
         }
-        middle = [median(ratios[name]) for name in here]
-        around = [[m - ratios[n][0] for m, n in zip(middle, here, strict=True)]]
-        around.append([ratios[n][-1] - m for m, n in zip(middle, here, strict=True)])
+        color, height = ("#1a1a1a", "#8a8a8a", "#d98a2b")[i % 3], 0.15 * i
+        near = [name for name in here if median(ratios[name]) <= FARTHEST]
+        middle = [median(ratios[name]) for name in near]
+        around = [[m - ratios[n][0] for m, n in zip(middle, near, strict=True)]]
+        around.append([ratios[n][-1] - m for m, n in zip(middle, near, strict=True)])
         axis.errorbar(
             middle,
-            [places[name] + 0.15 * i for name in here],
+            [places[name] + height for name in near],
             xerr=around,
             fmt=marker,
-            color=("#1a1a1a", "#8a8a8a", "#d98a2b")[i % 3],
+            color=color,
             markerfacecolor="white",
             label=f"{t} tokens: {1e3 * median(found[HEADS][str(t)]):.3g} ms for ordinary heads",
         )
+        for name in set(here) - set(near):
+            far = ratios[name]
+            text = f"{median(far):.3g} ({far[0]:.3g} to {far[-1]:.3g}) $\\rightarrow$"
+            axis.text(FARTHEST, places[name] + height, text, ha="right", va="center", color=color)
     axis.axvline(1, color="#8a8a8a", linewidth=1, linestyle="--")
-    kernel = {True: "a kernel", False: "no kernel"}
-    labels = [f"{LAYERS[name]}\n({kernel[measurement['kernels'][name]]})" for name in names]
+    labels = [f"{LAYERS[name]}\n({_on(measurement['kernels'][name])})" for name in names]
     axis.set_yticks(list(places.values()), labels)
-    axis.set_xscale("log")
-    axis.set_xlabel("time of both passes over that of ordinary heads (bars: all turns)")
+    axis.set_xlim(0, FARTHEST)
+    axis.set_ylim(0.5, len(names) + 0.5)
+    axis.set_xlabel("time over ordinary heads' (bars: all turns)")
     axis.set_title("One layer's attention in the paper's models")
+
+
+def _on(kernels: list[str]) -> str:
+    """What ran, in words."""
+    fused = [name for name in kernels if name != "softmax"]
+    return f"{' and '.join(fused)} kernel" if fused else "no kernel: weights of pairs"

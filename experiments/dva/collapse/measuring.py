@@ -13,8 +13,9 @@ from experiments.dva.collapse.points import HEADS, ONE_HEAD, SIDES, Config
 from experiments.dva.collapse.ways import Way, both_passes, inputs, one_side
 from experiments.experiment.turns import in_turns
 from experiments.store.folders import Json
-from icl.models.attention import attend, has_kernel
+from icl.models.attention import attend
 from icl.models.frame import Frame
+from icl.probes.kernels import attention_kernels
 from icl.probes.peak import peak_bytes
 from theory.dva.collapse import Form
 
@@ -26,7 +27,8 @@ def measured(config: Config, device: str) -> Json:
     """By side and number of tokens: peak (numbers of 4 bytes), seconds by turn, and how far apart they are.
 
     A side is held against the first of its form that is made, which is held against nothing.  Times are the device's;
-    memory is counted on the CPU, whose kernels are those that the formula is of.
+    memory is counted on the CPU, whose kernels are those that the formula is of.  Kernels are those that were called at
+    the paper's sizes.
     """
     here, there = _sides(config, "cpu"), _sides(config, device)
     peaks, apart = _tree(here), _tree(here)
@@ -46,7 +48,7 @@ def measured(config: Config, device: str) -> Json:
         "wrong": _apart(first, config.width, least, other),
         "seconds": _timed(there, lambda _, t: inputs(1, t, config.width, device, torch.float32), config.turns),
         "layers": _timed(layers, lambda name, t: _of_layer(name, config, t, device), config.turns),
-        "kernels": {name: _fused(name, config, device) for name, _ in layers},
+        "kernels": {name: _kernels(run, _of_layer(name, config, t, device)) for (name, t), run in layers.items()},
     }
 
 
@@ -82,12 +84,8 @@ def _of_layer(name: str, config: Config, tokens: int, device: str) -> list[Tenso
     return inputs(count, tokens, width // count, device, torch.float32)
 
 
-def _fused(name: str, config: Config, device: str) -> bool:
-    """Whether a kernel works it out that does not make all pairs' weights."""
-    if name in ("pairs", "blocks"):
-        return False
-    query, _, value, _, gate = _of_layer(name, config, 2, device)
-    return has_kernel(query, torch.cat([value, gate], dim=-1) if name == "collapsed" else value, 0.0)
+def _kernels(run: Way, leaves: Sequence[Tensor]) -> list[str]:
+    return attention_kernels(partial(both_passes, run, leaves))
 
 
 def _first(sides: Mapping[Cell, Way], form: Form, tokens: int) -> Way:

@@ -51,7 +51,7 @@ class Config:
 
     queries     of a block
     paper       width of the models, heads, and tokens
-    turns       that are timed, after one that is not
+    turns       that are timed, after one that is not; of one alone nothing is judged
     """
 
     width: int

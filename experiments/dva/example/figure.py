@@ -47,12 +47,15 @@ def _tables(axis: Axes, prediction: Json, measurement: Json, swept: str) -> None
 
 
 def _widths(axis: Axes, prediction: Json, measurement: Json, swept: str) -> None:
+    first: dict[str, str] = {}  # by curve, the layer that it is drawn of first
     for layer, (color, line, marker) in LOOKS.items():
         names = [name for name in prediction["least"] if name.startswith(f"{layer}/{swept}/")]
         widths = sorted(int(name.split("/w")[1]) for name in names)
         axis.plot(*zip(*prediction["curves"][layer], strict=True), color=color, linestyle=line)
         by_width = [measurement["errors"][f"{layer}/{swept}/w{w}"] for w in widths]
         axis.plot(widths, [min(x) for x in by_width], marker, color=color, markerfacecolor="none")
-        axis.plot([], [], marker, color=color, linestyle=line, markerfacecolor="none", label=LAYERS[layer].words)
+        words, other = LAYERS[layer].words, first.setdefault(str(prediction["curves"][layer]), layer)
+        said = words if other == layer else f"{words} (the same line)"
+        axis.plot([], [], marker, color=color, linestyle=line, markerfacecolor="none", label=said)
     axis.set_xlabel("width of all heads together (coordinates)")
     axis.set_title(f"{swept.replace('x', ' adjectives, ')} nouns; lines: theory")

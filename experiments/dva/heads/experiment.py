@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.dva.heads.points import ONE_HEAD, ORDINARY, PROBE, Config, cell
+from experiments.dva.heads.points import ONE_HEAD, ORDINARY, PROBE, REDUNDANCY, Config, cell
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import TWIN, of_runs, rounds
@@ -91,7 +91,7 @@ class Heads:
     name = "dva-heads"
     title = "What heads are for: losses by number of heads, and how many can be left out (Dynamic Value Attention)"
     kind: Kind = "scale"
-    claims: tuple[str, ...] = (ONE_HEAD,)
+    claims: tuple[str, ...] = (ONE_HEAD, REDUNDANCY)
     profiles: Mapping[str, Profile] = PROFILES
 
     def architectures(self, config: Config) -> Sequence[Architecture]:

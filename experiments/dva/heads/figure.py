@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import mean
 
 from matplotlib.axes import Axes
@@ -13,7 +14,7 @@ from experiments.dva.heads.points import ALONE, DYNAMIC, ORDINARY, WORDS, cell
 from experiments.dva.heads.verdicts import slopes, spared
 from experiments.store.folders import Json
 from experiments.training.tuning import mark
-from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.intervals import Interval, t_interval
 
 LOOKS = {ORDINARY: ("#1a1a1a", "--", "s"), DYNAMIC: ("#d98a2b", "-", "o"), ALONE: ("#2f7fb8", ":", "^")}
 
@@ -31,8 +32,7 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     heads, found = prediction["heads"], slopes(prediction, measurement)
     for family, (color, line, marker) in LOOKS.items():
         names = [cell(family, h) for h in heads]
-        known = [[x for x in measurement["loss"][name] if x is not None] for name in names]
-        intervals = [t_interval(x) for x in known if len(x) > 1]
+        intervals = _within(measurement, names)
         if len(intervals) < len(heads):
             continue
         slope = f"{1e3 * found[family].mean:+.0f} $\\pm$ {1e3 * found[family].half_width:.0f} mnats a doubling"
@@ -42,8 +42,20 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(heads, [str(h) for h in heads])
     axis.set_xlabel("heads a layer, of the same width together")
-    axis.set_ylabel("loss (nats a token; bars: 95 %, one arm)")
-    axis.set_title("Loss by number of heads; slopes paired")
+    axis.set_ylabel("loss (nats a token)")
+    axis.set_title("Loss by number of heads (bars: 95 %, paired)")
+
+
+def _within(measurement: Json, names: list[str]) -> list[Interval]:
+    """Of each of these models, the mean loss; bars are of its distance to the mean of all of them, seed by seed, as in
+    the slopes, where a seed's own level drops out."""
+    rows = [measurement["loss"][name] for name in names]
+    seeds = [of_seed for of_seed in zip(*rows, strict=True) if None not in of_seed]
+    if len(seeds) < 2:
+        return []
+    level = mean(mean(of_seed) for of_seed in seeds)
+    apart = [t_interval([of_seed[i] - mean(of_seed) for of_seed in seeds]) for i in range(len(names))]
+    return [replace(interval, mean=interval.mean + level) for interval in apart]
 
 
 def _left_out(axis: Axes, prediction: Json, measurement: Json) -> None:
@@ -76,5 +88,5 @@ def _shares(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.set_xticks(heads, [str(h) for h in heads])
     axis.set_ylim(-0.05, 1.05)
     axis.set_xlabel("heads a layer, of the same width together")
-    axis.set_ylabel(f"share of heads left out at a rise of {prediction['spared']:g} nats")
-    axis.set_title("How many a trained model can do without")
+    axis.set_ylabel("share of heads that can be left out")
+    axis.set_title(f"Left out at a rise of {prediction['spared']:g} nats")

@@ -13,7 +13,7 @@ from theory.plans.architecture import Architecture, Tokens
 if TYPE_CHECKING:
     from icl.recipe import Recipe
 
-ONE_HEAD = "dva.one-head"
+ONE_HEAD, REDUNDANCY = "dva.one-head", "dva.redundancy"
 PROBE = "experiments.dva.heads.probe:probe"
 ORDINARY, DYNAMIC, ALONE = "ordinary", "dynamic", "alone"
 FAMILIES = {ORDINARY: "vanilla", DYNAMIC: "dva-attention", ALONE: "dva"}

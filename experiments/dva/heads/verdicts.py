@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from experiments.dva.heads.points import ALONE, DYNAMIC, ONE_HEAD, ORDINARY, WORDS, cell
+from experiments.dva.heads.points import ALONE, DYNAMIC, ONE_HEAD, ORDINARY, REDUNDANCY, WORDS, cell
 from experiments.store.folders import Json
 from experiments.training.campaign import TWIN
 from experiments.training.tuning import untuned
@@ -37,7 +37,7 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Expectation]:
         yield Expectation(
             name,
             f"{CALLED[name]}{marked}",
-            ONE_HEAD,
+            REDUNDANCY if name == REDUNDANT else ONE_HEAD,
             STATEMENTS[name],
             "sign" if said else "not less",
             said,

@@ -10,11 +10,13 @@ import torch
 from experiments.cli import main
 from experiments.dva.collapse.experiment import EXPERIMENT, PROFILES
 from experiments.dva.collapse.measuring import measured
-from experiments.dva.collapse.points import SIDES
+from experiments.dva.collapse.points import HEADS, LAYERS, ONE_HEAD, SIDES
 from experiments.dva.collapse.ways import both_passes, inputs, one_side
 from experiments.verdicts.checks import worst
 from icl.probes.peak import peak_bytes
 from theory.dva.cost import peak_numbers
+
+FUSED = (HEADS, ONE_HEAD, "kernel twice")  # whose values are as wide as queries
 
 
 @pytest.mark.parametrize(("tokens", "width"), [(5, 4), (9, 8), (33, 5), (64, 32), (70, 7)])
@@ -57,6 +59,7 @@ def test_another_memory_or_another_form_is_noticed():
         "peak": prediction["peak"],
         "apart": {name: dict.fromkeys(of, 0.0) for name, of in prediction["peak"].items()},
         "wrong": 0.5,
+        "seconds": {},
     }
     assert worst(EXPERIMENT.compare(prediction, measurement)) == "pass"
     for name, side in SIDES.items():
@@ -69,11 +72,40 @@ def test_another_memory_or_another_form_is_noticed():
     assert worst(EXPERIMENT.compare(prediction, measurement | {"wrong": 0.0})) == "inconclusive"
 
 
+def test_times_go_with_products_or_are_seen_not_to():
+    prediction = EXPERIMENT.predict(PROFILES["smoke"].config)
+    products = prediction["products"]
+
+    def told(spread=1e-3, turns=7, **slower):
+        """Seconds that go with products, but of some sides; by turn a little more, or less."""
+        noise = [1 + spread * ((3 * i) % 5 - 2) for i in range(turns)]
+        times = {
+            name: {
+                t: [1e-9 * x * slower.get(name.split(", ")[1], 1.0) * n ** int(t) for n in noise] for t, x in by.items()
+            }
+            for name, by in products.items()
+        }
+        nothing = {"peak": {}, "apart": {}, "wrong": 0.5, "seconds": times}
+        return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, nothing)}
+
+    assert set(told().values()) == {"agrees"}
+    assert len(told()) == 6  # four sides at two sizes, and what every pair's value costs, of both forms
+    slow = told(pairs=3.0)
+    assert {slow[f"time/saved/{form}, pairs"] for form in ("revised", "initial")} == {"contradicts"}
+    assert {verdict for name, verdict in slow.items() if "/grows/" in name} == {"agrees"}
+    noisy = told(spread=0.05)  # of sides at one number of tokens the same noise, which falls out of their ratio
+    assert {verdict for name, verdict in noisy.items() if "/grows/" in name} == {"inconclusive"}
+    assert not told(turns=1)
+
+
 def test_no_side_is_held_against_itself():
     """Where every pair's value is too much to make, the blocks are held against all queries at once, and these alone
     against nothing."""
     config = replace(PROFILES["smoke"].config, most=64**2, turns=1)
-    apart = measured(config, "cpu")["apart"]
+    found = measured(config, "cpu")
+    apart = found["apart"]
+    assert found["kernels"] == {name: ["flash"] if name in FUSED else ["softmax"] for name in found["kernels"]}
+    assert set(found["kernels"]) == set(LAYERS) - {"blocks"}
     assert {name: set(by_tokens) for name, by_tokens in apart.items()} == {
         "initial, collapsed": {"16"},
         "revised, collapsed": {"16"},

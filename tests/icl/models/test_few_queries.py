@@ -7,11 +7,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from icl.models import few_queries
-from icl.models.attention import Core, has_kernel, weights
+from icl.models import attention, few_queries
+from icl.models.attention import Core, attend, has_kernel, weights
 from icl.models.decoder import Decoder
 from icl.models.few_queries import blockwise
 from icl.models.frame import Frame
@@ -147,18 +148,51 @@ def test_what_is_kept_grows_with_tokens_and_not_with_pairs(dynamic):
     assert kept(256) > 2 * 256**2  # bytes: up to there the weights of all pairs are kept
 
 
-def test_which_attention_has_a_kernel_on_a_cpu():
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+@pytest.mark.parametrize(
+    ("width", "value_width", "dropout"),
+    [(768, 768, 0.0), (768, 1536, 0.0), (64, 64, 0.0), (64, 64, 0.1), (6, 12, 0.0)],
+)
+def test_which_attention_has_a_kernel_on_a_cpu(width, value_width, dropout, kv_heads, masked):
     """As PyTorch has it, at the widths of Dynamic Value Attention's models too."""
-    for width, value_width, dropout in ((768, 768, 0.0), (768, 1536, 0.0), (64, 64, 0.0), (64, 64, 0.1), (6, 12, 0.0)):
-        query, value = torch.zeros(1, 1, 4, width), torch.zeros(1, 1, 4, value_width)
+    query, key = torch.zeros(1, 2, 4, width), torch.zeros(1, kv_heads, 4, width)
+    value, visible = torch.zeros(1, kv_heads, 4, value_width), torch.ones(4, 4).tril() > 0 if masked else None
 
-        def runs(query=query, value=value, dropout=dropout):
-            with warnings.catch_warnings(), sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
-                warnings.simplefilter("ignore")
-                try:
-                    scaled_dot_product_attention(query, query, value, dropout_p=dropout, is_causal=True)
-                except RuntimeError:
-                    return False
-            return True
+    def runs():
+        with warnings.catch_warnings(), sdpa_kernel([SDPBackend.FLASH_ATTENTION]):
+            warnings.simplefilter("ignore")
+            try:
+                scaled_dot_product_attention(
+                    query, key, value, visible, dropout_p=dropout, is_causal=not masked, enable_gqa=kv_heads == 1
+                )
+            except RuntimeError:
+                return False
+        return True
 
-        assert has_kernel(query, value, dropout) == runs()
+    assert has_kernel(query, key, value, visible, dropout, causal=not masked) == runs()
+
+
+@pytest.mark.parametrize("tokens", [256, 600])
+@pytest.mark.parametrize("taken", ["neither", "can_use_flash_attention", "can_use_efficient_attention"])
+def test_on_a_gpu_it_is_in_blocks_where_pytorch_has_no_kernel(taken, tokens, monkeypatch):
+    """Tensors that are on a GPU by name alone; PyTorch's answers are put in, and what it is asked is kept."""
+    asked, calls = [], []
+    for name in ("can_use_flash_attention", "can_use_efficient_attention"):
+        monkeypatch.setattr(torch.backends.cuda, name, lambda params, name=name: asked.append(params) or name == taken)
+    monkeypatch.setattr(attention, "blockwise", lambda *_, causal: calls.append(("blocks", causal)))
+    monkeypatch.setattr(attention, "_fused", lambda *a, causal, **_: calls.append(("at once", causal, a[3])))
+    with FakeTensorMode():
+        query, key, value = (torch.empty(1, h, tokens, w, device="cuda") for h, w in ((4, 8), (2, 8), (2, 16)))
+        frame = Frame(torch.empty(tokens, tokens, device="cuda", dtype=torch.bool), True, None, None, {})
+        attend(query, (key,), (value,), frame, dropout=0.25)
+    whole = tokens == 256 or taken != "neither"
+    assert calls == [("at once", True, None) if whole else ("blocks", True)]
+    if tokens == 256:
+        assert not asked  # so few attend at once in any case
+        return
+    about = asked[0]
+    assert (about.query.shape[1], about.key.shape[1], about.value.shape[-1], about.dropout) == (4, 2, 16, 0.25)
+    assert about.is_causal
+    assert about.enable_gqa
+    assert about.attn_mask is None
