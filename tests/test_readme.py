@@ -87,21 +87,6 @@ def test_numbers_of_what_was_found():
     for pair in ("full/vanilla", "full-slow/full-eps"):
         for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
             assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES[FOUND].split())
-    found = json.loads((ROOT / "results/dva-against-gpt2/summary.json").read_text())["checks"]
-    measured = {check["id"]: f"{abs(check['measured']):.3f}" for check in found}
-    measured["gate/dva"] += " ± {:.3f}".format(*(check["tolerance"] for check in found if check["id"] == "gate/dva"))
-    for pair, told in {
-        "dva/vanilla": "than model a, by {}",
-        "dva/thin": "thin ({})",
-        "dva/shallow": "shallow ({})",
-        "dva/flops": "one with its FLOPs ({})",
-        "no feed-forward/dva": "cannot be told from model b ({} apart)",
-        "one head dynamic/dva": "beside a dynamic head it costs {}",
-        "gate/dva": "alone ends {} above",
-    }.items():
-        assert told.format(measured[pair]) in page
-    (width,) = (check["tolerance"] for check in found if check["id"] == "dva/vanilla")
-    assert f"± {width:.3f}, at 95 % for all pairs at once. Model b" in page
     found = json.loads((ROOT / "results/scale-uptrain/summary.json").read_text())["checks"]
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",

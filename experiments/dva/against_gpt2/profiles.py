@@ -29,29 +29,29 @@ _TINY = Config(
     epochs=Epochs(tokens=256, epochs=2, batch=2),
     held_out_windows=8,
 )
+_SMALL = Config(
+    architecture=_sizes(d_model=64, n_heads=8, n_layers=4, vocab=512, context=64),
+    data="stdlib",
+    vocab=512,
+    recipe=_CPU,
+    tuning=Tuning(
+        grid=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
+        share=0.2,
+        widenings=1,
+        finals=Finals(rates=3, trials=1),
+    ),
+    evaluations=10,
+    epochs=Epochs(tokens=131_072, epochs=5, batch=8),
+    held_out_windows=256,
+)
+_DETECTS = (
+    "about 0.04 nats a token between two models, half of that of a part of the difference, in small models that have "
+    "learned to use attention"
+)
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=30, detects=None),
-    "cpu": Profile(
-        config=Config(
-            architecture=_sizes(d_model=64, n_heads=8, n_layers=4, vocab=512, context=64),
-            data="stdlib",
-            vocab=512,
-            recipe=_CPU,
-            tuning=Tuning(
-                grid=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2),
-                share=0.2,
-                widenings=1,
-                finals=Finals(rates=3, trials=1),
-            ),
-            evaluations=10,
-            epochs=Epochs(tokens=131_072, epochs=5, batch=8),
-            held_out_windows=256,
-        ),
-        seeds=5,
-        seconds=4300,
-        detects="about 0.04 nats a token between two models, half of that of a part of the difference, in small models "
-        "that have learned to use attention",
-    ),
+    "cpu": Profile(config=_SMALL, seeds=5, seconds=4300, detects=_DETECTS),
+    "long": Profile(config=_SMALL, seeds=8, seconds=6000, detects=_DETECTS, grows=True),  # the same, over sittings
     "gpu": Profile(
         config=Config(
             architecture=_sizes(d_model=768, n_heads=12, n_layers=12, vocab=50_304, context=256),
