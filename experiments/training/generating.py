@@ -107,6 +107,7 @@ def write(
 
     Raises UserError or BadInput for what makes no sense.
     """
+    from icl.models.cache import columns
     from icl.models.sampling import generate
 
     of = one_model(Path(folder), variant)
@@ -118,7 +119,7 @@ def write(
     spoken, device = language(of, data), chosen_device(device)
     ids = [spoken.encode(prompt) for prompt in prompts]
     room = min(of.architecture.context, max(map(len, ids)) + tokens)
-    kept = 4 * len(ids) * room * cache(of.architecture, of.plan).total
+    kept = 4 * len(ids) * columns(of.architecture, room) * cache(of.architecture, of.plan).total
     if kept > (there := memory.available(device)):
         raise UserError(
             f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(kept)} of memory, and there "
