@@ -20,17 +20,22 @@ from theory.plans.written import to_json
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
-HUB = "hf:"
+HUB, HF = "hf:", "hf"
 PATTERNS = (*BESIDE, "config.json", "*.safetensors", "*.safetensors.index.json")
 
 
 @dataclass(frozen=True)
 class Made:
-    """A folder that was written, and what it holds.  plain: transformers reads it without this package."""
+    """A folder that was written, and what it holds.
+
+    plain   transformers reads it without this package
+    layout  of a paper's own code, where that was asked for
+    """
 
     folder: Path
     of: ModelFolder
     plain: bool
+    layout: str | None = None
 
 
 def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made:
@@ -122,28 +127,36 @@ def _ends(folder: Path, config: Json) -> dict[str, str]:
     return {} if found is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": found})}
 
 
-def export(run: Path | str, out: Path | str, *, dtype: str = "float32") -> Made:
+def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32") -> Made:
     """A folder for transformers: plain where it knows such a model, else one that is read through this package.
 
+    to      hf, or the layout of a paper's own code (`icl.published.kinds.PAPERS`)
     dtype   float32, bfloat16 or float16, to which weights are rounded
 
-    Raises UserError or BadInput for a folder that holds no finished model, and for an `out` that is there already.
+    Raises UserError or BadInput for a folder that holds no finished model, for what a layout has no place for, and for
+    an `out` that is there already.
     """
-    from icl.published import own, writing
+    from icl.published import own, papers, writing
+    from icl.published.kinds import PAPERS
 
+    if to not in (HF, *PAPERS):
+        raise UserError(f"there is no layout {to!r}; there are {', '.join((HF, *PAPERS))}")
     of = model_folder(Path(run))
     _free(Path(out))
     with progress(f"exporting {run}", 2) as at:
         at(0, "reading")
         model = of.model("cpu")
         plain = _plain(model)
-        save = writing.save if plain else own.save
         texts = {} if of.published else _texts(of)
         beside = [of.folder / name for name in BESIDE if (of.folder / name).is_file()]
         at(1, "writing")
-        save(model, out, dtype=dtype, beside=beside, texts=texts)
+        if to == HF:
+            save = writing.save if plain else own.save
+            save(model, out, dtype=dtype, beside=beside, texts=texts)
+        else:
+            papers.save(model, out, to, dtype=dtype, beside=beside, texts=texts)
         at(2)
-    return Made(Path(out), of, plain)
+    return Made(Path(out), of, plain, None if to == HF else to)
 
 
 def _texts(of: ModelFolder) -> dict[str, str]:

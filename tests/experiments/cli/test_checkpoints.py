@@ -100,6 +100,16 @@ def test_trainings_go_out_and_come_back(work, tmp_path, name, plain):
     assert out == outcome(["generate", str(work / name), "--prompt", "text", "--tokens", "5", "--temperature", "0"])[1]
 
 
+def test_a_paper_s_layout_goes_out_and_comes_back_and_says_itself_what_it_is(work, tmp_path):
+    status, out, _ = outcome(["export", str(work / "skipv1"), "--to", "skipv1", "--out", str(tmp_path / "x")])
+    assert status == 0
+    assert "in the layout skipv1 of its paper's code" in out
+    again = import_(str(tmp_path / "x"), tmp_path / "run")
+    ours = icl.load(work / "skipv1")
+    assert again.of.plan == ours.plan
+    assert all(torch.equal(p, q) for p, q in zip(again.of.model("cpu").parameters(), ours.parameters(), strict=True))
+
+
 def test_transformers_reads_text_with_the_tokenizer_of_the_training(work, tmp_path):
     transformers = pytest.importorskip("transformers")
     status, out, _ = outcome(["export", str(work / "vanilla"), "--to", "hf", "--out", str(tmp_path / "hf")])
@@ -249,7 +259,15 @@ def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
         (["export", "{work}/corpus", "--out", "{tmp}/x"], "no training's folder"),
         (["export", "{work}/regression", "--out", "{tmp}/x"], "reads no tokens"),
         (["export", "{work}/vanilla", "--out", "{tmp}/x", "--dtype", "int4"], "not 'int4'"),
-        (["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"], "onnx"),
+        (
+            ["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"],
+            "there is no layout 'onnx'; there are hf, skipv1",
+        ),
+        (["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "skipv1"], "layout skipv1 is of models under skipv1"),
+        (
+            ["export", "{work}/skipv1", "--out", "{tmp}/x", "--to", "skipv1-gpt2"],
+            "has no place for d_ff = 56: there it is 64",
+        ),
     ],
 )
 def test_bad_input_is_one_line(work, tmp_path, line, says):
