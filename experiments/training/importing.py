@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import commit, versions
-from experiments.training import user_files
+from experiments.training import extension, user_files
 from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
 from theory.plans.written import to_json
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
 HUB, HF = "hf:", "hf"
+BEFORE = "before"  # in config.json: what is known of a converted model's source
+OF_TRAININGS = ("key", "arm", "parameters", "tokens", "data", "loss", "device", "versions", "commit", "source")
+OF_OTHERS = ("name", "variant", "model_type", IMPORTED, "sha256_of_files", BEFORE, "versions", "commit")
 PATTERNS = (*BESIDE, "config.json", "*.safetensors", "*.safetensors.index.json")
 
 
@@ -84,7 +87,8 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
             "name": f"{of.name} as {variant}",
             "variant": variant,
             IMPORTED: {"from": str(run), "type": f"converted, {how}"},
-            "sha256_of_files": {WEIGHTS: digest_of(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
+            "sha256_of_files": _digests(of.folder),
+            BEFORE: _origin(of),
         }
         at(2, "writing")
         _write(place, model, about, of.folder, {} if of.published else _texts(of))
@@ -109,15 +113,30 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
         part.write("config.json", {**about, **sizes, "parameters": count, "versions": versions(), "commit": commit()})
 
 
-def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
+def _digests(folder: Path) -> dict[str, str]:
+    """Of the files that hold a folder's weights, however many."""
     from icl.published.files import weight_files
 
+    return {path.name: digest_of(path) for path in weight_files(folder)}
+
+
+def _origin(of: ModelFolder) -> Json:
+    """Where a converted model's weights come from: a training's recipe, data and provenance, what others said of
+    theirs, and of what was converted itself, what was before that."""
+    if of.kind == "trained":
+        record, kept = extension.finished(of.folder), OF_TRAININGS
+    else:
+        record, kept = RunFolder(of.folder).read("config.json"), OF_OTHERS
+    return {"kind": of.kind, **{name: record[name] for name in kept if name in record}}
+
+
+def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
     name = source.removeprefix(HUB) if source.startswith(HUB) else folder.resolve().name
     return {
         "name": f"{name} {variant}" if variant else name,
         "variant": variant or "as imported",
         IMPORTED: {"from": source, "type": kind},
-        "sha256_of_files": {path.name: digest_of(path) for path in weight_files(folder)},
+        "sha256_of_files": _digests(folder),
     }
 
 
