@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -30,6 +31,7 @@ from icl.models.saved import load
 from theory.plans.names import gqa, mla, resolve
 from theory.skipv1.conversion import DISTANCES
 
+ROOT = Path(__file__).parents[3]
 EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
 SEEDS = 3
@@ -184,6 +186,21 @@ def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
     wild = replace(config, recipe=replace(config.recipe, learning_rate=1e30), tuning=Tuning(), uptuning=Tuning())
     with pytest.raises(UserError, match="from scratch: nothing can be made of that model"):
         measured(wild, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
+
+
+def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
+    """Its sentences, against the committed result."""
+    summary = json.loads((ROOT / "results" / "scale-uptrain" / "summary.json").read_text())
+    found = {check["id"]: check["verdict"] for check in summary["checks"]}
+    first = {way: found[f"first/the paper/{way}"] for way in ("svd", "mean-vo", "top-v", "top-vo")}
+    assert first == {"svd": "contradicts", **dict.fromkeys(("mean-vo", "top-v", "top-vo"), "inconclusive")}
+    end = {pair: found[f"end/the paper/{'/'.join(pair)}"] for pair in ((MEAN, BASELINE), (MEAN, CONTINUED))}
+    assert set(end.values()) == {"contradicts"}
+    undecided = ((MEAN, SKIPV1), (SKIPV1, BASELINE))
+    assert {found[f"end/the paper/{'/'.join(pair)}"] for pair in undecided} == {"inconclusive"}
+    assert summary["profile"] == "cpu"
+    measurement = json.loads((ROOT / "results" / "scale-uptrain" / "measurement.json").read_text())
+    assert round(measurement["parameters"][BASELINE], -4) == 130_000
 
 
 FORMS = {"grouped": "GQA", "latent": "MLA"}
