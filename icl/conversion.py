@@ -2,7 +2,11 @@
 
 What both models have is taken over.  Learned weights of a plan begin with every head reading what is its own, depth
 attention with queries of zero, depth averages at the newest output: so `resformer-learned`, `denseformer` and, where
-norms have no eps, `attnres` begin as the very function that was trained (`theory.attnres.zero_query`).
+norms have no eps, `attnres` begin as the very function that was trained (`theory.attnres.zero_query`).  What an eps
+costs there is proportional to it while it is small beside a token's mean square over (2 L + 1)^2: a decoder of 8 layers
+and width 64, trained for 600 steps with an eps of 1e-5, changed its held-out loss of 5.03 by 3e-4 nats as `attnres`, by
+4e-5 with an eps of 1e-6, and as `attnres-block:size=4` by 5e-4 and 5e-5.  `difference_bounds` there bounds it for any
+weights.
 
 Where a plan has fewer values of a layer's own than there were, H' of H, they are made of those that were:
 

@@ -53,6 +53,19 @@ def test_what_begins_as_the_same_function(kind, name):
             check_identity(convert(model, name)(tokens), model(tokens), terms=1000)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["attnres", "attnres-block:size=2"])
+def test_what_an_eps_costs_attention_over_depth_is_proportional_to_it(name):
+    """At the usual ones, of 1e-5 and 1e-6; and at a large one no more: the control."""
+    tokens, apart = some_input(LLAMA), {}
+    for eps in (1.0, 1e-5, 1e-6):
+        model = trained(replace(LLAMA, norm_eps=eps))
+        found, expected = convert(model, name)(tokens), model(tokens)
+        apart[eps] = float((found - expected).norm() / expected.norm()) / eps
+    assert apart[1e-5] == pytest.approx(apart[1e-6], rel=0.01)
+    assert apart[1.0] < 0.5 * apart[1e-6]
+
+
 @pytest.mark.parametrize("name", ["resformer", "svformer", "skipv1", "skipv0", "shared-keys"])
 def test_what_both_have_is_taken_over(name):
     model = trained(LLAMA)
