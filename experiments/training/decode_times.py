@@ -79,7 +79,11 @@ def decode_times(
                 "turns": by_turn[name],
             }
     for batch, tokens in prompts:
-        reading = {name: partial(_reading, model, batch, tokens) for name, model in models.items()}
+        reading: dict[str, Callable[[], float]] = {
+            name: partial(_reading, model, batch, tokens) for name, model in models.items()
+        }
+        if theirs is not None:
+            reading[THEIRS] = partial(_their_reading, theirs, batch, tokens)
         for name, seconds in in_turns(reading, turns).items():
             found[name]["prompts"][size_of(batch, tokens)] = seconds
     what = f"{config.n_layers} layers, width {config.d_model}, {str(dtype).removeprefix('torch.')}"
@@ -192,6 +196,20 @@ class _Theirs:
             self.model(input_ids=self.inputs, past_key_values=self.cache, use_cache=True)
         _synchronise(self.device)
         return (time.perf_counter() - began) / STEPS
+
+
+@torch.no_grad()
+def _their_reading(model: Any, batch: int, tokens: int) -> float:
+    from transformers import StaticCache
+
+    device = next(model.parameters()).device
+    cache = StaticCache(config=model.config, max_cache_len=tokens)
+    inputs = torch.zeros(batch, tokens, dtype=torch.long, device=device)
+    _synchronise(device)
+    began = time.perf_counter()
+    model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    _synchronise(device)
+    return time.perf_counter() - began
 
 
 def _synchronise(device: torch.device) -> None:

@@ -37,6 +37,12 @@ def test_sides_agree_and_keep_what_accounting_says():
     assert sides["vanilla"]["sizes"]["1 x 5"]["ratio"] == 1
 
 
+def test_theirs_reads_prompts_too():
+    pytest.importorskip("transformers")
+    sides = decode_times.decode_times(SMALL, "cpu", ["vanilla"], (), prompts=((2, 6),), turns=1)["sides"]
+    assert [len(side["prompts"]["2 x 6"]) for side in sides.values()] == [1, 1]
+
+
 def test_a_window_is_timed_over_what_it_shows_and_turns_are_alike(monkeypatch):
     """Steps see as many columns in the last turn as in the first: ours what a window shows, theirs their room."""
     transformers = pytest.importorskip("transformers")

@@ -31,6 +31,7 @@ from icl.models.saved import load
 from theory.plans.names import gqa, mla, resolve
 from theory.skipv1.conversion import DISTANCES
 
+STORED = ("prediction", "measurement")
 ROOT = Path(__file__).parents[3]
 EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
@@ -201,6 +202,20 @@ def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
     assert summary["profile"] == "cpu"
     measurement = json.loads((ROOT / "results" / "scale-uptrain" / "measurement.json").read_text())
     assert round(measurement["parameters"][BASELINE], -4) == 130_000
+
+
+def test_a_line_that_lies_on_another_is_said_to():
+    """Of the committed result; and a tenth of a nat higher it does not: the control."""
+    stored = {what: json.loads((ROOT / "results" / "scale-uptrain" / f"{what}.json").read_text()) for what in STORED}
+    measurement = stored["measurement"]
+    for moved in (0.0, 0.1):
+        measurement["begins"]["attnres"] = [loss + moved for loss in measurement["begins"]["attnres"]]
+        with style.drawing():
+            figure = EXPERIMENT.draw(stored["prediction"], measurement)
+        words = {text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()}
+        assert "resformer-learned (lies on continued)" in words
+        assert ("attnres (lies on continued)" in words) == (not moved)
+        assert "skipv1, mean" in words
 
 
 FORMS = {"grouped": "GQA", "latent": "MLA"}
