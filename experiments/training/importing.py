@@ -123,11 +123,10 @@ def _digests(folder: Path) -> dict[str, str]:
 def _origin(of: ModelFolder) -> Json:
     """Where a converted model's weights come from: a training's recipe, data and provenance, what others said of
     theirs, and of what was converted itself, what was before that."""
-    if of.kind == "trained":
-        record, kept = extension.finished(of.folder), OF_TRAININGS
-    else:
-        record, kept = RunFolder(of.folder).read("config.json"), OF_OTHERS
-    return {"kind": of.kind, **{name: record[name] for name in kept if name in record}}
+    trained = of.kind == "trained"
+    record = extension.finished(of.folder) if trained else RunFolder(of.folder).read("config.json")
+    kept = {name: record[name] for name in (OF_TRAININGS if trained else OF_OTHERS) if name in record}
+    return {"kind": of.kind, **kept}
 
 
 def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:

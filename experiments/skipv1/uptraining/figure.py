@@ -105,7 +105,7 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         middle = middles[name] = np.mean([ours for ours, _ in both], axis=0)
         apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
         half = np.array([interval.half_width for interval in apart])
-        wide = {"linewidth": 4.0, "alpha": 0.35} if name == CONTINUED else {"linewidth": 1.3}
+        wide: dict[str, Any] = {"linewidth": 4.0, "alpha": 0.35} if name == CONTINUED else {"linewidth": 1.3}
         axis.plot(shares, middle, label=f"{name}{mark(name, measurement)}", **wide, **look)
         axis.fill_between(shares, middle - half, middle + half, color=look["color"], alpha=0.12, linewidth=0)
     for name, line in ((BASELINE, "--"), (SKIPV1, ":")):
