@@ -175,7 +175,7 @@ def compare(options: argparse.Namespace) -> int:
     known = catalogue.names("scale")
     models = [name for name in options.names if name not in known]
     if unknown := [name for name in models if not (Path(name).is_dir() or name in PRESETS)]:
-        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
+        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}; nor a model")
     shown = side_by_side(models) if models else None
     if shown is not None and len(models) == len(options.names):
         if options.variant:
