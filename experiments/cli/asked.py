@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUN", help="folder of a training, or of an imported or published model"
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="RUN",
+        help="folder of a training, or of an imported or published model; or a preset, of initial weights",
     )
     command.add_argument("--tokens", type=whole_from(1), help="tokens looked at, in whole sequences (default: 16,384)")
     command.add_argument("--batch", type=whole_from(1), help="sequences at a time (default: about 4,096 tokens)")

@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
     command = commands.add(
         "import",
         import_,
-        "make a folder of our own from published weights (LLaMA, Mistral, Qwen2, GPT-2, or what `export` wrote)",
+        "make a folder of our own from published weights (LLaMA, Mistral, Qwen2, Qwen3, GPT-2, or what `export` wrote)",
         "crosslayer import Llama-3.2-1B --out runs/llama-3.2-1b",
     )
     command.add_argument(
@@ -35,7 +35,13 @@ def add_to(commands: Commands) -> None:
         "crosslayer export runs/train/llama-2m-* --to hf --out exported",
     )
     command.add_argument("folder", type=Path, metavar="RUN", help="of a finished training, or imported")
-    command.add_argument("--to", choices=["hf"], default="hf", help="the layout (default: hf)")
+    command.add_argument(
+        "--to",
+        default="hf",
+        metavar="LAYOUT",
+        help="hf, for transformers (the default), or as a paper's own code has it: skipv1, resformer, svformer or "
+        "neutreno of LLaMA's kind; denseformer, skipv1-gpt2 or skipv1-gpt2-fused of a rotary GPT-2's",
+    )
     command.add_argument("--out", type=Path, required=True, help="the folder to make")
     command.add_argument(
         "--dtype", default="float32", help="of the weights: float32 (the default), bfloat16 or float16"
@@ -67,7 +73,7 @@ def import_(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from experiments.training.importing import export as exported
 
-    made = exported(options.folder, options.out, dtype=options.dtype)
+    made = exported(options.folder, options.out, to=options.to, dtype=options.dtype)
     return _report(made, options.json, "exported")
 
 
@@ -91,7 +97,9 @@ def _report(made: Made, as_json: bool, done: str) -> int:
         f"{done} {made.of.name}: width {config.d_model:,}, {config.n_layers:,} layers, {config.n_heads:,} heads, "
         f"context {config.context:,}, {count:,} parameters"
     )
-    if done == "exported":
+    if made.layout:
+        print(f"  in the layout {made.layout} of its paper's code, which `crosslayer import` reads too")
+    elif done == "exported":
         how = "as any model" if made.plain else "with trust_remote_code, through this package, which must be installed"
         print(f"  transformers reads it {how}")
     print(f"folder: {made.folder}")

@@ -26,7 +26,12 @@ def add_to(commands: Commands) -> None:
         "write text with a trained model, a token at a time, from what its plan keeps of those before",
         "crosslayer generate runs/train/llama-2m-* --prompt 'def ' --tokens 80 --temperature 0.8 --stream",
     )
-    command.add_argument("folder", type=Path, metavar="RUN", help="of a finished training, or of published weights")
+    command.add_argument(
+        "folder",
+        type=Path,
+        metavar="RUN",
+        help="of a finished training, or of published weights; or a preset, of initial weights",
+    )
     command.add_argument(
         "--prompt", action="append", help="text to go on from; may be given several times (default: none)"
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
-from experiments.cli.tables import print_checks, print_sentences, print_untuned, sizes_trained
+from experiments.cli.tables import print_checks, print_sentences, print_side_by_side, print_untuned, sizes_trained
 from experiments.store.folders import UserError
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
@@ -70,10 +70,16 @@ def add_to(commands: Commands) -> None:
     command = commands.add(
         "compare",
         compare,
-        "show the toy's and the papers' predictions beside finished full-size runs",
+        "show the toy's and the papers' predictions beside finished full-size runs; and models side by side",
         "crosslayer compare scale-icl --out runs",
     )
-    command.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all of full size)")
+    command.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="experiments (default: all of full size); or folders of models, trained, imported or published, and "
+        "presets, which are shown side by side: what they cost, and held-out losses on the same text",
+    )
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
     command.add_argument("--variant", action="append", default=[], help="as it was given to `run`; may be repeated")
 
@@ -172,14 +178,24 @@ def run(options: argparse.Namespace) -> int:
 
 def compare(options: argparse.Namespace) -> int:
     from experiments.experiment.execution import conclusions, latest_runs, summary, table
+    from experiments.training.alongside import side_by_side
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict
+    from theory.plans.presets import PRESETS
 
     known = catalogue.names("scale")
-    if unknown := [name for name in options.names if name not in known]:
-        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}")
-    names = [named(name, options.variant) if options.variant else name for name in options.names or known]
+    models = [name for name in options.names if name not in known]
+    if unknown := [name for name in models if not (Path(name).is_dir() or name in PRESETS)]:
+        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}; nor a model")
+    shown = side_by_side(models) if models else None
+    if shown is not None and len(models) == len(options.names):
+        if options.variant:
+            raise UserError("--variant is for experiments; models say themselves what they are")
+        print_side_by_side(shown, as_json=options.json)
+        return 0
+    asked = [name for name in options.names if name in known] or known
+    names = [named(name, options.variant) if options.variant else name for name in asked]
     runs = latest_runs(options.out, names)
     if not runs:
         raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
@@ -208,7 +224,9 @@ def compare(options: argparse.Namespace) -> int:
                 print(shown)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
-        print(json.dumps(entries, indent=1))
+        print(json.dumps({"experiments": entries, **shown} if shown else entries, indent=1))
+    elif shown:
+        print_side_by_side(shown, as_json=False)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,51 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
     if any(check.by_slack_alone for check in checks):
         legend += f"\n{words.SLACK_ALONE}"
     console.print(legend, style="dim")
+
+
+def print_side_by_side(found: dict[str, Any], *, as_json: bool) -> None:
+    """Models in lines: costs over the first's, and losses less it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for name in ("parameters", "cache, bytes a token", "FLOPs a token", "held-out loss"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, model in enumerate(found["models"], 1):
+        over = model["over_first"]
+        table.add_row(
+            f"{number} {model['name']}",
+            f"{model['parameters']:,} {_times(over['parameters'])}",
+            f"{model['cache_bytes_per_token']:,} {_times(over['cache_bytes_per_token'])}",
+            f"{model['flops_per_token']:.4g} {_times(over['flops_per_token'])}",
+            _loss(model),
+        )
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    console.print(table, highlight=False)
+    console.print(
+        f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
+        "Losses of trainings, on the held-out data of the first of them, and what they are less its own.",
+        style="dim",
+        highlight=False,
+    )
+    for number, model in enumerate(found["models"], 1):
+        print(f"{number}: {model['kind']}, {model['place']}")
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"(x {ratio:.3f})"
+
+
+def _loss(model: dict[str, Any]) -> str:
+    if model["loss"] is None:
+        return "other data" if model["asked"] else "-"
+    return f"{model['loss']:.4f} ({model['loss_less_first']:+.4f})"
 
 
 def print_untuned(run: RunFolder) -> None:

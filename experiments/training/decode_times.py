@@ -21,7 +21,7 @@ from experiments.experiment import turns as taking_turns
 from experiments.experiment.turns import in_turns
 from experiments.store.folders import Json
 from experiments.store.progress import progress
-from icl.models.cache import Cache, read, step
+from icl.models.cache import Cache, columns, read, step
 from icl.models.decoder import Decoder
 from theory.plans.accounting import cache as cached_numbers
 from theory.plans.architecture import Architecture, Tokens
@@ -48,8 +48,7 @@ def decode_times(
     """
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     turns = taking_turns.TURNS if turns is None else turns
-    room = STEPS * (turns + 1)  # what steps in all turns fill
-    longest = max(tokens for _, tokens in (*sizes, *prompts)) + room
+    longest = max(tokens for _, tokens in (*sizes, *prompts)) + STEPS  # every turn begins at the same length again
     models: dict[str, Decoder] = {}
     found: dict[str, Json] = {}
     with progress("equal to a whole pass?", len(variants) + 1) as at:
@@ -69,7 +68,7 @@ def decode_times(
             name: partial(_seconds, model, caches[name], tokens) for name, model in models.items()
         }
         if theirs is not None:
-            sides[THEIRS] = _Theirs(theirs, batch, tokens, room).seconds
+            sides[THEIRS] = _Theirs(theirs, batch, tokens).seconds
         by_turn = in_turns(sides, turns)
         for name in sides:
             model = models.get(name, models[BASELINE])
@@ -80,7 +79,11 @@ def decode_times(
                 "turns": by_turn[name],
             }
     for batch, tokens in prompts:
-        reading = {name: partial(_reading, model, batch, tokens) for name, model in models.items()}
+        reading: dict[str, Callable[[], float]] = {
+            name: partial(_reading, model, batch, tokens) for name, model in models.items()
+        }
+        if theirs is not None:
+            reading[THEIRS] = partial(_their_reading, theirs, batch, tokens)
         for name, seconds in in_turns(reading, turns).items():
             found[name]["prompts"][size_of(batch, tokens)] = seconds
     what = f"{config.n_layers} layers, width {config.d_model}, {str(dtype).removeprefix('torch.')}"
@@ -102,7 +105,7 @@ def _seconds(model: Decoder, cache: Cache, tokens: int) -> float:
     batch = len(cache.lengths)
     device = next(model.parameters()).device
     inputs = torch.zeros(batch, 1, dtype=torch.long, device=device)
-    cache.lengths = [tokens] * batch
+    cache.pretend(tokens)
     _synchronise(device)
     began = time.perf_counter()
     for _ in range(STEPS):
@@ -123,7 +126,8 @@ def _reading(model: Decoder, batch: int, tokens: int) -> float:
 
 
 def _bytes(model: Decoder, batch: int, tokens: int) -> int:
-    return batch * tokens * cached_numbers(model.config, model.plan).total * next(model.parameters()).element_size()
+    numbers = batch * columns(model.config, tokens) * cached_numbers(model.config, model.plan).total
+    return numbers * next(model.parameters()).element_size()
 
 
 @torch.no_grad()
@@ -169,27 +173,43 @@ def _apart_from(theirs: Any, model: Decoder) -> float:
 
 
 class _Theirs:
-    """Its static cache goes on from turn to turn: it attends over all of its room whatever is filled."""
+    """Its static cache, of as many tokens as ours: it attends over all of its room, whatever is filled.
 
-    def __init__(self, model: Any, batch: int, tokens: int, room: int) -> None:
+    So every turn begins with an empty one, and takes as long as if the tokens before were there.
+    """
+
+    def __init__(self, model: Any, batch: int, tokens: int) -> None:
         from transformers import StaticCache
 
         self.model, self.device = model, next(model.parameters()).device
-        self.cache = StaticCache(config=model.config, max_cache_len=tokens + room)
-        with torch.no_grad():
-            for start in range(0, tokens, 1024):
-                some = torch.zeros(batch, min(1024, tokens - start), dtype=torch.long, device=self.device)
-                self.model(input_ids=some, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        self.cache = StaticCache(config=model.config, max_cache_len=tokens + STEPS)
         self.inputs = torch.zeros(batch, 1, dtype=torch.long, device=self.device)
+        with torch.no_grad():  # which allocates it
+            self.model(input_ids=self.inputs, past_key_values=self.cache, use_cache=True)
 
     @torch.no_grad()
     def seconds(self) -> float:
+        self.cache.reset()
         _synchronise(self.device)
         began = time.perf_counter()
         for _ in range(STEPS):
             self.model(input_ids=self.inputs, past_key_values=self.cache, use_cache=True)
         _synchronise(self.device)
         return (time.perf_counter() - began) / STEPS
+
+
+@torch.no_grad()
+def _their_reading(model: Any, batch: int, tokens: int) -> float:
+    from transformers import StaticCache
+
+    device = next(model.parameters()).device
+    cache = StaticCache(config=model.config, max_cache_len=tokens)
+    inputs = torch.zeros(batch, tokens, dtype=torch.long, device=device)
+    _synchronise(device)
+    began = time.perf_counter()
+    model(input_ids=inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    _synchronise(device)
+    return time.perf_counter() - began
 
 
 def _synchronise(device: torch.device) -> None:

@@ -107,6 +107,7 @@ def write(
 
     Raises UserError or BadInput for what makes no sense.
     """
+    from icl.models.cache import columns
     from icl.models.sampling import generate
 
     of = one_model(Path(folder), variant)
@@ -118,7 +119,7 @@ def write(
     spoken, device = language(of, data), chosen_device(device)
     ids = [spoken.encode(prompt) for prompt in prompts]
     room = min(of.architecture.context, max(map(len, ids)) + tokens)
-    kept = 4 * len(ids) * room * cache(of.architecture, of.plan).total
+    kept = 4 * len(ids) * columns(of.architecture, room) * cache(of.architecture, of.plan).total
     if kept > (there := memory.available(device)):
         raise UserError(
             f"what is kept of {len(ids):,} texts of {room:,} tokens needs {memory.in_words(kept)} of memory, and there "
@@ -180,18 +181,22 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
 
     if isinstance(of.source, PromptSource):
         raise UserError(f"{of.folder} was trained on regression: it has no text")
-    if of.published and not (of.folder / Ranks.file).is_file():
+    if of.kind == "initial":
+        if data is None:
+            raise UserError(f"{of.folder} is a preset, which has no tokenizer; say --data FOLDER, of prepared text")
+    elif of.published and not (of.folder / Ranks.file).is_file():
         published, ends = PublishedTokenizer(of.folder), ends_of(of.folder)
         return Language(published, published.start or tuple(sorted(ends)[:1]), bool(published.start), ends)
-    found = saved_tokenizer(of.folder)
+    found = None if of.kind == "initial" else saved_tokenizer(of.folder)
     if found is None:
-        assert isinstance(of.source, TextSource)
-        place = Path(data or of.source.folder)
+        place = Path(data or (of.source.folder if isinstance(of.source, TextSource) else ""))
         if not place.is_dir():
             raise UserError(f"{of.folder} holds no tokenizer, and {place} is not there; say --data FOLDER")
         found = TokenData(place, read_manifest(place)).tokenizer()
     stem = of.architecture.stem
     if not isinstance(stem, Tokens) or found.vocab > stem.vocab:
-        raise UserError(f"{found.name} is not the tokenizer that {of.folder} was trained by")
+        raise UserError(
+            f"{found.name} is not the tokenizer that {of.folder} was trained by, or has more tokens than it has"
+        )
     start = found.start if isinstance(found, Foreign) else ()
     return Language(found, start or (found.end,), of_all=bool(start), ends=frozenset([found.end]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import commit, versions
-from experiments.training import user_files
+from experiments.training import extension, user_files
 from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
 from theory.plans.written import to_json
@@ -20,17 +20,25 @@ from theory.plans.written import to_json
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
 
-HUB = "hf:"
+HUB, HF = "hf:", "hf"
+BEFORE = "before"  # in config.json: what is known of a converted model's source
+OF_TRAININGS = ("key", "arm", "parameters", "tokens", "data", "loss", "device", "versions", "commit", "source")
+OF_OTHERS = ("name", "variant", "model_type", IMPORTED, "sha256_of_files", BEFORE, "versions", "commit")
 PATTERNS = (*BESIDE, "config.json", "*.safetensors", "*.safetensors.index.json")
 
 
 @dataclass(frozen=True)
 class Made:
-    """A folder that was written, and what it holds.  plain: transformers reads it without this package."""
+    """A folder that was written, and what it holds.
+
+    plain   transformers reads it without this package
+    layout  of a paper's own code, where that was asked for
+    """
 
     folder: Path
     of: ModelFolder
     plain: bool
+    layout: str | None = None
 
 
 def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made:
@@ -79,7 +87,8 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
             "name": f"{of.name} as {variant}",
             "variant": variant,
             IMPORTED: {"from": str(run), "type": f"converted, {how}"},
-            "sha256_of_files": {WEIGHTS: digest_of(of.folder / WEIGHTS)} if (of.folder / WEIGHTS).is_file() else {},
+            "sha256_of_files": _digests(of.folder),
+            BEFORE: _origin(of),
         }
         at(2, "writing")
         _write(place, model, about, of.folder, {} if of.published else _texts(of))
@@ -104,15 +113,29 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
         part.write("config.json", {**about, **sizes, "parameters": count, "versions": versions(), "commit": commit()})
 
 
-def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
+def _digests(folder: Path) -> dict[str, str]:
+    """Of the files that hold a folder's weights, however many."""
     from icl.published.files import weight_files
 
+    return {path.name: digest_of(path) for path in weight_files(folder)}
+
+
+def _origin(of: ModelFolder) -> Json:
+    """Where a converted model's weights come from: a training's recipe, data and provenance, what others said of
+    theirs, and of what was converted itself, what was before that."""
+    trained = of.kind == "trained"
+    record = extension.finished(of.folder) if trained else RunFolder(of.folder).read("config.json")
+    kept = {name: record[name] for name in (OF_TRAININGS if trained else OF_OTHERS) if name in record}
+    return {"kind": of.kind, **kept}
+
+
+def _about(source: str, folder: Path, variant: str | None, kind: str) -> Json:
     name = source.removeprefix(HUB) if source.startswith(HUB) else folder.resolve().name
     return {
         "name": f"{name} {variant}" if variant else name,
         "variant": variant or "as imported",
         IMPORTED: {"from": source, "type": kind},
-        "sha256_of_files": {path.name: digest_of(path) for path in weight_files(folder)},
+        "sha256_of_files": _digests(folder),
     }
 
 
@@ -122,28 +145,36 @@ def _ends(folder: Path, config: Json) -> dict[str, str]:
     return {} if found is None or (folder / name).exists() else {name: json.dumps({"eos_token_id": found})}
 
 
-def export(run: Path | str, out: Path | str, *, dtype: str = "float32") -> Made:
+def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "float32") -> Made:
     """A folder for transformers: plain where it knows such a model, else one that is read through this package.
 
+    to      hf, or the layout of a paper's own code (`icl.published.kinds.PAPERS`)
     dtype   float32, bfloat16 or float16, to which weights are rounded
 
-    Raises UserError or BadInput for a folder that holds no finished model, and for an `out` that is there already.
+    Raises UserError or BadInput for a folder that holds no finished model, for what a layout has no place for, and for
+    an `out` that is there already.
     """
-    from icl.published import own, writing
+    from icl.published import own, papers, writing
+    from icl.published.kinds import PAPERS
 
+    if to not in (HF, *PAPERS):
+        raise UserError(f"there is no layout {to!r}; there are {', '.join((HF, *PAPERS))}")
     of = model_folder(Path(run))
     _free(Path(out))
     with progress(f"exporting {run}", 2) as at:
         at(0, "reading")
         model = of.model("cpu")
         plain = _plain(model)
-        save = writing.save if plain else own.save
         texts = {} if of.published else _texts(of)
         beside = [of.folder / name for name in BESIDE if (of.folder / name).is_file()]
         at(1, "writing")
-        save(model, out, dtype=dtype, beside=beside, texts=texts)
+        if to == HF:
+            save = writing.save if plain else own.save
+            save(model, out, dtype=dtype, beside=beside, texts=texts)
+        else:
+            papers.save(model, out, to, dtype=dtype, beside=beside, texts=texts)
         at(2)
-    return Made(Path(out), of, plain)
+    return Made(Path(out), of, plain, None if to == HF else to)
 
 
 def _texts(of: ModelFolder) -> dict[str, str]:

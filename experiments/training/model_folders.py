@@ -1,4 +1,7 @@
-"""Folders that hold a model: of finished trainings, of what was imported, and of weights that others have published."""
+"""Folders that hold a model: of finished trainings, of what was imported, and of weights that others have published.
+
+Where a model is asked for, a preset's name stands for one too.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from experiments.store.folders import RunFolder, UserError
+from experiments.store.progress import warn
 from experiments.training import extension, memory, user_files
 from experiments.training.arms import PromptSource, TextSource
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.names import fitting
 from theory.plans.plan import Plan
+from theory.plans.presets import PRESETS
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -26,15 +31,17 @@ BESIDE = (
     "ranks.tiktoken",
     "generation_config.json",
 )  # what goes along with weights, and nothing that is code
+OPEN = ("published", "initial")  # kinds whose plan may be said
 IMPORTED = "imported"  # in config.json: where from
-Kind = Literal["trained", "imported", "published"]
+Kind = Literal["trained", "imported", "published", "initial"]
 
 
 @dataclass(frozen=True)
 class ModelFolder:
     """What a folder holds: the model's sizes and plan, and what it was trained on, where that is known.
 
-    kind     trained here; imported, of which others know what it was trained on; or published, as others lay it out
+    kind     trained here; imported, of which others know what it was trained on; published, as others lay it out; or
+             initial: no folder, but a preset, whose weights are those that a training of seed 0 begins with
     """
 
     kind: Kind
@@ -47,7 +54,7 @@ class ModelFolder:
 
     @property
     def published(self) -> bool:
-        """By others, in whatever layout."""
+        """Not trained here: by others, in whatever layout, or not at all."""
         return self.kind != "trained"
 
     def model(self, device: str) -> Decoder:
@@ -61,6 +68,11 @@ class ModelFolder:
                 f"{self.folder} needs {memory.in_words(need)} of memory for its weights alone, in float32, and there "
                 f"are {memory.in_words(there)}"
             )
+        if self.kind == "initial":
+            from icl.models.build import build
+
+            warn(f"{self.folder} is a preset: its initial weights, of seed 0, which nobody has trained")
+            return build(self.architecture, self.plan, seed=0, device=device).eval()
         load = published.load if self.kind == "published" else saved.load
         return load(self.folder, variant=self.plan, device=device)
 
@@ -83,10 +95,21 @@ def model_folder(folder: Path, variant: str | None = None) -> ModelFolder:
     return _trained(folder)
 
 
+def any_model(place: Path, variant: str | None) -> ModelFolder:
+    """As `model_folder`; and of a preset, by its name, where there is no such folder."""
+    name = str(place)
+    if place.is_dir():
+        return model_folder(place, variant)
+    if name not in PRESETS:
+        raise UserError(f"{place}: no such folder, and no preset of that name")
+    config, plan = user_files.model(name, variant)
+    return ModelFolder("initial", place, f"{name} {variant}" if variant else name, 0, config, plan, None)
+
+
 def one_model(folder: Path, variant: str | None) -> ModelFolder:
-    """As `model_folder`; but UserError too for a variant where the folder says itself what it holds."""
-    found = model_folder(folder, variant)
-    if variant is not None and found.kind != "published":
+    """As `any_model`; but UserError too for a variant where the folder says itself what it holds."""
+    found = any_model(folder, variant)
+    if variant is not None and found.kind not in OPEN:
         raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
     return found
 
@@ -104,6 +127,8 @@ def _trained(folder: Path) -> ModelFolder:
     from icl.models.saved import architecture_of, saved_plan
 
     record = extension.finished(folder)
+    if "experiment" in record:
+        raise UserError(f"{folder} is an experiment's folder, and holds no model of its own")
     try:
         arm, name, seed = record["arm"], str(record["name"]), int(record["seed"])
         architecture = architecture_of(arm["architecture"])

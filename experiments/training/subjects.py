@@ -13,7 +13,7 @@ from experiments.store.folders import Json, UserError, in_a_path
 from experiments.store.sources import source_digest
 from experiments.training.arms import PromptSource, TextSource, task_of
 from experiments.training.by_layer import Sample, check_spread
-from experiments.training.model_folders import WEIGHTS, ModelFolder, digest_of, model_folder
+from experiments.training.model_folders import OPEN, WEIGHTS, ModelFolder, any_model, digest_of
 from theory.errors import at_least
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.identity import text
@@ -120,7 +120,7 @@ class Published:
 def subjects(folders: Iterable[Path], asked: Asked) -> list[Subject]:
     """The models in some folders.  Raises UserError or BadInput, also for what was asked of none of them."""
     found = [subject(folder, asked) for folder in folders]
-    if found and asked.variant is not None and all(one.of.kind != "published" for one in found):
+    if found and asked.variant is not None and all(one.of.kind not in OPEN for one in found):
         raise UserError(f"--variant is for published weights, and {found[0].of.folder} says itself what it holds")
     return found
 
@@ -130,7 +130,7 @@ def subject(folder: Path, asked: Asked | None = None) -> Subject:
     asked = asked or Asked()
     if asked.context is not None:
         at_least("--context", asked.context, 2)
-    found = model_folder(folder, asked.variant)
+    found = any_model(folder, asked.variant)
     if found.published or asked.text is not None:
         return _on_any_text(found, asked)
     return _trained(found, asked)
@@ -164,6 +164,8 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
         raise UserError(f"--data is for the text of trainings; {folder} is asked about other text, which --text says")
     context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))
     count, vocab = asked.sample.tokens // context, architecture.stem.vocab
+    if of.kind == "initial" and asked.text not in (None, RANDOM):
+        raise UserError(f"{folder} is a preset, which has no tokenizer: it is asked about tokens drawn at random")
     source = (STDLIB if (folder / TOKENIZER).is_file() else RANDOM) if asked.text is None else asked.text
     if source == RANDOM:
         drawn, data = random_sequences(context + 1, count, vocab), "text drawn at random"
@@ -171,7 +173,8 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
         drawn, data = sequences(PublishedTokenizer(folder), source, context + 1, count, vocab), f"the text of {source}"
     check_spread(count, context)
     check_spread(len(drawn), context, f"all that {source} holds")
-    return Published(of, drawn, data, _digest(digest_of(path) for path in weight_files(folder)))
+    initial = [f"initial weights, seed {of.seed}"] if of.kind == "initial" else None
+    return Published(of, drawn, data, _digest(initial or [digest_of(path) for path in weight_files(folder)]))
 
 
 def _context(folder: Path, architecture: Architecture, asked: Asked, *, by_default: int) -> int:

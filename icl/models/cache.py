@@ -3,7 +3,7 @@
 What is kept of a token is what somebody attends over (`theory.plans.plan.lifetimes`, `cached`): projections as they
 are, before a plan's sums, each once, whichever layers read it; of dynamic values the keys' gates too; of a latent its
 slices and the rotary keys.  So its bytes are those of `theory.plans.accounting.cache`.  Depth rules keep nothing: what
-they weigh is of one token.  What a window no longer shows is not read any more, but keeps its room.
+they weigh is of one token.  What a window no longer shows is not read any more, and makes room for what follows.
 
 Sums of kept projections (ResFormer's half and half) are worked out again at every step, and so is what is made from a
 latent where that is cheaper than to let queries meet the latents themselves (`icl.models.latent`).
@@ -26,11 +26,20 @@ from icl.models.latent import LatentAttention
 from icl.models.projections import Reader, Segments, entry, gate_entry
 from icl.models.rotary import rotation
 from theory.errors import BadInput
-from theory.plans.architecture import Patches
+from theory.plans.architecture import Architecture, Patches
 from theory.plans.mix import Kind
 from theory.plans.plan import built, lifetimes
 
 AT_ONCE = 512  # tokens that are read together
+
+
+def columns(config: Architecture, tokens: int) -> int:
+    """Tokens of a sequence of so many that there is room for: all, or what a window shows and what is read at once."""
+    return min(tokens, config.window + _at_once(config, tokens)) if config.window else tokens
+
+
+def _at_once(config: Architecture, tokens: int) -> int:
+    return min(AT_ONCE, config.window or tokens)
 
 
 class Cache:
@@ -48,8 +57,7 @@ class Cache:
         config, plan = model.config, model.config.attending(model.plan)
         of = next(model.parameters())
         self.tokens, self.lengths, self.starts = tokens, [0] * batch, [0] * batch
-        self.window, self.at_once = config.window, min(AT_ONCE, config.window or tokens)
-        self.room = min(tokens, self.window + self.at_once) if self.window else tokens
+        self.window, self.at_once, self.room = config.window, _at_once(config, tokens), columns(config, tokens)
         kept: dict[tuple[Kind, int], list[int]] = {}
         for life in lifetimes(plan):
             if life.cached:
@@ -83,6 +91,14 @@ class Cache:
     def bytes(self) -> int:
         """All room, filled or not."""
         return sum(x.numel() * x.element_size() for x in self.entries.values())
+
+    def pretend(self, tokens: int) -> None:
+        """As if so many tokens of each sequence had just been read, whatever they were: for timing what follows."""
+        if not 0 <= tokens <= self.tokens:
+            raise BadInput(f"the cache has room for {self.tokens} tokens, not {tokens}")
+        batch = len(self.lengths)
+        self.lengths = [tokens] * batch
+        self.starts = [max(0, tokens - self.window) if self.window else 0] * batch
 
     def make_room(self, counts: list[int]) -> None:
         """For so many more tokens of each sequence, at most `at_once` where `room` is less than `tokens`."""

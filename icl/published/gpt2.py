@@ -36,6 +36,7 @@ OF_A_LAYER = {
 class GPT2:
     types = ("gpt2",)
     variant = "vanilla"
+    words = "LayerNorm, learned positions, biases, no gates"
     head = HEAD
 
     def unknown(self, config: Config) -> Iterator[str]:

@@ -11,13 +11,20 @@ from icl.published.llama import Llama
 from icl.published.testbed import DenseFormer, SkipV1Apart, SkipV1Fused
 from theory.plans.architecture import Architecture
 
-KINDS: tuple[Kind, ...] = (Llama(), GPT2(), DenseFormer(), SkipV1Apart(), SkipV1Fused())
+OF_TRANSFORMERS: tuple[Kind, ...] = (LLAMA := Llama(), GPT2())
+KINDS: tuple[Kind, ...] = (*OF_TRANSFORMERS, *(OTHERS := (DenseFormer(), SkipV1Apart(), SkipV1Fused())))
 TYPES: dict[str, Kind] = {name: kind for kind in KINDS for name in kind.types}
+# The layouts of papers' own code, by name: the kind, and the variant that the weights are of.
+OF_LLAMA_S_NAMES = ("skipv1", "resformer", "svformer", "neutreno")
+PAPERS: dict[str, tuple[Kind, str]] = {
+    **{name: (LLAMA, name) for name in OF_LLAMA_S_NAMES},
+    **{kind.types[0]: (kind, kind.variant) for kind in OTHERS},
+}
 
 
 def as_published(config: Architecture) -> tuple[Kind, Mapping[str, Any]] | None:
-    """The kind of published models that has one of these sizes, and its config.json; None if none has."""
-    for kind in KINDS:
+    """The kind of transformers' models that has one of these sizes, and its config.json; None if none has."""
+    for kind in OF_TRANSFORMERS:
         written = kind.config(config)
         if written is not None:
             return kind, written

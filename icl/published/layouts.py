@@ -18,6 +18,7 @@ from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens
 
 Config = Mapping[str, Any]
+VARIANT = "crosslayer_variant"  # a field of ours in config.json: what the weights are of, where it is not the kind's
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Kind(Protocol):
         ...
 
     @property
+    def words(self) -> str:
+        """What models of this kind have in common."""
+        ...
+
+    @property
     def head(self) -> str:
         """The tensor that a tied model may hold once more."""
         ...
@@ -65,7 +71,7 @@ class Kind(Protocol):
         ...
 
     def config(self, architecture: Architecture) -> dict[str, Any] | None:
-        """As transformers reads it; None for a model that is not of this kind."""
+        """As their code reads it; None for a model that is not of this kind."""
         ...
 
     def layout(self, architecture: Architecture) -> Layout:

@@ -57,6 +57,7 @@ LLAMA3 = {  # what a stretched context is called
 class Llama:
     types = ("llama", "mistral", "qwen2", "qwen3")
     variant = "vanilla"
+    words = "RMSNorm, gated feed-forwards, rotary positions, no dropout"
     head = HEAD
 
     def unknown(self, config: Config) -> Iterator[str]:

@@ -19,8 +19,8 @@ from icl.models.decoder import Decoder
 from icl.models.saved import CONFIG
 from icl.published import own
 from icl.published.files import check_tensors, count_tensors, tensors, weight_files
-from icl.published.kinds import TYPES
-from icl.published.layouts import Config, Layout, fitted, shape, taken
+from icl.published.kinds import PAPERS, TYPES
+from icl.published.layouts import VARIANT, Config, Layout, fitted, shape, taken
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, misfits
 from theory.plans.names import fitting
@@ -103,8 +103,10 @@ def _of_kind(config: Config, named: str) -> _Described:
     kind = TYPES[named]
     for problem in kind.unknown(config):
         raise BadInput(problem)
-    sizes = kind.architecture(config)
-    return _Described(sizes, None, kind.variant, lambda _: kind.layout(sizes), kind.called, kind.head)
+    sizes, variant = kind.architecture(config), config.get(VARIANT, kind.variant)
+    if (kind, variant) not in ((kind, kind.variant), *PAPERS.values()):
+        raise ValueError(f"{VARIANT} is {str(variant)[:24]!r}, of which there is no such layout")
+    return _Described(sizes, None, variant, lambda _: kind.layout(sizes), kind.called, kind.head)
 
 
 def _of_own(config: Config) -> _Described:

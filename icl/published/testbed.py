@@ -5,7 +5,9 @@ That code pickles its weights, with its arguments in summary.json, and no file o
 holds them as safetensors, and a config.json with those arguments and a `model_type` of ours:
 
     denseformer        every layer's result is weighed (their increase_T_every and dilation_factor of 1), in groups of
-                       one layer: layer n is transformer.h.n.0; its weights are matrices of one row
+                       one layer: layer n is transformer.h.n.0; its weights are matrices of one row.  Where the config
+                       does not say so, the tensors do: groups of more layers have a transformer.h.0.1, and the first
+                       layer's weights are two, the embedding's and its own, unless there is dilation
     skipv1-gpt2        queries, keys and values apart (skipv1.py); later layers keep the values of their own
                        heads, the first half, and take the first layer's of the others
     skipv1-gpt2-fused  the same with queries, keys and values in one matrix (skipv1former.py)
@@ -18,12 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from icl.published.layouts import Config, Held, Layout, per_layer
+from icl.published.layouts import Config, Held, Layout, per_layer, vocabulary
 from theory.plans.architecture import Architecture, Tokens
 
 PREFIXES = ("_orig_mod.", "module.")  # of torch.compile and of data-parallel training
 PREFIX, HEAD = "transformer.", "lm_head.weight"
 NOT_LEARNED = (".attn.bias", "wpe.freqs")  # masks and rotary rates
+GROUPED = ("increase_T_every", "dilation_factor")
 QKV = {"q_proj": "query", "k_proj": "key", "v_proj": "value"}
 
 
@@ -32,6 +35,7 @@ class Testbed:
 
     types: tuple[str, ...] = ()
     variant = "vanilla"
+    words = "LayerNorm, rotary positions, no gates, one embedding for both ends"
     head = HEAD
     of_layer = f"{PREFIX}h.{{}}"
 
@@ -56,8 +60,21 @@ class Testbed:
             dropout=config.get("dropout", 0.0),
         )
 
-    def config(self, architecture: Architecture) -> dict[str, Any] | None:  # noqa: ARG002 - nothing else reads it
-        return None
+    def config(self, architecture: Architecture) -> dict[str, Any] | None:
+        stem = vocabulary(architecture)
+        if stem is None:
+            return None
+        return {
+            "model_type": self.types[0],
+            "n_embd": architecture.d_model,
+            "n_head": architecture.n_heads,
+            "n_layer": architecture.n_layers,
+            "vocab_size": stem.vocab,
+            "sequence_length": architecture.context,
+            "bias": architecture.bias,
+            "dropout": architecture.dropout,
+            "positional_encoder": "rotary",
+        }
 
     def layout(self, architecture: Architecture) -> Layout:
         of_a_layer = {
@@ -100,9 +117,13 @@ class DenseFormer(Testbed):
 
     def unknown(self, config: Config) -> Iterator[str]:
         yield from super().unknown(config)
-        for name, by_default in (("increase_T_every", 2), ("dilation_factor", 1)):
-            if config.get(name, by_default) != 1:
-                yield f"{name} is {config.get(name, by_default)}; only a DenseFormer that weighs every layer is read"
+        for name in GROUPED:
+            if config.get(name, 1) != 1:
+                yield f"{name} is {config[name]}; only a DenseFormer that weighs every layer is read"
+
+    def config(self, architecture: Architecture) -> dict[str, Any] | None:
+        found = super().config(architecture)
+        return None if found is None else found | dict.fromkeys(GROUPED, 1)
 
     def layout(self, architecture: Architecture) -> Layout:
         weights = {f"weights.{n}.weight": Held((f"depth.weights.{n}",), row=True) for n in range(architecture.n_layers)}
@@ -118,6 +139,10 @@ class SkipV1Fused(Testbed):
         heads = config["n_head"]
         if (skipped := config.get("num_skip_head", heads // 2)) * 2 != heads:
             yield f"num_skip_head is {skipped} of {heads}; half of the heads are what is read"
+
+    def config(self, architecture: Architecture) -> dict[str, Any] | None:
+        found = super().config(architecture)
+        return None if found is None else found | {"num_skip_head": architecture.n_heads // 2}
 
 
 class SkipV1Apart(SkipV1Fused):

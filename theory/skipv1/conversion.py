@@ -52,6 +52,7 @@ of the output projection of width w, other parts zero, those of `svd` change y l
 Proof.  With one pattern A for all heads y = M A x, M = sum_h O_h V_h, and any choice puts out M' A x, M' of rank m w at
 most.  For white A x the mean square of (M - M') A x is ||M - M'||_F^2 times a number that no choice enters, and the
 truncated singular value decomposition is nearest (Eckart and Young).                                               QED
+Where queries are grouped, `svd` is of stacks over a group's queries, and the best under what `icl.conversion` says.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,6 +14,8 @@ from experiments.skipv1.decoding.verdicts import BASELINE, logs, over_vanilla
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import Interval
 
+COARSE = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8, 16)
+FINE = (*(x / 10 for x in range(1, 16)), 1.75, 2, 2.5, 3, 4)
 COLOURS = ("#1a1a1a", "#2f7fb8", "#d98a2b", "#7a4fa3", "#66b266", "#8a8a8a")
 
 
@@ -24,25 +27,28 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _prompts(axes[2], prediction, measurement, names)
     style.finish(axes)
     for axis in axes:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=1)
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
     return fig
 
 
 def _kept(axis: Axes, prediction: Json, measurement: Json, names: list[str]) -> None:
-    """Bytes a token over vanilla's: of the formula, and as they were allocated."""
+    """Bytes a token over vanilla's, of the formula and as they were allocated; and those of the longest cache."""
     base = prediction["kept"][BASELINE]
-    places = list(range(len(names), 0, -1))
-    shares = [prediction["kept"][name] / base for name in names]
+    size = max(prediction["read"][BASELINE], key=lambda size: int(size.split(" x ")[1]))
+    bytes_ = {name: side["sizes"][size]["bytes"] for name, side in measurement["sides"].items()}
+    rows = [*names, *(name for name in bytes_ if name not in names)]
+    places = list(range(len(rows), 0, -1))
+    shares = [prediction["kept"].get(name, base) / base for name in rows]  # others have vanilla's keys and values
     axis.barh(places, shares, color="#c9dcec", edgecolor="#2f7fb8", height=0.6, label="formula")
-    size = next(iter(prediction["read"][BASELINE]))
-    bytes_ = {name: measurement["sides"][name]["sizes"][size]["bytes"] for name in names}
     found = [bytes_[name] / bytes_[BASELINE] for name in names]
-    axis.plot(found, places, "o", color="#1a1a1a", markerfacecolor="white", label="allocated")
-    for place, share in zip(places, shares, strict=True):
-        axis.annotate(f"{share:.0%}", (share, place), xytext=(6, -3), textcoords="offset points", fontsize=8)
-    axis.set_xlim(0, 1.15)
-    axis.set_yticks(places, names)
-    axis.set_xlabel("bytes kept of a token, over vanilla's")
+    axis.plot(found, places[: len(names)], "o", color="#1a1a1a", markerfacecolor="white", label="allocated")
+    for name, place, share in zip(rows, places, shares, strict=True):
+        words = f"{share:.0%}, {bytes_[name] / 1e6:.3g} MB"
+        axis.annotate(words, (share, place), xytext=(6, -3), textcoords="offset points", fontsize=8)
+    axis.set_xlim(0, 1.5)
+    axis.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    axis.set_yticks(places, rows)
+    axis.set_xlabel(f"bytes kept of a token, over vanilla's;\nMB: of {_in_words(size)}")
     axis.set_title("The cache")
 
 
@@ -52,38 +58,46 @@ def _steps(axis: Axes, prediction: Json, measurement: Json, names: list[str]) ->
     others = list(dict.fromkeys(others))
     for i, size in enumerate(prediction["read"][BASELINE]):
         places = [len(others) - k + 0.28 - 0.18 * i for k in range(len(others))]
-        batch, tokens = map(int, size.split(" x "))
         colour = COLOURS[i % len(COLOURS)]
         for place, name in zip(places, others, strict=True):
             _bar(axis, place, over_vanilla(measurement, name, size), color=colour, marker=style.MARKERS[i])
             if name in prediction["read"]:
                 said = prediction["read"][name][size] / prediction["read"][BASELINE][size]
                 axis.plot([said], [place], "x", color=colour, markersize=5)
-        label = f"{batch} sequence{'s' if batch > 1 else ''} of {tokens:,} tokens before"
+        each = 1e3 * median(measurement["sides"][BASELINE]["sizes"][size]["turns"])
+        label = f"after {_in_words(size)}: vanilla takes {each:.3g} ms"
         axis.plot([], [], style.MARKERS[i], color=colour, markerfacecolor="white", label=label)
     axis.plot([], [], "x", color="#1a1a1a", label="what a step reads, over vanilla's")
     _finish(axis, others, "time of a step over vanilla's, 95 % for all at once", "A decoded token")
 
 
 def _prompts(axis: Axes, prediction: Json, measurement: Json, names: list[str]) -> None:
-    others = [name for name in names if name != BASELINE]
     sides = measurement["sides"]
-    for i, size in enumerate(prediction["prompt"][BASELINE]):
-        batch, tokens = map(int, size.split(" x "))
+    others = [name for name in dict.fromkeys([*names, *sides]) if name != BASELINE]
+    timed = [name for name in others if sides[name]["prompts"]]
+    sizes = list(prediction["prompt"][BASELINE])
+    for i, size in enumerate(sizes):
         colour = COLOURS[i % len(COLOURS)]
         base = sides[BASELINE]["prompts"][size]
         for k, name in enumerate(others):
             place = len(others) - k - 0.2 * i
+            if name not in timed:
+                axis.annotate("not timed", (1, place), xytext=(6, -3), textcoords="offset points", fontsize=8)
+                continue
             ratios = [a / b for a, b in zip(sides[name]["prompts"][size], base, strict=True)]
-            family = len(others) * len(prediction["prompt"][BASELINE])
-            _bar(axis, place, logs(ratios, family), color=colour, marker=style.MARKERS[i])
-            said = prediction["prompt"][name][size] / prediction["prompt"][BASELINE][size]
-            axis.plot([said], [place], "x", color=colour, markersize=5)
-        each = 1e3 * sorted(base)[len(base) // 2] / (batch * tokens / 100)
-        label = f"{tokens:,} tokens: vanilla takes {each:.3g} ms per 100"
+            _bar(axis, place, logs(ratios, len(timed) * len(sizes)), color=colour, marker=style.MARKERS[i])
+            if name in prediction["prompt"]:
+                said = prediction["prompt"][name][size] / prediction["prompt"][BASELINE][size]
+                axis.plot([said], [place], "x", color=colour, markersize=5)
+        label = f"{_in_words(size)}: vanilla takes {1e3 * median(base):.3g} ms"
         axis.plot([], [], style.MARKERS[i], color=colour, markerfacecolor="white", label=label)
     axis.plot([], [], "x", color="#1a1a1a", label="FLOPs over vanilla's")
     _finish(axis, others, "time of a prompt over vanilla's, 95 % for all at once", "Reading a prompt")
+
+
+def _in_words(size: str) -> str:
+    batch, tokens = map(int, size.split(" x "))
+    return f"{batch} sequence{'s' if batch > 1 else ''} of {tokens:,} tokens"
 
 
 def _bar(axis: Axes, place: float, interval: Interval, **look: Any) -> None:
@@ -103,9 +117,14 @@ def _bar(axis: Axes, place: float, interval: Interval, **look: Any) -> None:
 def _finish(axis: Axes, names: list[str], label: str, title: str) -> None:
     axis.axvline(1, color="#8a8a8a", linewidth=1, linestyle="--")
     axis.set_yticks(range(len(names), 0, -1), names)
+    axis.set_ylim(0.4, len(names) + 0.6)
     axis.set_xscale("log")
     low, high = axis.get_xlim()
-    ticks = [x for x in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8) if low <= x <= high]
+    known = COARSE if high > 2.5 * low else FINE
+    low = max((x for x in known if x <= low), default=low)  # the axis begins and ends with a tick
+    high = min((x for x in known if x >= high), default=high)
+    axis.set_xlim(low / 1.03, high * 1.03)
+    ticks = [x for x in known if low <= x <= high]
     axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axis.minorticks_off()
     axis.set_xlabel(label)

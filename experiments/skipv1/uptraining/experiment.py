@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.skipv1.uptraining.points import FORMS, MHA, PRINTED, Config, kind_of_heads, ways
+from experiments.skipv1.uptraining.points import FORMS, MHA, PRINTED, WAYS, Config, kind_of_heads
 from experiments.store.folders import Json
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
@@ -121,9 +121,9 @@ class Uptraining:
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:
-        sizes, possible, kind = config.architecture, ways(config.architecture), kind_of_heads(config.architecture)
+        sizes, kind = config.architecture, kind_of_heads(config.architecture)
         heads = sizes.kv_heads  # with its part of the output projection, for all its queries
-        known = [how for how in DISTANCES if how in possible and sizes.latent is None]
+        known = DISTANCES if sizes.latent is None else ()
         return {
             **({} if kind == MHA else {"of": kind}),
             "assumes": "of the paper: that what it finds of 125M to 355M parameters holds here; of theory: that heads "
@@ -139,8 +139,8 @@ class Uptraining:
             "tuning": f"{config.tuning.described()}, from scratch; {config.uptuning.described('choice')}, trained on, "
             "with a model that is not compared",
             "share": config.share,
-            "ways": list(possible),
-            "printed": [how for how in PRINTED if how in possible],
+            "ways": list(WAYS),
+            "printed": list(PRINTED),
             "choices": {n: {"variant": c.variant, "how": c.how, "exact": c.exact} for n, c in config.choices.items()},
             "distances": {how: [float(distance(how, heads, heads // 2, Fraction(r))) for r in (0, 1)] for how in known},
         }

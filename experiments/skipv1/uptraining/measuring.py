@@ -16,10 +16,10 @@ from experiments.skipv1.uptraining.points import (
     REORDERED,
     SKIPV1,
     TUNED_ON,
+    WAYS,
     Config,
     from_scratch,
     trained_on,
-    ways,
 )
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, Unfinished, UserError
@@ -80,8 +80,8 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
         "tokens": whole,
         "parameters": {name: rounds_before[0][name]["parameters"] for name in (BASELINE, SKIPV1)},
         "scratch": {name: [r[name]["loss"] for r in rounds_before[:seeds]] for name in (BASELINE, SKIPV1, TWIN)},
-        "first": {way: [of_seed["loss"][way] for of_seed in first[:seeds]] for way in ways(sizes)},
-        "distance": {way: [of_seed["distance"][way] for of_seed in first[:seeds]] for way in ways(sizes)},
+        "first": {way: [of_seed["loss"][way] for of_seed in first[:seeds]] for way in WAYS},
+        "distance": {way: [of_seed["distance"][way] for of_seed in first[:seeds]] for way in WAYS},
         "begins": {name: [r["probes"][FIRST_LOSS]["start"]["loss"] for r in of] for name, of in by_name.items()},
         "loss": {name: [r["loss"] for r in of] for name, of in by_name.items()},
         "share": [step * config.recipe.batch * sizes.context / whole for step in _evaluated(config)],
@@ -134,8 +134,8 @@ def _first_losses(arms: Sequence[Arm], run: RunFolder, label: str) -> list[Json]
     return list(found.values())
 
 
-def _ways(arm: Arm) -> int:
-    return len(ways(arm.architecture))
+def _ways(_: Arm) -> int:
+    return len(WAYS)
 
 
 def _first(arm: Arm, desk: Desk) -> Json:
@@ -149,7 +149,7 @@ def _first(arm: Arm, desk: Desk) -> Json:
     model, task = load(Path(arm.initial.folder), device=device), task_of(arm.source, arm.architecture.context)
     batch = next(iter(task.held_out())).to(torch.device(device))
     was, losses, distances = _second(model, batch.inputs), {}, {}
-    for done, how in enumerate(ways(arm.architecture)):
+    for done, how in enumerate(WAYS):
         desk.report(done, how)
         made = convert(model, SKIPV1, how)
         losses[how] = held_out_probe.probe(made, task, device)["loss"]

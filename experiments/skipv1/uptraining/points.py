@@ -51,13 +51,6 @@ MEAN, WHOLE = "skipv1, mean", "skipv1, whole"
 FORMS = (CONTINUED, MEAN, "skipv1, apart", WHOLE)  # of CHOICES, where heads share keys and values or a latent
 
 
-def ways(architecture: Architecture) -> tuple[str, ...]:
-    """Those of WAYS that have a meaning for the architecture's kind of heads (`icl.conversion`)."""
-    if architecture.latent is not None:
-        return ("mean", "top-v", "apart", "first")
-    return tuple(how for how in WAYS if how != "svd" or architecture.group == 1)
-
-
 def kind_of_heads(architecture: Architecture) -> str:
     if architecture.latent is not None:
         return "MLA"
@@ -87,9 +80,8 @@ class Config:
 
     @property
     def choices(self) -> dict[str, Choice]:
-        """What is trained on, by name, and begins in a way that the kind of heads has."""
-        possible = ways(self.architecture)
-        return {name: CHOICES[name] for name in self.chosen if CHOICES[name].how in possible}
+        """What is trained on, by name."""
+        return {name: CHOICES[name] for name in self.chosen}
 
     @property
     def uptrained(self) -> Recipe:

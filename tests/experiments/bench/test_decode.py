@@ -37,6 +37,40 @@ def test_sides_agree_and_keep_what_accounting_says():
     assert sides["vanilla"]["sizes"]["1 x 5"]["ratio"] == 1
 
 
+def test_theirs_reads_prompts_too():
+    pytest.importorskip("transformers")
+    sides = decode_times.decode_times(SMALL, "cpu", ["vanilla"], (), prompts=((2, 6),), turns=1)["sides"]
+    assert [len(side["prompts"]["2 x 6"]) for side in sides.values()] == [1, 1]
+
+
+def test_a_window_is_timed_over_what_it_shows_and_turns_are_alike(monkeypatch):
+    """Steps see as many columns in the last turn as in the first: ours what a window shows, theirs their room."""
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(turns, "TURNS", 3)
+    seen, theirs = {}, set()
+    honest, update = cache._alike, transformers.cache_utils.StaticLayer.update
+
+    def watched(of, new, device):
+        past = honest(of, new, device)
+        seen.setdefault(of.window, []).append(past.columns.stop - past.columns.start)
+        return past
+
+    def their_update(layer, keys, *others, **more):
+        theirs.add((layer.max_cache_len, int(layer.cumulative_length) + keys.shape[-2]))
+        return update(layer, keys, *others, **more)
+
+    monkeypatch.setattr(cache, "_alike", watched)
+    monkeypatch.setattr(transformers.cache_utils.StaticLayer, "update", their_update)
+    sides = decode.decode(SMALL, "cpu", ["vanilla", "window:size=4"], ((2, 30),))["sides"]
+    steps = decode_times.STEPS
+    assert seen[4][-4 * steps :] == [4] * (4 * steps)
+    assert seen[0][-4 * steps :] == list(range(31, 31 + steps)) * 4
+    assert {room for room, _ in theirs} == {30 + steps}
+    assert max(filled for _, filled in theirs) == steps
+    kept = {name: side["sizes"]["2 x 30"]["bytes"] for name, side in sides.items()}
+    assert kept["window:size=4"] * 30 == kept["vanilla"] * 8
+
+
 def test_a_step_that_answers_otherwise_is_noticed(monkeypatch, capsys):
     """As if the newest token were not kept."""
     honest = cache._Past._keep

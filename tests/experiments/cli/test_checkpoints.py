@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 import icl
 from experiments.cli import main
 from experiments.training.importing import export, import_
-from experiments.training.model_folders import model_folder
+from experiments.training.model_folders import digest_of, model_folder
+from icl.data.published import random_sequences
 from icl.published.reading import load
 from icl.published.writing import save
 from tests.experiments.cli.answers import outcome, write_corpus
@@ -100,6 +101,16 @@ def test_trainings_go_out_and_come_back(work, tmp_path, name, plain):
     assert out == outcome(["generate", str(work / name), "--prompt", "text", "--tokens", "5", "--temperature", "0"])[1]
 
 
+def test_a_paper_s_layout_goes_out_and_comes_back_and_says_itself_what_it_is(work, tmp_path):
+    status, out, _ = outcome(["export", str(work / "skipv1"), "--to", "skipv1", "--out", str(tmp_path / "x")])
+    assert status == 0
+    assert "in the layout skipv1 of its paper's code" in out
+    again = import_(str(tmp_path / "x"), tmp_path / "run")
+    ours = icl.load(work / "skipv1")
+    assert again.of.plan == ours.plan
+    assert all(torch.equal(p, q) for p, q in zip(again.of.model("cpu").parameters(), ours.parameters(), strict=True))
+
+
 def test_transformers_reads_text_with_the_tokenizer_of_the_training(work, tmp_path):
     transformers = pytest.importorskip("transformers")
     status, out, _ = outcome(["export", str(work / "vanilla"), "--to", "hf", "--out", str(tmp_path / "hf")])
@@ -131,11 +142,32 @@ def test_a_converted_training_can_be_evaluated_exported_and_generates(work, tmp_
     assert torch.equal(found(tokens()), expected(tokens()))
     about = json.loads((tmp_path / "run" / "config.json").read_text())
     assert about["imported"] == {"from": str(work / "vanilla"), "type": "converted, top-v"}
+    record = json.loads((work / "vanilla" / "summary.json").read_text())
+    assert about["before"]["kind"] == "trained"
+    for name in ("arm", "key", "loss", "commit", "versions", "device", "data"):
+        assert about["before"][name] == record[name]
     options = ["--prompt", "text", "--tokens", "4", "--device", "cpu"]
     assert outcome(["generate", str(tmp_path / "run"), *options])[0] == 0
     shown = ["evaluate", str(tmp_path / "run"), "--text", str(work / "corpus"), "--tokens", "64", "--device", "cpu"]
     assert outcome([*shown, "--context", "16", "--out", str(tmp_path / "out")])[0] == 0
     assert not export(tmp_path / "run", tmp_path / "hf").plain
+
+
+def test_what_was_before_is_carried_along(work, tmp_path):
+    """Of what was imported and converted, in turn; of weights in several files, each one's digest."""
+    import_(str(work / "published"), tmp_path / "a")
+    assert outcome(["convert", str(tmp_path / "a"), "--variant", "skipv1", "--out", str(tmp_path / "b")])[0] == 0
+    assert outcome(["convert", str(work / "published"), "--variant", "skipv1", "--out", str(tmp_path / "c")])[0] == 0
+    about = {name: json.loads((tmp_path / name / "config.json").read_text()) for name in "abc"}
+    digests = {path.name: digest_of(path) for path in (work / "published").glob("*.safetensors")}
+    assert len(digests) == 2
+    assert about["a"]["sha256_of_files"] == about["c"]["sha256_of_files"] == digests
+    assert about["b"]["sha256_of_files"] == {"model.safetensors": digest_of(tmp_path / "a" / "model.safetensors")}
+    assert about["b"]["before"] == {
+        "kind": "imported",
+        **{name: about["a"][name] for name in ("name", "variant", "imported", "sha256_of_files", "versions", "commit")},
+    }
+    assert about["c"]["before"] == {"kind": "published", "model_type": "llama"}
 
 
 def test_a_conversion_that_costs_nothing(work, tmp_path):
@@ -145,6 +177,76 @@ def test_a_conversion_that_costs_nothing(work, tmp_path):
         assert outcome(line)[0] == 0
         model = load(work / name) if name == "published" else icl.load(work / name)
         assert torch.allclose(icl.load(tmp_path / place)(tokens()), model(tokens()), atol=1e-5)
+
+
+def test_models_are_shown_side_by_side(work, tmp_path):
+    """Costs are those that `describe` says, over the first one's; losses those that trainings ended with."""
+    import_(str(work / "published"), tmp_path / "imported")
+    places = [str(work / name) for name in ("vanilla", "skipv1", "mine", "regression", "published")]
+    places += [str(tmp_path / "imported"), "llama-2m"]
+    status, out, _ = outcome(["compare", *places, "--json"])
+    assert status == 0
+    found = json.loads(out)
+    assert found["context"] == 7  # of regression on three pairs, the shortest
+    first = None
+    for place, one in zip(places, found["models"], strict=True):
+        about = json.loads(outcome(["describe", place, "--context", "7", "--json"])[1])
+        costs = [about[name] for name in ("total_parameters", "cache_bytes_per_token", "flops_per_token")]
+        first = first or costs
+        assert [one[name] for name in ("parameters", "cache_bytes_per_token", "flops_per_token")] == costs
+        assert list(one["over_first"].values()) == pytest.approx([a / b for a, b in zip(costs, first, strict=True)])
+    ended = [json.loads((work / name / "summary.json").read_text())["loss"] for name in ("vanilla", "skipv1", "mine")]
+    assert [one["loss"] for one in found["models"]] == [*ended, None, None, None, None]
+    assert [one["loss_less_first"] for one in found["models"][:3]] == [loss - ended[0] for loss in ended]
+    assert found["models"][1]["over_first"]["cache_bytes_per_token"] < 1
+    lines = outcome(["compare", *places])[1].splitlines()
+    rows = {line.split()[0]: line for line in lines}
+    assert rows["2"].endswith(f"{ended[1]:.4f} ({ended[1] - ended[0]:+.4f})")
+    assert rows["4"].endswith("other data")
+    assert rows["5"].endswith("-")
+    assert lines[-1] == "7: initial, llama-2m"
+    others = json.loads(outcome(["compare", places[3], places[0], "--json"])[1])["models"]
+    assert [one["loss"] is None for one in others] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (["compare", "{work}/corpus"], "no training's folder"),
+        (["compare", "{work}/vanilla", "{work}/nowhere"], "is no full-size experiment"),
+        (["compare", "{work}/vanilla", "--variant", "skipv1"], "--variant is for experiments"),
+        (["compare", "results/scale-icl", "llama-2m"], "is an experiment's folder"),
+        (["compare", "llama-2m", "scale-icl", "--out", "{work}/nowhere"], "no finished full-size run"),
+        (["generate", "llama-2m"], "has no tokenizer; say --data FOLDER"),
+        (["generate", "llama-2m", "--variant", "no-such"], "no-such"),
+        (["evaluate", "llama-2m", "--text", "stdlib"], "has no tokenizer: it is asked about tokens drawn at random"),
+        (["probe", "llama-3m"], "no such folder, and no preset of that name"),
+    ],
+)
+def test_what_is_no_model_is_one_line(work, line, says):
+    status, out, errors = outcome([part.format(work=work) for part in line])
+    assert (status, out, errors.count("\n")) == (2, "", 1), errors
+    assert says in errors
+
+
+def test_a_preset_stands_for_its_initial_weights(work, tmp_path):
+    """Of seed 0, which is said on standard error, once a model."""
+    command = ["evaluate", "llama-2m", "--variant", "skipv1", "--tokens", "64", "--context", "16", "--device", "cpu"]
+    status, out, errors = outcome([*command, "--out", str(tmp_path), "--json"])
+    assert status == 0
+    assert errors.count("llama-2m is a preset: its initial weights, of seed 0, which nobody has trained") == 1
+    (found,) = json.loads(out)["runs"]
+    model = icl.build("llama-2m", "skipv1", seed=0).eval()
+    drawn = random_sequences(17, 4, model.config.stem.vocab)
+    inputs, targets = torch.tensor(drawn[:, :-1]), torch.tensor(drawn[:, 1:])
+    with torch.no_grad():
+        answers = model(inputs)
+    expected = torch.nn.functional.cross_entropy(answers.flatten(0, 1), targets.flatten())
+    assert found["loss"]["mean"] == pytest.approx(float(expected), rel=1e-5)
+    probing = ["probe", "llama-2m", "--what", "norms", "--tokens", "64", "--context", "16", "--device", "cpu"]
+    assert outcome([*probing, "--out", str(tmp_path)])[0] == 0
+    writing = ["generate", "llama-2m", "--data", str(work / "text"), "--tokens", "3", "--device", "cpu"]
+    assert outcome([*writing, "--variant", "skipv1"])[0] == 0
 
 
 def test_folders_are_described(work, tmp_path):
@@ -249,7 +351,15 @@ def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
         (["export", "{work}/corpus", "--out", "{tmp}/x"], "no training's folder"),
         (["export", "{work}/regression", "--out", "{tmp}/x"], "reads no tokens"),
         (["export", "{work}/vanilla", "--out", "{tmp}/x", "--dtype", "int4"], "not 'int4'"),
-        (["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"], "onnx"),
+        (
+            ["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"],
+            "there is no layout 'onnx'; there are hf, skipv1",
+        ),
+        (["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "skipv1"], "layout skipv1 is of models under skipv1"),
+        (
+            ["export", "{work}/skipv1", "--out", "{tmp}/x", "--to", "skipv1-gpt2"],
+            "has no place for d_ff = 56: there it is 64",
+        ),
     ],
 )
 def test_bad_input_is_one_line(work, tmp_path, line, says):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 import icl
 from experiments.cli import main
-from experiments.training import generating
+from experiments.training import generating, memory
 from experiments.training.generating import Written
 from experiments.training.model_folders import model_folder
 from icl.data.tokenizers import saved_tokenizer
@@ -156,6 +157,29 @@ def test_what_may_be_the_beginning_of_a_stop_is_held_back():
         generating._add(one, ord(letter), spoken, ("abx", "abz"))
         shown.append(one.text)
     assert shown == ["x", "x", "x", "xab", "xab", "xababy"]
+
+
+def test_what_a_window_does_not_keep_is_not_counted(work, monkeypatch):
+    """With memory for what it keeps and no more, text is written; with a byte less it is refused, in one line."""
+    folder, whole = work / "windowed", work / "published"
+    shutil.copytree(whole, folder)
+    config = json.loads((whole / "config.json").read_text()) | {"model_type": "mistral", "sliding_window": 4}
+    (folder / "config.json").write_text(json.dumps(config))
+    of = model_folder(folder).architecture
+    each = 4 * 2 * of.n_layers * of.n_kv_heads * of.width
+    options = ["--prompt", "one", "--tokens", "30", "--device", "cpu"]
+
+    def there(count):
+        of_memory = SimpleNamespace(available=lambda _: count, in_words=memory.in_words)
+        monkeypatch.setattr(generating, "memory", of_memory)
+
+    there(8 * each)
+    assert outcome(["generate", str(folder), *options])[0] == 0
+    status, _, errors = outcome(["generate", str(whole), *options])
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "of memory" in errors
+    there(8 * each - 1)
+    assert outcome(["generate", str(folder), *options])[0] == 2
 
 
 @pytest.mark.parametrize(

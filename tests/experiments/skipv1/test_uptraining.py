@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -30,6 +31,8 @@ from icl.models.saved import load
 from theory.plans.names import gqa, mla, resolve
 from theory.skipv1.conversion import DISTANCES
 
+STORED = ("prediction", "measurement")
+ROOT = Path(__file__).parents[3]
 EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
 SEEDS = 3
@@ -186,17 +189,46 @@ def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
         measured(wild, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
 
 
+def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
+    """Its sentences, against the committed result."""
+    summary = json.loads((ROOT / "results" / "scale-uptrain" / "summary.json").read_text())
+    found = {check["id"]: check["verdict"] for check in summary["checks"]}
+    first = {way: found[f"first/the paper/{way}"] for way in ("svd", "mean-vo", "top-v", "top-vo")}
+    assert first == {"svd": "contradicts", **dict.fromkeys(("mean-vo", "top-v", "top-vo"), "inconclusive")}
+    end = {pair: found[f"end/the paper/{'/'.join(pair)}"] for pair in ((MEAN, BASELINE), (MEAN, CONTINUED))}
+    assert set(end.values()) == {"contradicts"}
+    undecided = ((MEAN, SKIPV1), (SKIPV1, BASELINE))
+    assert {found[f"end/the paper/{'/'.join(pair)}"] for pair in undecided} == {"inconclusive"}
+    assert summary["profile"] == "cpu"
+    measurement = json.loads((ROOT / "results" / "scale-uptrain" / "measurement.json").read_text())
+    assert round(measurement["parameters"][BASELINE], -4) == 130_000
+
+
+def test_a_line_that_lies_on_another_is_said_to():
+    """Of the committed result; and a tenth of a nat higher it does not: the control."""
+    stored = {what: json.loads((ROOT / "results" / "scale-uptrain" / f"{what}.json").read_text()) for what in STORED}
+    measurement = stored["measurement"]
+    for moved in (0.0, 0.1):
+        measurement["begins"]["attnres"] = [loss + moved for loss in measurement["begins"]["attnres"]]
+        with style.drawing():
+            figure = EXPERIMENT.draw(stored["prediction"], measurement)
+        words = {text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()}
+        assert "resformer-learned (lies on continued)" in words
+        assert ("attnres (lies on continued)" in words) == (not moved)
+        assert "skipv1, mean" in words
+
+
 FORMS = {"grouped": "GQA", "latent": "MLA"}
 
 
 @pytest.mark.parametrize("profile", FORMS)
-def test_forms_are_asked_what_has_a_meaning_for_them(profile):
+def test_forms_are_asked_all_ways_and_theory_of_heads_alone(profile):
     config, heads = PROFILES[profile].config, FORMS[profile]
     predicted = EXPERIMENT.predict(config)
     assert predicted["of"] == heads
-    assert "svd" not in predicted["ways"]
+    assert set(predicted["ways"]) == set(WAYS)
     assert set(predicted["distances"]) == (set(DISTANCES) if heads == "GQA" else set())
-    assert set(predicted["choices"]) == {CONTINUED, MEAN, "skipv1, apart"} | ({WHOLE} if heads == "GQA" else set())
+    assert set(predicted["choices"]) == {CONTINUED, MEAN, "skipv1, apart", WHOLE}
     measurement = planted(loss={MEAN: 2.8})
     kept = {*predicted["choices"], CONTINUED_TWIN, REORDERED}
     for name in ("first", "distance"):

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.models.cache import Cache, read, step
+from icl.models.cache import Cache, columns, read, step
 from icl.models.decoder import Decoder
 from icl.models.latent import LatentAttention
 from icl.testing import check_identity, plans
@@ -149,6 +149,30 @@ def test_latents_are_widened_or_met_by_the_queries_as_they_are(name, score, monk
             monkeypatch.setattr(LatentAttention, "_absorbing_pays", lambda *_, always=always: always)
         for sizes in ((9, 1, 2), (1,) * 12, (12,)):
             check_identity(in_chunks(model, tokens, sizes, 12)[0], expected, terms=100)
+
+
+@pytest.mark.parametrize("window", [0, 3])
+@pytest.mark.parametrize("name", ["skipv1", "mla"])
+def test_steps_after_tokens_that_are_pretended_are_those_after_tokens_of_zeros(name, window):
+    """What they see has the same length and place; so their time is that of steps after real tokens."""
+    config = replace(CAUSAL["latent" if name == "mla" else "llama"], window=window)
+    model, tokens = decoder(config, resolve("vanilla", config.shape)), some_input(config, 2, 12)
+    real, pretended = Cache(model, 2, 12), Cache(model, 2, 12)
+    for seen in (9, 2):
+        real = Cache(model, 2, 12)
+        step(model, tokens[:, :seen], real)
+        for entry in real.entries.values():
+            entry.zero_()
+        for entry in pretended.entries.values():
+            entry.zero_()
+        pretended.pretend(seen)
+        assert pretended.lengths == real.lengths
+        for at in range(seen, 12 if seen == 9 else 5):
+            found, expected = (step(model, tokens[:, at : at + 1], cache) for cache in (pretended, real))
+            check_identity(found, expected, terms=100)
+    with pytest.raises(BadInput, match="room for 12"):
+        pretended.pretend(13)
+    assert {x.shape[2] for x in pretended.entries.values()} == {columns(config, 12)} == {6 if window else 12}
 
 
 def test_values_that_are_only_added_beside_are_not_kept():

@@ -19,15 +19,16 @@ KINDS = {
     "skipv1-gpt2": {"num_skip_head": 2},
     "skipv1-gpt2-fused": {},
 }
+DRAWN = torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
 
 
 def block(kind, n):
     return f"transformer.h.{n}.0." if kind == "denseformer" else f"transformer.h.{n}."
 
 
-def tensors(kind, bias=False):
+def tensors(kind, bias=False, seed=0):
     """As their code saves them: outputs by inputs, queries, keys and values of layer n's own heads."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
         return 0.4 * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -138,6 +139,27 @@ def test_what_is_taken_apart_is_joined_again(held):
     assert torch.equal(joined(held, parts), whole)
     assert not torch.equal(parts["a.query.weight"], whole[:8])
     assert torch.equal(parts["b.value.weight"], whole[16:])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_period_that_is_not_said_is_that_of_the_tensors(grouped, tmp_path):
+    """Two layers to a group, as their code's own default has it, are refused by a tensor that only they have."""
+    weights = tensors("denseformer")
+    if grouped:
+        weights = {name.replace("h.1.0.", "h.0.1.").replace("h.2.0.", "h.1.0."): x for name, x in weights.items()}
+    folder = write(tmp_path / "x", "denseformer", weights)
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({n: x for n, x in content.items() if n in CONFIG or "type" in n}))
+    if grouped:
+        with pytest.raises(BadInput, match=r"holds transformer\.h\.0\.1\..*, which is not of the model"):
+            load(folder)
+    else:
+        found = load(folder, dtype=torch.float64)(DRAWN[None])[0]
+        check_identity(found, logits("denseformer", weights, DRAWN), terms=1000)
+    dilated = tensors("denseformer") | {"weights.0.weight": torch.ones(1, 1).double()}
+    write(folder, "denseformer", dilated)
+    with pytest.raises(BadInput, match=r"weights\.0\.weight is \(1, 1\) where \(1, 2\) belongs"):
+        load(folder)
 
 
 @pytest.mark.parametrize(
