@@ -206,8 +206,8 @@ def compare(options: argparse.Namespace) -> int:
         experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, run, saved)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
-        if shown := table(experiment, run):
-            about["table"] = shown
+        if rows := table(experiment, run):
+            about["table"] = rows
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
             seeds = len(saved["seeds"])
@@ -220,8 +220,8 @@ def compare(options: argparse.Namespace) -> int:
                 print(f"  {key}: {prediction[key]}")
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(run)
-            if shown:
-                print(shown)
+            if rows:
+                print(rows)
             print(f"figure and numbers: {run.path}\n")
     if options.json:
         print(json.dumps({"experiments": entries, **shown} if shown else entries, indent=1))
