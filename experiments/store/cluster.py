@@ -6,6 +6,7 @@ begun on one machine goes on anywhere.  The package has to be installed on every
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -181,7 +182,7 @@ def _connected() -> Any:
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "local")
         try:
-            ray.init(address, include_dashboard=False, logging_level="error", log_to_driver=False)
+            ray.init(address, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UserError(f"no Ray cluster answers at {address}: {_line(error)}") from error
     return ray
