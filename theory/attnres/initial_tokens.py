@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from theory.attnres.bounds import start_scale
-from theory.attnres.initial import initial_outputs, initial_reads
+from theory.attnres.initial import initial_outputs
 from theory.attnres.typical import Kind
 from theory.errors import at_least
 from theory.plans.architecture import Architecture

@@ -59,6 +59,36 @@ def decoders_attain(largest: Mapping[str, Callable[[int], float]]) -> bool:
 
 
 @BOUNDED.check(
+    "two and four heads over depth, each at a source of its own, through a decoder's depth rule: the read over its "
+    "largest source",
+    states=0.5,
+    control=0.0,
+    wrong="the largest source bounds it, as with one head",
+)
+def heads_read_more_than_a_source(power: float) -> bool:
+    """The number of heads to this power."""
+    import torch
+
+    from icl.models.decoder import Decoder
+
+    for heads in (2, 4):
+        config = replace(SIZES, d_model=2 * heads, n_layers=heads, d_ff=0)
+        plan = resolve(f"attnres-heads:heads={heads}", config.shape)
+        rule = Decoder(config, plan).double().depth
+        sources = torch.eye(2 * heads, dtype=torch.float64)[::2, None, None]  # of norm 1, each in a part of its own
+        with torch.no_grad():
+            rule.get_parameter("query").fill_(1e3)
+        state = rule.start(sources[0])
+        for i, source in enumerate(sources[1:]):
+            state = rule.write(i, state, source)
+        found = float(rule.read(heads - 1, state).detach().norm())
+        allowed = read_bounds(config, plan, 1.0, [1.0] * heads)[heads - 1]
+        if abs(found - heads**power) > CLOSE or abs(found - allowed) > CLOSE:
+            return False
+    return True
+
+
+@BOUNDED.check(
     "random decoders with weights of every size keep below the bounds at every read, float64",
     states=1.0,
     control=0.25,

@@ -37,7 +37,7 @@ def test_theory_holds_in_the_committed_result(stored):
 @pytest.mark.parametrize(
     ("what", "name", "alter"),
     [
-        ("start", "start/attnres/48", lambda of: [2 * x for x in of]),
+        ("start", "start/alike/attnres/48", lambda of: [2 * x for x in of]),
         ("attained", "attained/attnres/48", lambda of: 1.001 * of),
         ("sharp", "bound/SwiGLU/64", lambda of: [{**x, "largest": 1.01 * x["bound"]} for x in of]),
         ("sharp", "bound/GELU/64", lambda of: [{**x, "random": 1.01 * x["bound"]} for x in of]),
