@@ -79,13 +79,13 @@ PROFILES = {
             recipe=replace(_RECIPE, steps=10),
         ),
         seeds=8,
-        seconds=20,
+        seconds=25,
         detects="30 % of a mean square",
     ),
     "cpu": Profile(
         config=_CPU,
         seeds=12,
-        seconds=70,
+        seconds=150,
         detects="10 % of a mean square, and about one power of the depth, in narrow and briefly trained networks",
     ),
     "full": Profile(

@@ -45,6 +45,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _sublayers(axes[2], prediction, measurement)
     _trained(axes[3], prediction, measurement)
     style.finish(axes)
+    axes[2].legend(loc="upper center", bbox_to_anchor=(0.5, -0.34))  # below its long names
     return fig
 
 
@@ -74,7 +75,7 @@ def _worst(axis: Axes, prediction: Json, measurement: Json) -> None:
         typical = [prediction["uncorrelated"][cell(rule, depth)] for depth in depths]
         axis.plot(depths, typical, color=look["color"], linestyle=look["linestyle"])
     _meanings(
-        axis, {"thick": "theory, uncorrelated outputs", "thin": "bound", "marker": "worst networks (side by side)"}
+        axis, {"thick": "theory, uncorrelated outputs", "thin": "bound", "marker": "worst networks, side by side"}
     )
     axis.set_title("Any network: bound, attained, and typical")
     _over_layers(axis, depths)
@@ -86,12 +87,12 @@ def _sublayers(axis: Axes, prediction: Json, measurement: Json) -> None:
     widths, trained = prediction["widths"], prediction["trained_width"]
     names = [f"{kind}/{width}" for kind in KINDS for width in widths]
     shares = {what: [[x[what] / x["bound"] for x in measurement["sharp"][name]] for name in names] for what in FOUND}
-    ticks = [name.replace("/", "\n") for name in names]
+    ticks = [name.replace("/", ", ") for name in names]
     for kind in TRAINED_KINDS:
         for when, words in WHEN.items():
             for what in FOUND:
                 shares[what].append(of_layers(measurement, BASELINE, when, kind, what))
-            ticks.append(f"{kind}\n{trained}\n{words}")
+            ticks.append(f"{kind}, {trained}, {words}")
     places = range(len(ticks))
     for what, (label, colour, marker) in FOUND.items():
         found = [t_interval(x) for x in shares[what] if len(x) > 1]
@@ -102,10 +103,9 @@ def _sublayers(axis: Axes, prediction: Json, measurement: Json) -> None:
     axis.plot(range(len(names)), typical, "_", color="#2f7fb8", markersize=14, label="root mean square, closed form")
     axis.axhline(1, **style.BOUND, label="bound")
     axis.set_yscale("log")
-    axis.set_xticks(places, ticks, fontsize=6.5)
+    axis.set_xticks(places, ticks, fontsize=7, rotation=40, ha="right", rotation_mode="anchor")
     axis.set_ylabel("sublayer's output over its bound")
-    axis.set_xlabel("kind and width; layers of trained PreNorm, first and last step", fontsize=7.5)
-    axis.set_title("One sublayer: how sharp its bound is")
+    axis.set_title("One sublayer by width; before and after training")
 
 
 def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
