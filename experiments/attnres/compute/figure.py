@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.compute.points import BLOCK, FULL, FULL_EPS, HELD, PRINTED, SLOW
+from experiments.attnres.compute.points import BLOCK, DECAYED, FULL, FULL_EPS, HELD, MUCH, PRINTED, SLOW
 from experiments.attnres.compute.verdicts import differences, factor
 from experiments.drawing import style
 from experiments.store.folders import Json
@@ -36,8 +36,14 @@ SHORT = {
     FULL_EPS: "Full, eps 0",
     HELD: "Full, eps 0, queries held",
     SLOW: "Full, eps 0, slow queries",
+    DECAYED: "Full, eps 0, decay 0.1",
+    MUCH: "Full, eps 0, decay 1",
     BLOCK: "Block, eps 0, slow queries",
     TWIN: "PreNorm, other weights",
+}
+OF_DECAY: dict[str, dict[str, Any]] = {
+    DECAYED: {"color": "#7a4fa3", "linestyle": "--", "marker": "D"},
+    MUCH: {"color": "#2f7fb8", "linestyle": (0, (1, 1)), "marker": "o"},
 }
 WIDEST = 4.0  # factor in compute, up or down, to which the axis goes
 
@@ -52,8 +58,14 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     return fig
 
 
+def _looks(measurement: Json) -> dict[str, dict[str, Any]]:
+    """Of what was trained, and is shown."""
+    there = next(iter(measurement["widths"].values()))["loss"]
+    return {name: look for name, look in (LOOKS | OF_DECAY).items() if name in there}
+
+
 def _losses(axis: Axes, measurement: Json) -> None:
-    for name, look in LOOKS.items():
+    for name, look in _looks(measurement).items():
         if name == HELD:
             continue
         x = [about["compute"][name] for about in measurement["widths"].values()]
@@ -80,7 +92,7 @@ def _factors(axis: Axes, prediction: Json, measurement: Json) -> None:
         errors = np.abs(np.array([[row[0] - row[1], row[2] - row[0]] for row in rows]).T)
         look: dict[str, Any] = {"color": "#555555", "marker": marker, "markersize": 4, "linestyle": "none"}
         axis.errorbar(x, [row[0] for row in rows], yerr=errors, label=f"{rule}, printed losses, rounding", **look)
-    for i, name in enumerate(PRINTED):
+    for i, name in enumerate(name for name in PRINTED if name in _looks(measurement)):
         look = {"color": LOOKS[name]["color"], "marker": LOOKS[name]["marker"], "markersize": 5}
         for place, width in enumerate(measurement["widths"]):
             found = factor(measurement, name, width)
@@ -145,7 +157,7 @@ def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _curves(axis: Axes, measurement: Json) -> None:
     """At the largest width, during training."""
     width, about = list(measurement["widths"].items())[-1]
-    for name, look in LOOKS.items():
+    for name, look in _looks(measurement).items():
         if name == BASELINE:
             continue
         tokens, curves = relative(measurement, width, name)
