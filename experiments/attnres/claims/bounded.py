@@ -76,10 +76,11 @@ def heads_read_more_than_a_source(power: float) -> bool:
     for heads in (2, 4):
         config = replace(SIZES, d_model=2 * heads, n_layers=heads, d_ff=0)
         plan = resolve(f"attnres-heads:heads={heads}", config.shape)
-        rule = Decoder(config, plan).double().depth
+        model = Decoder(config, plan).double()
         sources = torch.eye(2 * heads, dtype=torch.float64)[::2, None, None]  # of norm 1, each in a part of its own
         with torch.no_grad():
-            rule.get_parameter("query").fill_(1e3)
+            model.get_parameter("depth.query").fill_(1e3)
+        rule = model.depth
         state = rule.start(sources[0])
         for i, source in enumerate(sources[1:]):
             state = rule.write(i, state, source)

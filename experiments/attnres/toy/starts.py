@@ -69,8 +69,9 @@ def means(model: Decoder) -> Decoder:
     """The model; if it averages over depth, its averages are means now, where they start as a residual stream."""
     if isinstance(model.plan.depth, DepthAverage):
         with torch.no_grad():
-            for weights in model.depth.parameters():
-                weights.fill_(1 / len(weights))
+            for name, weights in model.named_parameters():
+                if name.startswith("depth."):
+                    weights.fill_(1 / len(weights))
     return model
 
 
