@@ -40,6 +40,7 @@ class Recipe:
                     `icl.models.initial.initialise`
     depth_rate      the learning rate of a depth rule's own parameters (queries, gains, averages) over that of all
                     others; 0: they stay as they start
+    depth_decay     their weight decay, which is not that of others; beside `depth_rate`, a share of their own rate
     """
 
     steps: int
@@ -60,6 +61,7 @@ class Recipe:
     scale_outputs: bool = True
     decay: Literal["cosine", "quadratic", "late"] = "cosine"
     depth_rate: float = 1.0
+    depth_decay: float = 0.0
 
     def __post_init__(self) -> None:
         for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones
@@ -123,7 +125,7 @@ class Recipe:
         for name in ("learning_rate", "eps"):
             if not 0 < (value := getattr(self, name)) < math.inf:
                 yield f"{name} must be positive, got {value}"
-        for name in ("weight_decay", "clip", "depth_rate"):
+        for name in ("weight_decay", "clip", "depth_rate", "depth_decay"):
             if not 0 <= (value := getattr(self, name)) < math.inf:
                 yield f"{name} must not be negative, got {value}"
         for name in ("warmup", "start", "floor"):

@@ -198,6 +198,8 @@ class Arm:
             for later in ("train_tokens", "context"):  # likewise
                 if not fields["source"][later]:
                     del fields["source"][later]
+        if not self.recipe.depth_decay:
+            del fields["recipe"]["depth_decay"]
         del fields["elsewhere"]
         if self.initial is None:
             del fields["initial"]

@@ -33,7 +33,7 @@ from theory.errors import BadInput
 from theory.plans.identity import text
 
 EVALUATED = 64  # held-out prompts at a time
-MEANINGLESS = {"accumulate": 1, "precision": "fp32", "evaluate_every": 0, "depth_rate": 1.0}
+MEANINGLESS = {"accumulate": 1, "precision": "fp32", "evaluate_every": 0, "depth_rate": 1.0, "depth_decay": 0.0}
 
 
 @dataclass(frozen=True)

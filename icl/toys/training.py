@@ -24,7 +24,16 @@ from icl.toys.stack import Stack
 from theory.errors import BadInput
 from theory.plans.identity import text
 
-MEANINGLESS = ("accumulate", "compile", "depth_rate", "evaluate_every", "precision", "scale_outputs", "weight_decay")
+MEANINGLESS = (
+    "accumulate",
+    "compile",
+    "depth_decay",
+    "depth_rate",
+    "evaluate_every",
+    "precision",
+    "scale_outputs",
+    "weight_decay",
+)
 TO_ZERO: dict[str, Any] = {"decay": "quadratic", "floor": 0.0, "start": 0.0}
 
 

@@ -13,7 +13,8 @@ def is_decayed(name: str, parameter: nn.Parameter) -> bool:
     """Whether weight decay applies: to matrices and embeddings.
 
     Not to biases, of scores too, and gains, and not to what weighs one thing against another: the learned weights of a
-    plan, and queries, gains, matrices and averages of a depth rule, which decay would draw towards a mix nobody chose.
+    plan, and queries, gains, matrices and averages of a depth rule, which decay would draw towards a mix nobody chose;
+    these last have a decay of their own, `Recipe.depth_decay`.
     """
     return parameter.ndim >= 2 and not name.startswith(("learned.", "depth.")) and ".position_bias." not in name
 
@@ -27,8 +28,9 @@ def adamw(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
     """The optimiser of a recipe; `set_rate` is to be called before every step."""
     members: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        decay = recipe.weight_decay if is_decayed(name, parameter) else 0.0
-        factor = recipe.depth_rate if weighs_depth(name) else 1.0
+        decay, factor = recipe.weight_decay if is_decayed(name, parameter) else 0.0, 1.0
+        if weighs_depth(name):
+            decay, factor = recipe.depth_decay, recipe.depth_rate
         members.setdefault((decay, factor), []).append(parameter)
     groups = [{"params": some, "weight_decay": decay, "factor": factor} for (decay, factor), some in members.items()]
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=recipe.eps, fused=True)

@@ -26,8 +26,12 @@ Members of a source are aligned and their norms add.  Keys are sqrt d u_s, so ev
 t sqrt d (1 - cos(2 pi / K)) for K directions; the largest source's weight tends to 1 (`picked_weight`), and the norm
 turns what is read into sqrt d u_in.  So ||v_i|| = c_i, by induction.
     Without a norm before sublayers: `theory.attnres.unnormed`.  Several heads over depth: sqrt(heads) times a source.
-eps > 0: every bound holds and none is attained, as norms then return less than sqrt d.  At zero queries the largest
-source is not picked: Full and Block read (c_0 + M C) / (number of sources) at most.
+    Averages: all sublayers write the embedding's direction, with rows as above.  PostNorm: f(x) = (c e u^T - 1) x, u
+along x and e an axis, leaves e alone of every sum, so that the next x has the length |gain_e| sqrt d, the largest or
+the least; with eps > 0 a little less.
+eps > 0: every bound holds, and none is attained but where the embedding alone is the largest source, as norms then
+return less than sqrt d.  At zero queries the largest source is not picked: Full and Block read (c_0 + M C) / (number
+of sources) at most.
 
 Typical (`typical_read`).  If the v_i are independent of mean 0, or uncorrelated, of norms c_0 and C, then E ||h||^2 =
 sum_i A_i^2 E ||v_i||^2 with A_i what h holds of v_i.  Residual: c_0^2 + M C^2, so the square root of the depth.  At

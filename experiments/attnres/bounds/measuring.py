@@ -7,34 +7,55 @@ from math import sqrt
 
 import torch
 
-from experiments.attnres.bounds.points import RULES, Config, at_start, attaining, cell, one_layer
+from experiments.attnres.bounds.points import PRESET_STD, RULES, STARTS, Config, at_start, attaining, cell, one_layer
 from experiments.attnres.networks import growing, read_norms, reads
 from experiments.attnres.sharpness import sharpness
 from experiments.store.folders import Json
 from experiments.store.progress import progress
+from experiments.training import magnitude_probe
 from icl.models.decoder import Decoder
 from icl.probes.magnitude import AttentionWeights, sublayer_weights
 from theory.attnres.growth import extremal
+from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 
 QUERY = 1e6  # long enough to pick one of a hundred directions round a circle
 
 
 def starts(config: Config, seeds: int) -> Json:
-    """Mean squares of the last read, over tokens that stand alone; by seed."""
-    found: Json = {cell(rule, depth): [] for rule in RULES for depth in config.depths}
-    with progress("attnres-bounds: at the start", len(found) * seeds) as at:
-        for done, (rule, depth, seed) in enumerate(
-            (rule, depth, seed) for rule in RULES for depth in config.depths for seed in range(seeds)
-        ):
+    """Mean squares of the last read, over tokens that stand alone, by seed; with outputs as all else, what bounds its
+    norm, from the weights; and by place, as a preset starts."""
+    found: Json = {kind: {cell(rule, depth): [] for rule in RULES for depth in config.depths} for kind in STARTS}
+    cells = [
+        (kind, rule, depth, seed)
+        for kind in STARTS
+        for rule in RULES
+        for depth in config.depths
+        for seed in range(seeds)
+    ]
+    bounds: Json = {at: [] for at in found["start"]}
+    with progress("attnres-bounds: at the start", len(cells)) as at:
+        for done, (kind, rule, depth, seed) in enumerate(cells):
             at(done)
             sizes = at_start(config, depth)
             plan = resolve(rule, sizes.shape)
-            model = Decoder(sizes, plan, seed=seed, std=config.std, scale_outputs=False).double()
+            model = Decoder(sizes, plan, seed=seed, std=config.std, scale_outputs=STARTS[kind]).double()
             tokens = torch.arange(config.tokens)[:, None]
-            found[cell(rule, depth)].append(float(reads(model, tokens)[-1].square().sum(-1).mean()))
-        at(len(found) * seeds)
-    return found
+            found[kind][cell(rule, depth)].append(float(reads(model, tokens)[-1].square().sum(-1).mean()))
+            if kind == "start":
+                embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
+                bounds[cell(rule, depth)].append(magnitude_probe.bounds(model, embedding)[-1])
+        at(len(cells))
+    return {**found, "start_bounds": bounds, "preset": [_by_place(config.preset, seed) for seed in range(seeds)]}
+
+
+def _by_place(sizes: Architecture, seed: int) -> list[float]:
+    """Mean squares of the last read of PreNorm, on prompts of tokens that are all different."""
+    assert isinstance(sizes.stem, Tokens)
+    model = Decoder(sizes, resolve("vanilla", sizes.shape), seed=seed, std=PRESET_STD).double()
+    tokens = torch.arange(sizes.stem.vocab).view(-1, sizes.context)
+    by_place: list[float] = reads(model, tokens)[-1].square().sum(-1).mean(0).tolist()
+    return by_place
 
 
 def attained(config: Config) -> Json:

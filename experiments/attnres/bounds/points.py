@@ -21,14 +21,18 @@ RULES = {  # of reading over depth, and the words for them
     "attnres-block:size=4": "Block of 4 sublayers",
     "attnres-block:blocks=8": "8 blocks",
 }
+PRESET_STD = 0.02
+STARTS = {"start": False, "scaled": True}  # of initial weights, whether outputs are scaled by depth
 TRAINED = ("vanilla", FULL, "attnres-block:size=4")  # eight blocks are Full itself in the shallow of these
+SHARPENED = ("vanilla", FULL)  # of the deepest of these, sublayers' bounds are looked at before and after training
 KINDS = {"attention": ATTENTION, "SwiGLU": GATED, "GELU": FEED_FORWARD}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """sizes     of the networks at their start; their number of layers is replaced by each of `depths`
-    std          deviation of initial matrices and embeddings; outputs are not scaled by depth
+    std          deviation of initial matrices and embeddings; outputs as these, and scaled by depth
+    preset       sizes as a preset has them, started as it is: PRESET_STD, outputs scaled by depth
     widths       of the sublayers whose bounds are compared with what inputs attain, deviation 1 / sqrt(width)
     random       inputs, and `ascents` from some of them, of `steps` steps
     trained      sizes of the networks that are trained, at each of `trained_depths`, on in-context regression
@@ -37,6 +41,7 @@ class Config:
     sizes: Architecture
     depths: tuple[int, ...]
     std: float
+    preset: Architecture
     tokens: int
     widths: tuple[int, ...]
     random: int
@@ -73,3 +78,8 @@ def one_layer(width: int) -> Architecture:
 def largest(probed: Json) -> float:
     """Of a trained network's root mean squares, the largest over reads."""
     return max(probed["read_rms"])
+
+
+def places(tokens: int) -> list[int]:
+    """Of the tokens of a prompt, those that are judged, from 1."""
+    return [2**i for i in range(tokens.bit_length())]

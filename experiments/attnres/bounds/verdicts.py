@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import math
-from statistics import linear_regression
+from collections.abc import Sequence
+from statistics import fmean, linear_regression
 
-from experiments.attnres.bounds.points import BOUNDED, GROWTH, INITIAL, KINDS, RULES, TRAINED, TYPICAL, cell, largest
+from experiments.attnres.bounds.points import (
+    BOUNDED,
+    GROWTH,
+    INITIAL,
+    KINDS,
+    RULES,
+    SHARPENED,
+    STARTS,
+    TRAINED,
+    TYPICAL,
+    cell,
+    largest,
+    places,
+)
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.verdicts.checks import Check, Judgement
@@ -13,39 +27,102 @@ from experiments.verdicts.intervals import Interval, against_baseline, t_interva
 
 ATTAINED = 1e-4  # of a law: queries and gates are long, not infinite
 ROUNDING = 1e-9  # of float64 norms
+ANY = ("largest", "random")  # by ascents or by chance
+WHEN = {"start": "of networks before they are trained", "end": "of trained networks"}
 
 
 def verdicts(prediction: Json, measurement: Json) -> list[Judgement]:
     return [
         *_starts(prediction, measurement),
+        *_preset(prediction, measurement),
         *_attained(prediction, measurement),
         *_sublayers(prediction, measurement),
+        *_sharpened(prediction, measurement),
         *_exponents(prediction, measurement),
     ]
 
 
 def _starts(prediction: Json, measurement: Json) -> list[Judgement]:
-    """The last read's mean square over the closed form."""
+    """The last read's mean square over the closed form: PreNorm's, once for all rules, and theirs over it."""
     found: list[Judgement] = []
-    family = len(prediction["start"])
-    for at, square in prediction["start"].items():
+    depths = prediction["depths"]
+    scaling = {"start": "at the start, outputs as all else", "scaled": "at the start, outputs scaled by depth"}
+    for kind, other in (("start", "scaled"), ("scaled", "start")):
+        expected, squares = prediction[kind], measurement[kind]
+        for depth in depths:
+            at = cell(BASELINE, depth)
+            interval = t_interval([x / expected[at] for x in squares[at]], len(STARTS) * len(depths))
+            found.append(
+                Check(
+                    id=f"{kind}/{depth}",
+                    group=f"{scaling[kind]}: mean square of the last read over the closed form",
+                    claim=INITIAL,
+                    statement=f"at {depth} layers of initial weights the last read is as large as said, "
+                    "all rules alike",
+                    predicted=1.0,
+                    measured=interval.mean,
+                    stderr=interval.stderr,
+                    tolerance=interval.half_width,
+                    controls=(prediction[other][at] / expected[at],),
+                    quantity="mean square over the closed form",
+                )
+            )
+        found.append(_alike(kind, scaling[kind], prediction, measurement))
+    return found
+
+
+def _alike(kind: str, words: str, prediction: Json, measurement: Json) -> Check:
+    """Of the rules: the mean square over PreNorm's with the same weights, over what theory says, in the worst cell."""
+    expected, squares = prediction[kind], measurement[kind]
+    ratios = []
+    for at, square in expected.items():
         rule, depth = at.rsplit("/", 1)
-        interval = t_interval([x / square for x in measurement["start"][at]], family)
+        same = cell(BASELINE, int(depth))
+        if rule != BASELINE:
+            law = square / expected[same]
+            ratios += [(x / y / law, law) for x, y in zip(squares[at], squares[same], strict=True)]
+    worst = max(ratios, key=lambda found: abs(found[0] - 1))[0]
+    return Check(
+        id=f"{kind}/alike",
+        group=f"{words}: mean square of the last read over PreNorm's, over the square of the number of sources",
+        claim=INITIAL,
+        statement="every rule's last read is PreNorm's divided by the number of its sources, whatever the weights",
+        predicted=1.0,
+        measured=worst,
+        stderr=0.0,
+        tolerance=ROUNDING,
+        controls=(min(1 / math.sqrt(law) for _, law in ratios),),  # a mean square divided as a norm
+        slack=ROUNDING,
+        quantity="mean square over the closed form",
+    )
+
+
+def _preset(prediction: Json, measurement: Json) -> list[Judgement]:
+    """As a preset starts, by place in a prompt; the first token stands alone."""
+    expected, found = prediction["preset"], []
+    judged = places(len(expected["squares"]))
+    for place in judged:
+        square = expected["squares"][place - 1]
+        interval = t_interval([of_seed[place - 1] / square for of_seed in measurement["preset"]], len(judged))
+        slack = 0.0 if place == 1 else expected["uneven"]
+        # Outputs that are not scaled by depth; else tokens that stand alone, or stay unrelated.
+        wrong = [expected["unscaled"]] if place == 1 else [expected["lone"], expected["unrelated"][place - 1]]
         found.append(
             Check(
-                id=f"start/{at}",
-                group=f"at the start, {RULES[rule]}: mean square of the last read over the closed form",
+                id=f"preset/{place}",
+                group="at a preset's start: mean square of the last read over theory, by place",
                 claim=INITIAL,
-                statement=f"at {depth} layers of initial weights the last read of {RULES[rule]} is as large as said",
+                statement=f"at a preset's start the last read at place {place} is as large as said",
                 predicted=1.0,
                 measured=interval.mean,
                 stderr=interval.stderr,
-                tolerance=interval.half_width,
-                controls=(prediction["scaled"][at] / square,),  # outputs scaled by depth
-                quantity="mean square over the closed form",
+                tolerance=interval.half_width + slack,
+                controls=tuple(other / square for other in wrong),
+                slack=slack,
+                quantity="mean square over theory's",
             )
         )
-    return found
+    return list(found)
 
 
 def _attained(prediction: Json, measurement: Json) -> list[Judgement]:
@@ -109,6 +186,49 @@ def _sublayers(prediction: Json, measurement: Json) -> list[Judgement]:
             )
         )
     return found
+
+
+def _sharpened(prediction: Json, measurement: Json) -> list[Judgement]:
+    """Of networks that are trained, before it and after: the largest output found over its bound."""
+    found: list[Judgement] = []
+    width = prediction["trained_width"]
+    for rule in SHARPENED:
+        for when, words in WHEN.items():
+            for kind in ("attention", "SwiGLU"):
+                shares = [x for of_seed in sharpened(measurement, rule, when, kind, ANY) for x in of_seed]
+                if not shares:
+                    continue
+                found.append(
+                    Check(
+                        id=f"{when}/{rule}/{kind}",
+                        group=f"sublayers {words}: largest output found over its bound",
+                        claim=KINDS[kind],
+                        statement=f"{words}, no input makes the output of {RULES[rule]}'s {kind} larger than its bound",
+                        predicted=1.0,
+                        measured=max(shares),
+                        stderr=0.0,
+                        tolerance=ROUNDING,
+                        controls=(float(width) ** -0.5,),  # a bound that takes a normed vector's length for 1
+                        relation="at most",
+                        slack=ROUNDING,
+                        quantity="norm over its bound",
+                    )
+                )
+    return found
+
+
+def sharpened(measurement: Json, rule: str, when: str, kind: str, what: Sequence[str]) -> list[list[float]]:
+    """By seed and layer, the largest of these norms over their bound; of trainings that did not diverge."""
+    records = [of_seed[when][kind] for of_seed in measurement["sharpened"][rule] if of_seed[when]]
+    return [
+        [max(norms) / bound for *norms, bound in zip(*(x[name] for name in what), x["bound"], strict=True)]
+        for x in records
+    ]
+
+
+def of_layers(measurement: Json, rule: str, when: str, kind: str, what: str) -> list[float]:
+    """By seed, the mean over layers of a norm over its bound."""
+    return [fmean(of_seed) for of_seed in sharpened(measurement, rule, when, kind, (what,))]
 
 
 def _exponents(prediction: Json, measurement: Json) -> list[Judgement]:

@@ -3,7 +3,8 @@
 Held at zero queries with norms of eps = 0, depth attention trains as PreNorm does, parameter for parameter
 (`theory.attnres.gradients`, 1).  So whatever separates the two comes from eps, beside which its reads are small, or
 from what its queries learn; both are varied here, one at a time, and the size of the initial weights, which decides how
-small reads are.  Each choice has a learning rate of its own.
+small reads are.  Queries over depth are exempt from weight decay; what it would do is asked by the profile `decay`.
+Each choice has a learning rate of its own.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from experiments.attnres.compute.points import CHOICES, COMPUTE, LOSS, PAIRS, arms, compute
+from experiments.attnres.compute.points import CHOICES, COMPUTE, LOSS, ON_DECAY, Config, arms, compute
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.by_width import trained_by_width
 from experiments.training.campaign import TWIN
-from experiments.training.optimal import Optimal
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import SCHEDULES, Recipe
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 _RECIPE = Recipe(**{**SCHEDULES["skipv1-llama"].settings, "steps": 1, "batch": 8, "learning_rate": 8e-3, "clip": 1.0})
-_LONG = Optimal(
+_LONG = Config(
     architecture=llama(d_model=48, n_heads=4, n_layers=3, d_ff=132, vocab=512, context=128),
     widths=(32, 48, 64, 80),
     tokens_a_parameter=20,
@@ -42,6 +42,13 @@ _LONG = Optimal(
     tuned=(32, 64),
     evaluations=20,
     held_out_windows=256,
+)
+_CPU = replace(
+    _LONG,
+    widths=(32, 48),
+    tokens_a_parameter=5,  # a quarter of what is optimal
+    tuned=(32,),
+    tuning=Tuning(grid=(4e-3, 8e-3, 1.6e-2), share=1.0, widenings=1),
 )
 _TINY = replace(
     _LONG,
@@ -57,16 +64,17 @@ _ON_GPU = replace(_RECIPE, batch=32, precision="bf16", compile=True)
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=20, detects=None),
     "cpu": Profile(
-        config=replace(
-            _LONG,
-            widths=(32, 48),
-            tokens_a_parameter=5,  # a quarter of what is optimal
-            tuned=(32,),
-            tuning=Tuning(grid=(4e-3, 8e-3, 1.6e-2), share=1.0, widenings=1),
-        ),
+        config=_CPU,
         seeds=4,
         seconds=1470,
         detects="about 0.06 nats a token, in models of up to 0.13 million parameters on a quarter of their tokens",
+    ),
+    "decay": Profile(
+        config=replace(_CPU, choices=ON_DECAY),
+        seeds=4,
+        seconds=750,
+        detects="as cpu, which does not ask about the decay of queries",
+        grows=True,
     ),
     "long": Profile(
         config=_LONG,
@@ -105,10 +113,10 @@ class Compute:
     claims: tuple[str, ...] = (LOSS, COMPUTE)
     profiles: Mapping[str, Profile] = PROFILES
 
-    def architectures(self, config: Optimal) -> Sequence[Architecture]:
+    def architectures(self, config: Config) -> Sequence[Architecture]:
         return [config.sizes(width, config.vocab) for width in config.widths]
 
-    def predict(self, config: Optimal) -> Json:
+    def predict(self, config: Config) -> Json:
         from experiments.attnres.compute.predicting import printed_factors, shrunk
 
         return {
@@ -125,19 +133,21 @@ class Compute:
             "paper's five, give or take half their range, and is narrower than it",
             "text": f"{config.tokens_a_parameter:g} tokens a parameter of PreNorm, at most one epoch",
             "tuning": config.tuning_in_words(),
-            "choices": {name: asdict(choice) for name, choice in CHOICES.items()},
-            "compared": [asdict(pair) for pair in PAIRS],
+            "choices": {name: choice.told() for name, choice in CHOICES.items() if name in config.choices},
+            "compared": [asdict(pair) for pair in config.pairs()],
             "printed": printed_factors(),
             "shrunk": {str(width): shrunk(config, width, config.vocab) for width in config.widths},
         }
 
-    def measure(self, config: Optimal, seeds: int, run: RunFolder) -> Json:
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         from experiments.training.text import text
 
         read = text(run.slot.data or config.data, config.vocab, config.held_out_windows)
-        found = trained_by_width(config, read, partial(arms, read.source), seeds, run, self.name)
+        found = trained_by_width(
+            config, read, partial(arms, read.source, choices=config.choices), seeds, run, self.name
+        )
         for width, about in [*found["widths"].items(), *found["ahead"].items()]:
-            about["compute"] = {name: compute(config, name, int(width), read.vocab) for name in (*CHOICES, TWIN)}
+            about["compute"] = {name: compute(config, name, int(width), read.vocab) for name in (*config.choices, TWIN)}
         return found
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:

@@ -10,13 +10,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.compute.points import BLOCK, FULL, FULL_EPS, HELD, PRINTED, SLOW
+from experiments.attnres.compute.points import BLOCK, DECAYED, FULL, FULL_EPS, HELD, MUCH, PRINTED, SLOW
 from experiments.attnres.compute.verdicts import differences, factor
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.of_widths import losses_of, relative, untuned
 from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.worth import Worth
 
 LOOKS: dict[str, dict[str, Any]] = {
     BASELINE: {"color": "#1a1a1a", "linestyle": "--", "marker": "s"},
@@ -35,8 +36,14 @@ SHORT = {
     FULL_EPS: "Full, eps 0",
     HELD: "Full, eps 0, queries held",
     SLOW: "Full, eps 0, slow queries",
+    DECAYED: "Full, eps 0, decay 0.1",
+    MUCH: "Full, eps 0, decay 1",
     BLOCK: "Block, eps 0, slow queries",
     TWIN: "PreNorm, other weights",
+}
+OF_DECAY: dict[str, dict[str, Any]] = {
+    DECAYED: {"color": "#7a4fa3", "linestyle": "--", "marker": "D"},
+    MUCH: {"color": "#2f7fb8", "linestyle": (0, (1, 1)), "marker": "o"},
 }
 WIDEST = 4.0  # factor in compute, up or down, to which the axis goes
 
@@ -51,8 +58,14 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     return fig
 
 
+def _looks(measurement: Json) -> dict[str, dict[str, Any]]:
+    """Of what was trained, and is shown."""
+    there = next(iter(measurement["widths"].values()))["loss"]
+    return {name: look for name, look in (LOOKS | OF_DECAY).items() if name in there}
+
+
 def _losses(axis: Axes, measurement: Json) -> None:
-    for name, look in LOOKS.items():
+    for name, look in _looks(measurement).items():
         if name == HELD:
             continue
         x = [about["compute"][name] for about in measurement["widths"].values()]
@@ -69,35 +82,51 @@ def _losses(axis: Axes, measurement: Json) -> None:
 
 
 def _factors(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """The paper's by its printed losses, with what rounding leaves open, and ours."""
-    for rule, marker, shift in (("Block", "X", 0.98), ("Full", "P", 1.02)):
-        rows = prediction["printed"][rule]
-        x = [float(size.removesuffix("M")) * 1e6 * shift for size in rows]
-        middles = [row[0] for row in rows.values()]
-        errors = np.abs(np.array([[row[0] - row[1], row[2] - row[0]] for row in rows.values()]).T)
+    """By size, ours and the paper's, which is by printed losses, with what rounding leaves open."""
+    sizes = [f"{about['parameters'][BASELINE] / 1e6:.2f}M" for about in measurement["widths"].values()]
+    ours = len(sizes)
+    sizes += prediction["printed"]["Block"]
+    for rule, marker, shift in (("Block", "X", -0.12), ("Full", "P", 0.12)):
+        rows = prediction["printed"][rule].values()
+        x = [place + shift for place in range(ours, len(sizes))]
+        errors = np.abs(np.array([[row[0] - row[1], row[2] - row[0]] for row in rows]).T)
         look: dict[str, Any] = {"color": "#555555", "marker": marker, "markersize": 4, "linestyle": "none"}
-        axis.errorbar(x, middles, yerr=errors, label=f"{rule}, printed losses, rounding", **look)
-    for i, name in enumerate(PRINTED):
-        look = LOOKS[name]
-        for width, about in measurement["widths"].items():
+        axis.errorbar(x, [row[0] for row in rows], yerr=errors, label=f"{rule}, printed losses, rounding", **look)
+    for i, name in enumerate(name for name in PRINTED if name in _looks(measurement)):
+        look = {"color": LOOKS[name]["color"], "marker": LOOKS[name]["marker"], "markersize": 5}
+        for place, width in enumerate(measurement["widths"]):
             found = factor(measurement, name, width)
-            if found is None:
-                continue
-            x_at = about["parameters"][BASELINE] * 1.06 ** (i - 1.5)
-            ends = [min(max(end, 1 / WIDEST), WIDEST) for end in (found.least, found.most)]
-            axis.plot([x_at, x_at], ends, color=look["color"], linewidth=1.0)
-            if math.isfinite(found.factor):
-                axis.plot(x_at, found.factor, marker=look["marker"], color=look["color"], markerfacecolor="white")
+            if found is not None:
+                _factor(axis, place + 0.18 * (i - (len(PRINTED) - 1) / 2), found, look)
+        axis.plot([], [], markerfacecolor="white", label=f"{SHORT[name]}, ours", **look)
+    axis.plot([], [], "^", color="#8a8a8a", markersize=4, label="arrow: the interval goes on; filled: its known end")
     axis.axhline(1.25, color="#b3261e", linewidth=1, linestyle=":", label="1.25, as claimed of Block")
     axis.axhline(1, color="#1a1a1a", linewidth=1, linestyle="--")
-    axis.set_xscale("log")
+    axis.axvline(ours - 0.5, color="#8a8a8a", linewidth=0.8)
     axis.set_yscale("log")
     axis.set_ylim(1 / WIDEST, WIDEST)
     axis.set_yticks([1 / 4, 1 / 2, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
     axis.minorticks_off()
-    axis.set_xlabel("parameters of PreNorm")
+    axis.set_xticks(range(len(sizes)), sizes)
+    axis.set_xlim(-0.5, len(sizes) - 0.5)
+    axis.set_xlabel("parameters of PreNorm: ours, and the paper's")
     axis.set_ylabel("PreNorm's compute for the same loss,\nover one's own, 95 % each")
-    axis.set_title("Factor in compute; marks as in (a), lines to the edge: open")
+    axis.set_title("Factor in compute, rules side by side")
+
+
+def _factor(axis: Axes, x: float, found: Worth, look: dict[str, Any]) -> None:
+    """One factor with its interval, which the axis may cut; or the end that is known, where there is no factor."""
+    ends = [min(max(end, 1 / WIDEST), WIDEST) for end in (found.least, found.most)]
+    axis.plot([x, x], ends, color=look["color"], linewidth=1.2)
+    for end, edge, arrow in ((found.least, 1 / WIDEST, "v"), (found.most, WIDEST, "^")):
+        if not 1 / WIDEST <= end <= WIDEST:
+            axis.plot(x, edge, arrow, color=look["color"], markersize=4, clip_on=False)
+    if math.isfinite(found.factor):
+        axis.plot(x, found.factor, markerfacecolor="white", **look)
+        return
+    for end in (found.least, found.most):
+        if 1 / WIDEST <= end <= WIDEST:
+            axis.plot(x, end, **look)
 
 
 def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
@@ -128,7 +157,7 @@ def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _curves(axis: Axes, measurement: Json) -> None:
     """At the largest width, during training."""
     width, about = list(measurement["widths"].items())[-1]
-    for name, look in LOOKS.items():
+    for name, look in _looks(measurement).items():
         if name == BASELINE:
             continue
         tokens, curves = relative(measurement, width, name)

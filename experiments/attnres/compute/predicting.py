@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from experiments.attnres.compute.points import CHOICES
+from experiments.attnres.compute.points import CHOICES, Config
 from experiments.attnres.printed import FITS, HALF_UNIT, LOSSES
 from experiments.store.folders import Json
-from experiments.training.optimal import Optimal
 from theory.attnres.compute import over_rounding, worth_of_losses
 from theory.attnres.initial import initial_reads
 from theory.attnres.zero_query import norm_change
@@ -31,10 +30,11 @@ def printed_factors() -> Json:
     }
 
 
-def shrunk(config: Optimal, width: int, vocab: int) -> Json:
+def shrunk(config: Config, width: int, vocab: int) -> Json:
     """By choice: the share of its length that the last norm's output loses to eps at the start (`zero_query`)."""
     found: Json = {}
-    for name, choice in CHOICES.items():
+    for name in config.choices:
+        choice = CHOICES[name]
         sizes = choice.sized(config.sizes(width, vocab))
         read = initial_reads(sizes, resolve(choice.variant, sizes.shape), choice.std(width))[-1]
         found[name] = norm_change(read / sizes.d_model, 0.0, sizes.norm_eps)

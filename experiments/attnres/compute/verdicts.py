@@ -80,6 +80,8 @@ def _factors(prediction: Json, measurement: Json, width: str) -> Iterator[Expect
     """Nothing where vanilla has one size alone."""
     twin = factor(measurement, TWIN, width)
     for name, rule in PRINTED.items():
+        if name not in prediction["choices"]:
+            continue
         ours = factor(measurement, name, width)
         if ours is None or twin is None:
             continue

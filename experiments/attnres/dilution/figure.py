@@ -31,11 +31,13 @@ from experiments.verdicts.intervals import t_interval
 
 LOOKS: dict[str, dict[str, Any]] = {
     **{rule: style.look(rule) for rule in RULES},
-    BLOCK: {"color": "#7a4fa3", "linestyle": "-.", "marker": "D"},
+    BLOCK: style.look("attnres-block"),  # as in other figures; a number of blocks is what is apart
+    "attnres-block": {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
 }
 LAW: dict[str, Any] = {"color": "#8a8a8a", "linestyle": "-", "linewidth": 0.9}
 READ = "read $l$ ($l$ odd: the newest output is attention's)"
 COEFFICIENT, PROJECTION = "share of the coefficients, 95 %", "projection, share of the read, 95 %"
+KINDS = {"coefficient": "Coefficients", "projection": "Projections"}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -48,7 +50,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     )
     for axis, (kind, which, what, label) in zip(axes, panels, strict=False):
         _by_read(axis, prediction, measurement, depth, kind, which, labelled=axis is axes[0])
-        axis.set_title(f"The {what}, trained, {depth} layers")
+        axis.set_title(f"{KINDS[kind]} of the {what}, trained, {depth} layers")
         axis.set_ylabel(label)
     _caps(axes[0], prediction, depth)
     _over_depths(axes[3], prediction, measurement)
@@ -61,7 +63,7 @@ def _by_read(
 ) -> None:
     """Means over seeds with 95 % bands, over the law; the rules have the same lines in every panel."""
     law = prediction["law"][str(depth)]
-    reads = range(1, len(law))
+    reads, ends = range(1, len(law)), [0.0]
     for rule in (BASELINE, *compared(prediction)):
         at = place(prediction, rule, depth)
         seeds = of_seeds(measurement, at, "end")
@@ -72,9 +74,12 @@ def _by_read(
         label = f"{words(rule)}{mark(at, measurement)}" if labelled else None
         axis.plot(reads, [i.mean for i in band], color=look["color"], linestyle=look["linestyle"], label=label)
         low, high = ([i.mean + sign * i.half_width for i in band] for sign in (-1, 1))
+        if kind == "coefficient":  # shares, which lie between 0 and 1; projections need not
+            low, high = ([min(max(x, 0.0), 1.0) for x in end] for end in (low, high))
         axis.fill_between(reads, low, high, color=look["color"], alpha=0.12, linewidth=0)
+        ends += [*low, *high]
     axis.plot(reads, law[1:], **LAW, label=f"$1 / (l + 1)${'' if labelled else '; rules as in (a)'}")
-    axis.set_ylim(-0.15, 1.05)
+    axis.set_ylim(min(-0.05, *ends), max(1.05, *ends))
     axis.set_xlabel(READ)
 
 

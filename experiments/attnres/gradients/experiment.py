@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import log
+from math import log, sqrt
 from typing import TYPE_CHECKING
 
 from experiments.attnres.gradients.points import CLAIM, OUTPUTS, RULES, Config, cell, over_last, unevenness
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import t_interval
 from theory.plans.architecture import Architecture
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 LIMIT = 0.15  # of a root mean square at width 128, beside sampling: the closed form is a limit of wide networks
+ROUNDING = 1e-9  # of float64 squares
 EVEN = 0.1  # of the unevenness, for the same reason
 TELLING = 0.3  # differences of unevenness from which their sign is judged
 
@@ -111,11 +113,12 @@ class Gradients:
 
 
 def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:
-    """The read that is farthest from the closed form, of every network."""
+    """The read that is farthest from the closed form, once for all rules; and how far these are from one another."""
     found: list[Judgement] = []
-    family = sum(map(len, prediction["squares"].values()))
-    for at, squares in prediction["squares"].items():
-        rule, outputs, std = at.split("/")
+    prenorms = {at: squares for at, squares in prediction["squares"].items() if at.startswith(f"{BASELINE}/")}
+    family = sum(map(len, prenorms.values()))
+    for at, squares in prenorms.items():
+        _, outputs, std = at.split("/")
         ratios = [
             t_interval([x / square for x in of_read], family)
             for of_read, square in zip(over_last(measurement, at), squares, strict=True)
@@ -125,10 +128,10 @@ def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:
         halved = max(((last / square) ** 0.5 for square in squares), key=lambda ratio: abs(log(ratio)))
         found.append(
             Check(
-                id=f"read/{at}",
-                group=f"{RULES[rule]}: square of the gradient at its farthest read over the closed form",
+                id=f"read/{outputs}/{std}",
+                group="square of the gradient at its farthest read over the closed form",
                 claim=CLAIM,
-                statement=f"of {RULES[rule]} at std {std}, outputs {outputs}, reads get as much as said",
+                statement=f"at std {std}, outputs {outputs}, reads get as much as said, all rules alike",
                 predicted=1.0,
                 measured=ratios[far].mean,
                 stderr=ratios[far].stderr,
@@ -138,7 +141,33 @@ def _by_read(prediction: Json, measurement: Json) -> list[Judgement]:
                 quantity="mean square over the closed form",
             )
         )
-    return found
+    return [*found, _alike(prediction, measurement)]
+
+
+def _alike(prediction: Json, measurement: Json) -> Check:
+    """Of the rules: the square over PreNorm's at the same read of the same weights, over what theory says, where
+    it is farthest from it."""
+    ratios = []
+    for at, squares in prediction["squares"].items():
+        rule, rest = at.split("/", 1)
+        if rule == BASELINE:
+            continue
+        laws = [x / y for x, y in zip(squares, prediction["squares"][f"{BASELINE}/{rest}"], strict=True)]
+        for of_seed, same in zip(measurement["squares"][at], measurement["squares"][f"{BASELINE}/{rest}"], strict=True):
+            ratios += [(x / y / law, law) for x, y, law in zip(of_seed, same, laws, strict=True)]
+    return Check(
+        id="read/alike",
+        group="square of the gradient over PreNorm's, over the square of the number of the read's sources",
+        claim=CLAIM,
+        statement="at every read and of all weights a rule's gradient is PreNorm's times the number of its sources",
+        predicted=1.0,
+        measured=max(ratios, key=lambda found: abs(found[0] - 1))[0],
+        stderr=0.0,
+        tolerance=ROUNDING,
+        controls=(min(1 / sqrt(law) for _, law in ratios if law > 1),),  # a square multiplied as a norm
+        slack=ROUNDING,
+        quantity="mean square over the closed form",
+    )
 
 
 def _more_even(prediction: Json, measurement: Json) -> list[Judgement]:

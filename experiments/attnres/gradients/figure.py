@@ -36,12 +36,13 @@ def _by_read(axis: Axes, prediction: Json, measurement: Json, std: float) -> Non
         at, look = cell(rule, "plain", std), LOOKS[rule]
         roots = [sqrt(square) for square in prediction["squares"][at]][:-1]
         x = range(1, len(roots) + 1)
-        axis.plot(x, roots, color=look["color"], linestyle=look["linestyle"], label=f"{words}: wide limit")
+        axis.plot(x, roots, color=look["color"], linestyle=look["linestyle"], label=f"{words}: limit of wide networks")
         found = [t_interval(of_read).root() for of_read in over_last(measurement, at)][:-1]
         style.bars(axis, x, found, color=look["color"], marker=look["marker"], markersize=3.5)
     axis.set_yscale("log")
     axis.set_xlabel("read of sublayer")
-    axis.set_ylabel("gradient, rms over weights, 95 %")
+    axis.set_ylabel("gradient, rms over weights, 95 %,\nover PreNorm's at the last read")
+    _measured(axis)
 
 
 def _unevenness(axis: Axes, prediction: Json, measurement: Json, outputs: str) -> None:
@@ -59,3 +60,8 @@ def _unevenness(axis: Axes, prediction: Json, measurement: Json, outputs: str) -
     axis.set_ylim(bottom=0)
     axis.set_xlabel(f"std of initial weights, width {prediction['width']}, {prediction['layers']} layers")
     axis.set_ylabel("spread of log gradients over reads")
+    _measured(axis)
+
+
+def _measured(axis: Axes) -> None:
+    axis.plot([], [], "o", color="#8a8a8a", markerfacecolor="white", label="hollow markers: measured")

@@ -1,4 +1,7 @@
-"""The figure of `scale-magnitude`: norms by depth at the start and trained, under their bounds; growth; gradients."""
+"""The figure of `scale-magnitude`: norms by depth at the start and trained, under their bounds; growth; gradients.
+
+All are sizes on logarithmic axes, so all are geometric means over seeds, bounds too, with t intervals of logarithms.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.intervals import Interval, t_interval
 
+SHIFT = 1.06  # of markers of neighbouring rules
+THIN: dict[str, Any] = {"linewidth": 0.7}
 NAMES = {"vanilla": "PreNorm", "attnres": "AttnRes Full", "attnres-block": "AttnRes Block"}
 
 
@@ -44,14 +49,13 @@ def _norms(axis: Axes, measurement: Json, rules: Sequence[str], depth: int, stag
         band = _band([p["read_rms"] for p in probed])
         _line(axis, range(1, len(band) + 1), band, rule, NAMES.get(rule, rule))
         if stage == "end" and all(p["bounds"] for p in probed):
-            bounds = [max(at) for at in zip(*(p["bounds"] for p in probed), strict=True)]
-            look = style.look(rule)
-            axis.plot(
-                range(1, len(bounds) + 1), bounds, color=look["color"], linestyle=look["linestyle"], linewidth=0.7
-            )
+            bounds = [math.exp(i.mean) for i in _band([p["bounds"] for p in probed])]
+            _bound(axis, range(1, len(bounds) + 1), bounds, rule)
     axis.set_yscale("log")
     axis.set_xlabel("read (a sublayer's input; the last one feeds the head)")
-    axis.set_ylabel("rms norm" + ("; thin: bounds from the weights" if stage == "end" else " over tokens"))
+    axis.set_ylabel("rms norm over tokens, 95 %")
+    if stage == "end":
+        _thin(axis, "bounds from the weights")
 
 
 def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> None:
@@ -63,42 +67,61 @@ def _at_start(axis: Axes, prediction: Json, measurement: Json, depth: int) -> No
         if rule == BASELINE:
             continue
         scale = prediction["start_scale"][rule][str(depth)]
-        rms = [i.mean * s for i, s in zip(prenorm, scale, strict=True)]
+        rms = [math.exp(i.mean) * s for i, s in zip(prenorm, scale, strict=True)]
         label = "PreNorm over the number of sources" if rule == RULES[1] else None
         axis.plot(range(1, len(rms) + 1), rms, color="black", linestyle=":", linewidth=1, label=label)
 
 
 def _over_depths(axis: Axes, measurement: Json, rules: Sequence[str], depths: Sequence[int]) -> None:
-    for rule in [rule for rule in rules if all(_trained(measurement, [rule], n) for n in depths)]:
-        largest = [[max(p["read_rms"]) for p in of_seeds(measurement, rule, n, "end")] for n in depths]
-        style.bars(
-            axis, depths, [t_interval(x) for x in largest], label=f"{NAMES.get(rule, rule)}, 95 %", **_markers(rule)
-        )
+    for place, rule in enumerate(rule for rule in rules if all(_trained(measurement, [rule], n) for n in depths)):
         probed = [of_seeds(measurement, rule, n, "end") for n in depths]
+        logs = [t_interval([math.log(max(p["read_rms"])) for p in by_seed]) for by_seed in probed]
+        means = [math.exp(i.mean) for i in logs]
+        errors = [[abs(m * math.expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
+        shifted = [n * SHIFT ** (place - 1) for n in depths]
+        axis.errorbar(
+            shifted,
+            means,
+            yerr=errors,
+            linestyle="none",
+            markerfacecolor="white",
+            label=f"{NAMES.get(rule, rule)}, 95 %",
+            **_markers(rule),
+        )
         if all(p["bounds"] for by_seed in probed for p in by_seed):
-            _bound(axis, depths, [max(max(p["bounds"]) for p in by_seed) for by_seed in probed], rule)
+            largest = [fmean(math.log(max(p["bounds"])) for p in by_seed) for by_seed in probed]
+            _bound(axis, depths, list(map(math.exp, largest)), rule)
+    _thin(axis, "bounds from the weights")
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xticks(depths, [str(n) for n in depths])
     axis.minorticks_off()
     axis.set_xlabel("layers")
-    axis.set_ylabel("largest rms norm; thin: its bound")
+    axis.set_ylabel("largest rms norm over tokens, 95 %")
     axis.set_title("Trained, over the number of layers")
 
 
 def _gradients(axis: Axes, measurement: Json, rules: Sequence[str], depth: int) -> None:
+    """By layer: of its sublayers' outputs the geometric mean, as those of attention and feed-forward alternate."""
     for rule in _trained(measurement, rules, depth):
-        probed, look = of_seeds(measurement, rule, depth, "end"), style.look(rule)
-        outputs = _band([_shape(p["output_gradient"][1:]) for p in probed])
-        _line(axis, range(1, len(outputs) + 1), outputs, rule, NAMES.get(rule, rule))
-        layers = _band([_shape(p["layer_gradient"]) for p in probed])
-        at = [len(outputs) * (i + 0.5) / len(layers) for i in range(len(layers))]
-        means = [interval.mean for interval in layers]
-        axis.plot(at, means, color=look["color"], linestyle=look["linestyle"], linewidth=0.7)
+        probed = of_seeds(measurement, rule, depth, "end")
+        outputs = [_shape(_by_layer(p["output_gradient"][1:], depth)) for p in probed]
+        _line(axis, range(1, depth + 1), _band(outputs), rule, NAMES.get(rule, rule))
+        layers = [math.exp(i.mean) for i in _band([_shape(p["layer_gradient"]) for p in probed])]
+        _bound(axis, range(1, depth + 1), layers, rule)
+    _thin(axis, "of the layers' parameters")
     axis.set_yscale("log")
-    axis.set_xlabel("sublayer")
-    axis.set_ylabel("gradient norm over its mean over depth")
-    axis.set_title(f"Gradients of outputs (thin: parameters), {depth} layers")
+    axis.set_xlabel("layer")
+    axis.set_ylabel("gradient over its mean over depth, 95 %")
+    axis.set_title(f"Gradients of what layers put out, {depth} layers")
+
+
+def _by_layer(gradients: Sequence[float], depth: int) -> list[float]:
+    each = len(gradients) // depth
+    if min(gradients) <= 0:
+        return [math.nan] * depth
+    logs = [math.log(gradient) for gradient in gradients]
+    return [math.exp(fmean(logs[i * each : (i + 1) * each])) for i in range(depth)]
 
 
 def _shape(gradients: Sequence[float]) -> list[float]:
@@ -108,20 +131,25 @@ def _shape(gradients: Sequence[float]) -> list[float]:
 
 
 def _band(by_seed: Sequence[Sequence[float]]) -> list[Interval]:
-    return [t_interval(at) for at in zip(*by_seed, strict=True)]
+    """Of logarithms."""
+    return [t_interval(list(map(math.log, at))) for at in zip(*by_seed, strict=True)]
 
 
-def _line(axis: Axes, x: Sequence[int], intervals: Sequence[Interval], rule: str, label: str) -> None:
-    """A mean over seeds with its 95 % band, which a logarithmic axis cuts at a tenth of the mean."""
+def _line(axis: Axes, x: Sequence[int], logs: Sequence[Interval], rule: str, label: str) -> None:
+    """A mean over seeds with its 95 % band."""
     look = style.look(rule)
-    axis.plot(x, [i.mean for i in intervals], color=look["color"], linestyle=look["linestyle"], label=label)
-    low = [max(i.mean - i.half_width, i.mean / 10) for i in intervals]
-    axis.fill_between(x, low, [i.mean + i.half_width for i in intervals], color=look["color"], alpha=0.18, linewidth=0)
+    axis.plot(x, [math.exp(i.mean) for i in logs], color=look["color"], linestyle=look["linestyle"], label=label)
+    low, high = ([math.exp(i.mean + sign * i.half_width) for i in logs] for sign in (-1, 1))
+    axis.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
 
 
 def _bound(axis: Axes, x: Sequence[int], bounds: Sequence[float], rule: str) -> None:
     look = style.look(rule)
-    axis.plot(x, bounds, color=look["color"], linestyle=look["linestyle"], linewidth=0.7)
+    axis.plot(x, bounds, color=look["color"], linestyle=look["linestyle"], **THIN)
+
+
+def _thin(axis: Axes, words: str) -> None:
+    axis.plot([], [], color="#8a8a8a", label=f"thin: {words}", **THIN)
 
 
 def _markers(rule: str) -> dict[str, Any]:

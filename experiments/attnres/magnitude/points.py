@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import pstdev
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.comparing import Asked, own_names
 from icl.recipe import Recipe
+from theory.plans.accounting import depth_reads
 from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan
 
 CLAIM = "attnres.bounded"
 
@@ -30,8 +32,11 @@ ROUNDING = 1e-5  # float32 sums of some hundred terms
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """depths: layers, each two sublayers; the architecture's own number is replaced.  own: a user's variants, in place
-    of RULES."""
+    """depths    layers, each two sublayers; the architecture's own number is replaced
+    own       a user's variants, in place of RULES
+    unrolled  how many sources all reads of a model may have together for it to be compiled, where the recipe compiles;
+              None: any number
+    """
 
     architecture: Architecture
     depths: tuple[int, ...]
@@ -40,6 +45,12 @@ class Config:
     recipe: Recipe
     held_out_windows: int = 8
     own: tuple[Asked, ...] = ()
+    unrolled: int | None = None
+
+    def trained(self, architecture: Architecture, plan: Plan) -> Recipe:
+        """The recipe, compiled where it is and the model's reads are short enough."""
+        few = self.unrolled is None or sum(map(len, depth_reads(architecture, plan))) <= self.unrolled
+        return replace(self.recipe, compile=self.recipe.compile and few)
 
 
 def compared(prediction: Json) -> tuple[str, ...]:

@@ -9,7 +9,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.attnres.toy.outcomes import largest
-from experiments.attnres.toy.points import BASELINE, BLOCK, FULL, NETWORKS, RESIDUAL, RULES, WIDTHS, cell, start
+from experiments.attnres.toy.points import (
+    AVERAGE,
+    BASELINE,
+    BLOCK,
+    FULL,
+    NETWORKS,
+    RESIDUAL,
+    RULES,
+    WIDTHS,
+    Network,
+    cell,
+    start,
+)
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval
@@ -22,10 +34,13 @@ LOOKS: dict[str, dict[str, Any]] = dict(
             style.look("attnres"),
             style.look("attnres-block"),
             {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
+            style.look("denseformer"),
         ),
         strict=True,
     )
 )
+
+LINES = {"none": ":", "head": "-.", "sublayers": "-", "both": "--"}  # by what starts with a norm
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -68,41 +83,56 @@ def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
     depths = [*prediction["trained_depths"], prediction["deeper"]]
     usual, wide = WIDTHS
     for name, network in NETWORKS.items():
-        look = {**LOOKS[BLOCK if network.variant == BLOCK else RESIDUAL if network.variant == RESIDUAL else FULL]}
-        look["linestyle"] = "-" if network.normed else ":"
+        look = {**LOOKS[network.variant if network.variant in LOOKS else FULL], "linestyle": LINES[_norms(network)]}
         filled = "white" if network.keys_normed else look["color"]
-        _sizes(axis, depths, [largest(measurement, name, depth, wide) for depth in depths], look, filled, network.words)
+        _sizes(axis, depths, [largest(measurement, name, depth, wide) for depth in depths], look, filled)
     as_they_come = [largest(measurement, BASELINE, depth, usual) for depth in depths]
-    grey = {"color": "#8a8a8a", "linestyle": "--", "marker": "."}
-    _sizes(axis, depths, as_they_come, grey, "#8a8a8a", f"{NETWORKS[BASELINE].words}, prompts as they come")
+    _sizes(axis, depths, as_they_come, {"color": "#8a8a8a", "linestyle": ":", "marker": "."}, "#8a8a8a")
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    axis.set_ylim(low / 1e3, high * 1e3)
+    axis.set_ylim(low / 1e3, high * 1e4)
     for depth in depths:
-        for normed, height in ((False, 0.94), (True, 0.02)):
-            said = _diverged(measurement, depth, normed=normed)
-            axis.text(depth, height, said, transform=axis.get_xaxis_transform(), ha="center", fontsize=7)
+        for norms, height in zip(LINES, (0.95, 0.89, 0.08, 0.02), strict=True):
+            said = _diverged(measurement, depth, norms)
+            axis.text(depth, height, said, transform=axis.get_xaxis_transform(), ha="center", fontsize=6.5)
     axis.set_xticks(depths)
     axis.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-    axis.set_xlabel("layers (top: diverged without sublayer norms, bottom: with them)")
+    _legend(axis)
+    axis.set_xlabel("layers (diverged, downwards: no norms, head, sublayers, both normed)", fontsize=8)
     axis.set_ylabel("largest read, rms over tokens, 95 %")
     axis.set_title(f"Trained, on prompts {wide}")
 
 
-def _sizes(
-    axis: Axes, depths: list[int], found: list[list[float]], look: dict[str, Any], filled: str, words: str
-) -> None:
+def _norms(network: Network) -> str:
+    if network.normed:
+        return "both" if network.head else "sublayers"
+    return "head" if network.head else "none"
+
+
+def _legend(axis: Axes) -> None:
+    """Colour and marker are the rule, the line is where norms are, and filled markers are keys without a norm."""
+    for rule, words in ((RESIDUAL, "residual stream"), (AVERAGE, "DenseFormer"), (FULL, "Full"), (BLOCK, RULES[BLOCK])):
+        look = LOOKS[rule]
+        axis.plot([], [], color=look["color"], marker=look["marker"], linestyle="none", label=words)
+    said = {"none": "no norms", "head": "head normed", "sublayers": "sublayers normed", "both": "both normed"}
+    for norms, words in said.items():
+        axis.plot([], [], color="#1a1a1a", linestyle=LINES[norms], linewidth=0.9, label=words)
+    axis.plot([], [], "o", color="#8a8a8a", markerfacecolor="white", label="hollow: keys over depth normed")
+    axis.plot([], [], ".:", color="#8a8a8a", label="residual stream, no norms, prompts as they come")
+
+
+def _sizes(axis: Axes, depths: list[int], found: list[list[float]], look: dict[str, Any], filled: str) -> None:
     finite = [[log(size) for size in sizes if isfinite(size)] for sizes in found]
     there = [(depth, t_interval(logs)) for depth, logs in zip(depths, finite, strict=True) if len(logs) > 1]
     x, means = [depth for depth, _ in there], [exp(i.mean) for _, i in there]
     errors = [[m * (1 - exp(-i.half_width)) for m, (_, i) in zip(means, there, strict=True)]]
     errors.append([m * (exp(i.half_width) - 1) for m, (_, i) in zip(means, there, strict=True)])
-    axis.errorbar(x, means, yerr=errors, label=words, linewidth=0.9, markerfacecolor=filled, **look)
+    axis.errorbar(x, means, yerr=errors, linewidth=0.9, markersize=4, markerfacecolor=filled, **look)
 
 
-def _diverged(measurement: Json, depth: int, *, normed: bool) -> str:
-    """How many trainings did, of those with norms before sublayers or of those without."""
-    cells = [measurement["trained"][cell(name, depth)] for name in NETWORKS if NETWORKS[name].normed == normed]
+def _diverged(measurement: Json, depth: int, norms: str) -> str:
+    """How many trainings did, of those with these norms."""
+    cells = [measurement["trained"][cell(name, depth)] for name in NETWORKS if _norms(NETWORKS[name]) == norms]
     return f"{sum(probed is None for of in cells for probed in of)} of {sum(map(len, cells))}"
 
 

@@ -3,14 +3,14 @@
 A training that diverged has no reads.  Exponents are of the seeds in which none of a pair's trainings did, which takes
 the largest reads away; how many these are is said beside.  At the deepest toys it is asked only which ones diverge.
 
-Where sublayers start with a norm so does the head (`Architecture.norm`).  It stands behind all reads and bounds none of
-them, but it alone would keep the loss from growing with them: of divergence, nothing tells the two apart.
+A norm before the head stands behind all reads and bounds none of them, but it keeps the loss from growing with them; so
+it has networks of its own, beside those whose sublayers alone have norms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import linear_regression
 
 from experiments.attnres.toy.points import BASELINE, BOUNDED, NETWORKS, NORMS, TWIN, WIDTHS, cell
@@ -21,18 +21,24 @@ from experiments.verdicts.intervals import Interval, t_interval
 from experiments.verdicts.orders import convolved, widest_by_chance
 
 LEVEL = 0.05
+UNKEYED = ("residual", "full")  # of which there are networks with each norm alone
 NONE = Interval(math.nan, math.nan, math.nan)
 
 
 def outcomes(prediction: Json, measurement: Json) -> list[Expectation]:
-    return [*_exponents(prediction, measurement), _divergences(prediction, measurement)]
+    return [*_exponents(prediction, measurement), *_divergences(prediction, measurement)]
+
+
+def without(name: str) -> str:
+    """The network without norms before its sublayers, and its head."""
+    return name.removesuffix("+sublayers").removesuffix("+head")
 
 
 def _exponents(prediction: Json, measurement: Json) -> list[Expectation]:
     """Of the largest read as a power of the number of layers."""
     found: list[Expectation] = []
     pairs = {
-        **{(name, name.removesuffix("+sublayers")): NORMS for name in NETWORKS if NETWORKS[name].normed},
+        **{(name, without(name)): NORMS for name in NETWORKS if NETWORKS[name].normed},
         **{(name, BASELINE): BOUNDED for name in prediction["bounded"]},
     }
     family = len(pairs) * len(WIDTHS)
@@ -62,26 +68,37 @@ def _exponents(prediction: Json, measurement: Json) -> list[Expectation]:
     return found
 
 
-def _divergences(prediction: Json, measurement: Json) -> Expectation:
-    """At the deepest toys: seeds in which the share of trainings that diverge is smaller with norms before sublayers,
-    less those in which it is larger.  By chance either sign would be as likely."""
-    with_norms = [name for name in NETWORKS if NETWORKS[name].normed]
-    without = [name for name in NETWORKS if not NETWORKS[name].normed]
-    balance, seeds = _balance(prediction, measurement, with_norms, without)
+def _divergences(prediction: Json, measurement: Json) -> Iterator[Expectation]:
+    """At the deepest toys: seeds in which the share of trainings that diverge is smaller, less those in which it is
+    larger.  By chance either sign would be as likely."""
+    depth, about = prediction["deeper"], NETWORKS
+    comparisons = {
+        f"diverged/{depth}": (
+            [name for name in about if about[name].normed],
+            [name for name in about if not (about[name].normed or about[name].head)],
+            f"at {depth} layers fewer trainings diverge where sublayers start with a norm than where nothing does",
+        ),
+        f"diverged/{depth}/head": (
+            [name for name in about if about[name].bare == "head" and without(name) in UNKEYED],
+            [name for name in about if about[name].bare == "sublayers"],
+            f"at {depth} layers fewer trainings diverge where sublayers alone start with a norm than the head",
+        ),
+    }
     twin, _ = _balance(prediction, measurement, [TWIN], [BASELINE])
-    widest = widest_by_chance(convolved([{-1: 0.5, 1: 0.5}] * seeds), LEVEL) / seeds
-    depth = prediction["deeper"]
-    return expected(
-        f"diverged/{depth}",
-        "trained: share of trainings that diverge, with norms before sublayers and without",
-        NORMS,
-        f"at {depth} layers fewer trainings diverge where sublayers, and the head, start with a norm",
-        "sign",
-        -1.0,
-        Interval(balance / seeds, seeds**-0.5, widest),
-        Interval(twin / seeds, seeds**-0.5, widest),
-        quantity="seeds with fewer, less those with more, over all",
-    )
+    for place, (some, others, statement) in comparisons.items():
+        balance, seeds = _balance(prediction, measurement, some, others)
+        widest = widest_by_chance(convolved([{-1: 0.5, 1: 0.5}] * seeds), LEVEL / len(comparisons)) / seeds
+        yield expected(
+            place,
+            "trained: share of trainings that diverge, with norms before sublayers and without",
+            NORMS,
+            statement,
+            "sign",
+            -1.0,
+            Interval(balance / seeds, seeds**-0.5, widest),
+            Interval(twin / seeds, seeds**-0.5, widest),
+            quantity="seeds with fewer, less those with more, over all",
+        )
 
 
 def _balance(prediction: Json, measurement: Json, some: Sequence[str], others: Sequence[str]) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
@@ -12,38 +13,54 @@ from theory.plans.setting import Setting
 
 MAGNITUDE, NORMS, BOUNDED, DEEP = "attnres.toy-magnitude", "attnres.norms", "attnres.bounded", "attnres.deep-toy"
 
-RESIDUAL, FULL, BLOCK = "vanilla", "attnres", "attnres-block:size=2"
+RESIDUAL, FULL, BLOCK, AVERAGE = "vanilla", "attnres", "attnres-block:size=2", "denseformer"
 RULES = {  # of reading over depth at the start, and the words for them
     RESIDUAL: "residual stream",
     FULL: "Full",
     BLOCK: "Block of 2 layers",
     "attnres-block:blocks=4": "2 blocks",  # the variant counts two sublayers a layer, and the toy has one
+    AVERAGE: "DenseFormer, means over depth",
 }
 WEIGHTS = {"descent": "gradient steps", "random": "random weights"}
 TOKENS = {"context": "a context token", "query": "the query"}
+
+Bare = Literal["", "head", "sublayers"]
 
 
 @dataclass(frozen=True)
 class Network:
     """A toy that is trained: how it reads over depth, as a variant, and whether its sublayers and its head start with a
-    norm; words for it."""
+    norm, each by itself; words for it."""
 
     words: str
     variant: str
     normed: bool = False
+    head: bool = False
+
+    @property
+    def bare(self) -> Bare:
+        """Where norms are left out of an architecture that has them, if it has any."""
+        return "" if self.normed == self.head else "head" if self.normed else "sublayers"
 
     @property
     def keys_normed(self) -> bool:
         return self.variant in (FULL, BLOCK)
 
 
+UNNORMED = "attnres-no-key-norm"
 NETWORKS = {
     "residual": Network("residual stream", RESIDUAL),
-    "full": Network("Full", "attnres-no-key-norm"),
-    "full+keys": Network("Full, keys normed", FULL),
-    "block+keys": Network("Block of 2 layers, keys normed", BLOCK),
+    "residual+head": Network("residual stream, head normed", RESIDUAL, head=True),
     "residual+sublayers": Network("residual stream, sublayers normed", RESIDUAL, normed=True),
+    "average": Network("DenseFormer", AVERAGE),
+    "average+sublayers": Network("DenseFormer, sublayers normed", AVERAGE, normed=True),
+    "full": Network("Full", UNNORMED),
+    "full+head": Network("Full, head normed", UNNORMED, head=True),
+    "full+sublayers": Network("Full, sublayers normed", UNNORMED, normed=True),
+    "full+keys": Network("Full, keys normed", FULL),
     "full+keys+sublayers": Network("Full, keys and sublayers normed", FULL, normed=True),
+    "full+keys+head+sublayers": Network("Full, keys, head and sublayers normed", FULL, normed=True, head=True),
+    "block+keys": Network("Block of 2 layers, keys normed", BLOCK),
     "block+keys+sublayers": Network("Block of 2 layers, keys and sublayers normed", BLOCK, normed=True),
 }
 BASELINE, TWIN = "residual", "twin"  # the twin: the residual stream without norms from other initial weights
@@ -101,7 +118,7 @@ class Config:
         return replace(
             toy(self.width, self.task.n, heads=1, layers=depth),
             stem=Vectors(2 * self.task.d),
-            norm="rms" if network.normed else "none",
+            norm="rms" if network.normed or network.head else "none",
         )
 
 

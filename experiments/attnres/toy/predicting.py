@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from experiments.attnres.toy.points import NETWORKS, RULES, TOKENS, WEIGHTS, Config, Network, answer, start
+from experiments.attnres.toy.points import AVERAGE, NETWORKS, RULES, TOKENS, WEIGHTS, Config, Network, answer, start
 from experiments.store.folders import Json
 from theory.attnres.bounds import read_bounds
-from theory.attnres.coefficients import start_matrix
+from theory.attnres.coefficients import average_matrix, start_matrix
 from theory.attnres.toy import descent_reads, mean_squares, random_reads
 from theory.attnres.unnormed import unnormed_outputs
 from theory.errors import BadInput
@@ -58,7 +58,8 @@ def predicted(config: Config) -> Json:
 @lru_cache(maxsize=1024)
 def _moments(setting: Setting, kind: str, rule: str, depth: int, size: Fraction) -> tuple[float, float]:
     sizes = toy(2 * setting.d, setting.n, heads=1, layers=depth)
-    matrix = start_matrix(sizes, resolve(rule, sizes.shape))
+    means = [[Fraction(1, n + 1)] * (n + 1) for n in range(1, depth + 1)]
+    matrix = average_matrix(means, 1) if rule == AVERAGE else start_matrix(sizes, resolve(rule, sizes.shape))
     reads = (descent_reads if kind == "descent" else random_reads)(matrix, [size] * depth)
     found = mean_squares(setting, reads[-1])
     return float(found.context), float(found.query)
@@ -74,16 +75,17 @@ def _last(config: Config, kind: str, rule: str, depth: int) -> dict[str, float]:
 
 def _largest(config: Config, network: Network, depth: int) -> float | None:
     """The bound on all reads, of embeddings of norm 2: with norms before sublayers, if no output is larger either;
-    without, if no sublayer enlarges the cube of what it reads.  None: larger than floating-point numbers."""
+    without, if no sublayer enlarges the cube of what it reads.  None: larger than floating-point numbers, or averages,
+    whose weights are learned."""
     sizes = config.trained(network, depth)
     plan = resolve(network.variant, sizes.shape)
     outputs = [2.0] * depth
-    if not network.normed:
-        try:
+    try:
+        if not network.normed:
             outputs = unnormed_outputs(sizes, plan, 2.0, [1.0] * depth, power=CUBIC)
-        except BadInput:
-            return None
-    return max(read_bounds(sizes, plan, 2.0, outputs))
+        return max(read_bounds(sizes, plan, 2.0, outputs))
+    except BadInput:
+        return None
 
 
 def _deep(setting: Setting, layers: int) -> Json:

@@ -17,7 +17,7 @@ from icl.models.decoder import Decoder
 from icl.probes.recording import removed_after
 from icl.prompts import HELD_OUT_STREAM, Generator, RegressionTask
 from theory.plans.names import resolve
-from theory.plans.plan import Shape
+from theory.plans.plan import DepthAverage, Shape
 
 OF_INPUTS, OF_WEIGHTS = 201, 202  # streams of one seed
 
@@ -52,16 +52,27 @@ def last_squares(config: Config, kind: str, rule: str, depth: int, seed: int) ->
     logs = log_weights(prompts.x[..., :-1], config.widths)
     plan, eye = resolve(rule, Shape(depth, 1)), torch.eye(d, dtype=torch.float64)
     if kind == "descent":
-        last = last_read(descending(plan, config.task.n, config.step * eye.expand(depth, d, d)), prompts)
+        model = means(descending(plan, config.task.n, config.step * eye.expand(depth, d, d)))
+        last = last_read(model, prompts)
         return last.square().sum(-1), logs.exp()
     shape = count, depth, d, d
     each = torch.tensor(config.wider).double().repeat(count // len(config.wider))
     stream = Generator(HELD_OUT_STREAM, seed, OF_WEIGHTS, depth)
     numbers = stream.normal(shape, torch.float64) * each[:, None, None, None]
-    model = descending(plan, config.task.n, eye.expand(depth, d, d))
+    model = means(descending(plan, config.task.n, eye.expand(depth, d, d)))
     with own_weights(model, config.deviation / d**0.5 * numbers):
         last = last_read(model, prompts)
     return last.square().sum(-1), (logs + log_weights(numbers, config.wider)).exp()
+
+
+def means(model: Decoder) -> Decoder:
+    """The model; if it averages over depth, its averages are means now, where they start as a residual stream."""
+    if isinstance(model.plan.depth, DepthAverage):
+        with torch.no_grad():
+            for name, weights in model.named_parameters():
+                if name.startswith("depth."):
+                    weights.fill_(1 / len(weights))
+    return model
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from experiments.attnres.toy.points import BASELINE, NETWORKS, TWIN, WIDTHS, Config, cell
+from experiments.attnres.toy.points import BASELINE, NETWORKS, TWIN, WIDTHS, Bare, Config, cell
 from experiments.store.folders import Json, RunFolder
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import of_runs, rounds
@@ -68,10 +68,23 @@ def _batch(prompts: Prompts) -> Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class ToyArm(Arm):
-    """An arm whose prompts are side by side."""
+    """An arm whose prompts are side by side.  bare: where it has no norms, of an architecture with norms."""
+
+    bare: Bare = ""
 
     def key(self, device: str) -> str:
         return f"{super().key(device)}-side-by-side"
+
+    def model(self, device: str) -> Decoder:
+        from torch import nn
+
+        found = super().model(device)
+        if self.bare == "head":
+            found.norm = nn.Identity()
+        elif self.bare == "sublayers":
+            for sublayer in found.sublayers:
+                sublayer.norm = nn.Identity()
+        return found
 
     def task(self) -> Task:
         assert isinstance(self.source, PromptSource)
@@ -106,6 +119,7 @@ def trained(config: Config, run: RunFolder, label: str) -> Json:
             recipe=config.recipe,
             seed=seed,
             std=config.std,
+            bare=network.bare,
             twin=name == TWIN,
             probes=(PROBE,),
             label=BASELINE if name == TWIN else name,

@@ -250,7 +250,8 @@ def test_the_gpu_path_with_tiny_models(tmp_path):
             assert {line["kind"] for line in run.metrics()} == {"stack"}
             continue
         recipes = [line["arm"]["recipe"] for line in run.metrics()]
-        assert all(r["compile"] and r["accumulate"] == 2 for r in recipes)
+        assert all(r["accumulate"] == 2 for r in recipes)
+        assert {r["compile"] for r in recipes} == ({True, False} if name == "scale-magnitude" else {True})
         assert {r["precision"] for r in recipes} == ({"fp32"} if name == "scale-icl" else {"bf16"})
     before = {name: (tmp_path / name / "gpu-tiny" / "metrics.jsonl").read_text() for name in NAMES}
     assert make_gpu(tmp_path).returncode == 0

@@ -35,23 +35,54 @@ def test_theory_holds_in_the_committed_result(stored):
 
 
 @pytest.mark.parametrize(
-    ("what", "name", "alter"),
+    ("what", "place", "name", "alter"),
     [
-        ("start", "start/attnres/48", lambda of: [2 * x for x in of]),
-        ("attained", "attained/attnres/48", lambda of: 1.001 * of),
-        ("sharp", "bound/SwiGLU/64", lambda of: [{**x, "largest": 1.01 * x["bound"]} for x in of]),
-        ("sharp", "bound/GELU/64", lambda of: [{**x, "random": 1.01 * x["bound"]} for x in of]),
-        ("sharp", "typical/attention/16", lambda of: [{**x, "typical": 1.2 * x["typical"]} for x in of]),
+        ("start", "attnres/48", "start/alike", lambda of: [2 * x for x in of]),
+        ("scaled", "attnres/3", "scaled/alike", lambda of: [*of[:-1], 1.001 * of[-1]]),
+        ("attained", "attnres/48", "attained/attnres/48", lambda of: 1.001 * of),
+        ("sharp", "SwiGLU/64", "bound/SwiGLU/64", lambda of: [{**x, "largest": 1.01 * x["bound"]} for x in of]),
+        ("sharp", "GELU/64", "bound/GELU/64", lambda of: [{**x, "random": 1.01 * x["bound"]} for x in of]),
+        (
+            "sharp",
+            "attention/16",
+            "typical/attention/16",
+            lambda of: [{**x, "typical": 1.2 * x["typical"]} for x in of],
+        ),
+        ("sharpened", "vanilla", "end/vanilla/SwiGLU", lambda of: [_beyond(x) for x in of]),
     ],
 )
-def test_what_is_measured_otherwise_fails(stored, what, name, alter):
+def test_what_is_measured_otherwise_fails(stored, what, place, name, alter):
     prediction, measurement = stored
     before, other = judged(prediction, measurement), deepcopy(measurement)
-    place = name.partition("/")[2]
     other[what][place] = alter(other[what][place])
     after = judged(prediction, other)
     assert {n for n in before if before[n] != after[n]} == {name}
     assert after[name] == "fail"
+
+
+def _beyond(of_seed):
+    """A SwiGLU whose output exceeds its bound, once trained."""
+    found = deepcopy(of_seed)
+    found["end"]["SwiGLU"]["largest"][3] = 1.01 * found["end"]["SwiGLU"]["bound"][3]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["start", "scaled"])
+def test_initial_sizes_that_are_others_fail_once(stored, kind):
+    """All rules' at 48 layers, alike."""
+    prediction, measurement = stored
+    for at, squares in measurement[kind].items():
+        if at.endswith("/48"):
+            measurement[kind][at] = [1.3 * x for x in squares]
+    assert {name for name, verdict in judged(prediction, measurement).items() if verdict == "fail"} == {f"{kind}/48"}
+
+
+@pytest.mark.parametrize(("place", "factor"), [(1, 1.2), (16, 1.2)])
+def test_a_preset_that_starts_otherwise_fails(stored, place, factor):
+    prediction, measurement = stored
+    for by_place in measurement["preset"]:
+        by_place[place - 1] *= factor
+    assert {n for n, verdict in judged(prediction, measurement).items() if verdict == "fail"} == {f"preset/{place}"}
 
 
 def test_a_rule_that_grows_as_prenorm_does_is_no_agreement(stored):

@@ -12,9 +12,11 @@ from experiments.attnres.compute.experiment import PROFILES
 from experiments.attnres.compute.points import (
     BLOCK,
     CHOICES,
+    DECAYED,
     FULL,
     FULL_EPS,
     HELD,
+    MUCH,
     PRENORM,
     SLOW,
     WIDE,
@@ -25,12 +27,13 @@ from experiments.attnres.compute.verdicts import factor
 from experiments.drawing import style
 from experiments.training.arms import TextSource
 from experiments.training.campaign import BASELINE, TWIN
+from theory.plans.identity import canonical
 from theory.plans.names import resolve
 from theory.plans.plan import DepthAttention
 
 EXPERIMENT = catalogue.experiment("attnres-compute")
 CONFIG = replace(PROFILES["long"].config, widths=(32, 48, 64), tuned=(32,))
-NAMES = (*CHOICES, TWIN)
+NAMES = (*CONFIG.choices, TWIN)
 SEEDS = 4
 NOISE = np.random.default_rng(0).standard_normal((3, len(NAMES), SEEDS))
 SLOPE = 0.2  # nats by which PreNorm's loss falls as its compute grows e times
@@ -69,11 +72,12 @@ def verdicts(prediction, measurement):
 
 
 def test_choices_differ_in_what_they_say_and_in_nothing_else():
-    made = arms(TextSource("anywhere", "digest"), CONFIG.sizes(32, 512), CONFIG.trained(32, 512), 0)
+    made = arms(TextSource("anywhere", "digest"), CONFIG.sizes(32, 512), CONFIG.trained(32, 512), 0, tuple(CHOICES))
     assert next(iter(made)) == BASELINE
     for name, arm in made.items():
         choice = CHOICES[name]
-        assert arm.recipe == replace(made[BASELINE].recipe, depth_rate=choice.depth_rate)
+        changed = {"depth_rate": choice.depth_rate, "depth_decay": choice.depth_decay}
+        assert arm.recipe == replace(made[BASELINE].recipe, **changed)
         eps = made[BASELINE].architecture.norm_eps if choice.eps is None else choice.eps
         assert arm.architecture == replace(made[BASELINE].architecture, norm_eps=eps)
         depth = resolve(choice.variant, arm.architecture.shape).depth
@@ -82,6 +86,24 @@ def test_choices_differ_in_what_they_say_and_in_nothing_else():
         if isinstance(depth, DepthAttention):
             assert depth.block == (4 if name == BLOCK else 1)
     assert made[HELD].recipe.depth_rate == 0
+    assert {name for name, arm in made.items() if arm.recipe.depth_decay} == {DECAYED, MUCH}
+
+
+def test_decay_is_asked_about_in_a_profile_of_its_own():
+    """Elsewhere what is trained is what was, with the keys that it had: their recipes say nothing of that decay."""
+    source = TextSource("anywhere", "digest")
+    usual = arms(source, CONFIG.sizes(32, 512), CONFIG.trained(32, 512), 0)
+    assert not {DECAYED, MUCH} & set(usual)
+    assert all("depth_decay" not in arm.to_json()["recipe"] for arm in usual.values())
+    assert all("depth_decay" not in canonical(arm.recipe) for arm in usual.values())
+    config = PROFILES["decay"].config
+    of_decay = arms(source, config.sizes(32, 512), config.trained(32, 512), 0, config.choices)
+    assert list(of_decay) == list(config.choices)
+    assert of_decay[DECAYED].to_json()["recipe"]["depth_decay"] == 0.1
+    assert len({arm.key("cpu") for arm in of_decay.values()}) == len(of_decay)
+    found = json.loads(json.dumps(EXPERIMENT.predict(config)))
+    assert {(pair["arm"], pair["against"]) for pair in found["compared"]} >= {(DECAYED, FULL_EPS), (MUCH, FULL_EPS)}
+    assert set(found["choices"]) == set(config.choices)
 
 
 def test_eps_takes_something_of_full_s_last_norm_and_nothing_where_it_is_left_out(prediction):

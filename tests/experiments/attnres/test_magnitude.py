@@ -9,6 +9,7 @@ from experiments import catalogue
 from experiments.attnres.magnitude.points import RULES, cell, unevenness
 from experiments.drawing.style import drawing
 from experiments.training.campaign import BASELINE, TWIN
+from theory.plans.names import resolve
 
 EXPERIMENT = catalogue.experiment("scale-magnitude")
 DEPTH, SEEDS = 2, 6
@@ -64,3 +65,23 @@ def test_unevenness_is_free_of_scale():
     assert unevenness([1.0, math.e]) == pytest.approx(0.5)
     assert unevenness([2.0, 2 * math.e]) == pytest.approx(0.5)
     assert math.isnan(unevenness([1.0, 0.0]))
+
+
+@pytest.mark.parametrize("profile", ["gpu", "gpu-tiny"])
+def test_on_a_gpu_all_is_compiled_but_what_is_too_long_unrolled(profile):
+    """The tiny profile has both, as the large one; where a recipe does not compile nothing is."""
+    config = EXPERIMENT.profiles[profile].config
+    compiled = {}
+    for rule in RULES:
+        for sizes in EXPERIMENT.architectures(config):
+            recipe = config.trained(sizes, resolve(rule, sizes.shape))
+            assert (recipe.precision, recipe.accumulate) == ("bf16", 2)
+            compiled[rule, sizes.n_layers] = recipe.compile
+    assert all(compiled[BASELINE, n] and compiled["attnres-block", n] for n in config.depths) or profile == "gpu-tiny"
+    assert {compiled["attnres", n] for n in config.depths} == {True, False}
+    assert compiled["attnres", min(config.depths)]
+    assert not compiled["attnres", max(config.depths)]
+    cpu = EXPERIMENT.profiles["cpu"].config
+    assert cpu.trained(sizes, resolve("vanilla", sizes.shape)) == cpu.recipe
+    if profile == "gpu":
+        assert max(config.depths) >= 96

@@ -9,7 +9,7 @@ from torch import nn
 
 from icl.recipe import Recipe
 from icl.training.loop import evaluate, take_step, train
-from icl.training.optimiser import adamw
+from icl.training.optimiser import adamw, set_rate
 from tests.icl.training.small import CONTEXT, READER, RECIPE, REGRESSOR, model_of, prompts, text, weights_of
 
 LINEAR = {"learning_rate": 1e4, "eps": 1e6, "warmup": 0.0, "floor": 1.0}  # Adam's first step is then -0.01 gradients
@@ -122,6 +122,21 @@ def test_a_depth_rule_has_a_learning_rate_of_its_own(variant):
         else:
             torch.testing.assert_close(slow, fast, rtol=0, atol=0)
     assert any(name.startswith("depth.") and (p != start[name]).any() for name, p in other.named_parameters())
+
+
+@pytest.mark.parametrize("variant", ["attnres", "denseformer"])
+def test_a_depth_rule_has_a_weight_decay_of_its_own(variant):
+    """Without gradients a step is the decay alone, by `depth_rate` of the learning rate."""
+    model = model_of(READER, variant)
+    recipe = replace(RECIPE, weight_decay=0.0, depth_decay=0.5, depth_rate=0.5)
+    optimiser = adamw(model, recipe)
+    for p in model.parameters():
+        p.data.fill_(1)
+        p.grad = torch.zeros_like(p)
+    set_rate(optimiser, 0.4)
+    optimiser.step()
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.data, torch.full_like(p, 0.9 if name.startswith("depth.") else 1.0))
 
 
 @pytest.mark.parametrize("variant", ["attnres", "attnres-block"])

@@ -5,18 +5,19 @@ from experiments.attnres.toy.points import NETWORKS, TWIN, cell
 
 EXPERIMENT = catalogue.experiment("attnres-toy")
 SMOKE = EXPERIMENT.profiles["smoke"].config
+SEEDS = 8  # of trained toys
 NOISE = (-0.02, 0.01, 0.015, -0.01, 0.02, -0.015)  # of six seeds, mean 0
 
 
 def measured(prediction):
     """Squares and losses within 2 % of theory; reads that do not grow with norms, and as a power 8 without."""
     trained = {
-        cell(name, depth): [_sizes(name, depth, seed) for seed in range(6)]
+        cell(name, depth): [_sizes(name, depth, seed) for seed in range(SEEDS)]
         for name in (*NETWORKS, TWIN)
         for depth in prediction["trained_depths"]
     }
     deeper = {
-        cell(name, prediction["deeper"]): [[4.0, 5.0] if name in NETWORKS and NETWORKS[name].normed else None] * 6
+        cell(name, prediction["deeper"]): [[4.0, 5.0] if name in NETWORKS and NETWORKS[name].normed else None] * SEEDS
         for name in (*NETWORKS, TWIN)
     }
     return {

@@ -48,7 +48,17 @@ def test_a_residual_stream_explodes_and_full_falls():
 
 
 def test_bounded_are_those_with_norms_before_sublayers_and_weights_over_depth(prediction):
-    assert set(prediction["bounded"]) == {name for name, x in NETWORKS.items() if x.normed and x.variant != "vanilla"}
+    assert set(prediction["bounded"]) == {
+        name for name, x in NETWORKS.items() if x.normed and x.variant not in ("vanilla", "denseformer")
+    }
+
+
+def test_means_over_depth_by_hand(prediction):
+    """After one layer the stream is the mean of the embedding and of it with the layer's output."""
+    d, n, noise, b = SMOKE.task.d, SMOKE.task.n, Fraction(SMOKE.task.sigma) ** 2, Fraction(SMOKE.step) / 2
+    one, two, three = trace_moments(d, n, 4)[1:4]
+    expected = d + d * (one - 2 * b * two + b**2 * three + noise * (n - 2 * b * one + b**2 * two)) / n
+    assert prediction["curves"]["descent/denseformer"][0] == pytest.approx(float(expected))
 
 
 def test_the_deep_toy_loses_what_the_theorem_has(prediction):

@@ -18,6 +18,7 @@ SOURCE = PromptSource(2, 4, 0.5, 64, scored="last")
 def arm(name="residual", kind=ToyArm, depth=2, **changes):
     network = NETWORKS[name]
     sizes = SMOKE.trained(network, depth)
+    changes |= {"bare": network.bare} if kind is ToyArm else {}
     return kind(architecture=sizes, variant=network.variant, source=SOURCE, recipe=SMOKE.recipe, seed=0, **changes)
 
 
@@ -44,12 +45,16 @@ def test_an_arm_is_no_other_s():
     assert isinstance(ours.task(), SideBySide)
     assert ours.key("cpu") != plain.key("cpu")
     assert ours.key("cpu") != replace(ours, twin=True).key("cpu")
+    assert len({arm(name).key("cpu") for name in NETWORKS}) == len(NETWORKS)
 
 
 def test_norms_stand_where_they_are_said_to():
     for name, network in NETWORKS.items():
         model = arm(name).model("cpu")
-        assert ("norm.weight" in dict(model.named_parameters())) == network.normed
+        of_sublayers = {f"layers.{n}.attention.norm.weight" for n in range(2)}
+        names = {name for name, _ in model.named_parameters()}
+        assert ("norm.weight" in names) == network.head
+        assert names & of_sublayers == (of_sublayers if network.normed else set())
         assert ("depth.gain" in dict(model.named_parameters())) == network.keys_normed
 
 
