@@ -16,10 +16,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from experiments.store.backends import POLL, Item, Results, Work
-from experiments.store.desk import OutOfTime, Pace, Tell, scratch
+from experiments.store.desk import LocalDesk, OutOfTime, Pace, Tell, scratch
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.progress import warn
 from experiments.store.threads import one_thread
@@ -64,7 +63,7 @@ class Ray:
                     while waiting and len(begun) < max(1, room) and pace.fits():
                         key = waiting.pop(0)
                         tries[key] += 1
-                        begun[task.remote(work, items[key], _Desk(key, run, token, board), here)] = key
+                        begun[task.remote(work, items[key], key, run, token, board, here)] = key
                     if not begun:
                         break
                     for reference in _ready(ray, list(begun)):
@@ -120,56 +119,32 @@ class _Board:
         return news
 
 
-@dataclass(frozen=True)
-class _Desk:
-    """A desk on any node.  Its folder is the run's own where the node sees that, else one of the node's."""
+def _result(
+    work: Work[Item], item: Item, key: str, run: RunFolder, token: str, board: Any, place: Path
+) -> tuple[float, Json] | None:
+    """Its seconds and the result; None if time was up.
 
-    key: str
-    run: RunFolder
-    token: str
-    board: Any
-
-    @property
-    def slot(self) -> Slot:
-        return self.run.slot
-
-    @property
-    def folder(self) -> Path:
-        folder = scratch(self.run, self.key) if self._shared() else self._own()
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-    def report(self, done: float, note: str = "") -> None:
-        self.board.tell.remote(self.key, done, note)
-        if self.slot.seconds_left < 0:
-            raise OutOfTime
-
-    def leave(self) -> None:
-        """With the result on its way, what an own folder held is of no more use."""
-        shutil.rmtree(self._own(), ignore_errors=True)
-
-    def _shared(self) -> bool:
-        try:
-            return (self.run / TOKEN).read_text() == self.token
-        except OSError:
-            return False
-
-    def _own(self) -> Path:
-        return Path(tempfile.gettempdir()) / f"crosslayer-{self.token}" / quote(self.key, safe=" ")
-
-
-def _result(work: Work[Item], item: Item, desk: _Desk, place: Path) -> tuple[float, Json] | None:
-    """Its seconds and the result; None if time was up.  Relative paths are from `place`, if the node has that."""
+    A node that does not see the run's folder has one of its own.  Relative paths are from `place`, if that is there.
+    """
     began = time.monotonic()
     with suppress(OSError):
         os.chdir(place)
+    own = RunFolder(Path(tempfile.gettempdir()) / f"crosslayer-{token}", run.slot)
+    desk = LocalDesk(key, run if _sees(run, token) else own, lambda *news: board.tell.remote(*news))
     try:
         with one_thread():
             result = work(item, desk)
     except OutOfTime:
         return None
-    desk.leave()
+    shutil.rmtree(scratch(own, key), ignore_errors=True)  # with the result on its way it is of no more use
     return time.monotonic() - began, result
+
+
+def _sees(run: RunFolder, token: str) -> bool:
+    try:
+        return (run / TOKEN).read_text() == token
+    except OSError:
+        return False
 
 
 def _connected() -> Any:

@@ -155,19 +155,13 @@ def _sublayers(prediction: Json, measurement: Json) -> list[Judgement]:
         norms = measurement["sharp"][at]
         shares = [max(x["largest"], x["random"]) / x["bound"] for x in norms]
         found.append(
-            Check(
-                id=f"bound/{at}",
-                group=f"{kind}: largest output found over its bound",
-                claim=KINDS[kind],
-                statement=f"no input of width {width} makes the output of {kind} larger than its bound",
-                predicted=1.0,
-                measured=max(shares),
-                stderr=0.0,
-                tolerance=ROUNDING,
-                controls=(float(width) ** -0.5,),  # a bound that takes a normed vector's length for 1
-                relation="at most",
-                slack=ROUNDING,
-                quantity="norm over its bound",
+            _within_its_bound(
+                f"bound/{at}",
+                kind,
+                kind,
+                f"no input of width {width} makes the output of {kind} larger than its bound",
+                max(shares),
+                float(width),
             )
         )
         interval = t_interval([x["typical"] ** 2 / square for x in norms], len(prediction["typical"]))
@@ -188,6 +182,24 @@ def _sublayers(prediction: Json, measurement: Json) -> list[Judgement]:
     return found
 
 
+def _within_its_bound(id: str, kind: str, of: str, statement: str, largest: float, width: float) -> Check:
+    """Of a sublayer of this kind, the largest norm found over its bound."""
+    return Check(
+        id=id,
+        group=f"{of}: largest output found over its bound",
+        claim=KINDS[kind],
+        statement=statement,
+        predicted=1.0,
+        measured=largest,
+        stderr=0.0,
+        tolerance=ROUNDING,
+        controls=(width**-0.5,),  # a bound that takes a normed vector's length for 1
+        relation="at most",
+        slack=ROUNDING,
+        quantity="norm over its bound",
+    )
+
+
 def _sharpened(prediction: Json, measurement: Json) -> list[Judgement]:
     """Of networks that are trained, before it and after: the largest output found over its bound."""
     found: list[Judgement] = []
@@ -199,19 +211,13 @@ def _sharpened(prediction: Json, measurement: Json) -> list[Judgement]:
                 if not shares:
                     continue
                 found.append(
-                    Check(
-                        id=f"{when}/{rule}/{kind}",
-                        group=f"sublayers {words}: largest output found over its bound",
-                        claim=KINDS[kind],
-                        statement=f"{words}, no input makes the output of {RULES[rule]}'s {kind} larger than its bound",
-                        predicted=1.0,
-                        measured=max(shares),
-                        stderr=0.0,
-                        tolerance=ROUNDING,
-                        controls=(float(width) ** -0.5,),  # a bound that takes a normed vector's length for 1
-                        relation="at most",
-                        slack=ROUNDING,
-                        quantity="norm over its bound",
+                    _within_its_bound(
+                        f"{when}/{rule}/{kind}",
+                        kind,
+                        f"sublayers {words}",
+                        f"{words}, no input makes the output of {RULES[rule]}'s {kind} larger than its bound",
+                        max(shares),
+                        float(width),
                     )
                 )
     return found
