@@ -90,12 +90,12 @@ def optimum() -> Json:
     }
 
 
-def print_results(results: Json, said: str = "times faster") -> None:
+def print_results(results: Json, said: str = "times faster", digits: int = 1) -> None:
     """A line a contender: median seconds, and its ratio to the baseline in the same turn, which is `said`."""
     for bench in results["benchmarks"]:
         print(f"{bench['name']}: {bench['what']}")
         for name, seconds in bench["seconds"].items():
-            found = f"{said}: {words(bench['ratios'][name], 2)}" if name in bench["ratios"] else ""
+            found = f"{said}: {words(bench['ratios'][name], digits)}" if name in bench["ratios"] else ""
             print(f"  {name:32} {seconds:10.4f} s  {found}".rstrip())
         if not bench["same_answer"]:
             print(f"  NOT COMPARABLE: the sides give different answers: {bench['difference']}")

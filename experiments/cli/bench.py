@@ -60,7 +60,7 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.decode import bench_decode
 
         return bench_decode(options)
-    faster = "times faster"
+    said, digits = "times faster", 1
     if options.suite == "decoders":
         from experiments.bench.decoders import run_decoders
 
@@ -68,7 +68,8 @@ def bench(options: argparse.Namespace) -> int:
     elif options.suite == "campaign":
         from experiments.bench.campaign import run_campaign
 
-        results, faster = run_campaign(options.threads), "a core's time over the baseline's"
+        results = run_campaign(options.threads)
+        said, digits = "a core's time over the baseline's", 3
     else:
         from experiments.bench.toy import run_benchmarks
 
@@ -78,5 +79,5 @@ def bench(options: argparse.Namespace) -> int:
     else:
         from experiments.bench.toy import print_results
 
-        print_results(results, faster)
+        print_results(results, said, digits)
     return int(not all(result["same_answer"] for result in results["benchmarks"]))

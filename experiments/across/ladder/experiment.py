@@ -171,7 +171,7 @@ PROFILES = {
     "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=_NARROW, grows=True),
     "optima": Profile(config=_OPTIMA, seeds=16, seconds=7200, detects=_NARROW, grows=True),
-    "residual": Profile(config=_RESIDUAL, seeds=16, seconds=1800, detects=_NARROW, grows=True),
+    "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=_NARROW, grows=True),
     "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),

@@ -108,7 +108,7 @@ def _gradients(axis: Axes, measurement: Json, rules: Sequence[str], depth: int) 
         outputs = [_shape(_by_layer(p["output_gradient"][1:], depth)) for p in probed]
         _line(axis, range(1, depth + 1), _band(outputs), rule, NAMES.get(rule, rule))
         layers = [math.exp(i.mean) for i in _band([_shape(p["layer_gradient"]) for p in probed])]
-        _bound(axis, range(1, depth + 1), layers, rule)
+        _bound(axis, range(1, len(layers) + 1), layers, rule)
     _thin(axis, "of the layers' parameters")
     axis.set_yscale("log")
     axis.set_xlabel("layer")

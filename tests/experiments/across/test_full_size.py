@@ -64,12 +64,12 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    others = {"long", "tasks", "optima", "depths", "grouped", "latent"}
+    others = {"long", "tasks", "optima", "residual", "depths", "grouped", "latent", "decay"}
     assert set(experiment.profiles) - others == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)
         if name in TRAINED:
-            assert profile.seeds >= (2 if profile.seconds < 200 else 3)
+            assert profile.seeds >= (2 if profile.detects is None else 3)
 
 
 @pytest.mark.slow

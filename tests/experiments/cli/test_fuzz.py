@@ -160,6 +160,7 @@ def place(tmp_path_factory):
             ("experiments.bench.depth", "Side", put_aside),
             ("experiments.bench.toy", "run_benchmarks", put_aside),
             ("experiments.bench.decoders", "run_decoders", put_aside),
+            ("experiments.bench.campaign", "run_campaign", put_aside),
             ("theory.toy.minimise", "minimise", lambda *_, **__: found),
             ("theory.skipv1.gap", "paper_bound", lambda *_, **__: Estimate(1.0, 0.0, "none")),
         ):
