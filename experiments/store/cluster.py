@@ -56,6 +56,7 @@ class Ray:
         here = Path.cwd()
         begun: dict[Any, str] = {}
         failed: dict[str, str] = {}
+        heard = time.monotonic()
         with _token(run) as token:
             try:
                 while waiting or begun:
@@ -85,9 +86,11 @@ class Ray:
                                 seconds, result = found
                                 pace.took(seconds)
                                 yield key, result
-                    for key, (done, note) in ray.get(board.take.remote()).items():
-                        if key in items:  # and not a late word from the run before
-                            tell(key, done, note)
+                    if time.monotonic() - heard > POLL:
+                        heard = time.monotonic()
+                        for key, (done, note) in ray.get(board.take.remote()).items():
+                            if key in items:  # and not a late word from the run before
+                                tell(key, done, note)
             finally:
                 for reference in begun:
                     ray.cancel(reference, force=True)
@@ -126,11 +129,19 @@ def _result(
 
     A node that does not see the run's folder has one of its own.  Relative paths are from `place`, if that is there.
     """
-    began = time.monotonic()
+    began = told = time.monotonic()
+
+    def tell(*news: Any) -> None:
+        """Now and then: a word for every step of short points would take longer than they do."""
+        nonlocal told
+        if time.monotonic() - told > POLL:
+            told = time.monotonic()
+            board.tell.remote(*news)
+
     with suppress(OSError):
         os.chdir(place)
     own = RunFolder(Path(tempfile.gettempdir()) / f"crosslayer-{token}", run.slot)
-    desk = LocalDesk(key, run if _sees(run, token) else own, lambda *news: board.tell.remote(*news))
+    desk = LocalDesk(key, run if _sees(run, token) else own, tell)
     try:
         with one_thread():
             result = work(item, desk)
