@@ -89,6 +89,10 @@ def test_numbers_of_what_was_found():
     for pair in ("full/vanilla", "full-slow/full-eps"):
         for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
             assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES[FOUND].split())
+    found = json.loads((ROOT / "results/attnres-compute/decay/summary.json").read_text())["checks"]
+    decayed = (c for c in found if c["id"].startswith("loss/full-much-decayed/full-eps/"))
+    lower = (f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in decayed)
+    assert f"otherwise exempt: {' and '.join(lower)} lower" in page
     found = json.loads((ROOT / "results/scale-uptrain/summary.json").read_text())["checks"]
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",
