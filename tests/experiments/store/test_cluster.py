@@ -30,17 +30,6 @@ def two_cores():
     ray.shutdown()
 
 
-@pytest.fixture
-def trace(tmp_path):
-    (tmp_path / "trace").mkdir()
-    return tmp_path / "trace"
-
-
-@pytest.fixture
-def run(tmp_path):
-    return RunFolder(tmp_path / "run")
-
-
 def campaign(run, trace, work=counted, backend=TWO, **options):
     (trace / "gate").touch()
     return results("count", items(trace), work, run, label="counting", size=lambda _: STEPS, backend=backend, **options)

@@ -27,17 +27,6 @@ EVERY = list(range(1, STEPS + 1))
 BACKENDS = [Serial(), Processes(2)]
 
 
-@pytest.fixture
-def trace(tmp_path):
-    (tmp_path / "trace").mkdir()
-    return tmp_path / "trace"
-
-
-@pytest.fixture
-def run(tmp_path):
-    return RunFolder(tmp_path / "run")
-
-
 def measured(run, trace, **options):
     (trace / "gate").touch()
     return results("count", items(trace), counted, run, label="counting", size=lambda _: STEPS, **options)
