@@ -192,7 +192,10 @@ def compare(options: argparse.Namespace) -> int:
     if shown is not None and len(models) == len(options.names):
         if options.variant:
             raise UserError("--variant is for experiments; models say themselves what they are")
-        print_side_by_side(shown, as_json=options.json)
+        if options.json:
+            print(json.dumps(shown, indent=1))
+        else:
+            print_side_by_side(shown)
         return 0
     asked = [name for name in options.names if name in known] or known
     names = [named(name, options.variant) if options.variant else name for name in asked]
@@ -226,7 +229,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"experiments": entries, **shown} if shown else entries, indent=1))
     elif shown:
-        print_side_by_side(shown, as_json=False)
+        print_side_by_side(shown)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -68,14 +67,11 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
     console.print(legend, style="dim")
 
 
-def print_side_by_side(found: dict[str, Any], *, as_json: bool) -> None:
+def print_side_by_side(found: dict[str, Any]) -> None:
     """Models in lines: costs over the first's, and losses less it."""
     from rich.console import Console
     from rich.table import Table
 
-    if as_json:
-        print(json.dumps(found, indent=1))
-        return
     table = Table(box=None, pad_edge=False)
     table.add_column("model", overflow="fold")
     for name in ("parameters", "cache, bytes a token", "FLOPs a token", "held-out loss"):

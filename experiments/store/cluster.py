@@ -73,19 +73,18 @@ class Ray:
                             found = ray.get(reference)
                         except ray.exceptions.RayTaskError as error:
                             failed[key] = _line(error.cause)
-                            warn(f"{key} cannot be computed: {failed[key]}")
                         except ray.exceptions.RayError as error:
                             if tries[key] < TRIES:
                                 warn(f"{key} is tried again: {_line(error)}")
                                 waiting.append(key)
-                            else:
-                                failed[key] = f"tried {TRIES} times, of which the last: {_line(error)}"
-                                warn(f"{key} cannot be computed: {failed[key]}")
-                        else:
-                            if found is not None:
-                                seconds, result = found
-                                pace.took(seconds)
-                                yield key, result
+                                continue
+                            failed[key] = f"tried {TRIES} times, of which the last: {_line(error)}"
+                        if key in failed:
+                            warn(f"{key} cannot be computed: {failed[key]}")
+                        elif found is not None:
+                            seconds, result = found
+                            pace.took(seconds)
+                            yield key, result
                     if time.monotonic() - heard > POLL:
                         heard = time.monotonic()
                         for key, (done, note) in ray.get(board.take.remote()).items():

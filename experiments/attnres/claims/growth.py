@@ -193,9 +193,14 @@ def postnorm_attains(range_of: Callable[[Any], tuple[float, float]]) -> bool:
     return True
 
 
+def _of_averages(row: Any, layers: int) -> Any:
+    """The largest last read of averages whose rows add up to `row`: an embedding of norm 3, outputs of norm 1."""
+    return max(row * 5, 3 * row**layers + 2 * sum(row**n for n in range(1, layers + 1)))
+
+
 @GROWTH.check(
     "decoders with DenseFormer's averages, rows that add up to 1/2, 1 and 2, of aligned outputs: their last reads",
-    states=lambda row, layers: max(row * 5, 3 * row**layers + 2 * sum(row**n for n in range(1, layers + 1))),
+    states=_of_averages,
     control=lambda row, layers: 3 + 2 * layers,
     wrong="linear, whatever the weights",
 )
@@ -223,7 +228,7 @@ def averaging_decoders_attain(law: Callable[[float, int], float]) -> bool:
 
 @GROWTH.check(
     "learned averages over depth of aligned outputs: geometric in the sum of a row, in Fractions",
-    states=lambda row, layers: max(row * 5, 3 * row**layers + 2 * sum(row**n for n in range(1, layers + 1))),
+    states=_of_averages,
     control=lambda row, layers: 3 + 2 * layers,
     wrong="linear, whatever the weights",
     kind="exact",
