@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from experiments.verdicts.intervals import Interval
 from icl.files import write_atomically
@@ -37,6 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "yoco-v": {"color": "#00a0a0", "linestyle": "--", "marker": "h"},
     "twin": {"color": "#b8b8b8", "linestyle": "-", "marker": "."},
 }
+LEGEND_GAP = 0.08  # inches between a panel's labels and its legend
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 RC: dict[str, Any] = {
@@ -93,6 +96,14 @@ def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit:
     )
 
 
+def geometric(axis: Axes, x: Sequence[float], logs: Sequence[Interval], **look: Any) -> list[float]:
+    """Hollow markers at geometric means, with intervals found of logarithms, so that none goes below 0; the means."""
+    means = [math.exp(i.mean) for i in logs]
+    errors = [[abs(m * math.expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
+    axis.errorbar(x, means, yerr=errors, **{"linestyle": "none", "markerfacecolor": "white", **look})
+    return means
+
+
 def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
     """What exact minimisation found."""
     axis.plot(x, y, "x", color="black", markersize=8, zorder=4, label=label)
@@ -102,7 +113,23 @@ def finish(axes: list[Axes]) -> None:
     """(a), (b), ... before each panel's title, and its legend below, clear of the data."""
     for name, axis in zip("abcdefgh", axes, strict=False):
         axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
+        legend_below(axis)
+
+
+def legend_below(axis: Axes, columns: int = 3) -> None:
+    """Below the panel's own labels, in as many columns as there is room for: a legend is not to outgrow the panel."""
+    handles, labels = axis.get_legend_handles_labels()
+    if not handles:
+        return
+    under = axis.xaxis.get_tightbbox()
+    below = axis.bbox.y0 - under.y0 if under is not None else 0.0
+    gap = ScaledTranslation(0, -below / axis.figure.dpi - LEGEND_GAP, axis.figure.dpi_scale_trans)
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0.0}
+    room = 0.95 * axis.figure.bbox.width / axis.get_gridspec().ncols
+    for tried in range(min(columns, (len(labels) + 1) // 2), 0, -1):
+        legend = axis.legend(handles, labels, bbox_transform=axis.transAxes + gap, ncols=tried, **place)
+        if legend.get_window_extent().width < room:
+            return
 
 
 def save(fig: Figure, folder: Path, name: str = "figure") -> None:

@@ -22,10 +22,7 @@ def draw(prediction: Json, measurement: Json, differences: Mapping[str, Interval
     fig, (curves, final) = style.figure(2, width=5.2, height=4.6)
     _curves(curves, measurement)
     _final(final, prediction, measurement, differences)
-    for name, axis in zip("ab", (curves, final), strict=True):
-        axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
-    curves.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
-    final.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    style.finish([curves, final])
     return fig
 
 

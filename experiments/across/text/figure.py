@@ -33,9 +33,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
         axis.set_visible(False)
     axes = axes[: 2 + len(watched)]
     style.finish(axes)
-    for axis in axes:
-        _, labels = axis.get_legend_handles_labels()
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3 if len(labels) > 4 else 2)
     return fig
 
 

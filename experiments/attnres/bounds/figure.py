@@ -45,7 +45,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _sublayers(axes[2], prediction, measurement)
     _trained(axes[3], prediction, measurement)
     style.finish(axes)
-    axes[2].legend(loc="upper center", bbox_to_anchor=(0.5, -0.34))  # below its long names
     return fig
 
 
@@ -118,13 +117,9 @@ def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
             continue
         look, slope = LOOKS[rule], t_interval(slopes(prediction, measurement, rule))
         logs = [t_interval([log(largest(x)) for x in of_seeds]) for of_seeds in cells]
-        means = [exp(i.mean) for i in logs]
-        errors = [[m * (1 - exp(-i.half_width)) for m, i in zip(means, logs, strict=True)]]
-        errors.append([m * (exp(i.half_width) - 1) for m, i in zip(means, logs, strict=True)])
         shifted = [depth * SHIFT ** (place - 1) for depth in depths]
         said = f"{words}: power {slope.mean:.2f} ± {slope.half_width:.2f}"
-        marks = {"color": look["color"], "marker": look["marker"]}
-        axis.errorbar(shifted, means, yerr=errors, label=said, elinewidth=1, **marks, **MEASURED)
+        style.geometric(axis, shifted, logs, label=said, elinewidth=1, color=look["color"], marker=look["marker"])
         _bound(axis, depths, [_geometric(max(x["bounds"]) for x in of_seeds) for of_seeds in cells], rule)
         begun = [_geometric(measurement["trained_from"][cell(rule, depth)]) for depth in depths]
         axis.plot(depths, begun, color=look["color"], linestyle=look["linestyle"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullLocator
 
 from experiments.attnres.compute.points import BLOCK, DECAYED, FULL, FULL_EPS, HELD, MUCH, PRINTED, SLOW
 from experiments.attnres.compute.verdicts import differences, factor
@@ -76,6 +77,9 @@ def _losses(axis: Axes, measurement: Json) -> None:
         label = f"{SHORT[name]}{max(marks, default='')}"
         axis.plot([], [], markerfacecolor="white", label=label, **look)
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 4.0)))
+    axis.xaxis.set_major_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(math.inf, math.inf)))
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xlabel("FLOPs of a training, reads over depth included")
     axis.set_ylabel("held-out loss (nats a token), 95 % over seeds")
     axis.set_title("Loss against compute")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, expm1
+from math import exp
 from statistics import fmean
 from typing import Any
 
@@ -108,15 +108,13 @@ def _over_depths(axis: Axes, prediction: Json, measurement: Json) -> None:
             continue
         look = LOOKS.get(rule, style.look(rule))
         logs = [t_interval(last_effective(measurement, at)) for at in cells]
-        means = [exp(i.mean) for i in logs]
-        errors = [[abs(m * expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
         power = ""
         if len(depths) > 1:
             slope = t_interval(exponents(prediction, measurement, rule))
             power = f": power {slope.mean:.2f} ± {slope.half_width:.2f}"
+        marks = {"color": look["color"], "marker": look["marker"]}
+        means = style.geometric(axis, x, logs, label=f"{words(rule)}{power}", **marks)
         axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=0.9)
-        marks = {"color": look["color"], "marker": look["marker"], "markerfacecolor": "white"}
-        axis.errorbar(x, means, yerr=errors, linestyle="none", label=f"{words(rule)}{power}", **marks)
         if measurement["tuning"]["tuned"] and rule in judged(prediction):
             others = [exp(fmean(last_effective(measurement, at, PRENORMS))) for at in cells]
             axis.plot(x, others, linestyle="none", color=look["color"], marker=look["marker"], markersize=3.5)

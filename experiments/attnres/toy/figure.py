@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, isfinite, log
+from math import isfinite, log
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -124,10 +124,8 @@ def _legend(axis: Axes) -> None:
 def _sizes(axis: Axes, depths: list[int], found: list[list[float]], look: dict[str, Any], filled: str) -> None:
     finite = [[log(size) for size in sizes if isfinite(size)] for sizes in found]
     there = [(depth, t_interval(logs)) for depth, logs in zip(depths, finite, strict=True) if len(logs) > 1]
-    x, means = [depth for depth, _ in there], [exp(i.mean) for _, i in there]
-    errors = [[m * (1 - exp(-i.half_width)) for m, (_, i) in zip(means, there, strict=True)]]
-    errors.append([m * (exp(i.half_width) - 1) for m, (_, i) in zip(means, there, strict=True)])
-    axis.errorbar(x, means, yerr=errors, linewidth=0.9, markersize=4, markerfacecolor=filled, **look)
+    look = {**look, "linewidth": 0.9, "markersize": 4, "markerfacecolor": filled}
+    style.geometric(axis, [depth for depth, _ in there], [logs for _, logs in there], **look)
 
 
 def _diverged(measurement: Json, depth: int, norms: str) -> str:

@@ -50,8 +50,8 @@ class ResFormerSpectrum:
     caption = (
         "(a) Eigenvalues of layer 1's values by rank: dotted is theory for large sizes; bands are 95 % over seeds. (b)"
         " Their sum, before training, with theory's line. (c) The largest eigenvalue and (d) the number of directions "
-        "that values fill effectively, by layer, trained; vanilla's twin has other initial weights. Intervals: 95 % "
-        "over seeds."
+        "that values fill effectively, by layer, trained; vanilla's twin has other initial weights. (a) and (c) show "
+        "geometric means. Bands and intervals: 95 % over seeds, in (a) and (c) of logarithms."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (AT_START, LIMIT, EIGENVALUES, SMOOTHING)

@@ -26,8 +26,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _steps(axes[1], prediction, measurement, names)
     _prompts(axes[2], prediction, measurement, names)
     style.finish(axes)
-    for axis in axes:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
     return fig
 
 

@@ -39,8 +39,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _during(axes[2], prediction, measurement)
     _ends(axes[3], prediction, measurement)
     style.finish(axes)
-    for axis in axes:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return fig
 
 
