@@ -106,7 +106,7 @@ def geometric(axis: Axes, x: Sequence[float], logs: Sequence[Interval], **look: 
 
 def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
     """What exact minimisation found."""
-    axis.plot(x, y, "x", color="black", markersize=8, zorder=4, label=label)
+    axis.plot(x, y, "x", color="black", markersize=8, markeredgewidth=0.8, zorder=4, label=label)  # hides no marker
 
 
 def finish(axes: list[Axes]) -> None:
