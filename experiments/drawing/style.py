@@ -12,6 +12,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from experiments.verdicts.intervals import Interval
@@ -33,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "skipv1": {"linestyle": "-", "marker": "o"},
     "resformer": {"linestyle": "-", "marker": "^"},
     "svformer": {"color": "#7a4fa3", "linestyle": "-.", "marker": "D"},
+    "resformer-learned": {"color": "#8a5a10", "linestyle": ":", "marker": "H"},
     "skipv0": {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
     "attnres": {"linestyle": "-", "marker": "P"},
     "attnres-block": {"color": "#66b266", "linestyle": "--", "marker": "X"},
@@ -134,6 +136,13 @@ def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
 def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
     """What exact minimisation found."""
     axis.plot(x, y, "x", color="black", markersize=8, markeredgewidth=0.8, zorder=4, label=label)  # hides no marker
+
+
+def few_ticks(axis: Axes) -> None:
+    """On a logarithmic y axis of few decades: 1, 2 and 5 times powers of ten, written out."""
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_locator(NullLocator())
 
 
 def finish(axes: list[Axes]) -> None:

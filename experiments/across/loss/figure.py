@@ -54,7 +54,6 @@ def _final(axis: Axes, prediction: Json, measurement: Json, differences: Mapping
         axis,
         [differences[name] for name in names],
         [_label(prediction, measurement, name) for name in names],
-        color="#1a1a1a",
         label="measured, 95 % for all at once",
         printed=[*(paper["nats"] for paper in prediction["papers"].values()), None],
         source="the paper's number, at its size",

@@ -89,9 +89,9 @@ class ToyOrderings:
     caption = (
         "(a) The most that the toy explains with every variant, as a share of rho d²; crosses are exact minima "
         "found numerically, orange strokes hold at the papers' width and number of heads. Hatched: approached, and "
-        "not attained; grey: not known whether attained. (b) Losses less vanilla's that papers print, each one run;"
-        " bars are what chance may add, 95 %, taken from three repeated pairs of one paper's table. (c) What the "
-        "papers say in words, and whether the toy's order agrees; open circles are ties of the toy, which decide "
+        "not attained; grey: not known whether attained. (b) Losses less vanilla's that papers print; bars are what"
+        " chance may add to one pair of runs, 95 %, taken from the three pairs that one paper repeats. (c) What the"
+        " papers say in words, and whether the toy's order agrees; open circles are ties of the toy, which decide "
         "nothing. Rows stand by what the toy explains."
     )
     kind: Kind = "theory"
