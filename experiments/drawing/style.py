@@ -161,7 +161,8 @@ def legend_below(axis: Axes, columns: int = 3) -> None:
     below = axis.bbox.y0 - under.y0 if under is not None else 0.0
     gap = ScaledTranslation(0, -below / axis.figure.dpi - LEGEND_GAP, axis.figure.dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0.0}
-    room = 0.95 * axis.figure.bbox.width / axis.get_gridspec().ncols
+    grid = axis.get_gridspec()
+    room = 0.95 * axis.figure.bbox.width / (grid.ncols if grid else 1)
     for tried in range(min(columns, (len(labels) + 1) // 2), 0, -1):
         legend = axis.legend(handles, labels, bbox_transform=axis.transAxes + gap, ncols=tried, **place)
         if legend.get_window_extent().width < room:

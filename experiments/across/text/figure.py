@@ -49,7 +49,7 @@ def _called(name: str, measurement: Json) -> str:
 
 def _positions(measurement: Json, i: int, count: int) -> list[float]:
     """Vanilla's parameters, millions, at each width: names are set apart a little, so that intervals do not overlap."""
-    apart = 1.02 ** (i - (count - 1) / 2)
+    apart = 1.03 ** (i - (count - 1) / 2)
     return [about["parameters"][BASELINE] / 1e6 * apart for about in measurement["widths"].values()]
 
 

@@ -61,10 +61,10 @@ class SVFormerLength:
         "(a), (b) SVFormer's training loss less vanilla's over steps, smoothed, by context length T and by peak "
         "learning rate; markers on the zero line are where a seed's curve crosses it for good, its critical point. "
         "(c) Critical points over doublings of either, moved apart: hollow markers are seeds, lines join lower "
-        "medians; above and below the thin lines stand seeds that never get behind or ahead for good. (d) Final "
-        "differences; for the shortest context's positions alone at the right. The grey twin has vanilla's plan and"
-        " other initial weights: what it differs by is no effect. Bands and intervals: 95 % over paired seeds. "
-        "Lines in (c), (d) are for the eye."
+        "medians; beyond the thin lines stand seeds that SVFormer does not fall behind in by the end, or is never "
+        "ahead in. (d) Final differences, at the right on the first positions alone. The grey twin has vanilla's "
+        "plan and other initial weights: what it differs by is no effect. Bands and intervals: 95 % over paired "
+        "seeds. Lines in (c), (d) are for the eye."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CRITICAL, RATE, CAUSE)

@@ -71,14 +71,14 @@ def _shares(axis: Axes, arms: Sequence[Json], measured: Json, over: str) -> None
     for toy, (name, look, _) in style.TOYS.items():
         for place, rank in enumerate(ranks[toy]):
             some = sorted((x for x in arms if (x["toy"], x["rank"]) == (toy, rank)), key=lambda x: x[over])
-            shift = 2 ** (0.12 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
+            shift = 2 ** (0.2 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
             at = [arm[over] * shift for arm in some]
             marker = {"marker": MARKERS[toy, min(place, 1)], "color": look["color"], "markerfacecolor": "white"}
             _with_errors(axis, at, some, measured, "descent", label=f"{name}, a = {rank}, 95 %", **marker)
             if over == "keys" and all("adam" in measured[arm["key"]] for arm in some):
                 marker["markerfacecolor"] = look["color"]
                 label = f"{name}, a = {rank}, by Adam"
-                _with_errors(axis, [x * 1.09 for x in at], some, measured, "adam", label=label, **marker)
+                _with_errors(axis, [x * 1.07 for x in at], some, measured, "adam", label=label, **marker)
     axis.set_ylim(-0.05, 1.08)
     axis.set_ylabel("share of starts")
 
