@@ -22,9 +22,9 @@ from experiments.verdicts.worth import Worth
 
 LOOKS: dict[str, dict[str, Any]] = {
     BASELINE: style.look(BASELINE),
-    FULL: {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
+    FULL: style.look("attnres"),
     FULL_EPS: {"color": "#d98a2b", "linestyle": "-.", "marker": "^"},
-    SLOW: style.look("attnres"),
+    SLOW: {"color": "#00868b", "linestyle": (0, (5, 1)), "marker": "d"},
     BLOCK: style.look("attnres-block:size"),
     HELD: {"color": "#7d7d3c", "linestyle": (0, (1, 1)), "marker": "o"},
 }
