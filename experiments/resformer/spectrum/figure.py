@@ -16,6 +16,7 @@ from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import t_interval
 
 LINE: dict[str, Any] = {"color": "#b3261e", "linestyle": ":", "linewidth": 2.2, "zorder": 4}
+RESFORMERS = style.look(RESFORMER)["color"]
 SHIFTS = dict(zip((*ARMS, TWIN), (-0.06, 0.0, 0.06), strict=True))
 
 
@@ -26,7 +27,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _eigenvalues(axes[0], prediction, start, end)
     _sums(axes[1], prediction, start)
     titles = ("Largest eigenvalue, trained (Fig. 12, right)", "Directions that values fill, trained")
-    units = ("squared units of $v$", r"$(\sum\lambda)^2 / \sum\lambda^2$")
+    units = ("largest eigenvalue (squared units of $v$)", r"effective number, $(\sum\lambda)^2 / \sum\lambda^2$")
     axes[2].set_yscale("log")
     for axis, names, title, unit in zip(
         axes[2:], (("largest", "own"), ("participation", "own_participation")), titles, units, strict=True
@@ -47,7 +48,7 @@ def _eigenvalues(axis: Axes, prediction: Json, start: Json, end: Json) -> None:
     drawn = (
         ("before training, different tokens", [seed[DIFFERENT] for seed in start[BASELINE]], "#777777", "-"),
         ("vanilla, trained, on text", [seed[TEXT] for seed in end[BASELINE] if seed], "#1a1a1a", "--"),
-        ("ResFormer, trained, on text", [seed[TEXT] for seed in end[RESFORMER] if seed], "#2f7fb8", "-."),
+        ("resformer, trained, on text", [seed[TEXT] for seed in end[RESFORMER] if seed], RESFORMERS, "-."),
     )
     for label, told, grey, line in drawn:
         if len(told) < 2:
@@ -89,8 +90,8 @@ def _by_layer(axis: Axes, arm: str, told: list[Json], name: str, shown: str, *, 
         style.bars(axis, x, intervals, **marks)
         means = [i.mean for i in intervals]
     axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=1.1)
-    words = {TWIN: "vanilla's twin, 95 % over seeds", RESFORMER: "resformer, what heads attend over"}
-    label = "resformer, what a layer projects" if own else words.get(arm, arm)
+    words = {TWIN: "vanilla's twin", RESFORMER: "resformer, attended over"}
+    label = "resformer, projected" if own else words.get(arm, arm)
     axis.plot([], [], **{**look, "markerfacecolor": "white"}, label=label)
     axis.set_xlabel("layer")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
