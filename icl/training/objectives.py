@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.data.shards import TokenData
-from icl.data.windows import TokenArray, Windows
+from icl.data.windows import ALL, TokenArray, Windows
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
 from theory.errors import BadInput, at_least
 
@@ -61,7 +61,9 @@ class Task(HeldOut, Protocol):
     @property
     def identity(self) -> str: ...
 
-    def batch(self, seed: int, step: int, size: int) -> Batch: ...
+    def batch(self, seed: int, step: int, size: int, rows: slice = ALL) -> Batch:
+        """That of a step, or these rows of it."""
+        ...
 
 
 class TextTask:
@@ -115,8 +117,8 @@ class TextTask:
             self._windows = Windows(self._train, self.context, seed)
         return self._windows
 
-    def batch(self, seed: int, step: int, size: int) -> Batch:
-        return _next_token(self.windows(seed).batch(step, size), self._opening)
+    def batch(self, seed: int, step: int, size: int, rows: slice = ALL) -> Batch:
+        return _next_token(self.windows(seed).batch(step, size, rows), self._opening)
 
     def held_out(self) -> Iterator[Batch]:
         windows = self._held_out.in_order(self.held_out_windows)
@@ -189,8 +191,9 @@ class PromptTask:
     def tokens(self) -> int:
         return 2 * self.task.n + 1
 
-    def batch(self, seed: int, step: int, size: int) -> Batch:
-        return _prompts(self.task.sample(size, Generator(TRAIN_STREAM, seed, step)))
+    def batch(self, seed: int, step: int, size: int, rows: slice = ALL) -> Batch:
+        whole = _prompts(self.task.sample(size, Generator(TRAIN_STREAM, seed, step)))
+        return Batch(whole.inputs[rows], whole.targets[rows])
 
     def held_out(self) -> Iterator[Batch]:
         for index in range(self._prompts // self._held_out_batch):

@@ -1,0 +1,58 @@
+"""What torchrun, or whoever starts processes as it does, has told this one in its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from theory.errors import BadInput
+
+NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """rank: of this process among `count`; local: among those on its machine."""
+
+    rank: int
+    count: int
+    local: int
+
+    def check(self) -> None:
+        """Raise BadInput, or in another process than the first end quietly, where torch has not what it takes."""
+        import torch
+        from torch import distributed
+
+        if not (distributed.is_available() and distributed.is_gloo_available()):
+            self.refuse("this torch is built without gloo, which processes speak over")
+        if torch.cuda.is_available() and self.local >= torch.cuda.device_count():
+            self.refuse(f"{torch.cuda.device_count()} GPUs are fewer than the processes on this machine")
+        if torch.cuda.is_available() and not distributed.is_nccl_available():
+            self.refuse("this torch is built without NCCL, which GPUs speak over")
+
+    def refuse(self, message: str) -> None:
+        """Raise BadInput, in the first process; the others, to whom the same happens, end quietly."""
+        if self.rank:
+            raise SystemExit(2)
+        raise BadInput(message)
+
+
+def launched(environment: Mapping[str, str]) -> Launch | None:
+    """None for one process alone.  Raises BadInput for an environment of several that says not all there is to know."""
+    if environment.get("WORLD_SIZE", "1") in ("", "1"):
+        return None
+    missing = [name for name in NAMES if not environment.get(name)]
+    if missing:
+        raise BadInput(
+            f"WORLD_SIZE={environment['WORLD_SIZE']} asks for several processes, and {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not set; start them with torchrun"
+        )
+    try:
+        rank, count = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+        local = int(environment.get("LOCAL_RANK", 0))
+        int(environment["MASTER_PORT"])
+    except ValueError as error:
+        raise BadInput(f"RANK, WORLD_SIZE, LOCAL_RANK and MASTER_PORT are whole numbers: {error}") from None
+    if not 0 <= rank < count or local < 0:
+        raise BadInput(f"RANK={rank} is none of {count} processes")
+    return Launch(rank, count, local)

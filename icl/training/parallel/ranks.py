@@ -1,0 +1,112 @@
+"""The processes that torchrun has started, as one training asks them (`icl.training.processes`)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+
+from icl.checkpoint import Checkpoint
+from icl.models.decoder import Decoder
+from icl.recipe import Recipe
+from icl.training.objectives import Batch, Task
+from icl.training.parallel.agreeing import Agreement
+from icl.training.parallel.checkpoints import ShardedCheckpoints, read
+from icl.training.parallel.launch import Launch, launched
+from icl.training.parallel.sharding import gathered, shard
+from icl.training.processes import Alone, Processes
+from theory.errors import BadInput
+
+T = TypeVar("T")
+PATIENCE = timedelta(hours=2)  # with a process that prepares text or measures, before it is taken for dead
+
+
+class Ranks:
+    """One of several.  recomputed: as `Alone` has it."""
+
+    def __init__(self, launch: Launch, *, recomputed: bool = False) -> None:
+        self.count, self.rank, self.recomputed = launch.count, launch.rank, recomputed
+        control, saving = (dist.new_group(backend="gloo", timeout=PATIENCE) for _ in range(2))
+        self.agreement = Agreement(self.rank, self.count, control, saving)
+        self._checkpoints: list[ShardedCheckpoints] = []
+
+    def check(self, recipe: Recipe) -> None:
+        if recipe.batch % (self.count * recipe.accumulate):
+            parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
+            raise BadInput(f"{self.count} processes cannot share a batch of {recipe.batch} sequences{parts} equally")
+
+    def prepare(self, model: Decoder, recipe: Recipe) -> None:
+        mesh = init_device_mesh(next(model.parameters()).device.type, (self.count,))
+        shard(model, mesh, recomputed=self.recomputed, compiled=recipe.compile)
+
+    def whole(self, model: Decoder) -> Decoder | None:
+        return gathered(model, next(model.parameters()).device)
+
+    def batch(self, task: Task, seed: int, step: int, size: int) -> Batch:
+        own = size // self.count
+        return task.batch(seed, step, size, slice(self.rank * own, (self.rank + 1) * own))
+
+    def clip(self, model: Decoder, largest: float) -> Tensor:
+        norm = nn.utils.clip_grad_norm_(model.parameters(), largest or math.inf)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def mean(self, values: Tensor) -> Tensor:
+        return self.sum(values) / self.count
+
+    def sum(self, values: Tensor) -> Tensor:
+        there = values.cpu()
+        dist.all_reduce(there, group=self.agreement.control)
+        return there
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        return tuple(bool(found) for found in self.sum(torch.tensor(flags, dtype=torch.int32)))
+
+    def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> ShardedCheckpoints:
+        self._checkpoints.append(ShardedCheckpoints(folder, identity, warn, self.agreement))
+        return self._checkpoints[-1]
+
+    def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
+        read(model, optimiser, checkpoint.folder)
+
+    def first(self, action: Callable[[], T]) -> T:
+        return self.agreement.first(action)
+
+    def close(self) -> None:
+        """Until what is being saved lies there."""
+        for saved in self._checkpoints:
+            saved.close()
+
+
+@contextmanager
+def joined(*, recomputed: bool = False) -> Iterator[Processes]:
+    """The processes that torchrun has started, connected; one alone where it has not.
+
+    Raises BadInput, in one line, for an environment that is not torchrun's, or a torch that cannot do it.
+    """
+    launch = launched(os.environ)
+    if launch is None:
+        yield Alone(recomputed=recomputed)
+        return
+    launch.check()
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(launch.local)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
+    try:
+        ranks = Ranks(launch, recomputed=recomputed)
+        try:
+            yield ranks
+        finally:
+            ranks.close()
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,60 @@
+"""A decoder cut over processes by FSDP2, sublayer by sublayer.
+
+A sublayer's weights are gathered for its forward pass and, again, for its backward pass; what sublayers share (stem,
+positions, the plan's learned weights, a depth rule's queries, gains and averages, the last norm) is gathered once a
+step.  Values that later layers read are activations: each process has those of its own sequences, so no plan needs any
+care.  Buffers there are none.
+
+Weights, gradients and moments are float32, reduced in float32, and products in bf16 are autocast's, as in one process:
+a policy that gathered weights in bf16 would also round gains, mixing weights and embeddings, of which autocast leaves
+the precision alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+from icl.models.decoder import Decoder
+from icl.training.recomputing import recompute
+
+POLICY = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
+
+
+def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compiled: bool = False) -> None:
+    """In place: parameters become DTensors of the mesh, cut along their first dimension.
+
+    recomputed   as in `icl.training.recomputing`
+    compiled     every sublayer by torch.compile, between the hooks that gather and free its weights
+    """
+    if recomputed:
+        recompute(model)
+    if compiled:
+        torch.compiler.reset()
+        for sublayer in model.sublayers:
+            sublayer.forward = torch.compile(sublayer.forward, dynamic=False)  # type: ignore[method-assign]
+    cut = partial(fully_shard, mesh=mesh, mp_policy=POLICY)
+    for sublayer in model.sublayers:
+        cut(sublayer)
+    cut(model)
+    if mesh.device_type == "cpu":
+        for module in (model, *model.sublayers):  # gloo adds, and does not average
+            module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]
+
+
+def gathered(model: Decoder, device: torch.device | str) -> Decoder | None:
+    """An ordinary decoder with the same weights, on a device, in the first process; None in the others.
+
+    All of them have to ask.
+    """
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    weights = get_model_state_dict(model, options=options)
+    if not weights:
+        return None
+    whole = Decoder(model.config, model.plan, device="meta")
+    whole.load_state_dict(weights, assign=True)
+    return whole.to(device).train(model.training)
