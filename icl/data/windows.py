@@ -9,7 +9,7 @@ import numpy as np
 from theory.errors import BadInput, at_least
 
 
-ALL = slice(None)
+EVERY = slice(None)
 
 
 class TokenArray(Protocol):
@@ -48,7 +48,7 @@ class Windows:
         """How often `steps` batches of `size` windows go through all of them."""
         return steps * size / self.count
 
-    def batch(self, step: int, size: int, rows: slice = ALL) -> np.ndarray:
+    def batch(self, step: int, size: int, rows: slice = EVERY) -> np.ndarray:
         """The windows of one step (from 0), int64 (size, context + 1), whatever was asked for before.
 
         rows: those of them that are read.

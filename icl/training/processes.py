@@ -6,8 +6,8 @@ Every process goes through the same loop and asks the same in the same order.  S
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -36,13 +36,16 @@ class Saved(Protocol):
 
 
 class Processes(Protocol):
-    """count: how many there are; rank: which of them this is, from 0."""
+    """count: how many there are; rank: which of them this is, from 0; local: which of those on its machine."""
 
     @property
     def count(self) -> int: ...
 
     @property
     def rank(self) -> int: ...
+
+    @property
+    def local(self) -> int: ...
 
     def check(self, recipe: Recipe) -> None:
         """Raise BadInput, in one line, for a recipe that cannot be shared out."""
@@ -73,6 +76,9 @@ class Processes(Protocol):
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
         """Give both what was saved, in whatever number of processes."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """In here all do their part, without a word to others.  What one of them raises ends all of them."""
+
     def first(self, action: Callable[[], T]) -> T:
         """What the first process finds, in all of them.  What it raises ends all of them."""
 
@@ -83,7 +89,7 @@ class Alone:
     recomputed   activations are made again in the backward pass, in place of being kept (`icl.training.recomputing`)
     """
 
-    count, rank = 1, 0
+    count, rank, local = 1, 0, 0
 
     def __init__(self, *, recomputed: bool = False) -> None:
         self.recomputed = recomputed
@@ -121,6 +127,9 @@ class Alone:
 
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
         restore(model, optimiser, checkpoint.tensors)
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def first(self, action: Callable[[], T]) -> T:
         return action()

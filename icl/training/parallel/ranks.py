@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -35,7 +36,7 @@ class Ranks:
     """One of several.  recomputed: as `Alone` has it."""
 
     def __init__(self, launch: Launch, *, recomputed: bool = False) -> None:
-        self.count, self.rank, self.recomputed = launch.count, launch.rank, recomputed
+        self.count, self.rank, self.local, self.recomputed = launch.count, launch.rank, launch.local, recomputed
         control, saving = (dist.new_group(backend="gloo", timeout=PATIENCE) for _ in range(2))
         self.agreement = Agreement(self.rank, self.count, control, saving)
         self._checkpoints: list[ShardedCheckpoints] = []
@@ -46,6 +47,8 @@ class Ranks:
             raise BadInput(f"{self.count} processes cannot share a batch of {recipe.batch} sequences{parts} equally")
 
     def prepare(self, model: Decoder, recipe: Recipe) -> None:
+        # Of outputs that are views, which nothing here changes in place.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
         mesh = init_device_mesh(next(model.parameters()).device.type, (self.count,))
         shard(model, mesh, recomputed=self.recomputed, compiled=recipe.compile)
 
@@ -77,6 +80,9 @@ class Ranks:
 
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
         read(model, optimiser, checkpoint.folder)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self.agreement.together()
 
     def first(self, action: Callable[[], T]) -> T:
         return self.agreement.first(action)
