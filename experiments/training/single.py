@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from contextlib import ExitStack, nullcontext
@@ -18,6 +19,7 @@ from experiments.training.model_folders import BESIDE
 from experiments.training.pool import note
 from experiments.training.records import describe, train_arm
 from icl.recipe import Diverged
+from icl.training.parallel.launch import check_shares, launched
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Stem, Tokens, Vectors
 from theory.plans.presets import PRESETS
@@ -91,58 +93,63 @@ def train(
 
     Raises UserError or BadInput for what makes no sense, Diverged if the training left for good.
     """
-    from icl.training.parallel.ranks import joined
+    launch = launched(os.environ)
+
+    def ask() -> _Asked:
+        return _asked(
+            launch.count if launch else 1,
+            recompute,
+            preset,
+            variant,
+            Path(init) if init is not None else None,
+            data,
+            {"width": width, "layers": layers, "heads": heads},
+            device,
+            precision,
+            None if resume_from is None else Path(resume_from),
+            Path(out),
+            context=context,
+            batch=batch,
+            schedule=schedule,
+            seed=seed,
+            replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
+            steps=steps,
+            depth_rate=depth_rate,
+            accumulate=accumulate,
+            compile=compile,
+            log_every=log_every,
+            evaluate_every=evaluate_every,
+        )
 
     if not save_every >= 0:
         raise UserError(f"--save-every must not be negative, got {save_every}")
-    with joined(recomputed=recompute) as processes:
-        asked = processes.first(
-            lambda: _asked(
-                processes,
-                preset,
-                variant,
-                Path(init) if init is not None else None,
-                data,
-                {"width": width, "layers": layers, "heads": heads},
-                device,
-                precision,
-                None if resume_from is None else Path(resume_from),
-                Path(out),
-                {
-                    "context": context,
-                    "batch": batch,
-                    "schedule": schedule,
-                    "seed": seed,
-                    "replaced": {"learning_rate": learning_rate, "weight_decay": weight_decay},
-                    "steps": steps,
-                    "depth_rate": depth_rate,
-                    "accumulate": accumulate,
-                    "compile": compile,
-                    "log_every": log_every,
-                    "evaluate_every": evaluate_every,
-                },
-            )
-        )
-        with ExitStack() as stack:
-            processes.first(lambda: stack.enter_context(asked.run.locked()) and None)
-            if not processes.first(lambda: asked.run.has("summary.json")):
-                _finish(asked, processes, save_every)
-            return processes.first(lambda: _left(asked))
+    alone = None if launch else ask()  # before torch is imported
+    from icl.training.parallel.ranks import joined
+
+    with joined(launch, recomputed=recompute) as processes, ExitStack() as stack:
+        asked = alone or processes.first(ask)
+        processes.first(lambda: stack.enter_context(asked.run.locked()))
+        if not processes.first(lambda: asked.run.has("summary.json")):
+            _finish(asked, processes, save_every)
+        return processes.first(lambda: _left(asked))
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to be trained, and where; before: the training that it carries on, if it does."""
+    """What is to be trained, and where; before: the training that it carries on, if it does; memory: that it needs, in
+    words."""
 
     arm: Arm
     called: str
     run: RunFolder
     device: str
     before: Path | None
+    memory: str
 
 
 def _asked(
-    processes: Processes,
+    count: int,
+    recompute: bool,
     preset: str | None,
     variant: str | None,
     init: Path | None,
@@ -152,9 +159,9 @@ def _asked(
     precision: str | None,
     before: Path | None,
     out: Path,
-    options: dict[str, Any],
+    **options: Any,
 ) -> _Asked:
-    """Raises UserError or BadInput for what makes no sense."""
+    """count: of processes.  Raises UserError or BadInput for what makes no sense."""
     if (preset is None) == (init is None):
         raise UserError("say either --preset, for a new model, or --init, for one that is there")
     check_at_least_one(**sizes_asked)
@@ -164,13 +171,13 @@ def _asked(
         assert init is not None
         of, called = from_names.trained(init, variant, sizes_asked), init.resolve().name
     arm = from_names.arm(of, data, precision=precision or ("fp32" if device == "cpu" else "bf16"), **options)
-    processes.check(arm.recipe)
-    memory.check(arm, "cpu" if device == "cpu" else None)  # before text is prepared
+    check_shares(arm.recipe, count)
+    memory.check(arm, "cpu" if device == "cpu" else None, count, recompute=recompute)  # before text is prepared
     device = chosen_device(device)
     if not precision:
         arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
     arm = from_names.reading(arm)
-    memory.check(arm, device)
+    memory.check(arm, device, count, recompute=recompute)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
     named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(variant or 'default')}"
@@ -179,7 +186,8 @@ def _asked(
         arm.model("cpu")  # damaged weights are told of before there is a folder
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
-    return _Asked(arm, called, run, device, before)
+    needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
+    return _Asked(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
 
 
 def _finish(asked: _Asked, processes: Processes, save_every: float) -> None:
@@ -189,7 +197,7 @@ def _finish(asked: _Asked, processes: Processes, save_every: float) -> None:
     arm, run = asked.arm, asked.run
 
     def begin() -> None:
-        for line in sizes(asked.called, arm, asked.device):
+        for line in sizes(asked.called, arm, asked.memory):
             print(line, file=sys.stderr)
         if asked.before is not None:
             warn(extension.handed_over(arm, asked.before, run))
@@ -220,8 +228,8 @@ def _record(run: RunFolder) -> Json:
     return run.read("summary.json", RECORD, advice=keeps)
 
 
-def sizes(called: str, arm: Arm, device: str) -> tuple[str, str]:
-    """What is about to be trained, in two lines; called: its preset, or what its folder is called."""
+def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
+    """What is about to be trained, in two lines; called: its preset, or what its folder is called; needs: memory."""
     config = arm.architecture
     shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
     shared = f", on a latent of {config.latent.width}" if config.latent else shared
@@ -233,7 +241,7 @@ def sizes(called: str, arm: Arm, device: str) -> tuple[str, str]:
     )
     step = (
         f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * arm.context:,} tokens a step, "
-        f"about {memory.in_words(memory.needed(arm, device))} of memory"
+        f"about {needs}"
     )
     return model, step
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from theory.errors import BadInput, at_least
 
-
 EVERY = slice(None)
 
 

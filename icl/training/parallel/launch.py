@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from icl.recipe import Recipe
 from theory.errors import BadInput
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -35,6 +36,13 @@ class Launch:
         if self.rank:
             raise SystemExit(2)
         raise BadInput(message)
+
+
+def check_shares(recipe: Recipe, count: int) -> None:
+    """Raise BadInput for a recipe whose batch, in its parts, `count` processes cannot share equally."""
+    if recipe.batch % (count * recipe.accumulate):
+        parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
+        raise BadInput(f"{count} processes cannot share a batch of {recipe.batch} sequences{parts} equally")
 
 
 def launched(environment: Mapping[str, str]) -> Launch | None:

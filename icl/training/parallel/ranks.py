@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,10 +22,9 @@ from icl.recipe import Recipe
 from icl.training.objectives import Batch, Task
 from icl.training.parallel.agreeing import Agreement
 from icl.training.parallel.checkpoints import ShardedCheckpoints, read
-from icl.training.parallel.launch import Launch, launched
+from icl.training.parallel.launch import Launch, check_shares
 from icl.training.parallel.sharding import gathered, shard
 from icl.training.processes import Alone, Processes
-from theory.errors import BadInput
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=2)  # with a process that prepares text or measures, before it is taken for dead
@@ -42,9 +40,7 @@ class Ranks:
         self._checkpoints: list[ShardedCheckpoints] = []
 
     def check(self, recipe: Recipe) -> None:
-        if recipe.batch % (self.count * recipe.accumulate):
-            parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
-            raise BadInput(f"{self.count} processes cannot share a batch of {recipe.batch} sequences{parts} equally")
+        check_shares(recipe, self.count)
 
     def prepare(self, model: Decoder, recipe: Recipe) -> None:
         # Of outputs that are views, which nothing here changes in place.
@@ -94,12 +90,11 @@ class Ranks:
 
 
 @contextmanager
-def joined(*, recomputed: bool = False) -> Iterator[Processes]:
-    """The processes that torchrun has started, connected; one alone where it has not.
+def joined(launch: Launch | None, *, recomputed: bool = False) -> Iterator[Processes]:
+    """The processes that were launched together (`launched`), connected; or one alone.
 
-    Raises BadInput, in one line, for an environment that is not torchrun's, or a torch that cannot do it.
+    Raises BadInput, in one line, for a torch that cannot do it.
     """
-    launch = launched(os.environ)
     if launch is None:
         yield Alone(recomputed=recomputed)
         return

@@ -5,24 +5,20 @@ positions, the plan's learned weights, a depth rule's queries, gains and average
 step.  Values that later layers read are activations: each process has those of its own sequences, so no plan needs any
 care.  Buffers there are none.
 
-Weights, gradients and moments are float32, reduced in float32, and products in bf16 are autocast's, as in one process:
-a policy that gathered weights in bf16 would also round gains, mixing weights and embeddings, of which autocast leaves
-the precision alone.
+Precision is the recipe's, as in one process: weights, gradients and their sums are float32, and products in bf16 are
+autocast's.  FSDP's own policy would gather whole sublayers in bf16, for half of the traffic, and so round gains and norms
+too, which autocast leaves alone.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import fully_shard
 
 from icl.models.decoder import Decoder
 from icl.training.recomputing import recompute
-
-POLICY = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
 
 
 def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compiled: bool = False) -> None:
@@ -37,10 +33,8 @@ def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compile
         torch.compiler.reset()
         for sublayer in model.sublayers:
             sublayer.forward = torch.compile(sublayer.forward, dynamic=False)  # type: ignore[method-assign]
-    cut = partial(fully_shard, mesh=mesh, mp_policy=POLICY)
-    for sublayer in model.sublayers:
-        cut(sublayer)
-    cut(model)
+    for module in (*model.sublayers, model):
+        fully_shard(module, mesh=mesh)
     if mesh.device_type == "cpu":
         for module in (model, *model.sublayers):  # gloo adds, and does not average
             module.set_force_sum_reduction_for_comms(True)  # type: ignore[operator]
