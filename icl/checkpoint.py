@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +183,9 @@ def _joined(path: Path) -> dict[str, Tensor]:
     reader = HuggingFaceStorageReader(str(path))
     there = reader.read_metadata().state_dict_metadata
     tensors = {name: torch.empty(about.size, dtype=about.properties.dtype) for name, about in there.items()}
-    load(tensors, storage_reader=reader, no_dist=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)  # as is meant
+        load(tensors, storage_reader=reader, no_dist=True)
     return tensors
 
 

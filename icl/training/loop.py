@@ -20,7 +20,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from icl.checkpoint import state
 from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
 from icl.training.devices import peak_flops
@@ -132,7 +131,7 @@ def train(
         stop, long_ago = processes.any(bool(stop), long_ago)
         last = stop or step + 1 == recipe.steps
         if saved and (last or long_ago):
-            saved.save(step + 1, state(model, optimiser), first_loss=first)
+            saved.save(step + 1, processes.state(model, optimiser), first_loss=first)
             last_save = time.perf_counter()
             if last:
                 saved.wait()

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from icl.checkpoint import Checkpoint, Checkpoints, restore
+from icl.checkpoint import Checkpoint, Checkpoints, restore, state
 from icl.models.decoder import Decoder
 from icl.recipe import Recipe
 from icl.training.objectives import Batch, Task
@@ -73,6 +73,9 @@ class Processes(Protocol):
 
     def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> Saved: ...
 
+    def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+        """What is saved of both."""
+
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
         """Give both what was saved, in whatever number of processes."""
 
@@ -124,6 +127,9 @@ class Alone:
 
     def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> Saved:
         return Checkpoints(folder, identity, warn)
+
+    def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+        return state(model, optimiser)
 
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
         restore(model, optimiser, checkpoint.tensors)

@@ -14,9 +14,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
-from icl.checkpoint import Checkpoint
+from icl.checkpoint import Checkpoint, state
 from icl.models.decoder import Decoder
 from icl.recipe import Recipe
 from icl.training.objectives import Batch, Task
@@ -73,6 +74,11 @@ class Ranks:
     def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> ShardedCheckpoints:
         self._checkpoints.append(ShardedCheckpoints(folder, identity, warn, self.agreement))
         return self._checkpoints[-1]
+
+    def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+        assert isinstance(model, FSDPModule)
+        model.reshard()  # what sublayers share is still whole after an evaluation, and no parameter of the optimiser
+        return state(model, optimiser)
 
     def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
         read(model, optimiser, checkpoint.folder)

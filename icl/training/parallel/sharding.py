@@ -6,8 +6,8 @@ step.  Values that later layers read are activations: each process has those of 
 care.  Buffers there are none.
 
 Precision is the recipe's, as in one process: weights, gradients and their sums are float32, and products in bf16 are
-autocast's.  FSDP's own policy would gather whole sublayers in bf16, for half of the traffic, and so round gains and norms
-too, which autocast leaves alone.
+autocast's.  FSDP's own policy would gather whole sublayers in bf16, for half of the traffic, and so round gains and
+norms too, which autocast leaves alone.
 """
 
 from __future__ import annotations
