@@ -51,9 +51,11 @@ def launched(environment: Mapping[str, str]) -> Launch | None:
         return None
     missing = [name for name in NAMES if not environment.get(name)]
     if missing:
+        *others, last = missing
+        names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
         raise BadInput(
-            f"WORLD_SIZE={environment['WORLD_SIZE']} asks for several processes, and {' and '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not set; start them with torchrun"
+            f"WORLD_SIZE={environment['WORLD_SIZE']} asks for several processes, and {names} not set; start them with "
+            "torchrun"
         )
     try:
         rank, count = int(environment["RANK"]), int(environment["WORLD_SIZE"])

@@ -89,8 +89,13 @@ class Ranks:
     def first(self, action: Callable[[], T]) -> T:
         return self.agreement.first(action)
 
+    def wait(self) -> None:
+        """Until what is being saved lies there.  Raises what went wrong."""
+        for saved in self._checkpoints:
+            saved.wait()
+
     def close(self) -> None:
-        """Until what is being saved lies there."""
+        """Likewise, without the others, and whatever comes of it."""
         for saved in self._checkpoints:
             saved.close()
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,16 +34,13 @@ def one(folder=None, reports=None):
     return seen, model
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """Where two processes have gone through everything; one has begun a training before them."""
-    folder = tmp_path_factory.mktemp("two")
-    one(folder / "one", reports=3)
+def together(folder, *options):
+    """What two processes leave there (`two`), by process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, "-m", "tests.icl.training.parallel.two", str(folder)]
+    command = [sys.executable, "-m", "tests.icl.training.parallel.two", str(folder), *options]
     both = [
         subprocess.Popen(command, cwd=ROOT, env={**common, "RANK": f"{rank}"}, stderr=subprocess.PIPE, text=True)
         for rank in range(2)
@@ -50,13 +48,20 @@ def place(tmp_path_factory):
     said = [process.communicate(timeout=300)[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert not any("Warning" in text for text in said), said
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Where one has begun a training, and two have gone through everything after it."""
+    folder = tmp_path_factory.mktemp("two")
+    one(folder / "one", reports=3)
     return folder
 
 
 @pytest.fixture(scope="module")
 def found(place):
-    """By process."""
-    return [json.loads((place / f"{rank}.json").read_text()) for rank in range(2)]
+    return together(place)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +142,7 @@ def test_two_go_on_where_one_was_killed(place, found, whole):
     assert_near(load_file(place / "of one.safetensors"), model)
 
 
-def test_one_goes_on_where_two_were_killed(place, tmp_path, whole):
+def test_one_goes_on_where_two_were_killed(place, found, tmp_path, whole):  # noqa: ARG001
     """From their checkpoint of step 4; it has the names, shapes and numbers of one process's."""
     seen, expected = whole
     name = "checkpoint-000000004"
@@ -184,6 +189,33 @@ def test_a_damaged_part_gives_way_to_the_checkpoint_before(found):
     assert len(ours["every"]["said"]) == 2
     assert ours["every"]["outcome"][0] == "BadCheckpoint"
     assert theirs["every"] == {"said": [], "outcome": ["OfAnother", "2"]}
+
+
+def test_a_folder_of_another_training_is_refused(found):
+    kind, said = found[0]["foreign"]
+    assert kind == "BadCheckpoint"
+    assert "belongs to another run" in said
+    assert found[1]["foreign"] == ["OfAnother", "2"]
+
+
+def test_a_full_disk_is_told_of_by_the_process_that_meets_it(found):
+    """As soon as anybody waits for what was saved; what had been saved is there."""
+    ours, theirs = (ranks["full"] for ranks in found)
+    assert {ours["said"][0], theirs["said"][0]} <= {"OSError", "OfAnother"}
+    assert any(
+        "No space left on device" in said and "checkpoint-" in said for _, said in (ours["said"], theirs["said"])
+    )
+    assert ours["there"] == ["checkpoint-000000002"]
+
+
+@pytest.mark.slow
+def test_what_torch_compile_makes_of_sublayers_trains_the_same(tmp_path):
+    if not (shutil.which("g++") or shutil.which("clang++")):  # then torch cannot compile
+        return
+    case = CASES["float32"]
+    case = replace(case, recipe=replace(case.recipe, steps=4, log_every=4))
+    theirs = case.run(case.model())
+    assert_same_reports(together(tmp_path, "compiled")[0]["really_compiled"], theirs, 1e-4)
 
 
 def test_what_fails_in_one_is_told_once(found):

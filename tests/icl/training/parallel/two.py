@@ -1,5 +1,6 @@
 """What one of two processes does: all cases, one after the other, and leaves what it found as JSON."""
 
+import errno
 import itertools
 import json
 import os
@@ -53,6 +54,12 @@ def compiled(processes, _):
     eager = lambda forward, **_: forward  # noqa: E731 - the code that a compiler makes is not what is asked
     with patch.object(torch, "compile", eager):
         return case.run(case.model(), processes=processes)
+
+
+def really_compiled(processes, _):
+    case = CASES["float32"]
+    case = replace(case, recipe=replace(case.recipe, compile=True, steps=4, log_every=4))
+    return case.run(case.model(), processes=processes)
 
 
 def same_share(processes, _):
@@ -178,6 +185,37 @@ def damaged(processes, folder):
     return found
 
 
+def foreign(processes, folder):
+    """A folder of another training."""
+    other = replace(RESUMED.recipe, learning_rate=0.02)
+    running = train(RESUMED.model(), RESUMED.task(), other, 3, folder=folder / "killed", processes=processes)
+    try:
+        return report(next(running))
+    except (BadCheckpoint, OfAnother) as error:
+        return [type(error).__name__, str(error)]
+
+
+def full(processes, folder):
+    """The last process cannot write its file."""
+
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _, running = steps(processes, folder / "full", seconds_between_saves=ALWAYS)
+    for _ in range(2):
+        next(running)
+    processes.wait()
+    own = checkpoints.HuggingFaceStorageWriter.write_data
+    replaced = write if processes.rank else own
+    try:
+        with patch.object(checkpoints.HuggingFaceStorageWriter, "write_data", replaced):
+            list(running)
+    except (OSError, OfAnother) as error:
+        found = [type(error).__name__, str(error)]
+    there = processes.first(lambda: sorted(path.name for path in (folder / "full").glob("checkpoint-*[0-9]")))
+    return {"said": found, "there": there}
+
+
 def failing(processes, _):
     """What goes wrong in one process ends both: it tells, the other is quiet."""
     found = []
@@ -191,24 +229,13 @@ def failing(processes, _):
     return found
 
 
-JOBS = (
-    trained,
-    recomputed,
-    compiled,
-    same_share,
-    own_norm,
-    killed,
-    of_one,
-    stopped,
-    diverged,
-    meanwhile,
-    damaged,
-    failing,
-)
+JOBS = (trained, recomputed, compiled, same_share, own_norm, killed, of_one, stopped, diverged, meanwhile, damaged)
+JOBS += (foreign, full, failing)
+SLOW = (really_compiled,)
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     torch.set_num_threads(1)
     with joined(launched(os.environ)) as ranks:
-        results = {job.__name__: job(ranks, place) for job in JOBS}
+        results = {job.__name__: job(ranks, place) for job in (SLOW if sys.argv[2:] else JOBS)}
         (place / f"{ranks.rank}.json").write_text(json.dumps(results))
