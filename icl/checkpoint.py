@@ -178,10 +178,11 @@ def described(path: Path, rank: int = 0, count: int = 1) -> dict[str, Any]:
 
 def _joined(path: Path) -> dict[str, Tensor]:
     """All tensors of a checkpoint in several files."""
-    from torch.distributed.checkpoint import HuggingFaceStorageReader, load
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
 
     reader = HuggingFaceStorageReader(str(path))
-    there = reader.read_metadata().state_dict_metadata
+    there: dict[str, Any] = reader.read_metadata().state_dict_metadata
     tensors = {name: torch.empty(about.size, dtype=about.properties.dtype) for name, about in there.items()}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)  # as is meant

@@ -50,6 +50,7 @@ class Ray:
 
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
         ray = _connected()
+        self._check_room(ray)
         board = _board(ray)
         task = ray.remote(num_cpus=self.cores, num_gpus=self.gpus, max_retries=0)(_result)
         waiting, pace, tries = list(items), Pace(run.slot), dict.fromkeys(items, 0)
@@ -97,6 +98,15 @@ class Ray:
             key, said = next(iter(failed.items()))
             others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
             raise UserError(f"{len(failed)} of {len(items)} could not be computed: {key}, {said}{others}")
+
+    def _check_room(self, ray: Any) -> None:
+        """Raise UserError where nothing would ever begin: Ray waits, without a word, for what no node has."""
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        for name, what, wanted in (("GPU", "GPU", self.gpus), ("CPU", "core", self.cores)):
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if most < wanted:
+                has = f"no node of the Ray cluster has more than {most:g}" if most else "the Ray cluster has none"
+                raise UserError(f"{wanted:g} {what}{'s' if wanted > 1 else ''} for every item are asked for, and {has}")
 
     def _room(self, ray: Any) -> int:
         """Items that the cluster has room for, now: nodes come and go."""

@@ -16,6 +16,6 @@ from icl.models.decoder import Decoder
 def recompute(model: Decoder) -> None:
     """In place; names of parameters stay as they are."""
     for sublayer in model.sublayers:
-        sublayer.forward = partial(  # type: ignore[method-assign]
+        sublayer.forward = partial(
             checkpoint, sublayer.forward, use_reentrant=False, preserve_rng_state=bool(model.config.dropout)
         )

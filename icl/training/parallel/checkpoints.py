@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
-from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from icl.checkpoint import (
     FILES,
@@ -47,7 +48,7 @@ class ShardedCheckpoints:
         part = Path(self._agreement.first(lambda: str(self._of_folder.begun(step))))
         writer = HuggingFaceStorageWriter(str(part), save_distributed=True)
         group = self._agreement.saving
-        written: Any = dcp.async_save(dict(tensors), storage_writer=writer, process_group=group)
+        written: Any = async_save(dict(tensors), storage_writer=writer, process_group=group)
         about = {"step": step, **numbers, "identity": self.identity}
         self._under_way = self._thread.submit(self._end, written, part, about)
 
@@ -55,7 +56,7 @@ class ShardedCheckpoints:
         """In a thread of its own, after all have written."""
         try:
             written.result()
-        except BaseException as error:  # of dcp, which raises it in all processes
+        except BaseException as error:  # of torch, which raises it in all processes
             raise _reason(error, part) from None
         digests: dict[str, str] = {}
         for file in sorted(part.glob(f"shard-{self._agreement.rank + 1:05d}-*")):
@@ -112,7 +113,8 @@ def read(model: nn.Module, optimiser: torch.optim.Optimizer, folder: Path) -> No
     reader = HuggingFaceStorageReader(str(folder))
     parameters = dict(model.named_parameters())
     wanted: dict[str, Tensor] = {}
-    for key, about in reader.read_metadata().state_dict_metadata.items():
+    there: dict[str, Any] = reader.read_metadata().state_dict_metadata
+    for key, about in there.items():
         if key.startswith("model."):
             wanted[key] = parameters[key.removeprefix("model.")].detach()
             continue
@@ -123,7 +125,7 @@ def read(model: nn.Module, optimiser: torch.optim.Optimizer, folder: Path) -> No
         wanted[key] = optimiser.state[of][kind] = kept.detach()
     if missing := {f"model.{name}" for name in parameters} - wanted.keys():
         raise KeyError(min(missing))
-    dcp.load(wanted, storage_reader=reader)
+    load(wanted, storage_reader=reader)
 
 
 def _reason(error: BaseException, part: Path) -> BaseException:

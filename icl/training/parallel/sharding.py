@@ -32,7 +32,7 @@ def shard(model: Decoder, mesh: DeviceMesh, *, recomputed: bool = False, compile
     if compiled:
         torch.compiler.reset()
         for sublayer in model.sublayers:
-            sublayer.forward = torch.compile(sublayer.forward, dynamic=False)  # type: ignore[method-assign]
+            sublayer.forward = torch.compile(sublayer.forward, dynamic=False)
     for module in (*model.sublayers, model):
         fully_shard(module, mesh=mesh)
     if mesh.device_type == "cpu":
