@@ -5,6 +5,7 @@ The latter is prepared once a user, in the cache folder; what lies in ./data is 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,13 @@ def prepare(source: str, folder: Path, **options: Any) -> Manifest:
 
     with progress(f"preparing {source}", 1) as at:
         at(0)
-        manifest = preparing.prepare(source, folder, on_progress=lambda tokens, note: at(0.5, note), **options)
+        began = time.monotonic()
+
+        def tell(tokens: int, note: str, share: float | None) -> None:
+            speed = tokens / max(1e-9, time.monotonic() - began)
+            at(0.5 if share is None else share, f"{note}, {speed:,.0f} tokens/s" if tokens else note)
+
+        manifest = preparing.prepare(source, folder, on_progress=tell, **options)
         at(1)
     return manifest
 
