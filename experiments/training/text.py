@@ -72,11 +72,16 @@ def prepare(source: str, folder: Path, **options: Any) -> Manifest:
 
     with progress(f"preparing {source}", 1) as at:
         at(0)
-        began = time.monotonic()
+        began: tuple[float, int] | None = None  # with the first documents, or where a killed run goes on
 
         def tell(tokens: int, note: str, share: float | None) -> None:
-            speed = tokens / max(1e-9, time.monotonic() - began)
-            at(0.5 if share is None else share, f"{note}, {speed:,.0f} tokens/s" if tokens else note)
+            nonlocal began
+            if tokens and began is None:
+                began = time.monotonic(), tokens
+            elif began is not None:
+                speed = (tokens - began[1]) / max(1e-9, time.monotonic() - began[0])
+                note = f"{note}, {speed:,.0f} tokens/s"
+            at(0.5 if share is None else share, note)
 
         manifest = preparing.prepare(source, folder, on_progress=tell, **options)
         at(1)

@@ -77,15 +77,23 @@ def answered(config: Architecture) -> int:
 
 
 def training_bytes(
-    config: Architecture, plan: Plan, sequences: int, *, number: float = 4.0, fused: bool = False
+    config: Architecture,
+    plan: Plan,
+    sequences: int,
+    *,
+    number: float = 4.0,
+    fused: bool = False,
+    kept: int | None = None,
 ) -> int:
     """Bytes that a step on `sequences` whole contexts needs, or writing its checkpoint where that needs more.
 
+    kept: numbers of every token, by default `activations`.
     Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
     but the gradients twice more, apart and joined, while it is written.
     """
     weights = 4 * total_parameters(config, plan)
-    step = activation_bytes(config, activations(config, plan, fused=fused), plan, sequences, number, fused=fused)
+    kept = activations(config, plan, fused=fused) if kept is None else kept
+    step = activation_bytes(config, kept, plan, sequences, number, fused=fused)
     tables = visible_bytes(config, plan, fused=fused)
     return max(4 * weights + step - tables, 9 * weights) + tables
 

@@ -54,6 +54,8 @@ def recomputed(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
 
 def state_bytes(config: Architecture, plan: Plan, processes: int) -> int:
     """Of weights, gradients and moments in one process of so many, with what it gathers for its work."""
+    if processes == 1:
+        return 4 * WEIGHT * total_parameters(config, plan)
     of_sublayers = sublayer_parameters(config, plan)
     shared = total_parameters(config, plan) - sum(of_sublayers)
     own = -(-4 * total_parameters(config, plan) // processes)

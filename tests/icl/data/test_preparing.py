@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 import shutil
+import sys
+import types
 
 import pytest
 
@@ -173,6 +175,25 @@ def test_what_is_not_as_it_was_is_begun_again(change, tmp_path, interrupted):
     found = prepare(str(text), tmp_path / "cut", **SMALL)
     assert again == texts_of(text)
     assert found == prepare(str(text), tmp_path / "afresh", **SMALL)
+
+
+def test_a_hub_s_dataset_goes_on_in_its_order(tmp_path, monkeypatch):
+    """Its rows are streamed again from the first on, and only those that are new are tokenised."""
+    rows, streamed, tokenised = [{"text": f"row {i} of many, and more"} for i in range(60)], [], []
+    stream = lambda *_, **__: (streamed.append(i) or row for i, row in enumerate(rows))  # noqa: E731
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=stream))
+    monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(tokenising, "SECONDS_BETWEEN_STATES", 0)
+    with pytest.raises(KeyboardInterrupt):
+        prepare("hf:me/set", tmp_path / "cut", on_progress=stopped(KeyboardInterrupt, 100), **SMALL)
+    streamed.clear()
+    encode = BytePairs.encode
+    monkeypatch.setattr(BytePairs, "encode", lambda self, texts: tokenised.extend(texts) or encode(self, texts))
+    found = prepare("hf:me/set", tmp_path / "cut", **SMALL)
+    assert streamed == list(range(60))
+    assert 0 < len(tokenised) < 60
+    assert [row["text"] for row in rows[-len(tokenised) :]] == tokenised
+    assert found == prepare("hf:me/set", tmp_path / "whole", **SMALL)
 
 
 def test_another_request_begins_again(tmp_path, interrupted):
