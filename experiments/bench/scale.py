@@ -1,4 +1,4 @@
-"""What a campaign of models of a billion parameters takes: memory, speed, days, storage, failures (SCALE.md, beside this).
+"""What a campaign of models of a billion parameters takes: memory, speed, days, storage, failures; see SCALE.md.
 
 Nothing is measured here.  Counts are those of `theory.plans`; figures of machines are published ones, each with its
 source; how arms are handed out, and handed out again, is simulated against the scheduler itself

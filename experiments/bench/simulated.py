@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -170,7 +171,7 @@ class _Cluster:
             task.node, task.began = node, self.now
             left = task.work.seconds - self.done.get(task.key, 0.0)
             saves = -(-left // task.work.interval)
-            self._at(self.now + task.work.restart + left + saves * task.work.cost, lambda task=task: self._ends(task))
+            self._at(self.now + task.work.restart + left + saves * task.work.cost, partial(self._ends, task))
 
     def _ends(self, task: _Running) -> None:
         if not task.over:

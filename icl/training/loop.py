@@ -30,6 +30,7 @@ from theory.plans.accounting import flops
 from theory.plans.identity import text
 
 ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
+SAVING = 0.05  # the share of the time that is spent on saving at most, unless all that can be saved is to be
 DIVERGED = 3.0  # times the first logged loss: more than that at most steps, as a single prompt may cost a hundred times
 
 
@@ -81,7 +82,9 @@ def train(
 ) -> Generator[Logged, bool | None]:
     """Train in place on the model's device, yielding after every `log_every` steps and at the end.
 
-    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.
+    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  At least
+    `seconds_between_saves` lie between two, and more where saving would take more than SAVING of the time; with 0 there
+    is one at every report.
     `on_step` hears how many steps are done: at the start, and after each.  `name` tells apart what these arguments do
     not, such as initial weights.  Where the folder has no checkpoint, the training starts with the newest in the folder
     `start`, at its step: another training's end.  Sent True, in any of the processes, the generator saves and ends.
@@ -109,7 +112,8 @@ def train(
     window: list[Tensor] = []
     model.train()
     on_step(done)
-    last_save = began = time.perf_counter()
+    began = time.perf_counter()
+    last_save, pause = began, seconds_between_saves
     for step in range(done, recipe.steps):
         window.append(take_step(model, task, recipe, optimiser, seed, step, device, processes))
         on_step(step + 1)
@@ -127,12 +131,13 @@ def train(
             raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}")
         mfu = speed * token_flops / peak if peak else None
         stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
-        long_ago = time.perf_counter() - last_save >= seconds_between_saves
-        stop, long_ago = processes.any(bool(stop), long_ago)
+        stop, long_ago = processes.any(bool(stop), time.perf_counter() - last_save >= pause)
         last = stop or step + 1 == recipe.steps
         if saved and (last or long_ago):
+            before = time.perf_counter()
             saved.save(step + 1, processes.state(model, optimiser), first_loss=first)
             last_save = time.perf_counter()
+            pause = max(seconds_between_saves, (last_save - before) / SAVING) if seconds_between_saves else 0.0
             if last:
                 saved.wait()
         if stop:

@@ -58,14 +58,20 @@ class ShardedCheckpoints:
             written.result()
         except BaseException as error:  # of torch, which raises it in all processes
             raise _reason(error, part) from None
-        digests: dict[str, str] = {}
-        for file in sorted(part.glob(f"shard-{self._agreement.rank + 1:05d}-*")):
-            digests[file.name] = digest_of_file(file)
         of_all: list[Any] = [None] * self._agreement.count
-        dist.all_gather_object(of_all, digests, group=self._agreement.saving)
+        dist.all_gather_object(of_all, self._digests(part), group=self._agreement.saving)
+        if told := next((found for found in of_all if isinstance(found, str)), None):
+            raise OSError(errno.EIO, told, str(part))
         if self._agreement.rank == 0:
             everything = {**about, FILES: {name: digest for some in of_all for name, digest in some.items()}}
             self._of_folder.ended(part, everything, digest_of(everything))
+
+    def _digests(self, part: Path) -> dict[str, str] | str:
+        """Of this process's files, by name; or why they cannot be read."""
+        try:
+            return {file.name: digest_of_file(file) for file in part.glob(f"shard-{self._agreement.rank + 1:05d}-*")}
+        except OSError as error:
+            return str(error)
 
     def wait(self) -> None:
         """Until what was saved lies there.  Raises OSError if it could not be written."""
