@@ -20,6 +20,7 @@ from experiments.training.single import train
 from experiments.training.subjects import subject
 from icl.recipe import Recipe
 from icl.training.loop import evaluate
+from tests.experiments.training.small import PROMPTS
 from theory import machine
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
@@ -193,6 +194,17 @@ def test_a_training_that_fits_is_not_refused(tmp_path, monkeypatch):
         train("llama-2m", steps=3, out=tmp_path, **TINY)
     with pytest.raises(UserError, match="--save-every must not be negative, got nan"):
         train("llama-2m", steps=2, out=tmp_path, save_every=math.nan, **TINY)
+
+
+def test_several_processes_and_activations_made_again_need_less():
+    """Each has its part of the batch and of weights and moments, and a copy of the latter while it saves on a CPU."""
+    wide = replace(PROMPTS.architecture, d_model=512, n_heads=8, n_layers=12, d_ff=2048)
+    arm = replace(PROMPTS, architecture=wide, recipe=replace(PROMPTS.recipe, batch=64))
+    alone, eight = memory.needed(arm, "cuda"), memory.needed(arm, "cuda", 8)
+    assert alone / 16 < eight < alone / 4  # one alone holds a checkpoint several times while it writes it
+    assert eight < memory.needed(arm, "cpu", 8)
+    for processes in (1, 8):
+        assert memory.needed(arm, "cuda", processes, recompute=True) < memory.needed(arm, "cuda", processes)
 
 
 def test_a_control_group_s_limit_is_memory_that_there_is(tmp_path, monkeypatch):
