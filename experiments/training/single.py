@@ -126,7 +126,7 @@ def train(
     alone = None if launch else ask()  # before torch is imported
     from icl.training.parallel.ranks import joined
 
-    with joined(launch, recomputed=recompute) as processes, ExitStack() as stack:
+    with joined(launch, gpus=device != "cpu", recomputed=recompute) as processes, ExitStack() as stack:
         asked = alone or processes.first(ask)
         processes.first(lambda: stack.enter_context(asked.run.locked()))
         if not processes.first(lambda: asked.run.has("summary.json")):

@@ -19,17 +19,19 @@ class Launch:
     count: int
     local: int
 
-    def check(self) -> None:
-        """Raise BadInput, or in another process than the first end quietly, where torch has not what it takes."""
-        import torch
+    def check(self, gpus: int) -> None:
+        """Raise BadInput, or in another process than the first end quietly, where torch has not what it takes.
+
+        gpus: of this machine, that are to be used; 0: none
+        """
         from torch import distributed
 
         if not (distributed.is_available() and distributed.is_gloo_available()):
             self.refuse("this torch is built without gloo, which processes speak over")
-        if torch.cuda.is_available() and self.local >= torch.cuda.device_count():
-            self.refuse(f"{torch.cuda.device_count()} GPUs are fewer than the processes on this machine")
-        if torch.cuda.is_available() and not distributed.is_nccl_available():
+        if gpus and not distributed.is_nccl_available():
             self.refuse("this torch is built without NCCL, which GPUs speak over")
+        if gpus and self.local >= gpus:
+            raise BadInput(f"process {self.local} of this machine has no GPU of its own: there are {gpus}")
 
     def refuse(self, message: str) -> None:
         """Raise BadInput, in the first process; the others, to whom the same happens, end quietly."""

@@ -101,16 +101,16 @@ class Ranks:
 
 
 @contextmanager
-def joined(launch: Launch | None, *, recomputed: bool = False) -> Iterator[Processes]:
+def joined(launch: Launch | None, *, gpus: bool = True, recomputed: bool = False) -> Iterator[Processes]:
     """The processes that were launched together (`launched`), connected; or one alone.
 
-    Raises BadInput, in one line, for a torch that cannot do it.
+    gpus: whether each is to have one, if there are any.  Raises BadInput, in one line, where that cannot be.
     """
     if launch is None:
         yield Alone(recomputed=recomputed)
         return
-    launch.check()
-    cuda = torch.cuda.is_available()
+    cuda = gpus and torch.cuda.is_available()
+    launch.check(torch.cuda.device_count() if cuda else 0)
     if cuda:
         torch.cuda.set_device(launch.local)
     dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)

@@ -36,13 +36,23 @@ def test_what_a_launcher_has_left_out_is_said(changed, says):
     assert "\n" not in str(stop.value)
 
 
-def test_a_torch_without_gloo_is_told_of_once(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_gloo_available", lambda: False)
-    with pytest.raises(BadInput, match="without gloo"):
-        Launch(0, 2, 0).check()
+@pytest.mark.parametrize(("lacking", "gpus"), [("gloo", 0), ("gloo", 2), ("nccl", 2)])
+def test_a_torch_without_what_processes_speak_over_is_told_of_once(lacking, gpus, monkeypatch):
+    for name in ("gloo", "nccl"):
+        monkeypatch.setattr(torch.distributed, f"is_{name}_available", lambda name=name: name != lacking)
+    with pytest.raises(BadInput, match=f"without {lacking}|without {lacking.upper()}"):
+        Launch(0, 2, 0).check(gpus)
     with pytest.raises(SystemExit) as stop:
-        Launch(1, 2, 1).check()
+        Launch(1, 2, 1).check(gpus)
     assert stop.value.code == 2
+
+
+def test_every_process_has_a_gpu_of_its_own_or_none(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    Launch(1, 2, 1).check(0)
+    Launch(1, 2, 1).check(2)
+    with pytest.raises(BadInput, match="process 1 of this machine has no GPU of its own: there are 1"):
+        Launch(1, 2, 1).check(1)
 
 
 @pytest.mark.parametrize("task", [text, prompts])
