@@ -13,7 +13,7 @@ from experiments.cli import main
 from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
-from experiments.training import figure, from_names, memory, single
+from experiments.training import asking, figure, from_names, memory, single
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
 from experiments.training.single import train
@@ -87,9 +87,9 @@ def test_sizes_of_text_name_the_vocabulary():
         recipe=Recipe(steps=2, batch=4, learning_rate=0.1),
         seed=0,
     )
-    model, step = single.sizes("llama-2m", arm, "cpu")
+    model, step = asking.sizes("llama-2m", arm, "3 MiB of memory")
     assert "width 16, 4 layers, 2 heads of 8, context 2,048, vocabulary 4,096 (the data's, not the preset's)" in model
-    assert step.startswith("146,064 parameters, 8,192 tokens a step, about ")
+    assert step == "146,064 parameters, 8,192 tokens a step, about 3 MiB of memory"
 
 
 # Other sizes than the preset's.
