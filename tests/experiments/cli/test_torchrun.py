@@ -27,6 +27,16 @@ def torchrun(*arguments):
     return subprocess.Popen(command, cwd=ROOT, env=ALONE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def pair(*arguments):
+    """Two processes as torchrun starts them, without its agent; what each says on standard output and error."""
+    env = {**ALONE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    command = [sys.executable, "-m", "experiments", *arguments]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, cwd=ROOT, env={**env, "RANK": f"{rank}"}, **streams) for rank in range(2)]
+    said = [process.communicate(timeout=120) for process in both]
+    return [process.returncode for process in both], said
+
+
 def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -63,10 +73,10 @@ def test_one_of_them_is_killed_and_the_same_command_resumes(tmp_path, capsys):
     (folder,) = both.glob("train/*")
     assert not (folder / "summary.json").exists()
     before = len((folder / "metrics.jsonl").read_text().splitlines())
-    resumed = torchrun(*TRAIN, "--save-every", "0", "--out", str(both))
-    out, said = resumed.communicate(timeout=120)
-    assert resumed.returncode == 0, said
-    assert out.count("held-out loss") == said.count("parameters") == 1  # one of them speaks
+    status, said = pair(*TRAIN, "--save-every", "0", "--out", str(both))
+    assert status == [0, 0], said
+    assert ["held-out loss" in out for out, _ in said] == ["parameters" in error for _, error in said] == [True, False]
+    assert said[1] == ("", "")
     assert 0 < before < STEPS // 2
     assert main([*TRAIN, "--out", str(tmp_path / "one")]) == 0
     (ours, folder), (theirs, alone) = summary(both), summary(tmp_path / "one")
@@ -92,17 +102,10 @@ def test_one_of_them_is_killed_and_the_same_command_resumes(tmp_path, capsys):
     ],
 )
 def test_bad_input_is_one_line_of_the_first_process_and_status_2(options, says, tmp_path):
-    env = {**ALONE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-    command = [sys.executable, "-m", "experiments", *TRAIN, *options, "--out", str(tmp_path)]
-    both = [
-        subprocess.Popen(command, cwd=ROOT, env={**env, "RANK": f"{rank}"}, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=120)[1] for process in both]
-    assert [process.returncode for process in both] == [2, 2], said
-    assert said[0].count("\n") == 1
-    assert says in said[0]
-    assert said[1] == ""
+    status, ((out, error), (_, other)) = pair(*TRAIN, *options, "--out", str(tmp_path))
+    assert status == [2, 2]
+    assert (out, error.count("\n"), other) == ("", 1, "")
+    assert says in error
     assert not any(tmp_path.iterdir())
 
 
