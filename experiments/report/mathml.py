@@ -1,0 +1,36 @@
+"""Sphinx sets formulas as MathML, which browsers show and read out without a script: docutils' converter does it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+
+@lru_cache(maxsize=None)
+def mathml(latex: str, *, block: bool = False) -> str:
+    """A formula; what cannot be converted is shown as it is written."""
+    from docutils.utils.math import MathError
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    try:
+        found: str = tex2mathml(latex, as_block=block)
+    except (MathError, SyntaxError, ValueError, LookupError, AttributeError, TypeError):
+        return f"<code>{escape(latex)}</code>"
+    return "".join(line.strip() for line in found.splitlines())
+
+
+def _visit(block: bool) -> Any:
+    from docutils import nodes
+
+    def visit(self: Any, node: Any) -> None:
+        self.body.append(mathml(node.astext(), block=block))
+        raise nodes.SkipNode
+
+    return visit
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Of a Sphinx extension."""
+    app.add_html_math_renderer("mathml", (_visit(False), None), (_visit(True), None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,82 @@
+"""Other people's text as Markdown: escaped, its formulas set, the ledger entries that it names linked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from experiments.report.formulas import spans, whole
+
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "<->": "↔", "->": "→", "+-": "±"}
+SIGN = re.compile("|".join(map(re.escape, SIGNS)))
+QUOTED = re.compile(r"``(?P<double>[^`]+)``|`(?P<code>[^`']+)`|`(?P<words>[^`']{1,160}?)'")
+
+
+def escaped(text: str) -> str:
+    """A text as Markdown that shows it, on one line: nothing in it means anything."""
+    return PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """A text as Markdown's code, on one line; nothing in it means anything."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    room = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{room}{text}{room}{fence}" if text else ""
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """A text of several lines as a block of code."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}{{code-block}} {language}\n{text.rstrip()}\n{fence}"
+
+
+def in_cell(markdown: str) -> str:
+    """Markdown on one line, for the cell of a table, in which a bar would end it."""
+    return re.sub(r"(?<!\\)\|", r"\\|", markdown)
+
+
+@lru_cache(maxsize=None)
+def _set(text: str, single: bool) -> str:
+    """Prose without code: escaped, its formulas as `$...$`."""
+    if single and (latex := whole(text)):
+        return f"${latex}$"
+    parts = []
+    for span in spans(text):
+        shown = SIGN.sub(lambda m: SIGNS[m[0]], span.text)
+        spaces = (" " if shown[:1].isspace() else "", " " if shown[-1:].isspace() else "")
+        parts.append(f"${span.latex}$" if span.latex else f"{spaces[0]}{escaped(shown)}{spaces[1]}".replace("  ", " "))
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What prose may name, and the page of each: ids of entries anywhere, all else where it stands as code."""
+
+    entries: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def prose(self, text: str, *, formula: bool = False) -> str:
+        """A text as Markdown on one line.  formula: it may be one from end to end, such as `a d`."""
+        parts, done, text = [], 0, " ".join(text.split())
+        for match in QUOTED.finditer(text):
+            parts.append(self._linked(text[done : match.start()]))
+            parts.append(f"“{self._linked(match['words'])}”" if match["words"] else self.named(match[0].strip("`")))
+            done = match.end()
+        return "".join([*parts, self._linked(text[done:], single=formula and not done)]).strip()
+
+    def named(self, name: str) -> str:
+        """A name as code, with a link where it has a page."""
+        page = self.entries.get(name) or self.others.get(name)
+        return f"[{code(name)}]({page})" if page else code(name)
+
+    def _linked(self, text: str, *, single: bool = False) -> str:
+        parts, done = [], 0
+        for match in re.finditer(r"(?<![\w./-])[a-z0-9]+\.[a-z0-9]+(?:-[a-z0-9]+)*(?![\w/]|\.[a-z])", text):
+            if match[0] in self.entries:
+                parts += [_set(text[done : match.start()], False), self.named(match[0])]
+                done = match.end()
+        return "".join([*parts, _set(text[done:], single and not done)])
