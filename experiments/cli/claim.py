@@ -13,6 +13,7 @@ from typing import Any
 
 from experiments import catalogue
 from experiments.experiment.execution import conclusions, latest_runs, summary
+from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification, premises
 from experiments.store.folders import RunFolder
@@ -32,7 +33,7 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
     premises  near and far
     rests_on_it  entries that use it
     found     what the newest finished runs of its experiments, below `out` or among the committed results, say of it
-    figures   of these runs
+    figures   of these runs, with their captions
     variants  those that its checks build
     """
     claim, ledger = v.claim, catalogue.claims()
@@ -46,9 +47,16 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
         "rests_on_it": [other.id for other in ledger.values() if claim.id in other.uses],
         "runs": [str(run.path) for group in runs for run in group],
         "found": [found for group in runs for run in group if (found := _found(claim, run))],
-        "figures": [str(run / "figure.png") for group in runs for run in group if run.has("figure.png")],
+        "figures": dict(figure for group in runs for run in group for figure in _figures(run)),
         "variants": variants(claim),
     }
+
+
+def _figures(run: RunFolder) -> Iterator[tuple[str, str]]:
+    """Path and caption of what is drawn of a run."""
+    for name, caption in figures(catalogue.experiment(summary(run)["experiment"])).items():
+        if run.has(f"{name}.png"):
+            yield str(run / f"{name}.png"), caption
 
 
 def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
@@ -125,9 +133,11 @@ def print_description(about: dict[str, Any]) -> None:
         if about[text]:
             _print(name, about[text])
     _print("proof", about["proof"] or "its checks")
-    for name in ("premises", "rests_on_it", "experiments", "figures", "variants"):
+    for name in ("premises", "rests_on_it", "experiments", "variants"):
         if about[name]:
             _print(name.replace("_", " "), ", ".join(about[name]))
+    for path, caption in about["figures"].items():
+        _print("figure", f"{path}: {caption}")
     for found in about["found"]:
         said = words.verdict(found["verdict"])
         _print(

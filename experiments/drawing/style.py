@@ -105,10 +105,10 @@ def finish(axes: list[Axes]) -> None:
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
-def save(fig: Figure, folder: Path) -> None:
-    """figure.svg and figure.png."""
+def save(fig: Figure, folder: Path, name: str = "figure") -> None:
+    """Of this name, an .svg and a .png."""
     for suffix in ("svg", "png"):
-        save_as(fig, folder / f"figure.{suffix}")
+        save_as(fig, folder / f"{name}.{suffix}")
 
 
 def save_as(fig: Figure, path: Path) -> None:

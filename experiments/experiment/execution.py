@@ -1,9 +1,10 @@
 """Carrying an experiment through: predict, measure, compare, draw; what is done is not redone.
 
 DIR/NAME/<run id>/ holds config.json, prediction.json, metrics.jsonl, measurement.json, summary.json, figure.svg and
-figure.png.  The run id names the profile and a digest of its configuration, of the source that the experiment imports
-and of library versions, so a run is resumed only by what began it.  unfinished-*/ and metrics.jsonl are what it resumes
-from.  The last value of every JSON file and line, sha256, is a digest of the others, which is checked on reading.
+figure.png, and an experiment's further figures.  The run id names the profile and a digest of its configuration, of the
+source that the experiment imports and of library versions, so a run is resumed only by what began it.  unfinished-*/
+and metrics.jsonl are what it resumes from.  The last value of every JSON file and line, sha256, is a digest of the
+others, which is checked on reading.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from experiments.experiment.protocol import Experiment, Profile, Tabled
+from experiments.experiment.protocol import Continued, Experiment, Profile, Tabled, figures
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
@@ -23,7 +24,6 @@ from experiments.store.threads import one_thread
 from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
 
-FIGURES = ("figure.svg", "figure.png")
 MOST_SEEDS = 1000
 SUMMARY = {
     **dict.fromkeys(("experiment", "profile", "title", "verdict"), str),
@@ -91,7 +91,7 @@ def execute(job: Job) -> Sequence[Judgement]:
     """
     with job.run.locked(), one_thread():  # the same bits here and in a process of its own
         if job.profile.grows:
-            for name in ("config.json", "prediction.json", "measurement.json", "summary.json", *FIGURES):
+            for name in ("config.json", "prediction.json", "measurement.json", "summary.json", *_drawn(job.experiment)):
                 (job.run / name).unlink(missing_ok=True)
         return _carry_through(job)
 
@@ -108,7 +108,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
         run.write("measurement.json", experiment.measure(profile.config, seeds, run))
     measurement = run.read("measurement.json")
     checks = _compared(experiment, profile, prediction, measurement)
-    if not all(run.has(name) for name in FIGURES):
+    if not all(run.has(name) for name in _drawn(experiment)):
         _draw(experiment, prediction, measurement, run)
     if not run.has("summary.json"):
         seeds = measurement.get("seeds") or seeds  # fewer, where time was up
@@ -168,11 +168,19 @@ def summary(run: RunFolder) -> Json:
     return content
 
 
+def _drawn(experiment: Experiment) -> list[str]:
+    """The files of its figures."""
+    return [f"{name}.{suffix}" for name in figures(experiment) for suffix in ("svg", "png")]
+
+
 def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:
     from experiments.drawing.style import drawing, save
 
     with drawing():
         save(experiment.draw(prediction, measurement), run.path)
+        if isinstance(experiment, Continued):
+            for name in experiment.further:
+                save(experiment.draw_further(name, prediction, measurement), run.path, name)
 
 
 def _digest(about: Json, source: str) -> str:

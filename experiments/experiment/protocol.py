@@ -58,12 +58,14 @@ class Profile:
 class Experiment(Protocol):
     """What `experiment.py` in an experiment's package exports as EXPERIMENT.  Heavy imports belong inside the methods.
 
-    kind    theory: on toys; scale: on full-size models
-    claims  ids of the ledger entries that it bears on; its checks name no others
+    kind     theory: on toys; scale: on full-size models
+    caption  what the figure shows, panel by panel, and what its intervals are, to be read without anything beside it
+    claims   ids of the ledger entries that it bears on; its checks name no others
     """
 
     name: str
     title: str
+    caption: str
     kind: Kind
     claims: tuple[str, ...]
     profiles: Mapping[str, Profile]
@@ -82,3 +84,21 @@ class Tabled(Experiment, Protocol):
     """An experiment with a table of its own, in Markdown, which `compare` prints too."""
 
     def table(self, measurement: Json) -> str: ...
+
+
+@runtime_checkable
+class Continued(Experiment, Protocol):
+    """An experiment whose questions do not fit one figure.
+
+    further  names of further figures, which are saved beside `figure` under these, with their captions
+    """
+
+    further: Mapping[str, str]
+
+    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure: ...
+
+
+def figures(experiment: Experiment) -> dict[str, str]:
+    """The names of an experiment's figures, without suffix, and their captions; the first is `figure`."""
+    further = experiment.further if isinstance(experiment, Continued) else {}
+    return {"figure": experiment.caption, **further}

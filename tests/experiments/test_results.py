@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments import catalogue
+from experiments.experiment.protocol import figures
 from experiments.store.folders import RunFolder
 from experiments.training.stacks import stacked
 from experiments.verdicts.checks import judgement, worst
@@ -14,7 +15,7 @@ from theory.plans.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
-FILES = {"prediction.json", "measurement.json", "summary.json", "figure.svg", "figure.png"}
+NUMBERS = {"prediction.json", "measurement.json", "summary.json"}
 NAMES = [name for name in catalogue.names() if (RESULTS / name / "summary.json").is_file()]  # a new one has none
 GROWING = [
     f"{name}/{profile}"
@@ -26,13 +27,19 @@ FINISHED = [*NAMES, *(name for name in GROWING if (RESULTS / name / "summary.jso
 PAGES = [ROOT / "README.md", *ROOT.glob("theory/*/*.md")]
 
 
+def files(name):
+    """Of a finished result: its numbers and all figures of its experiment."""
+    drawn = figures(catalogue.experiment(name.partition("/")[0]))
+    return NUMBERS | {f"{figure}.{suffix}" for figure in drawn for suffix in ("svg", "png")}
+
+
 def test_every_committed_result_is_an_experiment_s_and_complete():
     """And there is one wherever a page shows a figure."""
     there = {path.name for path in RESULTS.iterdir() if path.is_dir()}
     assert there == {name.partition("/")[0] for name in (*NAMES, *GROWING)}
     for name in there:
         growing = {place.partition("/")[2] for place in GROWING if place.startswith(f"{name}/")}
-        assert {path.name for path in (RESULTS / name).iterdir()} - growing == (FILES if name in NAMES else set())
+        assert {path.name for path in (RESULTS / name).iterdir()} - growing == (files(name) if name in NAMES else set())
     shown = {name for page in PAGES for name in re.findall(r"results/([a-z0-9-]+)/", page.read_text())}
     assert len(shown) >= 8
     assert shown <= set(NAMES)
@@ -43,9 +50,9 @@ def test_a_result_that_grows_holds_trainings_and_what_follows_from_them(name):
     """Locks and what a sitting resumes from may lie beside them, and are not committed.  Where all trainings have ended
     there is nothing to go on from."""
     there = {path.name for path in (RESULTS / name).iterdir() if not path.name.startswith((".", "unfinished-"))}
-    if name in FINISHED and there == FILES:
+    if name in FINISHED and there == files(name):
         return
-    finished = FILES if name in FINISHED else {"prediction.json"}
+    finished = files(name) if name in FINISHED else {"prediction.json"}
     assert there == {"config.json", "metrics.jsonl"} | finished
     run = RunFolder(RESULTS / name)
     lines = run.lines("run", key=str, loss=float | None)

@@ -121,6 +121,12 @@ PROFILES = {
 class Axes:
     name = "ladder-axes"
     title = "Trained on one law of prompts, tested on others: noise, covariance, W0, length, a pool of tasks"
+    caption = (
+        "(a), (b) Models trained on one law of prompts (named first) and tested on another: the share of the test's "
+        "signal that they explain, with the toy's and Bayes' beside; triangles lie below the panel. (c), (d) Trained "
+        "on a pool of tasks: loss on prompts of the pool, between the pool's posterior mean and ridge. Intervals: 95 %"
+        " over seeds."
+    )
     kind: Kind = "scale"
     claims: tuple[str, ...] = CLAIMS
     profiles: Mapping[str, Profile] = PROFILES

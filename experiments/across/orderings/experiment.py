@@ -86,6 +86,11 @@ PROFILES = {
 class ToyOrderings:
     name = "toy-orderings"
     title = "The toy's optimum for every value map, and its order beside the papers'"
+    caption = (
+        "(a) What the toy explains with every variant, at most, as a share of rho d²; crosses are exact minima, orange "
+        "lines the papers' width. Hatched: only approached. (b) Losses against vanilla that papers print. (c) What "
+        "they say in words, and whether the toy agrees; open circles are ties of the toy, which decide nothing."
+    )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS)
     profiles: Mapping[str, Profile] = PROFILES

@@ -39,6 +39,13 @@ CLAIM = "toy.value-maps"
 class LadderText:
     name = "ladder-text"
     title = "Compute-optimal language models: worth in parameters, and where loss curves cross"
+    caption = (
+        "(a) Held-out loss less vanilla's of the same width, 95 % for all at once; vanilla with other initial weights "
+        "is no effect. (b) How many of vanilla's parameters give the same loss, over those that vanilla has at the "
+        "variant's width; crosses are what the papers' printed losses amount to, and intervals that leave the panel go"
+        " on. (c), (d) Differences during training, a line a size, bands 95 % over seeds; a diamond marks where a mean"
+        " crosses zero for good."
+    )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM, CRITICAL)
     profiles: Mapping[str, Profile] = PROFILES

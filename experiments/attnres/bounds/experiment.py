@@ -110,6 +110,14 @@ PROFILES = {
 class Bounds:
     name = "attnres-bounds"
     title = "What is read over depth: predicted, bounded and measured, at the start and trained"
+    caption = (
+        "(a) The last read at initial weights over the number of layers: thick lines are closed forms, thin ones "
+        "bounds from the weights, markers measured. (b) The same over the largest output, for any network: thin lines "
+        "bound it, markers are networks built to attain the bounds, thick lines are what uncorrelated outputs give. "
+        "(c) A single sublayer's output over its bound: root mean square, largest of random inputs, largest that "
+        "ascents on the input find. (d) Trained networks, with their bounds and what they read before. Intervals: 95 %"
+        " over weights or seeds; in (d) of logarithms."
+    )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (GROWTH, INITIAL, TYPICAL, ATTENTION, GATED, FEED_FORWARD, BOUNDED)
     profiles: Mapping[str, Profile] = PROFILES

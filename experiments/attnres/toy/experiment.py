@@ -92,6 +92,13 @@ PROFILES = {
 class Toy:
     name = "attnres-toy"
     title = "The linear-attention toy without norms: how large it gets, and what weights over depth reach"
+    caption = (
+        "The linear toy, which has no norms: (a), (b) the mean square of the last read over layers, closed forms "
+        "(lines) and decoders (markers), for weights that make gradient steps and for random ones. (c) Trained with "
+        "norms one at a time and read on prompts three times as wide: geometric means of seeds that did not diverge, "
+        "and above and below how many did. (d) What weights over depth gain over a residual stream in the deep toy, "
+        "lines exact, markers sampled. Intervals: 95 %."
+    )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (MAGNITUDE, NORMS, BOUNDED, DEEP)
     profiles: Mapping[str, Profile] = PROFILES

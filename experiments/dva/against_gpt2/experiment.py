@@ -51,6 +51,13 @@ AT_START = "held_out"  # the probe of a model before it is trained
 class AgainstGPT2:
     name = "dva-against-gpt2"
     title = "Dynamic Value Attention against GPT-2: Table 2, matched, and taken apart"
+    caption = (
+        "(a) Losses of the paper's models a and b over one reading of the text. (b) Model b less model a, in parts: "
+        "each of its four changes put in first, put in last, and the mean over all orders; a cross is the paper's "
+        "difference. (c) The same two models on a small part of the text that is read again and again. (d) Pairs of "
+        "models with what the paper says of them, and models matched in parameters or FLOPs. Bands: two standard "
+        "errors over seeds; intervals: 95 %, in (d) for all pairs at once."
+    )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (LEARNING, TIME, ONE_HEAD, FEED_FORWARD, GATES)
     profiles: Mapping[str, Profile] = PROFILES

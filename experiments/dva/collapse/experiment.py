@@ -62,6 +62,12 @@ PROFILES = {
 class Collapse:
     name = "dva-collapse"
     title = "Dynamic values, every pair's value made and collapsed: memory against the formula, and time"
+    caption = (
+        "(a) Memory at the peak and (b) time of a forward and a backward pass of one head over the number of tokens: "
+        "with every pair's matrix or value made, collapsed, and collapsed in blocks of queries. Lines are the "
+        "formulas, in (b) products at the speed that is said. (c) One layer's attention in the paper's models over "
+        "ordinary heads', with the kernel that ran. Bars span all turns of the measurement."
+    )
     kind: Kind = "theory"
     claims: tuple[str, ...] = tuple(CLAIMS.values())
     profiles: Mapping[str, Profile] = PROFILES

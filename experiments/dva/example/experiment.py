@@ -48,6 +48,11 @@ PROFILES = {
 class Example:
     name = "dva-example"
     title = "Hot girl drinks hot water: how many meanings a layer tells apart, by heads, gates and width"
+    caption = (
+        "How well layers of each kind tell meanings apart, adjective by noun: (a) tables at the width that they need, "
+        "(b) one table over the width of all heads together. Bars and lines are exact minima, markers the best of all "
+        "trained restarts; where kinds share a line, markers lie on one another."
+    )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (EXAMPLE,)
     profiles: Mapping[str, Profile] = PROFILES

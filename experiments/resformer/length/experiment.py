@@ -57,6 +57,13 @@ TOY = (4, 0.3)  # d, sigma at which the toy is asked
 class SVFormerLength:
     name = "svformer-length"
     title = "When SVFormer falls behind vanilla: length, learning rate, warm-up and depth (ResFormer, Figs. 14, 15)"
+    caption = (
+        "(a), (b) SVFormer's training loss less vanilla's over steps, by context length and by peak learning rate; "
+        "circles are where a seed's curve crosses for good, its critical point. (c) Critical points over doublings of "
+        "either: small marks are seeds, lines join lower medians, and seeds that never cross are told apart by side. "
+        "(d) Final differences; the grey twin has vanilla's plan and other initial weights. Bands and intervals: 95 % "
+        "over paired seeds."
+    )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CRITICAL, RATE, CAUSE)
     profiles: Mapping[str, Profile] = PROFILES

@@ -95,6 +95,14 @@ PROFILES = {
 class SkipV1W0:
     name = "skipv1-w0"
     title = "Around W0 != 0: where SkipV1Former beats MHA, and where it does not (Theorem 2 as printed)"
+    caption = (
+        "Two heads each, around W0. (a) Loss over the size c of W0 = c I: lines are proved or reached by explicit "
+        "weights, markers exact minima. (b) Which architecture is lower over c and the number of pairs: shaded regions"
+        " are proved, markers exact minima with the difference in per cent of E‖W*‖² above them. (c) What is lost of a"
+        " large W0, SkipV1Former's over MHA's, by width: proved at the least (lines join whole d), and crosses the "
+        "exact minima. (d) The difference at equal rank for several c: above zero MHA is lower. No sampling: nothing "
+        "has an interval."
+    )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (
         "skipv1.w0",
@@ -104,6 +112,13 @@ class SkipV1W0:
         "skipv1.bias",
     )
     profiles: Mapping[str, Profile] = PROFILES
+    further: Mapping[str, str] = {
+        "heads": "(a) Loss over the number of heads, of SkipV1Former's half skip heads; with enough heads it is lower "
+        "around every W0. (b) How many of the heads should be skip heads: the line is proved, crosses are exact "
+        "minima. (c) The difference for other spectra of W0 of equal norm, two heads against enough. (d) The gap "
+        "at equal rank in units of what one number explains: the line is proved at the least, and exactly where a "
+        "term C x is added. No sampling: nothing has an interval; lines join whole numbers.",
+    }
 
     def predict(self, config: Config) -> Json:
         d, n = config.d, config.n
@@ -146,6 +161,11 @@ class SkipV1W0:
         from experiments.skipv1.around_w0.figure import draw
 
         return draw(prediction, measurement)
+
+    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002 - there is one
+        from experiments.skipv1.around_w0.figure import draw_heads
+
+        return draw_heads(prediction, measurement)
 
 
 EXPERIMENT: Experiment = SkipV1W0()

@@ -1,7 +1,8 @@
-"""The figure of `skipv1-w0`, from its prediction and measurement alone."""
+"""The figures of `skipv1-w0`, from its prediction and measurement alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -28,17 +29,19 @@ ENOUGH_LOOK: dict[str, Any] = {"color": "#7a4fa3", "linestyle": "-."}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    """Eight panels, each a question of `experiments.skipv1.around_w0.points.Config`."""
-    fig, axes = style.figure(4, rows=2, width=3.7, height=4.3)
-    exact = measurement["exact"]
-    _over_c(axes[0], prediction, exact)
-    _map(axes[1], prediction, exact)
-    _over_d(axes[2], prediction, exact)
-    _over_heads(axes[3], prediction, exact)
-    _over_spectra(axes[4], prediction, exact)
-    _by_rank(axes[5], prediction, exact)
-    _over_skips(axes[6], prediction, exact)
-    _gaps(axes[7], prediction, exact)
+    """With two heads each, W0 = c I: over c, over c and n, over d, and by rank."""
+    return _panels((_over_c, _map, _over_d, _by_rank), prediction, measurement)
+
+
+def draw_heads(prediction: Json, measurement: Json) -> Figure:
+    """What more heads, other shares of skip heads and other spectra of W0 change."""
+    return _panels((_over_heads, _over_skips, _over_spectra, _gaps), prediction, measurement)
+
+
+def _panels(four: Sequence[Callable[[Axes, Json, Json], None]], prediction: Json, measurement: Json) -> Figure:
+    fig, axes = style.figure(2, rows=2, width=4.2, height=4.3)
+    for axis, panel in zip(axes, four, strict=True):
+        panel(axis, prediction, measurement["exact"])
     style.finish(axes)
     return fig
 
@@ -220,7 +223,7 @@ def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
         rho = next(row["gap"] for row in many if row["place"] == place and row["rank"] == 1)
         mha, skip = by_rank(exact, place, "mha", d), by_rank(exact, place, "skipv1", d)
         axis.plot(
-            [a + 0.08 * (i - 1.5) for a in ranks],
+            [a + 0.11 * (i - 1.5 + (i > 1)) for a in ranks],
             [(mha[a] - skip[a]) / rho for a in ranks],
             linestyle="none",
             marker=marker,

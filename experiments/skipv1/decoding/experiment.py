@@ -88,6 +88,12 @@ PROFILES = {
 class Decoding:
     name = "scale-decode"
     title = "Decoding: bytes kept and read, and time, by variant, batch and length"
+    caption = (
+        "(a) What the cache keeps of a token: bars by formula, circles as allocated. (b) Time of a decoded token over "
+        "vanilla's in the same run, after three lengths of context, and crosses for the bytes that the step reads over"
+        " vanilla's. (c) Time to read a prompt, with its FLOPs. Intervals: 95 % for all variants and lengths at once, "
+        "over repetitions in turn."
+    )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (MEMORY, SPEED)
     profiles: Mapping[str, Profile] = PROFILES

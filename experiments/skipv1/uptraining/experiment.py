@@ -116,6 +116,13 @@ PROFILES = {
 class Uptraining:
     name = "scale-uptrain"
     title = "Uptraining: trained MHA made into SkipV1Former and others, and trained on"
+    caption = (
+        "(a) How much each way of turning trained MHA into SkipV1Former adds to layer 2's attention, over its own mean"
+        " square: small marks are seeds, blue lines what independent heads would give. (b) The first held-out loss "
+        "less MHA's, 95 % each. (c) Losses while what was made is trained on; bands are 95 % of the difference to MHA "
+        "that is trained on. (d) The end, less MHA trained on for as long; below the line, less what is named. 95 % "
+        "for all of one beginning at once."
+    )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (UPTRAINING, FIRST, DISTANCE)
     profiles: Mapping[str, Profile] = PROFILES

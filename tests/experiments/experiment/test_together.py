@@ -24,6 +24,7 @@ class Sums:
     """What n + n is, and where it was found out."""
 
     title = "Sums"
+    caption = "An empty square."
     claims = ("none",)
     profiles = {"smoke": Profile(config=Config(), seeds=0, seconds=1, detects="one")}  # noqa: RUF012
 

@@ -92,6 +92,7 @@ class Config:
 class Fake:
     name = "fake"
     title = "Two points that count"
+    caption = "Nothing."
     kind = "theory"
     claims = ()
 

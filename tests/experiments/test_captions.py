@@ -1,0 +1,28 @@
+"""Every figure has a caption that names each of its panels, and no others."""
+
+import re
+
+import pytest
+
+from experiments import catalogue
+from experiments.experiment.execution import latest_runs
+from experiments.experiment.protocol import figures
+from tests.experiments.test_results import RESULTS
+
+SHORTEST = 80  # characters: less says nothing of panels, markers and intervals
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_caption_names_the_panels_of_the_committed_figure(name):
+    for run in latest_runs(RESULTS, [name]):
+        for figure, caption in figures(catalogue.experiment(name)).items():
+            drawn = set(re.findall(r"\(([a-h])\) ", (run / f"{figure}.svg").read_text()))
+            assert set(re.findall(r"\(([a-h])\)", caption)) == drawn
+            assert len(drawn) <= 4
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_caption_says_what_its_intervals_are(name):
+    for caption in figures(catalogue.experiment(name)).values():
+        assert len(caption) > SHORTEST
+        assert re.search(r"95 %|[Nn]o sampling|exact minima|all turns", caption)
