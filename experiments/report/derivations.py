@@ -122,13 +122,13 @@ def _display(lines: list[str], names: Names) -> str:
     if all(len(row) == 1 for row in rows):
         shown = [f"$${latex}$$" if (latex := _alone(row[0])) else names.prose(row[0], formula=True) for row in rows]
         text = "\n\n".join(shown) + " ∎" * bool(ended)
-        return f":::{{div}} display\n{text}\n:::"
+        return f":::{{container}} display\n{text}\n:::"
     width = max(map(len, rows))
     table = ["|" + "  |" * width, "|" + "---|" * width]
     for row in rows:
         cells = [in_cell(names.prose(cell, formula=True)) for cell in row]
         table.append("| " + " | ".join(cells + [""] * (width - len(cells))) + " |")
-    return "\n".join([":::{div} display", *table, ":::"]) + "\n\n∎" * bool(ended)
+    return "\n".join([":::{container} display", *table, ":::"]) + "\n\n∎" * bool(ended)
 
 
 def _alone(text: str) -> str:

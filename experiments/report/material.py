@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments import catalogue
 from experiments.experiment.execution import conclusions, latest_runs, summary, table
-from experiments.experiment.protocol import Experiment, Profile
+from experiments.experiment.protocol import Experiment, Profile, figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification
 from experiments.report.prose import Names
@@ -26,7 +26,7 @@ from theory.plans.variants import VARIANTS
 
 RESULTS = Path("results")  # what is committed of finished runs
 SEVERAL = "several"
-FILES = ("prediction.json", "measurement.json", "summary.json", "figure.svg", "figure.png")
+NUMBERS = ("prediction.json", "measurement.json", "summary.json")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class Run:
 
     def files(self) -> list[Path]:
         """Of its numbers and figures, those that are there."""
-        return [self.folder / name for name in FILES if (self.folder / name).is_file()]
+        drawn = [f"{name}.{suffix}" for name in figures(self.experiment) for suffix in ("svg", "png")]
+        return [self.folder / name for name in (*NUMBERS, *drawn) if (self.folder / name).is_file()]
 
 
 @dataclass(frozen=True)

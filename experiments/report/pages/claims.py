@@ -9,13 +9,13 @@ from typing import Any
 
 from experiments import catalogue
 from experiments.ledger.claim import IN_WORDS, Claim
+from experiments.ledger.variants import variants
 from experiments.ledger.verify import Verification
 from experiments.report import derivations
 from experiments.report.closed_forms import closed_forms
 from experiments.report.material import Material
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced
-from theory.plans.names import names_in
 
 TRUE = {
     "corrected": "What is true",
@@ -57,11 +57,11 @@ def _sections(material: Material, claim: Claim, lines: list[str]) -> Iterator[st
         yield stands
     ours = claim.paper.startswith("this project")
     yield "## What is claimed" + (" (by this project)" if ours else " (in our words)")
-    yield f":::{{div}} statement\n{prose(claim.statement)}\n:::"
+    yield f":::{{container}} statement\n{prose(claim.statement)}\n:::"
     yield f"**Under which conditions.** {prose(claim.assumes)}"
     if claim.correction:
         yield f"## {TRUE[claim.verdict]}"
-        yield f":::{{div}} statement\n{prose(claim.correction)}\n:::"
+        yield f":::{{container}} statement\n{prose(claim.correction)}\n:::"
     yield "## Checks"
     yield (
         "Each must hold for what is stated here and fail for a deliberately wrong version, its negative control."
@@ -119,7 +119,7 @@ def _proof(material: Material, claim: Claim) -> Iterator[str]:
         return
     yield f"It stands beside the code, in {code(place(claim.proof))}."
     text = inspect.getdoc(claim.proof)
-    yield f"::::::{{div}} proof\n{derivations.markdown(text, material.names)}\n::::::" if text else ""
+    yield f"::::::{{container}} proof\n{derivations.markdown(text, material.names)}\n::::::" if text else ""
     module = claim.proof if inspect.ismodule(claim.proof) else None
     if module and (forms := closed_forms(module)):
         yield "### The closed forms, as the code computes them"
@@ -137,7 +137,7 @@ def place(proof: Any) -> str:
 
 def _relations(material: Material, claim: Claim) -> Iterator[str]:
     uses, used = claim.uses, material.resting_on(claim.id)
-    variants = variants_of(claim)
+    built = variants(claim)
     yield "## What it rests on, and what rests on it"
     if uses:
         yield "It falls with each of these premises:"
@@ -147,16 +147,11 @@ def _relations(material: Material, claim: Claim) -> Iterator[str]:
     if used:
         yield "These rest on it:"
         yield "\n".join(f"- {parts.entry(material, name)}" for name in used)
-    if variants:
-        yield f"Its checks build the variants {', '.join(map(material.names.named, variants))}."
+    if built:
+        yield f"Its checks build the variants {', '.join(map(material.names.named, built))}."
     yield f"{parts.link('All entries as a graph', '/graph.md')}."
 
 
-def variants_of(claim: Claim) -> list[str]:
-    """Named variants that stand in the stated versions of its checks."""
-    from experiments.report.about import variants
-
-    return variants(claim)
 
 
 def _again(material: Material, claim: Claim, v: Verification | None) -> Iterator[str]:
@@ -169,5 +164,3 @@ def _again(material: Material, claim: Claim, v: Verification | None) -> Iterator
         f"{escaped(here['device'])}{remembered}."
     )
 
-
-__all__ = ["names_in", "named_by_indexes", "pages", "place", "variants_of"]

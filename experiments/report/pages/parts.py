@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification
 from experiments.report.material import Material, Run
@@ -48,12 +49,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", k
         "|" + "|".join("---:" if side == RIGHT else "---" for side in align) + "|",
         *("| " + " | ".join(map(in_cell, row)) + " |" for row in rows),
     ]
-    return f":::{{div}} table-wrapper {kind}\n\n" + "\n".join(lines) + "\n\n:::"
+    return f":::{{container}} table-wrapper {kind}\n\n" + "\n".join(lines) + "\n\n:::"
 
 
 def details(summary: str, body: str) -> str:
     """What is opened on request.  summary: Markdown of one line; body: blocks of Markdown."""
-    return f":::::{{div}} folded\n\n[{summary}]{{.fold}}\n\n{body}\n\n:::::"
+    return f":::::{{container}} folded\n\n[{summary}]{{.fold}}\n\n{body}\n\n:::::"
 
 
 def definition(items: Mapping[str, str]) -> str:
@@ -68,22 +69,22 @@ def shown_path(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 
 
-def figure(run: Run, *, link_to: str = "", width: str = "") -> str:
-    """A run's figure, with what it shows for those who do not see it."""
+def drawn(run: Run) -> dict[str, str]:
+    """Names and captions of a run's figures, of those that are there."""
+    return {name: caption for name, caption in figures(run.experiment).items() if run.folder.has(f"{name}.png")}
+
+
+def figure(run: Run, name: str = "figure", *, link_to: str = "", caption: bool = True) -> str:
+    """One of a run's figures, with its caption, and what it is for those who do not see it."""
     options = [f":alt: {_alternative(run)}", *([f":target: {link_to}"] if link_to else [])]
-    options += [f":width: {width}"] if width else []
-    path = run.folder / "figure.png"
-    return "\n".join([f":::{{figure}} {_source(path)}", *options, "", _caption(run), ":::"])
+    said = f"{escaped(figures(run.experiment).get(name) or run.title)} " if caption else ""
+    path = stored(run.folder / f"{name}.png")
+    return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{said}[{origin(run)}]{{.origin}}", "::::"])
 
 
 def _alternative(run: Run) -> str:
-    """On one line; options of directives are plain text."""
-    text = f"{run.title}: figure of the experiment {run.saved['experiment']}, profile {run.saved['profile']}"
-    return " ".join(text.split()).replace(":::", "")
-
-
-def _caption(run: Run) -> str:
-    return f"{escaped(run.title)}. {origin(run)}"
+    """On one line, as options of directives are; the caption says more."""
+    return " ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()).replace(":::", "")
 
 
 def origin(run: Run) -> str:
@@ -92,11 +93,6 @@ def origin(run: Run) -> str:
     seeds = f"{len(saved['seeds'])} seeds" if saved["seeds"] else "nothing random"
     whose = "committed result" if run.committed else "run below `--out`"
     return f"{whose[0].upper()}{whose[1:]}, profile {escaped(saved['profile'])}, {seeds}."
-
-
-def _source(path: Path) -> str:
-    """A file as Sphinx finds it: files are linked into the sources under the run's name."""
-    return f"/{stored(path)}"
 
 
 def stored(path: Path) -> str:
