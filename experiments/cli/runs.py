@@ -86,7 +86,7 @@ def add_to(commands: Commands) -> None:
     command = commands.add(
         "report",
         report,
-        "write the one-page report from finished runs",
+        "build the site: all claims, experiments and variants, errata, and the documentation",
         "crosslayer report --out runs",
         shows_json=False,
     )
@@ -235,8 +235,9 @@ def compare(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     from experiments import runs
+    from experiments.cli.parser import parser
     from experiments.report import write_report
 
     verified = runs.verify() if options.verify else None
-    print(f"report: {write_report(options.out, verified)}")
+    print(f"report: {write_report(options.out, verified, parser())}")
     return int(not all(v.stands for v in verified or ()))

@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -16,9 +17,14 @@ from theory.plans.variants import VARIANTS
 
 def variants(claim: Claim) -> list[str]:
     """Named variants that stand in its checks, or in constants of their module which these name."""
-    mentioned = {name for e in claim.evidence for text in _texts(e.holds) for name in names_in(text)}
+    mentioned = {name for e in claim.evidence for name in _named(e.holds)}
     mentioned |= {name for e in claim.evidence for text in _strings(e.states) for name in names_in(text)}
     return [name for name in VARIANTS if name in mentioned]
+
+
+@cache
+def _named(function: Any) -> frozenset[str]:
+    return frozenset(name for text in _texts(function) for name in names_in(text))
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -48,12 +48,13 @@ def write_report(
 
 def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:
     """All pages as Markdown, by their path."""
-    from experiments.report.pages import claims, errata, experiments, guide, ledger, papers, variants
+    from experiments.report.pages import claims, errata, experiments, guide, ledger, library, papers, variants
+    from experiments.report.pages import commands as command_line
 
     made: Pages = {}
-    for kind in (papers, claims, ledger, errata, experiments, variants):
+    for kind in (papers, claims, ledger, errata, experiments, variants, library):
         made |= kind.pages(material)
-    return made | guide.pages()
+    return made | guide.pages() | command_line.pages(commands or argparse.ArgumentParser("crosslayer"))
 
 
 def files(material: Material) -> dict[str, Path]:

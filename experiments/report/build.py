@@ -23,7 +23,7 @@ SETTINGS: Mapping[str, Any] = {
     "html_theme": "furo",
     "html_title": "Crosslayer",
     "html_css_files": ["site.css"],
-    "html_js_files": ["filter.js"],
+    "html_js_files": ["site.js"],
     "html_static_path": [str(STATIC)],
     "html_copy_source": False,
     "html_show_sourcelink": False,

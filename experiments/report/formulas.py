@@ -35,6 +35,9 @@ SHOWN = {"{": r"\{", "}": r"\}", "|": r"\vert ", "||": r"\Vert ", "<": r"\langle
 SIZES = {*"adnlkmhpwrNLTMHDV"}  # letters that count, between which x is "by"
 UNITS = {"x", "B", "M", "K", "G", "s", "T"}  # right behind a number: no factor
 DEEPEST = 40
+BREAK = "\x1f"  # where a long formula may go on in the next line
+RELATIONS = {"=", "<", ">", "<=", ">=", "!=", "->", "<->", "=>", "~"}
+LONG = 60  # characters of text, from which sums may be broken too
 
 
 class _Prose(Exception):
@@ -169,7 +172,8 @@ class _Reader:
         spaced = self.spaced(self.at), self.spaced(self.at + 1)
         if token.text in OPERATORS and (spaced[0] == spaced[1] or (token.text == "/" and spaced[0] <= spaced[1])):
             self.at += 1
-            return f"{OPERATORS[token.text]} {self.sign()} {self.operand(depth)}"
+            breaks = not depth and not self.alone and (token.text in RELATIONS or token.text in "+-")
+            return f"{BREAK * breaks}{OPERATORS[token.text]} {self.sign()} {self.operand(depth)}"
         if closers and token.text in ",;:":
             self.at += 1
             mark = r"\,;\;" if token.text == ";" else f"{token.text}\\,"

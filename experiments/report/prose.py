@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from experiments.report.formulas import spans, whole
+from experiments.report.formulas import BREAK, LONG, spans, whole
 
 PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "<->": "↔", "->": "→", "+-": "±"}
 SIGN = re.compile("|".join(map(re.escape, SIGNS)))
+RELATION, SUM = re.compile(rf"{BREAK}(?![-+])"), re.compile(rf"{BREAK}(?=[-+])")  # where long formulas break
 QUOTED = re.compile(r"``(?P<double>[^`]+)``|`(?P<code>[^`']+)`|`(?P<words>[^`']{1,160}?)'")
 
 
@@ -48,8 +49,22 @@ def _set(text: str, single: bool) -> str:
     for span in spans(text):
         shown = SIGN.sub(lambda m: SIGNS[m[0]], span.text)
         spaces = (" " if shown[:1].isspace() else "", " " if shown[-1:].isspace() else "")
-        parts.append(f"${span.latex}$" if span.latex else f"{spaces[0]}{escaped(shown)}{spaces[1]}".replace("  ", " "))
+        if span.latex:
+            parts.append(_formula(span.latex))
+        else:
+            parts.append(f"{spaces[0]}{escaped(shown)}{spaces[1]}".replace("  ", " "))
     return "".join(parts)
+
+
+def _formula(latex: str) -> str:
+    """A formula of a line, a long one in pieces between which the line may break."""
+    if len(latex) < LONG:
+        return f"${latex.replace(BREAK, '')}$"
+    pieces = [latex]
+    for sign in (RELATION, SUM):
+        pieces = [part for piece in pieces for part in (sign.split(piece) if len(piece) > LONG else [piece])]
+    first, *rest = (piece.replace(BREAK, "").strip() for piece in pieces)
+    return " ".join([f"${first}$", *(f"${{}} {piece}$" for piece in rest)])
 
 
 @dataclass(frozen=True)

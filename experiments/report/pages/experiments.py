@@ -43,7 +43,7 @@ def _table(material: Material) -> str:
         said = parts.verdict(runs[0].verdict) if runs else "none is finished"
         profile = f"{escaped(runs[0].saved['profile'])}, {'committed' if runs[0].committed else 'below --out'}" if runs else ""
         rows.append((material.names.named(name), escaped(room.name), escaped(one.title), said, profile))
-    return "\n\n".join(
+    return parts.WIDE + "\n\n".join(
         [
             "# Experiments",
             "Each predicts, stores the prediction, measures without seeing it, compares by a rule that was written down "
@@ -176,7 +176,7 @@ def _all_checks(checks: Sequence[Judgement]) -> str:
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
     return (
         f"```{{raw}} html\n<details><summary>All {len(checks)} points</summary>"
-        f'<div class="table-wrapper wide"><table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="sheet wide"><table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table></div>'
         "</details>\n```"
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.report.pages.parts import Pages
 
 TEXT = Path(__file__).parents[1] / "text"
-TUTORIALS = ("identity", "variant", "claim", "paper", "campaign")
+TUTORIALS = ("index", "identity", "variant", "claim", "paper", "campaign")
 
 
 def pages() -> Pages:

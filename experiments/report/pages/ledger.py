@@ -38,7 +38,7 @@ def _table(material: Material) -> str:
         for claim in material.ledger.values()
     ]
     head = ("entry", "on", "place", "verdict", "what is claimed, in our words")
-    return "\n\n".join(
+    return parts.WIDE + "\n\n".join(
         [
             "# Claims",
             f"All {len(rows)} entries of the ledger, the papers' own and ours on their settings.  "
@@ -63,7 +63,7 @@ def _graph(material: Material) -> str:
         for claim in nodes.values()
         if claim.uses
     ]
-    return "\n\n".join(
+    return parts.WIDE + "\n\n".join(
         [
             "# What rests on what",
             f"{len(nodes)} entries rest on others or carry them: premises stand to the left of what uses them, and an entry "

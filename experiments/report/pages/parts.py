@@ -17,6 +17,7 @@ from experiments.verdicts import words
 
 Pages = dict[str, str]
 ORPHAN = "---\norphan: true\n---\n\n"
+WIDE = "---\nhide-toc: true\n---\n\n"
 RIGHT = "r"
 
 
@@ -49,7 +50,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", k
         "|" + "|".join("---:" if side == RIGHT else "---" for side in align) + "|",
         *("| " + " | ".join(map(in_cell, row)) + " |" for row in rows),
     ]
-    return f":::{{container}} table-wrapper {kind}\n\n" + "\n".join(lines) + "\n\n:::"
+    return f":::{{container}} sheet {kind}\n\n" + "\n".join(lines) + "\n\n:::"
 
 
 def details(summary: str, body: str) -> str:
@@ -124,7 +125,7 @@ def outcome(v: Verification | None, number: int) -> str:
         return "[not checked here]{.verdict .unknown}"
     found = v.outcomes[number]
     if found.ok:
-        return "[holds, and rejects its control]{.verdict .pass}"
+        return "[holds]{.verdict .pass} control rejected"
     why = found.error or ("does not hold" if not found.holds else "does not reject its control")
     return f"[{escaped(why)}]{{.verdict .fail}}"
 

@@ -21,7 +21,7 @@ from theory.plans.plan import Plan, Shape
 from theory.plans.variants import VARIANTS, Variant
 from theory.plans.words import depth_words, rules, shown_maps
 
-PRESETS = ("llama-60m", "llama-130m", "llama-350m")
+PRESETS = ("llama-60m", "llama-130m")
 SHOWN = Shape(6, 6)
 TOY = {"d": 4, "n": 16, "sigma": 0.3, "rank": 2}
 
@@ -75,7 +75,7 @@ def _table(material: Material) -> str:
         own = costs(PRESETS[1], name)
         told = [percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs a token")]
         rows.append((material.names.named(name), escaped(variant.source or "all"), escaped(variant.changes), *map(escaped, told)))
-    return "\n\n".join(
+    return parts.WIDE + "\n\n".join(
         [
             "# Variants",
             "A variant is a plan: for every head of every layer what it attends over, and how a sublayer's input is made "
