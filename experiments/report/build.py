@@ -16,7 +16,7 @@ from experiments.store.folders import UserError
 STATIC = Path(__file__).parent / "static"
 SETTINGS: Mapping[str, Any] = {
     "project": "Crosslayer",
-    "extensions": ["myst_parser", "experiments.report.mathml"],
+    "extensions": ["myst_parser", "experiments.report.mathml", "experiments.report.quickly"],
     "html_math_renderer": "mathml",
     "myst_enable_extensions": ["attrs_inline", "colon_fence", "deflist", "dollarmath"],
     "myst_heading_anchors": 3,

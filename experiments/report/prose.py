@@ -9,7 +9,9 @@ from functools import lru_cache
 
 from experiments.report.formulas import BREAK, LONG, spans, whole
 
-PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+INLINE = re.compile(r"([\\`*_{}\[\]<>&$|~^#])")  # what means something anywhere in a line
+FIRST = re.compile(r"[!-/:-@]")  # what may mean something where a line begins
+NUMBERED = re.compile(r"(\d+)([.)])")
 SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "<->": "↔", "->": "→", "+-": "±"}
 SIGN = re.compile("|".join(map(re.escape, SIGNS)))
 RELATION, SUM = re.compile(rf"{BREAK}(?![-+])"), re.compile(rf"{BREAK}(?=[-+])")  # where long formulas break
@@ -18,7 +20,10 @@ QUOTED = re.compile(r"``(?P<double>[^`]+)``|`(?P<code>[^`']+)`|`(?P<words>[^`']{
 
 def escaped(text: str) -> str:
     """A text as Markdown that shows it, on one line: nothing in it means anything."""
-    return PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
+    shown = INLINE.sub(r"\\\1", " ".join(text.split()))
+    if NUMBERED.match(shown):
+        return NUMBERED.sub(r"\1\\\2", shown, count=1)
+    return f"\\{shown}" if FIRST.match(shown) else shown
 
 
 def code(text: str) -> str:

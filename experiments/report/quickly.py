@@ -1,0 +1,40 @@
+"""What Sphinx and its theme would compute again for every page, kept: the navigation, and the stems of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Any
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Of a Sphinx extension."""
+    from sphinx.search.en import SearchEnglish
+
+    class English(SearchEnglish):
+        """English, every word of which is stemmed once."""
+
+        def __init__(self, options: dict[str, str]) -> None:
+            super().__init__(options)
+            self.stem = lru_cache(maxsize=None)(super().stem)  # type: ignore[method-assign]
+
+    app.add_search_language(English)
+    app.connect("html-page-context", _keep_navigation, priority=400)  # before the theme asks for it
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _keep_navigation(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:  # noqa: ARG001
+    """Pages that the navigation does not name share it, if they lie in one folder: links and all are the same."""
+    if page not in app.env.all_docs or "orphan" not in app.env.metadata[page]:
+        return
+    kept: dict[Any, str] = app.env.temp_data.setdefault("crosslayer-navigation", {})
+    asked: Callable[..., str] = context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        key = (str(PurePosixPath(page).parent), *sorted(options.items()))
+        if key not in kept:
+            kept[key] = asked(**options)
+        return kept[key]
+
+    context["toctree"] = toctree
