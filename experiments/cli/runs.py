@@ -235,9 +235,8 @@ def compare(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     from experiments import runs
-    from experiments.cli.parser import parser
     from experiments.report import write_report
 
     verified = runs.verify() if options.verify else None
-    print(f"report: {write_report(options.out, verified, parser())}")
+    print(f"report: {write_report(options.out, verified, options.commands)}")
     return int(not all(v.stands for v in verified or ()))

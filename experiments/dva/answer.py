@@ -24,8 +24,8 @@ LINES = (
         ("dva.no-feed-forward",),
     ),
     Line(
-        "The training time that it saves, 37.6 %, goes with FLOPs that are 38 % fewer: nothing is matched there.  Whose "
-        "doing the lower loss is, its table cannot tell.",
+        "The training time that it saves, 37.6 %, goes with FLOPs that are 38 % fewer: nothing is matched there.  "
+        "Whose doing the lower loss is, its table cannot tell.",
         ("dva.time", "dva.table-2"),
     ),
 )

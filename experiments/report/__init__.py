@@ -29,8 +29,8 @@ def write_report(
 
     out: shown is the newest finished run of every experiment below it, on variants of a user's own too; where it has
     none, the committed one of the folder `results`.
-    verified: what became of the ledger's entries; by default what is remembered of them, and where nothing is, pages say
-    so.  commands: the command line, which is documented then.
+    verified: what became of the ledger's entries; by default what is remembered of them, and where nothing is, pages
+    say so.  commands: the command line, which is documented then.
     Raises UserError if there is no finished run, or a file of one is damaged.
     """
     from experiments.ledger.verify import recollections

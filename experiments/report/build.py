@@ -6,7 +6,8 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ SETTINGS: Mapping[str, Any] = {
     "html_use_index": False,
     "html_theme_options": {"navigation_with_keys": True},
     "exclude_patterns": ["runs"],
+    "toc_object_entries": False,
     "pygments_style": "default",
     "smartquotes": False,
     "language": "en",
@@ -48,9 +50,9 @@ def build(pages: Mapping[str, str], files: Mapping[str, Path], place: Path) -> l
     with _work_beside(place) as work:
         sources = work / "sources"
         _write(sources, pages, files)
-        warnings = _sphinx(sources, work)
+        told = _sphinx(sources, work)
         _put(work / "html", place)
-    return warnings
+    return told
 
 
 @contextmanager
@@ -85,7 +87,9 @@ def _sphinx(sources: Path, work: Path) -> list[str]:
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     heard = io.StringIO()
-    with patch_docutils(), docutils_namespace():
+    with patch_docutils(), docutils_namespace(), warnings.catch_warnings():
+        for kind in (DeprecationWarning, PendingDeprecationWarning):  # of what these libraries ask of each other
+            warnings.simplefilter("ignore", kind)
         app = Sphinx(
             sources,
             confdir=None,
@@ -119,8 +123,3 @@ def _open_to_all(folder: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     folder.chmod(0o777 & ~mask)
-
-
-def linked(paths: Iterable[Path], stored: Any) -> dict[str, Path]:
-    """Files by where they lie among the sources."""
-    return {stored(path): path for path in paths}

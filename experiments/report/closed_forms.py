@@ -64,7 +64,11 @@ def _latex(expression: ast.expr) -> str:
     import sympy
 
     formula = _symbolic(expression)
-    words = {symbol: rf"\mathrm{{{symbol.name.replace('_', '-')}}}\," for symbol in formula.free_symbols if _is_word(symbol.name)}
+    words = {
+        symbol: rf"\mathrm{{{symbol.name.replace('_', '-')}}}\,"
+        for symbol in formula.free_symbols
+        if _is_word(symbol.name)
+    }
     found: str = sympy.latex(formula, order="none", symbol_names=words)
     return found
 
@@ -134,4 +138,3 @@ def _letter(node: ast.expr) -> str:
     if not name:
         raise ValueError(node)
     return LETTERS.get(name, name)
-

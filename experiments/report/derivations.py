@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 
 from experiments.report.formulas import whole
-from experiments.report.prose import Names, escaped, in_cell
+from experiments.report.prose import Names, code, escaped, in_cell
 
 ITEM = re.compile(r"(?P<lead> *)(?P<mark>[-*]|\([a-z0-9]{1,4}\)|\d+\.)(?P<gap> +)(?=\S)")
-HEAD = re.compile(r"(?P<word>(?:Theorem|Lemma|Proof|Corollary|Setting|Remark|Open|Notation|Identity)s?\b[^.:]{0,60}[.:])(?:\s+|$)")
-COLUMNS = re.compile(r"\s{3,}(?![=<>]=? )")  # a sign goes on with what stands before it
+HEAD = re.compile(
+    r"(?P<word>(?:Theorem|Lemma|Proof|Corollary|Setting|Remark|Open|Notation|Identity)s?\b[^.:]{0,60}[.:])(?:\s+|$)"
+)
+COLUMNS = re.compile(r"\s{3,}(?![=<>\s])")  # a sign goes on with what stands before it
 RULED = re.compile(r"[-=~]{4,}")
+CALL = re.compile(r"[a-z_]\w*\.[a-z_]\w*(?:[.(, ].*)?")  # of the library: theory.predict(...)
 FULL = 92  # a line of running text is at least so long before it breaks
 
 
@@ -63,8 +66,10 @@ def _set_off(lines: list[str], at: int, since: int) -> bool:
     line = lines[at]
     if not line.strip():
         return False
-    return _indent(line) > 0 and not (ITEM.match(line) and _indent(line) <= _indent(lines[since])) and not (
-        _begins_paragraph(lines, at)
+    return (
+        _indent(line) > 0
+        and not (ITEM.match(line) and _indent(line) <= _indent(lines[since]))
+        and not (_begins_paragraph(lines, at))
     )
 
 
@@ -126,9 +131,15 @@ def _display(lines: list[str], names: Names) -> str:
     width = max(map(len, rows))
     table = ["|" + "  |" * width, "|" + "---|" * width]
     for row in rows:
-        cells = [in_cell(names.prose(cell, formula=True)) for cell in row]
+        cells = [in_cell(_cell(cell, names)) for cell in row]
         table.append("| " + " | ".join(cells + [""] * (width - len(cells))) + " |")
     return "\n".join([":::{container} display", *table, ":::"]) + "\n\n∎" * bool(ended)
+
+
+def _cell(text: str, names: Names) -> str:
+    if CALL.fullmatch(text) and text not in names.entries:
+        return code(text)
+    return names.prose(text, formula=True)
 
 
 def _alone(text: str) -> str:

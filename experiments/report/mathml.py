@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from html import escape
 from typing import Any
 
 
-@lru_cache(maxsize=None)
+@cache
 def mathml(latex: str, *, block: bool = False) -> str:
     """A formula; what cannot be converted is shown as it is written."""
     from docutils.utils.math import MathError

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
-from experiments.report.formulas import BREAK, LONG, spans, whole
+from experiments.report.formulas import spans, whole
+from experiments.report.symbols import BREAK, LONG
 
 INLINE = re.compile(r"([\\`*_{}\[\]<>&$|~^#])")  # what means something anywhere in a line
 FIRST = re.compile(r"[!-/:-@]")  # what may mean something where a line begins
@@ -18,12 +19,30 @@ RELATION, SUM = re.compile(rf"{BREAK}(?![-+])"), re.compile(rf"{BREAK}(?=[-+])")
 QUOTED = re.compile(r"``(?P<double>[^`]+)``|`(?P<code>[^`']+)`|`(?P<words>[^`']{1,160}?)'")
 
 
+def shown(text: str) -> str:
+    """A text as Markdown that shows it, with signs such as <= and +- as they are printed."""
+    return escaped(SIGN.sub(lambda match: SIGNS[match[0]], text))
+
+
 def escaped(text: str) -> str:
     """A text as Markdown that shows it, on one line: nothing in it means anything."""
     shown = INLINE.sub(r"\\\1", " ".join(text.split()))
     if NUMBERED.match(shown):
         return NUMBERED.sub(r"\1\\\2", shown, count=1)
     return f"\\{shown}" if FIRST.match(shown) else shown
+
+
+def plain(text: str) -> str:
+    """A text as Markdown that shows it, what stands between backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escaped(text)
+    return "".join(code(part) if number % 2 else _kept(part) for number, part in enumerate(parts))
+
+
+def _kept(text: str) -> str:
+    """Escaped, with the room that it had at either end."""
+    return f"{' ' * text[:1].isspace()}{escaped(text)}{' ' * (text[-1:].isspace() and bool(text.strip()))}"
 
 
 def code(text: str) -> str:
@@ -45,19 +64,14 @@ def in_cell(markdown: str) -> str:
     return re.sub(r"(?<!\\)\|", r"\\|", markdown)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _set(text: str, single: bool) -> str:
     """Prose without code: escaped, its formulas as `$...$`."""
     if single and (latex := whole(text)):
         return f"${latex}$"
     parts = []
     for span in spans(text):
-        shown = SIGN.sub(lambda m: SIGNS[m[0]], span.text)
-        spaces = (" " if shown[:1].isspace() else "", " " if shown[-1:].isspace() else "")
-        if span.latex:
-            parts.append(_formula(span.latex))
-        else:
-            parts.append(f"{spaces[0]}{escaped(shown)}{spaces[1]}".replace("  ", " "))
+        parts.append(_formula(span.latex) if span.latex else _kept(SIGN.sub(lambda m: SIGNS[m[0]], span.text)))
     return "".join(parts)
 
 

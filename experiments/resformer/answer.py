@@ -25,8 +25,8 @@ LINES = (
         ("resformer.svformer-cache", "resformer.svformer-value-matrix"),
     ),
     Line(
-        "Three printed formulas are not what is meant: NeuTRENO's, DenseFormer's and the importance of a token.  Losses, "
-        "sinks and spectra are for trained models to decide, and small ones leave most of that open.",
+        "Three printed formulas are not what is meant: NeuTRENO's, DenseFormer's and the importance of a token.  "
+        "Losses, sinks and spectra are for trained models to decide, and small ones leave most of that open.",
         ("resformer.neutreno-eqn8", "resformer.eqn9-denseformer", "resformer.eqn11-sum", "resformer.loss"),
     ),
 )

@@ -52,7 +52,8 @@ def _sections(material: Material, claim: Claim, lines: list[str]) -> Iterator[st
     prose, v = material.names.prose, material.verified.get(claim.id)
     room = material.room_of(claim)
     yield f"# {escaped(claim.id)}"
-    yield f"{parts.verdict(claim.verdict)} {parts.link(escaped(claim.paper), f'/papers/{room.slug}.md')}; {prose(claim.place)}"
+    paper = parts.link(escaped(claim.paper), f"/papers/{room.slug}.md")
+    yield f"{parts.verdict(claim.verdict)} {paper}; {prose(claim.place)}"
     if stands := parts.standing(v, claim):
         yield stands
     ours = claim.paper.startswith("this project")
@@ -109,7 +110,7 @@ def _measured(material: Material, claim: Claim) -> Iterator[str]:
                 shown = run
     yield parts.table(("experiment", "run", "what it says of this"), rows)
     if shown:
-        yield parts.figure(shown, link_to=parts.experiment_page(shown.experiment.name))
+        yield parts.figure(shown, root="../")
 
 
 def _proof(material: Material, claim: Claim) -> Iterator[str]:
@@ -152,8 +153,6 @@ def _relations(material: Material, claim: Claim) -> Iterator[str]:
     yield f"{parts.link('All entries as a graph', '/graph.md')}."
 
 
-
-
 def _again(material: Material, claim: Claim, v: Verification | None) -> Iterator[str]:
     yield "## See for yourself"
     yield fenced(f"crosslayer claim {claim.id}\ncrosslayer verify --afresh {claim.id}", "sh")
@@ -163,4 +162,3 @@ def _again(material: Material, claim: Claim, v: Verification | None) -> Iterator
         f"The entry stands in {code(claim.module)}. Commit {code(str(here['commit'] or 'unknown')[:20])}, "
         f"{escaped(here['device'])}{remembered}."
     )
-

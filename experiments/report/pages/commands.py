@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from experiments.report.pages import parts
-from experiments.report.prose import code, escaped, fenced
+from experiments.report.prose import code, escaped, fenced, plain
 
 
 def pages(parser: argparse.ArgumentParser) -> parts.Pages:
@@ -35,7 +35,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.A
 
 def _command(name: str, command: argparse.ArgumentParser) -> Iterator[str]:
     yield f"## {escaped(name)}"
-    yield escaped(command.description or "")
+    yield plain(command.description or "")
     if command.epilog:
         yield fenced(command.epilog.removeprefix("example: "), "sh")
     rows = [_option(action) for action in command._actions if not isinstance(action, argparse._HelpAction)]
@@ -49,9 +49,6 @@ def _option(action: argparse.Action) -> tuple[str, str]:
         value = "{" + ",".join(map(str, action.choices)) + "}"
     shown = value[0] if isinstance(value, tuple) else value
     names = [f"{name} {shown}".strip() for name in action.option_strings] or [shown]
-    help_text = "" if action.help in (None, argparse.SUPPRESS) else str(action.help) % {"default": action.default}
+    told = "" if action.help in (None, argparse.SUPPRESS) else str(action.help) % {"default": action.default}
     required = " Required." if action.required and action.option_strings else ""
-    return ", ".join(map(code, names)), escaped(help_text) + required
-
-
-__all__ = ["pages"]
+    return ", ".join(map(code, names)), plain(told) + required

@@ -37,7 +37,7 @@ def errata(material: Material, room: Room) -> list[Claim]:
 
 
 def position(place: str) -> tuple[int, ...]:
-    """Where a place stands in a paper, as numbers that sort: abstract, sections, appendices; what says neither is last."""
+    """Where a place stands in a paper, as numbers that sort: abstract, sections, appendices; others are last."""
     text = place.lower()
     word = re.search(r"[a-z][a-z-]*", text)
     if word and word[0] in FIRST:
@@ -62,8 +62,8 @@ def _overview(found: dict[Room, list[Claim]]) -> str:
     return "\n\n".join(
         [
             "# Errata",
-            "What is printed and does not hold, a list a paper, in the order of its text.  Each list can be sent to the "
-            "paper's authors as it is; it is there as plain text, too.",
+            "What is printed and does not hold, a list a paper, in the order of its text.  Each list can be sent to "
+            "the paper's authors as it is; it is there as plain text, too.",
             parts.table(("paper", "corrected", "refuted"), rows, "lrr"),
             "A *corrected* statement holds in another form, which is given; a *refuted* one does not.",
             toctree,
@@ -76,18 +76,18 @@ def _page(material: Material, room: Room, claims: list[Claim]) -> str:
     prose = material.names.prose
     blocks = [
         f"# Errata of {escaped(room.name)}",
-        f"*{escaped(room.paper.title)}*, {room.paper.year}. {len(claims)} places where what is printed does not hold as it "
-        "is printed.  The statements are in our words.  Each correction was checked by program, and each check also had "
-        "to reject a wrong version; where that is possible, what is printed.",
+        f"*{escaped(room.paper.title)}*, {room.paper.year}. {len(claims)} places where what is printed does not hold "
+        "as it is printed.  The statements are in our words.  Each correction was checked by program, and each check "
+        "also had to reject a wrong version; where that is possible, what is printed.",
         f"{{download}}`As plain text <errata-{room.slug}.txt>`",
     ]
     for number, claim in enumerate(claims, 1):
         blocks += [
-            f"## {number}. {prose(claim.place)}",
+            f"## {number}. {prose(claim.place[:1].upper() + claim.place[1:])}",
             parts.definition(
                 {
                     "Printed": prose(claim.statement),
-                    "Conditions": prose(claim.assumes),
+                    "Conditions": prose(claim.assumes) if claim.assumes != "none" else "",
                     "What holds": prose(claim.correction),
                     "How that is known": f"{parts.entry(material, claim.id)}: {_evidence(claim)}",
                 }
@@ -111,14 +111,14 @@ def _letter(room: Room, claims: list[Claim]) -> str:
         f"{room.paper.title}, {room.paper.year}; {room.paper.reference}",
         "",
         *textwrap.wrap(
-            "What is printed and does not hold as it is printed, in the order of the text.  Statements are in our words; "
-            "names in brackets are of the entry that checks them: crosslayer claim NAME.",
+            "What is printed and does not hold as it is printed, in the order of the text.  Statements are in our "
+            "words; names in brackets are of the entry that checks them: crosslayer claim NAME.",
             WIDTH,
         ),
     ]
     lines = [*head]
     for number, claim in enumerate(claims, 1):
-        lines += ["", f"{number}. {claim.place} [{claim.id}]"]
+        lines += ["", *textwrap.wrap(f"{number}. {claim.place} [{claim.id}]", WIDTH, subsequent_indent="   ")]
         for label, text in (("Printed", claim.statement), ("If", claim.assumes), ("Holds", claim.correction)):
             lines += textwrap.wrap(f"{label}: {text}", WIDTH, initial_indent="   ", subsequent_indent="   ")
     return "\n".join(lines) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from experiments.experiment.protocol import Experiment
 from experiments.report.material import RESULTS, Material, Run
 from experiments.report.pages import parts
-from experiments.report.prose import code, escaped, fenced
+from experiments.report.prose import code, escaped, fenced, shown
 from experiments.verdicts import words
 from experiments.verdicts.checks import Judgement, by_quantity
 
@@ -41,13 +40,17 @@ def _table(material: Material) -> str:
         runs = material.runs.get(name, ())
         room = next((r for r in material.rooms if r.holds(type(one).__module__)), material.rooms[-1])
         said = parts.verdict(runs[0].verdict) if runs else "none is finished"
-        profile = f"{escaped(runs[0].saved['profile'])}, {'committed' if runs[0].committed else 'below --out'}" if runs else ""
+        profile = (
+            f"{escaped(runs[0].saved['profile'])}, {'committed' if runs[0].committed else 'below --out'}"
+            if runs
+            else ""
+        )
         rows.append((material.names.named(name), escaped(room.name), escaped(one.title), said, profile))
     return parts.WIDE + "\n\n".join(
         [
             "# Experiments",
-            "Each predicts, stores the prediction, measures without seeing it, compares by a rule that was written down "
-            "before, and draws.  "
+            "Each predicts, stores the prediction, measures without seeing it, compares by a rule that was written "
+            "down before, and draws.  "
             f"{_origin(material)}  {parts.link('How to read a verdict', '/verdicts.md')}.",
             parts.table(("name", "on", "what it asks", "verdict", "shown run"), rows, kind="filterable wide"),
         ]
@@ -57,7 +60,9 @@ def _table(material: Material) -> str:
 def _origin(material: Material) -> str:
     every = [run for runs in material.runs.values() for run in runs]
     own = sum(not run.committed for run in every)
-    return f"{own} of the {len(every)} runs shown lie below {code(str(material.out))}, the others are committed results."
+    return (
+        f"{own} of the {len(every)} runs shown lie below {code(str(material.out))}, the others are committed results."
+    )
 
 
 def _sections(material: Material, one: Experiment) -> Iterator[str]:
@@ -95,11 +100,17 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
     yield f"{head} What was predicted"
     prediction = run.prediction
     yield f"It was stored before anything was measured{_when(run)}, and the measurement never sees it."
-    told = {label: material.names.prose(prediction[key]) for key, label in SAID.items() if isinstance(prediction.get(key), str)}
+    told = {
+        label: material.names.prose(prediction[key])
+        for key, label in SAID.items()
+        if isinstance(prediction.get(key), str)
+    }
     yield parts.definition(told)
     yield f"{head} What came out"
     yield f"This profile {escaped(run.decides)}."
-    yield _groups(material, run.checks) if run.checks else "Nothing was compared, which is inconclusive."
+    if not run.checks:
+        yield "Nothing was compared, which is inconclusive."
+    yield from _groups(material, run.checks)
     if run.checks:
         note = f" {escaped(words.SLACK_ALONE)}" if any(check.by_slack_alone for check in run.checks) else ""
         yield f"Each line shows the point that uses most of its tolerance.{note}"
@@ -151,16 +162,17 @@ def _days_of_commits() -> dict[str, str]:
     return days
 
 
-def _groups(material: Material, checks: Sequence[Judgement]) -> str:
-    rows = []
+def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
+    head = ("predicted against measured", "entry", "points", "predicted", "slack", "measured", "verdict")
     for quantity, groups in by_quantity(checks).items():
+        rows = []
         for name, members in groups.items():
-            tightest = members[0]
-            told = (escaped(tell(tightest)) for tell in (words.predicted, words.slack, words.measured))
-            entry = material.names.named(tightest.claim)
-            rows.append((escaped(name), entry, escaped(quantity), str(len(members)), *told, parts.group_verdict(members)))
-    head = ("predicted against measured", "entry", "quantity", "points", "predicted", "slack", "measured", "verdict")
-    return parts.table(head, rows, "lllrrrrl", kind="wide")
+            told = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
+            entry = material.names.named(members[0].claim)
+            rows.append((escaped(name), entry, str(len(members)), *told, parts.group_verdict(members)))
+        if quantity:
+            yield f"**{material.names.prose(quantity[0].upper() + quantity[1:])}**"
+        yield parts.table(head, rows, "llrrrrl", kind="wide numbers")
 
 
 def _all_checks(checks: Sequence[Judgement]) -> str:
@@ -192,6 +204,3 @@ def _of_markdown(text: str) -> str:
     if len(table) < 2 or len({len(row) for row in table}) != 1:
         return fenced(text)
     return parts.table([escaped(cell) for cell in table[0]], [[escaped(cell) for cell in row] for row in table[2:]])
-
-
-__all__ = ["json", "pages"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
 
 from experiments.ledger.claim import Claim
@@ -20,7 +21,7 @@ def pages(material: Material) -> parts.Pages:
 
 def first_sentence(text: str) -> str:
     """The first sentence; of a long one its beginning, up to a word."""
-    sentence = re.split(r"(?<=[.:;])\s{1,2}(?=[A-Z])", text, maxsplit=1)[0]
+    sentence = re.split(r"(?<=\.)\s{1,2}(?=[A-Z])", text, maxsplit=1)[0]
     if len(sentence) <= SHORT:
         return sentence
     return sentence[:SHORT].rpartition(" ")[0].rstrip(",;: ") + " …"
@@ -66,8 +67,8 @@ def _graph(material: Material) -> str:
     return parts.WIDE + "\n\n".join(
         [
             "# What rests on what",
-            f"{len(nodes)} entries rest on others or carry them: premises stand to the left of what uses them, and an entry "
-            "falls with each of its premises.  Every box is a link; the table below says the same.",
+            f"{len(nodes)} entries rest on others or carry them: premises stand to the left of what uses them, and "
+            "an entry falls with each of its premises.  Every box is a link; the table below says the same.",
             _legend(nodes.values()),
             f"```{{raw}} html\n{picture}\n```",
             "## The same as a table",
@@ -79,10 +80,7 @@ def _graph(material: Material) -> str:
     )
 
 
-def _legend(claims: object) -> str:
-    verdicts = dict.fromkeys(claim.verdict for claim in claims)  # type: ignore[attr-defined]
+def _legend(claims: Iterable[Claim]) -> str:
+    verdicts = dict.fromkeys(claim.verdict for claim in claims)
     words = " ".join(f'<span class="verdict {escape(v)}">{escape(v)}</span>' for v in sorted(verdicts))
     return f'```{{raw}} html\n<p class="legend">{words}</p>\n```'
-
-
-__all__ = ["Claim", "first_sentence", "pages"]

@@ -25,8 +25,8 @@ def pages(material: Material) -> parts.Pages:
     listed = "\n".join(PACKAGES)
     return {
         "api/index.md": (
-            "# Python\n\nThree packages, of which each has a face of a few names, imported when they are first used; what "
-            "stands deeper may change.\n\n```{toctree}\n:titlesonly:\n\n" + listed + "\n```\n"
+            "# Python\n\nThree packages, of which each has a face of a few names, imported when they are first used; "
+            "what stands deeper may change.\n\n```{toctree}\n:titlesonly:\n\n" + listed + "\n```\n"
         ),
         **made,
     }
@@ -88,6 +88,8 @@ def _methods(thing: type, names: Names) -> Iterator[str]:
         documented = inspect.isfunction(function) and function.__doc__
         if not name.startswith("_") and documented:
             what = "property" if isinstance(member, property) else "method"
-            signature = "" if what == "property" else _signature(function).replace("(self, ", "(").replace("(self)", "()")
+            signature = (
+                "" if what == "property" else _signature(function).replace("(self, ", "(").replace("(self)", "()")
+            )
             text = derivations.markdown(inspect.getdoc(function) or "", names)
             yield f"````{{py:{what}}} {name}{signature}\n\n{text}\n````"

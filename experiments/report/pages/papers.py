@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from experiments import catalogue
-from experiments.ledger.answer import Answer
+from experiments.ledger.answer import Answer, Line
 from experiments.ledger.index import Index
 from experiments.report.material import Material, Room, Run, verdicts_in_order
 from experiments.report.pages import parts
-from experiments.report.prose import code, escaped
+from experiments.report.prose import escaped
 from theory.plans.variants import VARIANTS
 
 FOUND = ("claims/index", "graph", "errata/index", "experiments/index", "variants/index", "notation", "verdicts")
@@ -32,9 +32,9 @@ def _front(material: Material) -> str:
     counts = verdicts_in_order(material.ledger.values())
     blocks = [
         "# What the papers claim, and what holds",
-        f"{len(papers)} papers let a Transformer layer reach back to earlier layers.  Here is what each claims, what holds "
-        "of it and how sure that is: every sentence leads to its proof, its checks, its figure and the command that "
-        "makes it again.",
+        f"{len(papers)} papers let a Transformer layer reach back to earlier layers.  Here is what each claims, what "
+        "holds of it and how sure that is: every sentence leads to its proof, its checks, its figure and the command "
+        "that makes it again.",
         _bar(counts),
         "\n".join(f"- {parts.link(escaped(room.name), f'#{room.slug}')}: {_asks(material, room)}" for room in papers),
     ]
@@ -73,7 +73,7 @@ def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[
         links.append(parts.link(f"its {len(errata)} errata", f"/errata/{room.slug}.md"))
     yield f"{len(claims)} claims: {counted}. {'; '.join(links)}".rstrip()
     if run := shown(material, room):
-        yield parts.figure(run, link_to=parts.experiment_page(run.experiment.name))
+        yield parts.figure(run, root="" if front else "../")
 
 
 def _address(reference: str) -> str:
@@ -82,10 +82,9 @@ def _address(reference: str) -> str:
     return reference if safe else "#"
 
 
-def _line(material: Material, line: object) -> str:
-    says, entries = line.says, line.entries  # type: ignore[attr-defined]
-    known = [name for name in entries if name in material.ledger]
-    return f"{material.names.prose(says)} [{'; '.join(parts.entry(material, name) for name in known)}]{{.rests}}"
+def _line(material: Material, line: Line) -> str:
+    known = [name for name in line.entries if name in material.ledger]
+    return f"{material.names.prose(line.says)} [{'; '.join(parts.entry(material, name) for name in known)}]{{.rests}}"
 
 
 def shown(material: Material, room: Room) -> Run | None:
@@ -104,13 +103,17 @@ def _several(material: Material) -> str:
             "## Across the papers",
             f"{len(material.claims_of(room))} claims and {len(names)} experiments need several papers, or none: "
             f"{', '.join(names)}. {parts.link('All on several papers', f'/papers/{room.slug}.md')}.",
-            *([parts.figure(run, link_to=parts.experiment_page(run.experiment.name))] if (run := shown(material, room)) else []),
+            *(
+                [parts.figure(run, root="")]
+                if (run := shown(material, room))
+                else []
+            ),
         ]
     )
 
 
 def _toctrees(papers: list[Room]) -> str:
-    entries = {"The papers": tuple(f"papers/{room.slug}" for room in papers) + (f"papers/{'several'}",), **SECTIONS}
+    entries = {"The papers": (*tuple(f"papers/{room.slug}" for room in papers), f"papers/{'several'}"), **SECTIONS}
     return "\n\n".join(
         f"```{{toctree}}\n:hidden:\n:titlesonly:\n:caption: {caption}\n\n" + "\n".join(names) + "\n```"
         for caption, names in entries.items()
@@ -120,23 +123,21 @@ def _toctrees(papers: list[Room]) -> str:
 def _paper(material: Material, room: Room) -> str:
     blocks = [f"# {escaped(room.name)}", *_answer(material, room)]
     if experiments := material.experiments_of(room):
-        rows = [
-            (material.names.named(one.name), escaped(one.title), _ran(material, one.name)) for one in experiments
-        ]
+        rows = [(material.names.named(one.name), escaped(one.title), _ran(material, one.name)) for one in experiments]
         blocks += ["## Experiments", parts.table(("name", "what it asks", "shown run"), rows)]
     built = [name for name, variant in VARIANTS.items() if variant.paper == room.paper and room.paper]
     if built:
         rows = [(material.names.named(name), escaped(VARIANTS[name].changes)) for name in built]
         blocks += ["## Variants", parts.table(("name", "what it changes"), rows)]
     for index in catalogue.indexes():
-        if type_of(index, material) is room:
+        if _room_of(index, material) is room:
             blocks += _lines(material, index)
     blocks += ["## Its claims in the ledger", _claims(material, room)]
     blocks.append(f"{MADE_AGAIN}.")
     return "\n\n".join(blocks) + "\n"
 
 
-def type_of(index: Index, material: Material) -> Room | None:
+def _room_of(index: Index, material: Material) -> Room | None:
     """The room that most entries of an index stand in."""
     rooms = [material.room_of(material.ledger[n]) for item in index.items for n in item.entries if n in material.ledger]
     return max(rooms, key=rooms.count) if rooms else None
@@ -150,7 +151,11 @@ def _ran(material: Material, name: str) -> str:
 def _lines(material: Material, index: Index) -> list[str]:
     prose = material.names.prose
     rows = [
-        (prose(item.place), prose(item.says), "<br>".join(parts.entry(material, n) for n in item.entries if n in material.ledger))
+        (
+            prose(item.place),
+            prose(item.says),
+            "<br>".join(parts.entry(material, n) for n in item.entries if n in material.ledger),
+        )
         for item in index.items
     ]
     return [
@@ -171,15 +176,14 @@ def _claims(material: Material, room: Room) -> str:
 def _notation(material: Material) -> str:
     blocks = [
         "# Notation",
-        "What each paper writes, and what stands for it in the ledger, in proofs and in the code.  Names in code are those "
-        "of arguments and functions.",
+        "What each paper writes, and what stands for it in the ledger, in proofs and in the code.  Names in code are "
+        "those of arguments and functions.",
     ]
     for room in material.rooms:
         if found := answer(room):
             prose = material.names.prose
-            rows = [(prose(s.theirs, formula=True), prose(s.ours, formula=True), prose(s.means)) for s in found.notation]
+            rows = [
+                (prose(s.theirs, formula=True), prose(s.ours, formula=True), prose(s.means)) for s in found.notation
+            ]
             blocks += [f"## {escaped(room.name)}", parts.table(("in the paper", "here", "what it is"), rows)]
     return "\n\n".join(blocks) + "\n"
-
-
-__all__ = ["answer", "code", "pages", "shown"]

@@ -53,11 +53,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", k
     return f":::{{container}} sheet {kind}\n\n" + "\n".join(lines) + "\n\n:::"
 
 
-def details(summary: str, body: str) -> str:
-    """What is opened on request.  summary: Markdown of one line; body: blocks of Markdown."""
-    return f":::::{{container}} folded\n\n[{summary}]{{.fold}}\n\n{body}\n\n:::::"
-
-
 def definition(items: Mapping[str, str]) -> str:
     """Terms and what there is to say of them, both Markdown; those of which there is nothing to say are left out."""
     return "\n".join(f"{term}\n: {text}\n" for term, text in items.items() if text)
@@ -75,10 +70,14 @@ def drawn(run: Run) -> dict[str, str]:
     return {name: caption for name, caption in figures(run.experiment).items() if run.folder.has(f"{name}.png")}
 
 
-def figure(run: Run, name: str = "figure", *, link_to: str = "", caption: bool = True) -> str:
-    """One of a run's figures, with its caption, and what it is for those who do not see it."""
-    options = [f":alt: {_alternative(run)}", *([f":target: {link_to}"] if link_to else [])]
-    said = f"{escaped(figures(run.experiment).get(name) or run.title)} " if caption else ""
+def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
+    """One of a run's figures, with its caption, and what it is for those who do not see it.
+
+    root: the way from the page to the site's own folder, "" or "../", for a link to the experiment; None: no link.
+    """
+    page = experiment_page(run.experiment.name).lstrip("/").removesuffix(".md") + ".html"
+    options = [f":alt: {_alternative(run)}", *([f":target: {root}{page}"] if root is not None else [])]
+    said = f"{escaped(figures(run.experiment).get(name) or run.title)} "
     path = stored(run.folder / f"{name}.png")
     return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{said}[{origin(run)}]{{.origin}}", "::::"])
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 
 from experiments.ledger.variants import variants
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
 from experiments.report.plan_picture import drawn
-from experiments.report.prose import code, escaped, fenced
+from experiments.report.prose import code, escaped, fenced, shown
 from experiments.store.folders import in_a_path
 from experiments.verdicts import words
-from experiments.verdicts.checks import Judgement
+from experiments.verdicts.checks import Judgement, by_group
 from theory.errors import BadInput
-from theory.plans.accounting import cache, depth_memory, flops, total_parameters
+from theory.plans import accounting
+from theory.plans.accounting import depth_memory, flops, total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.names import BadName, model, resolve
 from theory.plans.plan import Plan, Shape
@@ -33,7 +34,9 @@ def pages(material: Material) -> parts.Pages:
             built.setdefault(name, []).append(claim.id)
     every = [run for runs in material.runs.values() for run in runs]
     made = {
-        f"variants/{in_a_path(name)}.md": parts.ORPHAN + "\n\n".join(_sections(material, variant, built.get(name, []), every)) + "\n"
+        f"variants/{in_a_path(name)}.md": parts.ORPHAN
+        + "\n\n".join(_sections(material, variant, built.get(name, []), every))
+        + "\n"
         for name, variant in VARIANTS.items()
     }
     return {"variants/index.md": _table(material), **made}
@@ -46,7 +49,7 @@ def percent(change: float) -> str:
     return f"{change:+.1%}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def costs(preset: str, name: str) -> dict[str, int] | None:
     """Of a preset under a variant; None where it has no meaning there."""
     try:
@@ -57,7 +60,7 @@ def costs(preset: str, name: str) -> dict[str, int] | None:
 
 
 def _costs(config: Architecture, plan: Plan) -> dict[str, int]:
-    kept = cache(config, plan)
+    kept = accounting.cache(config, plan)
     return {
         "parameters": total_parameters(config, plan),
         "cache": kept.total,
@@ -73,14 +76,25 @@ def _table(material: Material) -> str:
     vanilla = costs(PRESETS[1], "vanilla") or {}
     for name, variant in VARIANTS.items():
         own = costs(PRESETS[1], name)
-        told = [percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs a token")]
-        rows.append((material.names.named(name), escaped(variant.source or "all"), escaped(variant.changes), *map(escaped, told)))
+        told = [
+            percent(own[key] / vanilla[key] - 1) if own else "n/a" for key in ("parameters", "cache", "FLOPs a token")
+        ]
+        rows.append(
+            (
+                material.names.named(name),
+                escaped(variant.source or "all"),
+                escaped(variant.changes),
+                *map(escaped, told),
+            )
+        )
     return parts.WIDE + "\n\n".join(
         [
             "# Variants",
-            "A variant is a plan: for every head of every layer what it attends over, and how a sublayer's input is made "
-            f"from the outputs before it.  Costs are those of {code(PRESETS[1])}, against vanilla.",
-            parts.table(("name", "on", "what it changes", "parameters", "cache", "FLOPs"), rows, "lllrrr", "filterable wide"),
+            "A variant is a plan: for every head of every layer what it attends over, and how a sublayer's input is "
+            f"made from the outputs before it.  Costs are those of {code(PRESETS[1])}, against vanilla.",
+            parts.table(
+                ("name", "on", "what it changes", "parameters", "cache", "FLOPs"), rows, "lllrrr", "filterable wide"
+            ),
         ]
     )
 
@@ -102,7 +116,11 @@ def _sections(material: Material, variant: Variant, entries: list[str], runs: li
         yield "## Entries whose checks build it"
         yield "\n".join(f"- {parts.entry(material, entry)}" for entry in entries)
     yield "## See for yourself"
-    yield fenced(f"crosslayer describe {PRESETS[1]} --variant {name} --figure plan.svg\ncrosslayer predict {name} --d 4 --n 16 --sigma 0.3", "sh")
+    yield fenced(
+        f"crosslayer describe {PRESETS[1]} --variant {name} --figure plan.svg\n"
+        f"crosslayer predict {name} --d 4 --n 16 --sigma 0.3",
+        "sh",
+    )
 
 
 def _plan(name: str) -> Iterator[str]:
@@ -112,7 +130,7 @@ def _plan(name: str) -> Iterator[str]:
         yield f"It has no plan of {SHOWN.layers} layers and {SHOWN.heads} heads: {escaped(str(error))}."
         return
     yield f"## Its plan, in {SHOWN.layers} layers of {SHOWN.heads} heads"
-    pictures = "".join(f'<figure><figcaption>{title}</figcaption>{svg}</figure>' for title, svg in drawn(plan))
+    pictures = "".join(f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in drawn(plan))
     yield f'```{{raw}} html\n<div class="plans">{pictures}</div>\n```'
     lines = [f"- {escaped(line)}" for shown in shown_maps(plan) for line in rules(plan, shown)]
     yield "\n".join([*lines, f"- depth: {escaped(depth_words(plan.depth))}"])
@@ -128,7 +146,7 @@ def _cost_table(name: str) -> str:
         changes = [escaped(percent(after[key] / before[key] - 1)) for key in before if key != "depth memory"]
         rows.append((code(preset), f"{after['parameters']:,}", *changes, str(after["depth memory"])))
     head = ("preset", "parameters", "against vanilla", "cache", "key cache", "value cache", "FLOPs", "depth vectors")
-    return parts.table(head, rows, "lrrrrrrr", kind="wide")
+    return parts.table(head, rows, "lrrrrrrr", kind="wide numbers")
 
 
 def _toy(material: Material, name: str) -> str:
@@ -144,7 +162,9 @@ def _toy(material: Material, name: str) -> str:
     if found is None or base is None:
         return f"{where}, it has no closed form; {code(f'crosslayer predict {name}')} minimises the exact loss."
     more = found.explained - base.explained
-    against = "as much as vanilla" if abs(more) < 1e-12 else f"{abs(more):.4g} {'more' if more > 0 else 'less'} than vanilla"
+    against = (
+        "as much as vanilla" if abs(more) < 1e-12 else f"{abs(more):.4g} {'more' if more > 0 else 'less'} than vanilla"
+    )
     attained = {True: "attained", False: "not attained", None: "approached"}[found.attained]
     return (
         f"{where}, its lowest loss is {found.loss:.4g} ({escaped(found.method)}; {attained}): it explains "
@@ -157,17 +177,25 @@ def _is_on(check: Judgement, name: str) -> bool:
     return name != "vanilla" and name in check.id.split("/")
 
 
+def _by_group(found: list[tuple[Run, Judgement]]) -> Iterator[tuple[Run, list[Judgement]]]:
+    """The points of one group of one run, the tightest first."""
+    for run in dict.fromkeys(run.folder.path for run, _ in found):
+        of_run = [(one, check) for one, check in found if one.folder.path == run]
+        for members in by_group([check for _, check in of_run]).values():
+            yield of_run[0][0], members
+
+
 def _measured(material: Material, found: list[tuple[Run, Judgement]]) -> str:
     rows = [
         (
-            material.names.named(run.experiment.name) + f" {escaped(run.saved['profile'])}",
-            escaped(check.statement),
-            code(check.id),
-            escaped(words.predicted(check)),
-            escaped(words.measured(check)),
-            parts.verdict(check.verdict),
+            f"{material.names.named(run.experiment.name)} {escaped(run.saved['profile'])}",
+            escaped(members[0].statement),
+            str(len(members)),
+            shown(words.predicted(members[0])),
+            shown(words.measured(members[0])),
+            parts.group_verdict(members),
         )
-        for run, check in found
+        for run, members in _by_group(found)
     ]
-    head = ("experiment", "what was asked", "point", "predicted", "measured", "verdict")
-    return parts.table(head, rows, "lllrrl", kind="wide")
+    head = ("experiment", "what was asked", "points", "predicted", "measured", "verdict")
+    return parts.table(head, rows, "llrrrl", kind="wide numbers")

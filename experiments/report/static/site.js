@@ -36,8 +36,11 @@ function filters(sheet) {
   count.setAttribute("aria-live", "polite");
   for (const [name, control] of controls) {
     const label = document.createElement("label");
-    label.append(name, control);
-    form.append(label);
+    label.append(name);
+    label.htmlFor = control.id = `filter-${name.replaceAll(" ", "-")}`;
+    const field = document.createElement("div");
+    field.append(label, control);
+    form.append(field);
   }
   form.append(count);
   const apply = () => {
