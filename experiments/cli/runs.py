@@ -80,6 +80,7 @@ def add_to(commands: Commands) -> None:
         help="experiments (default: all of full size); or folders of models, trained, imported or published, and "
         "presets, which are shown side by side: what they cost, and held-out losses on the same text",
     )
+    command.set_defaults(commands=commands.whole)  # which the site documents
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
     command.add_argument("--variant", action="append", default=[], help="as it was given to `run`; may be repeated")
 
@@ -90,6 +91,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer report --out runs",
         shows_json=False,
     )
+    command.set_defaults(commands=commands.whole)  # which the site documents
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
     command.add_argument(
         "--verify",

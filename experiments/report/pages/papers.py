@@ -103,11 +103,7 @@ def _several(material: Material) -> str:
             "## Across the papers",
             f"{len(material.claims_of(room))} claims and {len(names)} experiments need several papers, or none: "
             f"{', '.join(names)}. {parts.link('All on several papers', f'/papers/{room.slug}.md')}.",
-            *(
-                [parts.figure(run, root="")]
-                if (run := shown(material, room))
-                else []
-            ),
+            *([parts.figure(run, root="")] if (run := shown(material, room)) else []),
         ]
     )
 

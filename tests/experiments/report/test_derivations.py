@@ -15,7 +15,7 @@ from theory.prompts import moments
 from theory.skipv1 import gap, w0
 
 PROOFS = {id(c.proof): c.proof for c in catalogue.claims().values() if c.proof is not None}
-SHOWN = '''What is shown.
+SHOWN = """What is shown.
 
 Setting.  Let a be at most d, and
     ordinary head      G = S + S^T
@@ -33,7 +33,7 @@ Proof.
 Open
 ----
 - how much more
-'''
+"""
 
 
 def test_blocks():

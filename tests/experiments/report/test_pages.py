@@ -41,7 +41,7 @@ def pages(material):
         return sources(material, parser())
 
 
-def test_there_is_a_page_of_everything(pages, material):
+def test_there_is_a_page_of_everything(pages):
     assert {claim_page(name).lstrip("/") for name in catalogue.claims()} <= set(pages)
     assert {f"experiments/{name}.md" for name in catalogue.names()} <= set(pages)
     assert {f"variants/{name}.md" for name in VARIANTS} <= set(pages)
@@ -94,7 +94,12 @@ def test_an_experiment_s_page_says_what_was_predicted_and_what_came_out(pages):
     prediction = RunFolder(ROOT / "results" / "scale-loss").read("prediction.json")
     for key in ("assumes", "statistic", "rule", "tuning"):
         assert words(Names().prose(prediction[key]))[:60] in page, key
-    for part in ("stored before anything was measured", "Committed result, profile cpu", "measurement.json", "| `cpu` |"):
+    for part in (
+        "stored before anything was measured",
+        "Committed result, profile cpu",
+        "measurement.json",
+        "| `cpu` |",
+    ):
         assert part in page
     untouched = next(name for name in catalogue.names() if not (ROOT / "results" / name).is_dir())
     assert "No run of it is finished" in pages[f"experiments/{untouched}.md"]
@@ -122,7 +127,7 @@ def test_errata_are_in_the_order_of_the_text(material):
         "appendix B.2",
         "the last page",
     ]
-    assert sorted(reversed(places), key=errata.position) == places
+    assert sorted({*places}, key=errata.position) == places
     letter = errata.pages(material)["errata/errata-skipv1.txt"]
     assert "Holds: At W0 = 0 the gap is rho a^2 at equal rank" in letter
     assert max(map(len, letter.splitlines()[3:])) <= errata.WIDTH
@@ -158,7 +163,9 @@ def test_without_a_run_it_says_what_to_do(tmp_path, monkeypatch):
         gathered(tmp_path / "runs", [])
 
 
-HOSTILE = '</p><script>alert(1)</script> [x](javascript:alert(1)) `` ```{raw} html\n| a | {eval-rst} $x$ ::: # <img src=none>'
+HOSTILE = (
+    "</p><script>alert(1)</script> [x](javascript:alert(1)) `` ```{raw} html\n| a | {eval-rst} $x$ ::: # <img src=none>"
+)
 
 
 def test_other_people_s_text_is_text(material, monkeypatch):
@@ -173,7 +180,9 @@ def test_other_people_s_text_is_text(material, monkeypatch):
         made = sources(few, argparse.ArgumentParser("crosslayer", description=HOSTILE))
     for name, text in made.items():
         if name.endswith(".md"):
-            assert not re.search(r"(?<!\\)<script>|(?<![\\`])\]\(javascript|^```\{raw\} html\n\|", text, re.MULTILINE), name
+            assert not re.search(
+                r"(?<!\\)<script>|(?<![\\`])\]\(javascript|^```\{raw\} html\n\|", text, re.MULTILINE
+            ), name
     assert "made.hostile" in made["claims/index.md"]
 
 

@@ -100,7 +100,9 @@ def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
     """From the front page: no error, nothing asked of a network, one heading of the first rank, pictures described,
     and nothing wider than the screen."""
     problems, seen, left = [], set(), [address(site, "index.html")]
-    page.on("console", lambda said: problems.append((page.url, said.text)) if said.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda said: problems.append((page.url, said.text)) if said.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda error: problems.append((page.url, str(error))))
     page.on("requestfailed", lambda request: problems.append((page.url, request.url)))
     page.on("request", lambda request: problems.append(request.url) if request.url.startswith("http") else None)
