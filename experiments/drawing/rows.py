@@ -17,7 +17,7 @@ def in_rows(
     intervals: Sequence[Interval],
     labels: Sequence[str],
     *,
-    color: str,
+    color: str = "#1a1a1a",
     label: str,
     printed: Sequence[float | None] = (),
     source: str = "",

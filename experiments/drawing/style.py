@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +12,18 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation
 
 from experiments.verdicts.intervals import Interval
 from icl.files import write_atomically
+from theory.dva import paper as dva
 from theory.plans import variants
 from theory.skipv1 import paper as skipv1
 
 # Black against a mid grey-blue and a light orange: apart in colour, in brightness and in line style.
 MHA: dict[str, Any] = {"color": "#1a1a1a", "linestyle": "--"}
+DVA = dva.PAPER.colour
 SKIPV1: dict[str, Any] = {"color": skipv1.PAPER.colour, "linestyle": "-"}
 TOYS = {"mha": ("MHA", MHA, "s"), "skipv1": (skipv1.PAPER.name, SKIPV1, "o")}  # name, line, marker
 BOUND: dict[str, Any] = {"color": "#d98a2b", "linestyle": ":"}
@@ -29,14 +34,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "skipv1": {"linestyle": "-", "marker": "o"},
     "resformer": {"linestyle": "-", "marker": "^"},
     "svformer": {"color": "#7a4fa3", "linestyle": "-.", "marker": "D"},
+    "resformer-learned": {"color": "#8a5a10", "linestyle": ":", "marker": "H"},
     "skipv0": {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
     "attnres": {"linestyle": "-", "marker": "P"},
     "attnres-block": {"color": "#66b266", "linestyle": "--", "marker": "X"},
+    "attnres-block:size": {"color": "#c96a8b", "linestyle": "-.", "marker": "p"},  # their size is set, not their number
     "denseformer": {"color": "#b3261e", "linestyle": ":", "marker": "<"},
     "cla-v": {"color": "#c2a500", "linestyle": "-.", "marker": ">"},
     "yoco-v": {"color": "#00a0a0", "linestyle": "--", "marker": "h"},
+    "shared-keys": {"color": "#5b6b3a", "linestyle": "--", "marker": "p"},
+    "first-added": {"color": "#a05a2c", "linestyle": ":", "marker": "*"},
     "twin": {"color": "#b8b8b8", "linestyle": "-", "marker": "."},
 }
+LEGEND_GAP = 0.08  # inches between a panel's labels and its legend
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 RC: dict[str, Any] = {
@@ -46,10 +56,13 @@ RC: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#e6e6e6",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 7.5,
+    "legend.columnspacing": 1.2,
+    "legend.handletextpad": 0.6,
     "lines.linewidth": 1.6,
     "lines.markersize": 5,
     "errorbar.capsize": 2.5,
@@ -59,11 +72,15 @@ RC: dict[str, Any] = {
 
 
 def look(variant: str) -> dict[str, Any]:
-    """Colour, line and marker of a named variant, or of `twin`; its paper's colour, and a star, where none is set."""
-    known = VARIANTS.get(variant, {"linestyle": "-", "marker": "*"})
+    """Colour, line and marker of a named variant, or of `twin`; its paper's colour, and a star, where none is set.
+
+    With options, such as attnres-block:size=4: the option's own, or else the variant's.
+    """
+    names = (variant, variant.partition("=")[0], variant.partition(":")[0])
+    known = next((VARIANTS[name] for name in names if name in VARIANTS), {"linestyle": "-", "marker": "*"})
     if "color" in known:
         return known
-    registered = variants.VARIANTS.get(variant)
+    registered = variants.VARIANTS.get(names[-1])
     paper = registered.paper if registered else None
     return {"color": paper.colour if paper else "#1a1a1a", **known}
 
@@ -93,16 +110,63 @@ def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit:
     )
 
 
+def geometric(axis: Axes, x: Sequence[float], logs: Sequence[Interval], **look: Any) -> list[float]:
+    """Hollow markers at geometric means, with intervals found of logarithms, so that none goes below 0; the means."""
+    means = [math.exp(i.mean) for i in logs]
+    errors = [[abs(m * math.expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
+    axis.errorbar(x, means, yerr=errors, **{"linestyle": "none", "markerfacecolor": "white", **look})
+    return means
+
+
+def going_on(
+    axis: Axes, x: float, ends: tuple[float, float], edges: tuple[float, float], color: str, size: float = 4
+) -> None:
+    """Arrows at the edges of the panel that an interval leaves, below or above."""
+    for end, edge, arrow, sign in zip(ends, edges, "v^", (1, -1), strict=True):
+        if sign * (edge - end) > 0:
+            axis.plot(x, edge, arrow, color=color, markersize=size, clip_on=False, zorder=3)
+
+
+def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
+    """Small dots beside, one a seed: where seeds fall apart into several kinds, an interval of their mean hides it."""
+    beside = axis.transData + ScaledTranslation(4 / 72, 0, axis.figure.dpi_scale_trans)
+    axis.plot([x] * len(values), values, ".", color=color, markersize=3.5, markeredgewidth=0, transform=beside)
+
+
 def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
     """What exact minimisation found."""
-    axis.plot(x, y, "x", color="black", markersize=8, zorder=4, label=label)
+    axis.plot(x, y, "x", color="black", markersize=8, markeredgewidth=0.8, zorder=4, label=label)  # hides no marker
+
+
+def few_ticks(axis: Axes) -> None:
+    """On a logarithmic y axis of few decades: 1, 2 and 5 times powers of ten, written out."""
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_locator(NullLocator())
 
 
 def finish(axes: list[Axes]) -> None:
     """(a), (b), ... before each panel's title, and its legend below, clear of the data."""
     for name, axis in zip("abcdefgh", axes, strict=False):
         axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
+        legend_below(axis)
+
+
+def legend_below(axis: Axes, columns: int = 3) -> None:
+    """Below the panel's own labels, in as many columns as there is room for: a legend is not to outgrow the panel."""
+    handles, labels = axis.get_legend_handles_labels()
+    if not handles:
+        return
+    under = axis.xaxis.get_tightbbox()
+    below = axis.bbox.y0 - under.y0 if under is not None else 0.0
+    gap = ScaledTranslation(0, -below / axis.figure.dpi - LEGEND_GAP, axis.figure.dpi_scale_trans)
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0.0}
+    grid = axis.get_gridspec()
+    room = 0.95 * axis.figure.bbox.width / (grid.ncols if grid else 1)
+    for tried in range(min(columns, (len(labels) + 1) // 2), 0, -1):
+        legend = axis.legend(handles, labels, bbox_transform=axis.transAxes + gap, ncols=tried, **place)
+        if legend.get_window_extent().width < room:
+            return
 
 
 def save(fig: Figure, folder: Path, name: str = "figure") -> None:

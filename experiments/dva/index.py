@@ -77,7 +77,7 @@ ITEMS = (
     Item(
         "section 3.2, powerful",
         "It shares the idea of the initial form, and is powerful.",
-        ("dva.powerful", "dva.first-layer"),
+        ("dva.powerful", "dva.first-layer", "dva.both-layers"),
     ),
     Item("section 4, benchmark", "GPT-3 is GPT-2's architecture, scaled up: fundamentally the same.", ()),
     Item("section 4, Fig. 3", "Model b lacks the feed-forward of model a.", ("dva.table-1", "dva.no-feed-forward")),

@@ -52,6 +52,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from theory.dva.polynomials import Polynomial, mean, normal, product
 from theory.errors import at_least
 from theory.plans.setting import Number, Setting
 
@@ -98,42 +99,20 @@ def explained_by_squares(n: int, sigma: Number, alpha: Number) -> Number:
     """Theorem 5's, exact where sigma and alpha are fractions or whole numbers."""
     at_least("n", n, 1)
     h_1, h_2 = _moment(1, sigma, alpha), _moment(2, sigma, alpha)
-    with_w = n * _mean([0, *h_1])
-    square = n * _mean(h_2) + n * (n - 1) * _mean(_product(h_1, h_1))
+    with_w = n * mean([0, *h_1])
+    square = n * mean(h_2) + n * (n - 1) * mean(product(h_1, h_1))
     return with_w**2 / square if square else 0 * square
 
 
-Polynomial = list[Number]  # in w, from the constant on
-
-
 def _moment(k: int, sigma: Number, alpha: Number) -> Polynomial:
-    """h_k: E [(x y + alpha y^2)^(2 k) | w], expanded in y = w x + noise."""
+    """h_k: E [(x y + alpha y^2)^(2 k) | w], by powers of w, expanded in y = w x + noise."""
     from math import comb
 
     found: Polynomial = []
     for i in range(2 * k + 1):  # powers of alpha y^2; (x y)^(2 k - i) beside
         of_x, of_y = 2 * k - i, 2 * k + i
         for j in range(of_y + 1):  # powers of w x in y's
-            term = comb(2 * k, i) * alpha**i * comb(of_y, j) * _normal(of_x + j) * _normal(of_y - j)
+            term = comb(2 * k, i) * alpha**i * comb(of_y, j) * normal(of_x + j) * normal(of_y - j)
             found += [0] * (j + 1 - len(found))
             found[j] += term * sigma ** (of_y - j)
     return found
-
-
-def _normal(power: int) -> int:
-    """E xi^power of a standard normal number: (power - 1)!! if even."""
-    from math import prod
-
-    return prod(range(power - 1, 0, -2)) if power % 2 == 0 else 0
-
-
-def _product(one: Polynomial, other: Polynomial) -> Polynomial:
-    found: Polynomial = [0] * (len(one) + len(other) - 1)
-    for i, x in enumerate(one):
-        for j, y in enumerate(other):
-            found[i + j] += x * y
-    return found
-
-
-def _mean(polynomial: Polynomial) -> Number:
-    return sum((c * _normal(power) for power, c in enumerate(polynomial)), start=0 * polynomial[0])

@@ -28,9 +28,8 @@ Theorem 2.  Over an assumed copy of rank a, which shows tokens u_t = (A x_t ; B 
 A constant in the gate alone is a second value, b * k^R_t, and one in the query of the scores makes the gate's term
 (Q x) * sum_t <c, k_t> k^R_t, linear in x: a new way to read the same numbers.
 
-A gate in the first layer alone is `theory.dva.first_layer`'s.  Gates in two layers are not covered.  A lower gate puts
-something even in x into the query's token, which then is odd + even, and of the last layer's gate term, quadratic in
-that, the mixed products odd x even are odd in x.
+A gate in the first layer alone is `theory.dva.first_layer`'s, gates in both `theory.dva.both_layers`': the lower one
+puts something even in x into the query's token, so that theorem 1 does not cover it.
 """
 
 from __future__ import annotations

@@ -122,10 +122,13 @@ class Axes:
     name = "ladder-axes"
     title = "Trained on one law of prompts, tested on others: noise, covariance, W0, length, a pool of tasks"
     caption = (
-        "(a), (b) Models trained on one law of prompts (named first) and tested on another: the share of the test's "
-        "signal that they explain, with the toy's and Bayes' beside; triangles lie below the panel. (c), (d) Trained "
-        "on a pool of tasks: loss on prompts of the pool, between the pool's posterior mean and ridge. Intervals: 95 %"
-        " over seeds."
+        "(a), (b) Models of two rungs of the ladder, trained on one law of prompts (named first) and tested on "
+        "another: the share of the test's signal that they explain, short bars the toy's, crosses Bayes'; triangles"
+        " and intervals that are cut go on below. Plain: the theorem's law; noise: its deviation; sphere, laplace: "
+        "the law of x; spike: the variance along one direction; W0: the mean of the tasks. (c), (d) Trained on a "
+        "pool of tasks: loss on prompts of the pool, moved apart, beside the pool's posterior mean, ridge and the "
+        "best linear step; lines join pools for the eye. Intervals: family-wise 95 % over seeds, mostly smaller "
+        "than the marker."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = CLAIMS

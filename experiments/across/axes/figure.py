@@ -45,7 +45,8 @@ def _of_pool(results: Results, at: Where) -> bool:
 def _shares(axis: Axes, results: Results, places: list[Where], rung: str) -> None:
     axis.set_ylabel("share of the test's signal explained")
     axis.set_xlabel("trained on: tested on")
-    axis.set_title(f"Rung {rung}")
+    words = _rung(results, rung)
+    axis.set_title(words)
     if not places:
         return
     variants = [BASELINE, *results.variants]
@@ -72,7 +73,11 @@ def _shares(axis: Axes, results: Results, places: list[Where], rung: str) -> Non
         range(len(places)), [_tick(place, usual) for place in places], rotation=55, ha="right", fontsize=6.5
     )
     axis.set_ylim(LEAST - 0.06, 1.05)
-    axis.set_title(f"Rung {rung}, width {usual}; triangles: below {LEAST:g}")
+    axis.set_title(f"{words}, width {usual}; triangles: below {LEAST:g}")
+
+
+def _rung(results: Results, rung: str) -> str:
+    return f"Rung {rung} ({results.prediction['rungs'][rung]})"
 
 
 def _tick(at: Where, usual: int) -> str:
@@ -82,7 +87,7 @@ def _tick(at: Where, usual: int) -> str:
 
 def _pools(axis: Axes, results: Results, places: list[Where], rung: str) -> None:
     """Losses, which are what ridge and the posterior mean are compared by."""
-    axis.set_title(f"Rung {rung}: a pool of tasks")
+    axis.set_title(f"{_rung(results, rung)}: a pool of tasks")
     axis.set_xlabel("tasks in the pool")
     axis.set_ylabel("loss on the pool (squared error, d outputs)")
     if not places:

@@ -166,9 +166,12 @@ class ScaleIcl:
     name = "scale-icl"
     title = "In-context regression in trained decoders against the toy, over the embedding width"
     caption = (
-        "(a) Loss by the number of pairs seen, under theory's curves. (b) The share of the signal explained with all "
-        "pairs over the embedding width, and the toy's. (c) What is won against vanilla, paired; vanilla with other "
-        "initial weights is no effect. Intervals: 95 % over seeds."
+        "(a) Loss by the number of pairs seen, moved apart, under theory's curves. (b) The share of the signal "
+        "explained with all pairs over the embedding width, and the toy's. (c) What is won against vanilla of the "
+        "same seeds, and the toy's; vanilla with other initial weights is no effect. Small dots in (a) and (b), "
+        "beside the markers, are single seeds: where they fall apart into several kinds, an interval of their mean "
+        "says little, and may reach beyond what a loss or a share can be. Intervals: 95 % over seeds, in (c) paired"
+        " and for all of a width at once. Lines join whole numbers for the eye."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)

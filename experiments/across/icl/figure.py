@@ -20,7 +20,7 @@ SPREAD = 0.04  # between the markers of variants at one width, in powers of two 
 
 
 def draw(prediction: Json, measurement: Json, gaps: Mapping[str, Mapping[str, Interval]]) -> Figure:
-    fig, (by_position, shares, differences) = style.figure(3, width=3.9)
+    fig, (by_position, shares, differences) = style.figure(3, width=4.1)
     variants = (BASELINE, *prediction["gap"])
     _by_position(by_position, prediction, measurement, variants)
     _shares(shares, prediction, measurement, variants)
@@ -38,17 +38,24 @@ def _by_position(axis: Axes, prediction: Json, measurement: Json, variants: Sequ
         if len(losses) > 1:
             intervals = [t_interval(at) for at in zip(*losses, strict=True)]
             note = _note(measurement, variant, [width])
-            _markers(axis, [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs], intervals, variant, note)
+            beside = [k + 0.12 * (i - (len(variants) - 1) / 2) for k in pairs]
+            _markers(axis, beside, intervals, variant, note)
+            _seeds(axis, beside, list(zip(*losses, strict=True)), variant)
     axis.set_title(f"Trained, width {width}, against theory")
 
 
 def _shares(axis: Axes, prediction: Json, measurement: Json, variants: Sequence[str]) -> None:
     widths = prediction["widths"]
-    for variant, look, name in ((BASELINE, style.MHA, "toy: MHA"), (variants[1], style.SKIPV1, f"toy: {variants[1]}")):
+    for variant, look, name in (
+        (BASELINE, style.MHA, f"toy: {BASELINE}"),
+        (variants[1], style.SKIPV1, f"toy: {variants[1]}"),
+    ):
         _toy(axis, widths, prediction["share"][variant], name, look)
     for i, variant in enumerate(variants):
-        intervals = [t_interval(explained_shares(prediction, measurement, variant, str(m))) for m in widths]
-        _markers(axis, _beside(widths, i, len(variants)), intervals, variant, _note(measurement, variant, widths))
+        found = [explained_shares(prediction, measurement, variant, str(m)) for m in widths]
+        beside, intervals = _beside(widths, i, len(variants)), [t_interval(of_seeds) for of_seeds in found]
+        _markers(axis, beside, intervals, variant, _note(measurement, variant, widths))
+        _seeds(axis, beside, found, variant)
     _over_width(axis, widths)
     axis.set_ylabel("share of the signal explained")
     axis.set_title("What is explained, with all pairs")
@@ -85,6 +92,11 @@ def _markers(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], vari
     look = {k: v for k, v in style.look(variant).items() if k != "linestyle"}
     name = "vanilla, other initial weights" if variant == TWIN else variant
     style.bars(axis, x, intervals, label=f"{name}{note}, 95 %", **look)
+
+
+def _seeds(axis: Axes, x: Sequence[float], found: Sequence[Sequence[float]], variant: str) -> None:
+    for place, of_seeds in zip(x, found, strict=True):
+        style.seeds(axis, place, of_seeds, style.look(variant)["color"])
 
 
 def _note(measurement: Json, variant: str, widths: Sequence[int]) -> str:

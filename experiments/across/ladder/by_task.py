@@ -7,7 +7,7 @@ from math import nan
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.across.ladder.looks import ABREAST, bars, look_of
+from experiments.across.ladder.looks import ABREAST, bars
 from experiments.across.ladder.reading import Results
 from experiments.drawing import style
 from experiments.store.folders import Json
@@ -55,7 +55,7 @@ def _shares(axis: Axes, results: Results, rung: str) -> None:
             at, found = _place(i, j, len(arms)), t_interval(results.shares(rung, task, variant, width))
             toy = numbers["share"].get(variant, {}).get(str(width))
             _toy(axis, i, toy, variant)
-            bars(axis, [at], [found], variant if once else None, look_of(variant))
+            bars(axis, [at], [found], variant if once else None, style.look(variant))
             if results.converged(rung, task, variant, width):
                 _full(axis, at, found.mean, variant)
     axis.set_ylim(-0.05, 1.05)
@@ -74,7 +74,7 @@ def _leads(axis: Axes, results: Results, rung: str) -> None:
             both = _bounds(numbers, rung, variant), _bounds(numbers, rung, BASELINE)
             if both[0] and both[1]:
                 _proved(axis, at, [both[0][0] - both[1][1], both[0][1] - both[1][0]])
-            bars(axis, [at], [found], None, look_of(variant))
+            bars(axis, [at], [found], None, style.look(variant))
             if results.judged(rung, task, variant, width):
                 _full(axis, at, found.mean, variant)
     axis.set_ylabel("lead over vanilla (share of the signal)")
@@ -96,11 +96,11 @@ def _place(task: int, arm: int, arms: int) -> float:
 
 
 def _toy(axis: Axes, task: int, toy: float | None, variant: str) -> None:
-    at, shown = [task - TOY / 2, task + TOY / 2], look_of(variant)
+    at, shown = [task - TOY / 2, task + TOY / 2], style.look(variant)
     y = nan if toy is None else toy
     axis.plot(at, [y, y], color=shown["color"], linestyle=shown["linestyle"], linewidth=1.0, alpha=0.7, zorder=2)
 
 
 def _full(axis: Axes, at: float, y: float, variant: str) -> None:
-    shown = look_of(variant)
+    shown = style.look(variant)
     axis.plot([at], [y], color=shown["color"], marker=shown["marker"], linestyle="none", zorder=4)

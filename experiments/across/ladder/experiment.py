@@ -182,12 +182,14 @@ class Ladder:
     name = "ladder"
     title = "From the theorem's toy to a full-size model, one ingredient at a time"
     caption = (
-        "Rung 1 is theory; every further rung adds the ingredient that is named. (a) By what factor vanilla's width "
-        "must grow to do as well as a variant; pale where arms have not converged, which decides nothing. (b) The "
-        "order of variants among those told apart. (c) The share of the signal explained; filled: converged; grey: "
-        "what is proved of vanilla. (d) In what share of single trainings learning sets in. Where several tasks are "
-        "compared there are two panels, the share and the lead over vanilla by task. Intervals: 95 %, in (b) and for "
-        "leads family-wise, over paired seeds, each the best of its restarts."
+        "Rung 1 is theory; every further rung adds what its label says. (a) By what factor vanilla's width must "
+        "grow to do as well as a variant, but for 0.02 of the signal; lines join what is judged, pale is not "
+        "converged and decides nothing, arrows lie beyond the widths trained, intervals end at the edge. (b) The "
+        "order of what has converged, ties at one rank. (c) The share of the signal explained; filled: converged; "
+        "grey: what is proved of vanilla. (d) In what share of single trainings learning sets in. Over several "
+        "tasks there are shares, with the toy's as lines, and leads over vanilla instead. Intervals: 95 % over "
+        "seeds, each the best of its restarts, in (a), (b) and of leads family-wise; in (d) exact, of a share. "
+        "Lines are for the eye."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = ("toy.width", "toy.worth", "toy.trained-layer", "toy.residual-stream", "toy.rotary")

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.across.ladder import by_task
-from experiments.across.ladder.looks import ABREAST, bars, look_of
+from experiments.across.ladder.looks import ABREAST, bars
 from experiments.across.ladder.orders import levels, order, places
 from experiments.across.ladder.reading import NEARLY, Results
 from experiments.across.ladder.rungs import THEORY
@@ -18,6 +18,7 @@ from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.intervals import t_interval
 
+EDGES = {inf: r"$\uparrow$", -inf: r"$\downarrow$"}  # of factors beyond what was trained
 _SAID: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": 7}
 
 
@@ -64,22 +65,22 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     """Lines join what is judged; what is not stands alone and pale, and not at all where nothing bounds it.
 
     Of explaining all but NEARLY as much, as it is judged: where vanilla no longer grows no other worth has an end.
-    Points beyond what was trained stand at the edge, as triangles; so do intervals that are open there.
+    Points beyond what was trained stand at the edge, as arrows; so do intervals that are open there.
     """
     numbers = results.tasks[task]
     width, most = results.width(task), max(numbers["vanilla_widths"])
-    low, high = 0.8, 1.25 * most / width
     axis.set_ylabel("vanilla's width for the same loss,\nover the variant's (factor)")
     axis.set_title(f"Worth at width {width}, all but {NEARLY:g} of the signal, 95 %; pale: not converged")
     if len(numbers["vanilla_widths"]) < 2:
         return
     toys = {v: numbers["worth"].get(v, {}).get(str(width)) for v in results.variants}
+    low, high = 0.8, 1.25 * max(most / width, *filter(None, toys.values()))
     for toy in dict.fromkeys(filter(None, toys.values())):
         axis.axhline(toy, color="#1a1a1a", linewidth=1, linestyle="--" if toy == 1 else (0, (6, 2, 1, 2)), zorder=1)
         says = f"the toy: {toy:.3g}" if toy != 1 else "as vanilla"
         axis.annotate(says, (1, toy), xycoords=axis.get_yaxis_transform(), xytext=(-2, 2), **_SAID)
     for i, variant in enumerate(results.variants):
-        look, at, toy = look_of(variant), _places(results, i + 1), toys[variant] or nan
+        look, at, toy = style.look(variant), _places(results, i + 1), toys[variant] or nan
         joined = [(at[0], toy)]
         for x, rung in zip(at[1:], results.rungs, strict=True):
             found = results.worth(rung, task, variant, width, less=NEARLY)
@@ -89,14 +90,15 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
             judged = results.judged(rung, task, variant, width, wider=True)
             joined += [(x, y)] if judged else []
             ends = [[y - max(found.least, low)], [min(found.most, high) - y]]
-            edge = {inf: "^", -inf: "v"}.get(found.factor, look["marker"])
-            shown = {"mfc": look["color"], "alpha": 1.0} if judged else {"mfc": "white", "alpha": 0.4}
-            axis.errorbar([x], [y], ends, color=look["color"], marker=edge, elinewidth=0.8, **shown)
+            edge = EDGES.get(found.factor, look["marker"])
+            shown = {"mfc": look["color"], "alpha": 1.0} if judged else {"mfc": "white", "alpha": 0.45}
+            size = 5 if edge == look["marker"] else 8
+            axis.errorbar([x], [y], ends, color=look["color"], marker=edge, ms=size, elinewidth=0.8, **shown)
         axis.plot(*zip(*joined, strict=True), linewidth=1, color=look["color"], linestyle=look["linestyle"])
         axis.plot(at[:1], [toy], color=look["color"], marker=look["marker"], linestyle="none")
     axis.set_yscale("log", base=2)
     axis.set_ylim(0.95 * low, 1.05 * high)
-    ticks = [1, 1.5, 2, 3, 4]
+    ticks = [x for x in (1, 1.5, 2, 3, 4) if x < 1.05 * high]
     axis.set_yticks(ticks, [f"{x:g}" for x in ticks])
     axis.minorticks_off()
 
@@ -117,7 +119,7 @@ def _order(axis: Axes, results: Results, task: str) -> None:
         shown = {v: place for v, place in found.items() if results.converged(rung, task, v, width)}
         columns.append(shown if len(shown) > 1 and results.learns(rung, task, width) else {})
     for i, variant in enumerate(arms):
-        look, nudge = {**look_of(variant), "markerfacecolor": "white"}, ABREAST * (i - len(arms) / 2)
+        look, nudge = {**style.look(variant), "markerfacecolor": "white"}, ABREAST * (i - len(arms) / 2)
         ranks = [column.get(variant, nan) for column in columns]
         axis.plot([x + nudge for x in range(len(ranks))], ranks, **{**look, "linewidth": 1})
     axis.set_ylim(len(arms) + 0.6, 0.4)
@@ -136,7 +138,7 @@ def _shares(axis: Axes, results: Results, task: str) -> None:
             name = "proved of vanilla" if rung == results.rungs[0] else None
             axis.plot(at, bounds, color="#bdbdbd", linewidth=7, solid_capstyle="butt", zorder=1, label=name)
     for i, variant in enumerate((BASELINE, *results.variants)):
-        look, at = look_of(variant), _places(results, i)
+        look, at = style.look(variant), _places(results, i)
         toy = numbers["share"].get(variant, {}).get(str(width))
         found = [t_interval(results.shares(rung, task, variant, width)) for rung in results.rungs]
         line = [nan if toy is None else toy, *(interval.mean for interval in found)]
@@ -154,7 +156,7 @@ def _shares(axis: Axes, results: Results, task: str) -> None:
 def _set_in(axis: Axes, results: Results, task: str) -> None:
     width = results.width(task)
     for i, variant in enumerate((BASELINE, *results.variants)):
-        look, at = look_of(variant), _places(results, i)[1:]
+        look, at = style.look(variant), _places(results, i)[1:]
         found = [results.sets_in(rung, task, variant, width) for rung in results.rungs]
         share = [s.count / s.trainings for s in found]
         ends = [

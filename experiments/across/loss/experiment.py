@@ -137,9 +137,11 @@ class ScaleLoss:
     name = "scale-loss"
     title = "Language modelling: losses against vanilla on paired seeds, beside the papers' and the toy's order"
     caption = (
-        "(a) Training losses less vanilla's, means over paired seeds. (b) Held-out losses less vanilla's at the end, "
-        "with what paper and toy say under each name and the paper's number, at its size, as a cross; vanilla with "
-        "other initial weights is no effect. Intervals: 95 % for all variants at once."
+        "(a) Training losses less vanilla's, means over paired seeds, without intervals; markers only tell the "
+        "lines apart. (b) Held-out losses less vanilla's at the end; under each name stands what its paper and the "
+        "toy say of it, as far as they say anything, and a cross is the paper's number, at its size. Vanilla with "
+        "other initial weights is no effect: what it differs by is chance. Untuned: the best learning rate lies at "
+        "the edge of those tried. Intervals: 95 % over paired seeds, for all variants at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)

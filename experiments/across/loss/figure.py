@@ -11,21 +11,17 @@ from experiments.drawing import style
 from experiments.drawing.rows import in_rows
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.comparing import own_names
 from experiments.training.tuning import mark
 from experiments.verdicts.intervals import Interval
 
-WORDS = {-1: "better", 0: "same", 1: "worse", None: "?"}
+WORDS = {-1: "better", 0: "same", 1: "worse"}
 
 
 def draw(prediction: Json, measurement: Json, differences: Mapping[str, Interval]) -> Figure:
-    fig, (curves, final) = style.figure(2, width=5.2, height=4.6)
+    fig, (curves, final) = style.figure(2, width=5.2, height=5.0)
     _curves(curves, measurement)
     _final(final, prediction, measurement, differences)
-    for name, axis in zip("ab", (curves, final), strict=True):
-        axis.set_title(f"({name}) {axis.get_title(loc='left')}", loc="left")
-    curves.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
-    final.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    style.finish([curves, final])
     return fig
 
 
@@ -58,12 +54,12 @@ def _final(axis: Axes, prediction: Json, measurement: Json, differences: Mapping
         axis,
         [differences[name] for name in names],
         [_label(prediction, measurement, name) for name in names],
-        color="#2f7fb8",
         label="measured, 95 % for all at once",
         printed=[*(paper["nats"] for paper in prediction["papers"].values()), None],
         source="the paper's number, at its size",
     )
     axis.set_xlabel("held-out loss less vanilla's (nats a token)")
+    axis.tick_params(axis="y", labelsize=8)
     axis.set_title("At the end, beside what was predicted")
 
 
@@ -71,6 +67,5 @@ def _label(prediction: Json, measurement: Json, name: str) -> str:
     if name == TWIN:
         return "vanilla, other\ninitial weights"
     paper, toy = prediction["papers"][name]["sign"], prediction["toy"][name]
-    if name in own_names(prediction) and paper is None:
-        return f"{name}{mark(name, measurement)}\ntoy: {WORDS[toy]}"
-    return f"{name}{mark(name, measurement)}\npaper: {WORDS[paper]}, toy: {WORDS[toy]}"
+    said = [f"{who}: {WORDS[sign]}" for who, sign in (("paper", paper), ("toy", toy)) if sign is not None]
+    return f"{name}{mark(name, measurement)}\n{', '.join(said) or 'nothing is said'}"

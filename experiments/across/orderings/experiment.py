@@ -87,9 +87,12 @@ class ToyOrderings:
     name = "toy-orderings"
     title = "The toy's optimum for every value map, and its order beside the papers'"
     caption = (
-        "(a) What the toy explains with every variant, at most, as a share of rho d²; crosses are exact minima, orange "
-        "lines the papers' width. Hatched: only approached. (b) Losses against vanilla that papers print. (c) What "
-        "they say in words, and whether the toy agrees; open circles are ties of the toy, which decide nothing."
+        "(a) The most that the toy explains with every variant, as a share of rho d²; crosses are exact minima "
+        "found numerically, orange strokes hold at the papers' width and number of heads. Hatched: approached, and "
+        "not attained; grey: not known whether attained. (b) Losses less vanilla's that papers print; bars are what"
+        " chance may add to one pair of runs, 95 %, taken from the three pairs that one paper repeats. (c) What the"
+        " papers say in words, and whether the toy's order agrees; open circles are ties of the toy, which decide "
+        "nothing. Rows stand by what the toy explains."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (VALUE_MAPS, RAW_KEYS, HEAD_RATIO, ORDERINGS)

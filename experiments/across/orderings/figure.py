@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.across.orderings.verdicts import expectation
+from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.printed import Reported
@@ -36,7 +37,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     toy.set_ylim(len(rows) - 0.4, -0.6)
     for letter, axis in zip("abc", (toy, loss, words), strict=True):
         axis.set_title(f"({letter}) {axis.get_title(loc='left')}", loc="left")
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.065), fontsize=7.5)
+        style.legend_below(axis, columns=1)
     return fig
 
 

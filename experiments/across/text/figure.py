@@ -33,9 +33,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
         axis.set_visible(False)
     axes = axes[: 2 + len(watched)]
     style.finish(axes)
-    for axis in axes:
-        _, labels = axis.get_legend_handles_labels()
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3 if len(labels) > 4 else 2)
     return fig
 
 
@@ -52,7 +49,7 @@ def _called(name: str, measurement: Json) -> str:
 
 def _positions(measurement: Json, i: int, count: int) -> list[float]:
     """Vanilla's parameters, millions, at each width: names are set apart a little, so that intervals do not overlap."""
-    apart = 1.02 ** (i - (count - 1) / 2)
+    apart = 1.03 ** (i - (count - 1) / 2)
     return [about["parameters"][BASELINE] / 1e6 * apart for about in measurement["widths"].values()]
 
 
@@ -93,6 +90,7 @@ def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
                 continue
             ends = [min(max(end, 1 / reach), reach) for end in (found.least, found.most)]
             axis.plot([place, place], ends, color=look["color"], linewidth=1.0)
+            style.going_on(axis, place, (found.least, found.most), (1 / reach, reach), look["color"])
             if math.isfinite(found.factor):
                 axis.plot(place, found.factor, markerfacecolor="white", linestyle="none", markersize=4, **look)
         for factor in prediction["papers_worth"].get(name, {}).values():
@@ -113,6 +111,7 @@ def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 def _curves(axis: Axes, measurement: Json, variant: str) -> None:
     """Held-out loss less vanilla's during training: mean over seeds, 95 % point by point, and crossings."""
+    there = False
     for i, (width, about) in enumerate(measurement["widths"].items()):
         if variant not in about["loss"]:
             continue
@@ -124,17 +123,20 @@ def _curves(axis: Axes, measurement: Json, variant: str) -> None:
         x = [token / parameters for token in tokens]
         intervals = [t_interval(at) for at in zip(*curves, strict=True)]
         middle, half = (np.array([getattr(at, field) for at in intervals]) for field in ("mean", "half_width"))
-        axis.plot(x, middle, linewidth=1.2, label=f"{parameters / 1e6:.2f}M", **look)
+        axis.plot(x, middle, linewidth=1.2, label=f"{parameters / 1e6:.2f}M parameters", **look)
         axis.fill_between(x, middle - half, middle + half, color=look["color"], alpha=0.15, linewidth=0)
         found = when(crossings(measurement, width, variant, CROSSING.get(variant, -1.0)), parameters)
         if found:
             mean, ends = math.exp(found.mean), [math.exp(found.mean + s * found.half_width) for s in (-1, 1)]
             widths = [[mean - ends[0]], [ends[1] - mean]]
             axis.errorbar([mean], [0], xerr=widths, fmt="D", color=look["color"], markerfacecolor="white", zorder=5)
+            there = True
+    if there:
+        axis.plot([], [], "D", color="#555555", markerfacecolor="white", label="crosses for good")
     axis.axhline(0, color="#999999", linewidth=0.8, label=BASELINE)
     axis.set_xlabel("tokens a parameter of vanilla")
     axis.set_ylabel("held-out loss less vanilla's (nats a token)")
-    axis.set_title(f"{variant} during training; diamond: crosses for good, 95 %")
+    axis.set_title(f"{variant} during training, 95 %")
 
 
 def _sizes(axis: Axes, measurement: Json) -> None:

@@ -105,10 +105,11 @@ class Ablations:
     name = "attnres-ablations"
     title = "How to read over depth: the ablations of Attention Residuals, as signs"
     caption = (
-        "Differences of held-out losses (a) to PreNorm and (b) to the form that is altered, with the paper's printed "
-        "differences, of 436 million parameters and one run each, as crosses. Under a name stands the learning rate of"
-        " what weighs depth, where it is not that of all else; PreNorm with other initial weights is no effect. "
-        "Intervals: 95 % for all pairs at once, over paired seeds."
+        "Differences of held-out losses (a) to PreNorm and (b) to the form that is altered, with the paper's "
+        "printed differences, of 436 million parameters and one run each, as crosses. Under a name stands the "
+        "learning rate of what weighs depth, where it is not that of all else, and both rates where a pair has not "
+        "one; PreNorm with other initial weights is no effect: what it differs by is chance. Intervals: 95 % over "
+        "paired seeds, for all pairs of the figure at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM, LOSS)

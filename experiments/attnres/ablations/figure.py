@@ -41,7 +41,6 @@ def _rows(
         axis,
         [found[pair] for pair in pairs],
         [_label(pair, measurement) for pair in pairs],
-        color="#1d6b34",
         label="trained here, 95 % for all pairs at once",
         printed=[printed.get(pair) for pair in pairs],
         source="printed, 436M, one run each",

@@ -112,11 +112,12 @@ class Bounds:
     title = "What is read over depth: predicted, bounded and measured, at the start and trained"
     caption = (
         "(a) The last read at initial weights over the number of layers: thick lines are closed forms, thin ones "
-        "bounds from the weights, markers measured. (b) The same over the largest output, for any network: thin lines "
-        "bound it, markers are networks built to attain the bounds, thick lines are what uncorrelated outputs give. "
-        "(c) A single sublayer's output over its bound: root mean square, largest of random inputs, largest that "
-        "ascents on the input find. (d) Trained networks, with their bounds and what they read before. Intervals: 95 %"
-        " over weights or seeds; in (d) of logarithms."
+        "bounds from the weights, markers measured. (b) The last read over the largest output: thin lines bound it "
+        "for any network, markers are networks built to attain the bound; thick lines are what uncorrelated outputs"
+        " give. (c) One sublayer's output over its bound, by kind and width, then before and after training. (d) "
+        "The largest read of trained networks under its bound, small filled markers before training; numbers in the"
+        " legend are powers of the number of layers. Markers in (b), (d) are moved apart, lines join whole layers. "
+        "Intervals: 95 % over weights or seeds, in (d) of logarithms about geometric means."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (GROWTH, INITIAL, TYPICAL, ATTENTION, GATED, FEED_FORWARD, BOUNDED)

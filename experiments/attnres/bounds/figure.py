@@ -9,19 +9,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.attnres.bounds.points import FULL, KINDS, RULES, TRAINED, cell, largest
+from experiments.attnres.bounds.points import KINDS, RULES, TRAINED, cell, largest
 from experiments.attnres.bounds.verdicts import of_layers, slopes
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.intervals import Interval, t_interval
 
-LOOKS: dict[str, dict[str, Any]] = {
-    BASELINE: style.look(BASELINE),
-    FULL: style.look(FULL),
-    "attnres-block:size=4": style.look("attnres-block"),
-    "attnres-block:blocks=8": {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
-}
+LOOKS: dict[str, dict[str, Any]] = {rule: style.look(rule) for rule in RULES}
 
 SHIFT = 1.06  # of markers of neighbouring rules, so that none hides another
 WHEN = {"start": "before", "end": "after"}
@@ -36,6 +31,7 @@ FOUND = {  # of a sublayer's outputs: words, colour, marker
 
 BOUND: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.75}  # in its rule's colour and line
 MEASURED: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none"}
+BEFORE: dict[str, Any] = {"markersize": 3.5, "linestyle": "none"}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -45,7 +41,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _sublayers(axes[2], prediction, measurement)
     _trained(axes[3], prediction, measurement)
     style.finish(axes)
-    axes[2].legend(loc="upper center", bbox_to_anchor=(0.5, -0.34))  # below its long names
     return fig
 
 
@@ -75,7 +70,12 @@ def _worst(axis: Axes, prediction: Json, measurement: Json) -> None:
         typical = [prediction["uncorrelated"][cell(rule, depth)] for depth in depths]
         axis.plot(depths, typical, color=look["color"], linestyle=look["linestyle"])
     _meanings(
-        axis, {"thick": "theory, uncorrelated outputs", "thin": "bound", "marker": "worst networks, side by side"}
+        axis,
+        {
+            "thick": "theory, uncorrelated outputs",
+            "thin": "bound",
+            "marker": "networks built to attain it, side by side",
+        },
     )
     axis.set_title("Any network: bound, attained, and typical")
     _over_layers(axis, depths)
@@ -118,17 +118,13 @@ def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
             continue
         look, slope = LOOKS[rule], t_interval(slopes(prediction, measurement, rule))
         logs = [t_interval([log(largest(x)) for x in of_seeds]) for of_seeds in cells]
-        means = [exp(i.mean) for i in logs]
-        errors = [[m * (1 - exp(-i.half_width)) for m, i in zip(means, logs, strict=True)]]
-        errors.append([m * (exp(i.half_width) - 1) for m, i in zip(means, logs, strict=True)])
         shifted = [depth * SHIFT ** (place - 1) for depth in depths]
         said = f"{words}: power {slope.mean:.2f} ± {slope.half_width:.2f}"
-        marks = {"color": look["color"], "marker": look["marker"]}
-        axis.errorbar(shifted, means, yerr=errors, label=said, elinewidth=1, **marks, **MEASURED)
+        style.geometric(axis, shifted, logs, label=said, elinewidth=1, color=look["color"], marker=look["marker"])
         _bound(axis, depths, [_geometric(max(x["bounds"]) for x in of_seeds) for of_seeds in cells], rule)
         begun = [_geometric(measurement["trained_from"][cell(rule, depth)]) for depth in depths]
-        axis.plot(depths, begun, color=look["color"], linestyle=look["linestyle"])
-    _meanings(axis, {"thick": "measured before training", "thin": "bound, trained", "marker": "measured, trained"})
+        axis.plot(shifted, begun, color=look["color"], marker=look["marker"], **BEFORE)
+    _meanings(axis, {"small": "measured before training", "thin": "bound, trained", "marker": "measured, trained"})
     axis.set_title("Trained: bound, measured before and after")
     _over_layers(axis, depths)
     axis.set_ylabel("largest read, rms norm over tokens, 95 %")
@@ -151,11 +147,12 @@ def _line(axis: Axes, x: list[int], line: list[float], found: list[Interval], ru
 
 
 def _meanings(axis: Axes, words: Mapping[str, str]) -> None:
-    """In the legend, of all rules: what thick and thin lines and markers are."""
+    """In the legend, of all rules: what thick and thin lines, markers and small ones are."""
     looks: dict[str, dict[str, Any]] = {
         "thick": {},
         "thin": BOUND,
         "marker": {"marker": "o", **MEASURED},
+        "small": {"marker": "o", **BEFORE},
     }
     for kind, said in words.items():
         axis.plot([], [], color="#8a8a8a", label=said, **looks[kind])

@@ -110,11 +110,14 @@ class Compute:
     name = "attnres-compute"
     title = "Loss against compute: PreNorm, Block and Full, and what decides which is ahead"
     caption = (
-        "(a) Held-out loss over the FLOPs of a training. (b) By what factor PreNorm's compute would have to grow or "
-        "shrink to end with the same loss, ours by interpolation, the paper's from its printed losses with what "
-        "rounding leaves open; an arrow marks an interval that goes on beyond the axis. (c) Differences of losses, 95 "
-        "% for all at once; the last row, other initial weights, is no effect. (d) Curves less PreNorm's. Other "
-        "intervals and bands: 95 % over paired seeds."
+        "(a) Held-out loss over the FLOPs of a training; differences are in (c). (b) By what factor PreNorm's "
+        "compute would have to grow or shrink to end with the same loss: left of the line ours, by interpolation "
+        "between our sizes; an arrow marks an interval that goes on beyond the axis or our sizes, a filled marker "
+        "its known end where the factor itself is unknown. Right of it the paper's, from printed losses, bars what "
+        "rounding leaves open. (c) Differences of losses by size; the last row, other initial weights, is no "
+        "effect. (d) Losses less PreNorm's during training; wide first bands leave the panel. Intervals and bands: "
+        "95 %, in (a) over seeds, else over paired seeds, in (c) for all of a size at once. eps: what norms add to "
+        "a mean square."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (LOSS, COMPUTE)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullLocator
 
 from experiments.attnres.compute.points import BLOCK, DECAYED, FULL, FULL_EPS, HELD, MUCH, PRINTED, SLOW
 from experiments.attnres.compute.verdicts import differences, factor
@@ -20,12 +21,12 @@ from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.worth import Worth
 
 LOOKS: dict[str, dict[str, Any]] = {
-    BASELINE: {"color": "#1a1a1a", "linestyle": "--", "marker": "s"},
-    FULL: {"color": "#8a8a8a", "linestyle": ":", "marker": "v"},
+    BASELINE: style.look(BASELINE),
+    FULL: style.look("attnres"),
     FULL_EPS: {"color": "#d98a2b", "linestyle": "-.", "marker": "^"},
-    SLOW: {"color": "#1d6b34", "linestyle": "-", "marker": "P"},
-    BLOCK: {"color": "#66b266", "linestyle": (0, (5, 1, 1, 1)), "marker": "X"},
-    HELD: {"color": "#2f7fb8", "linestyle": (0, (1, 1)), "marker": "o"},
+    SLOW: {"color": "#00868b", "linestyle": (0, (5, 1)), "marker": "d"},
+    BLOCK: style.look("attnres-block:size"),
+    HELD: {"color": "#7d7d3c", "linestyle": (0, (1, 1)), "marker": "o"},
 }
 SHORT = {
     BASELINE: "PreNorm",
@@ -42,8 +43,8 @@ SHORT = {
     TWIN: "PreNorm, other weights",
 }
 OF_DECAY: dict[str, dict[str, Any]] = {
-    DECAYED: {"color": "#7a4fa3", "linestyle": "--", "marker": "D"},
-    MUCH: {"color": "#2f7fb8", "linestyle": (0, (1, 1)), "marker": "o"},
+    DECAYED: {"color": "#8c5a3c", "linestyle": "--", "marker": "D"},
+    MUCH: {"color": "#7d7d3c", "linestyle": (0, (1, 1)), "marker": "o"},
 }
 WIDEST = 4.0  # factor in compute, up or down, to which the axis goes
 
@@ -76,6 +77,9 @@ def _losses(axis: Axes, measurement: Json) -> None:
         label = f"{SHORT[name]}{max(marks, default='')}"
         axis.plot([], [], markerfacecolor="white", label=label, **look)
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 4.0)))
+    axis.xaxis.set_major_formatter(LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(math.inf, math.inf)))
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.set_xlabel("FLOPs of a training, reads over depth included")
     axis.set_ylabel("held-out loss (nats a token), 95 % over seeds")
     axis.set_title("Loss against compute")
@@ -86,7 +90,7 @@ def _factors(axis: Axes, prediction: Json, measurement: Json) -> None:
     sizes = [f"{about['parameters'][BASELINE] / 1e6:.2f}M" for about in measurement["widths"].values()]
     ours = len(sizes)
     sizes += prediction["printed"]["Block"]
-    for rule, marker, shift in (("Block", "X", -0.12), ("Full", "P", 0.12)):
+    for rule, marker, shift in (("Block", "p", -0.12), ("Full", "P", 0.12)):
         rows = prediction["printed"][rule].values()
         x = [place + shift for place in range(ours, len(sizes))]
         errors = np.abs(np.array([[row[0] - row[1], row[2] - row[0]] for row in rows]).T)
@@ -118,9 +122,7 @@ def _factor(axis: Axes, x: float, found: Worth, look: dict[str, Any]) -> None:
     """One factor with its interval, which the axis may cut; or the end that is known, where there is no factor."""
     ends = [min(max(end, 1 / WIDEST), WIDEST) for end in (found.least, found.most)]
     axis.plot([x, x], ends, color=look["color"], linewidth=1.2)
-    for end, edge, arrow in ((found.least, 1 / WIDEST, "v"), (found.most, WIDEST, "^")):
-        if not 1 / WIDEST <= end <= WIDEST:
-            axis.plot(x, edge, arrow, color=look["color"], markersize=4, clip_on=False)
+    style.going_on(axis, x, (found.least, found.most), (1 / WIDEST, WIDEST), look["color"])
     if math.isfinite(found.factor):
         axis.plot(x, found.factor, markerfacecolor="white", **look)
         return
@@ -145,7 +147,7 @@ def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
             color=shade,
             markerfacecolor="white",
             markersize=4,
-            label=f"{measurement['widths'][width]['parameters'][BASELINE] / 1e6:.2f}M",
+            label=f"{measurement['widths'][width]['parameters'][BASELINE] / 1e6:.2f}M parameters",
         )
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--")
     axis.set_yticks(range(len(pairs), 0, -1), [f"{SHORT[arm]}\nless {SHORT[against]}" for arm, against in pairs])
@@ -157,6 +159,7 @@ def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _curves(axis: Axes, measurement: Json) -> None:
     """At the largest width, during training."""
     width, about = list(measurement["widths"].items())[-1]
+    edges = [0.0]
     for name, look in _looks(measurement).items():
         if name == BASELINE:
             continue
@@ -169,6 +172,9 @@ def _curves(axis: Axes, measurement: Json) -> None:
         axis.plot(x, middles, color=look["color"], linestyle=look["linestyle"], linewidth=1.3, label=SHORT[name])
         low, high = (np.array(middles) + sign * np.array(halves) for sign in (-1, 1))
         axis.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)
+        settled = len(x) // 4  # the first bands are so wide that they would hide the rest
+        edges += [*middles, *low[settled:], *high[settled:]]
+    axis.set_ylim(1.05 * min(edges), 1.05 * max(edges))
     axis.axhline(0, color="#1a1a1a", linewidth=1, linestyle="--")
     axis.set_xlabel("tokens a parameter of PreNorm")
     axis.set_ylabel("held-out loss less PreNorm's (nats a token)")

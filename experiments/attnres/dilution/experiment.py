@@ -33,10 +33,12 @@ class Dilution:
     name = "attnres-dilution"
     title = "What share of a read each output has: PreNorm against Attention Residuals"
     caption = (
-        "Trained networks of 12 layers: (a) the newest output's share of a read by coefficients, (b) by its projection"
-        " on the read, (c) the embedding's projection; dashes are the most that the rules allow. (d) Of how many "
-        "outputs the last read is effectively made, over how many there are; the numbers in the legend are powers of "
-        "that number. Small markers: at PreNorm's learning rate. Bands and intervals: 95 % over seeds."
+        "Trained networks. (a) The newest output's share of a read by coefficients, (b) by its projection on the "
+        "read, (c) the embedding's projection: thick lines are means, thin pale ones single seeds, grey an even "
+        "share. Short dashes in (a) are the most that a block of m_b outputs allows its newest. (d) Of how many "
+        "outputs the last read is effectively made, over how many there are: geometric means, moved apart, with 95 "
+        "% intervals over seeds, of logarithms; numbers in the legend are powers. Small filled markers: at "
+        "PreNorm's learning rate. Lines join whole numbers for the eye."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, expm1
+from math import exp
 from statistics import fmean
 from typing import Any
 
@@ -10,10 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.attnres.dilution.points import (
-    BLOCK,
     OWN,
     PRENORMS,
-    RULES,
     compared,
     exponents,
     judged,
@@ -29,14 +27,9 @@ from experiments.training.campaign import BASELINE
 from experiments.training.tuning import mark
 from experiments.verdicts.intervals import t_interval
 
-LOOKS: dict[str, dict[str, Any]] = {
-    **{rule: style.look(rule) for rule in RULES},
-    BLOCK: style.look("attnres-block"),  # as in other figures; a number of blocks is what is apart
-    "attnres-block": {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
-}
 LAW: dict[str, Any] = {"color": "#8a8a8a", "linestyle": "-", "linewidth": 0.9}
 READ = "read $l$ ($l$ odd: the newest output is attention's)"
-COEFFICIENT, PROJECTION = "share of the coefficients, 95 %", "projection, share of the read, 95 %"
+COEFFICIENT, PROJECTION = "share of the coefficients", "projection, share of the read"
 KINDS = {"coefficient": "Coefficients", "projection": "Projections"}
 
 
@@ -61,7 +54,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 def _by_read(
     axis: Axes, prediction: Json, measurement: Json, depth: int, kind: str, which: str, *, labelled: bool = False
 ) -> None:
-    """Means over seeds with 95 % bands, over the law; the rules have the same lines in every panel."""
+    """Means over seeds, and each seed thin and pale, over the law; the rules have the same lines in every panel."""
     law = prediction["law"][str(depth)]
     reads, ends = range(1, len(law)), [0.0]
     for rule in (BASELINE, *compared(prediction)):
@@ -69,15 +62,14 @@ def _by_read(
         seeds = of_seeds(measurement, at, "end")
         if len(seeds) < 2:
             continue
-        band = [t_interval([p[kind][which][i] for p in seeds]) for i in reads]
-        look = LOOKS.get(rule, style.look(rule))
+        curves = [[p[kind][which][i] for i in reads] for p in seeds]
+        look = style.look(rule)
         label = f"{words(rule)}{mark(at, measurement)}" if labelled else None
-        axis.plot(reads, [i.mean for i in band], color=look["color"], linestyle=look["linestyle"], label=label)
-        low, high = ([i.mean + sign * i.half_width for i in band] for sign in (-1, 1))
-        if kind == "coefficient":  # shares, which lie between 0 and 1; projections need not
-            low, high = ([min(max(x, 0.0), 1.0) for x in end] for end in (low, high))
-        axis.fill_between(reads, low, high, color=look["color"], alpha=0.12, linewidth=0)
-        ends += [*low, *high]
+        means = [fmean(at_read) for at_read in zip(*curves, strict=True)]
+        axis.plot(reads, means, color=look["color"], linestyle=look["linestyle"], label=label)
+        for curve in curves:
+            axis.plot(reads, curve, color=look["color"], alpha=0.45, linewidth=0.6)
+            ends += curve
     axis.plot(reads, law[1:], **LAW, label=f"$1 / (l + 1)${'' if labelled else '; rules as in (a)'}")
     axis.set_ylim(min(-0.05, *ends), max(1.05, *ends))
     axis.set_xlabel(READ)
@@ -87,7 +79,7 @@ def _caps(axis: Axes, prediction: Json, depth: int) -> None:
     for rule in compared(prediction):
         members = prediction["members"].get(place(prediction, rule, depth), [1])
         if max(members) > 1:
-            look = LOOKS[rule]
+            look = style.look(rule)
             axis.plot(
                 range(1, len(members) + 1),
                 [1 / m for m in members],
@@ -102,26 +94,24 @@ def _over_depths(axis: Axes, prediction: Json, measurement: Json) -> None:
     depths = prediction["depths"]
     outputs = [len(prediction["law"][str(depth)]) for depth in depths]
     for shift, rule in enumerate((BASELINE, *compared(prediction)), -2):
-        x = [n * 1.02**shift for n in outputs]
+        x = [n * 1.035**shift for n in outputs]
         cells = [place(prediction, rule, depth) for depth in depths]
         if any(len(of_seeds(measurement, at, "end")) < len(measurement["shares"][at]) for at in cells):
             continue
-        look = LOOKS.get(rule, style.look(rule))
+        look = style.look(rule)
         logs = [t_interval(last_effective(measurement, at)) for at in cells]
-        means = [exp(i.mean) for i in logs]
-        errors = [[abs(m * expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
         power = ""
         if len(depths) > 1:
             slope = t_interval(exponents(prediction, measurement, rule))
             power = f": power {slope.mean:.2f} ± {slope.half_width:.2f}"
+        marks = {"color": look["color"], "marker": look["marker"]}
+        means = style.geometric(axis, x, logs, label=f"{words(rule)}{power}", **marks)
         axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=0.9)
-        marks = {"color": look["color"], "marker": look["marker"], "markerfacecolor": "white"}
-        axis.errorbar(x, means, yerr=errors, linestyle="none", label=f"{words(rule)}{power}", **marks)
         if measurement["tuning"]["tuned"] and rule in judged(prediction):
             others = [exp(fmean(last_effective(measurement, at, PRENORMS))) for at in cells]
             axis.plot(x, others, linestyle="none", color=look["color"], marker=look["marker"], markersize=3.5)
     if measurement["tuning"]["tuned"]:
-        axis.plot([], [], "o", color="#1a1a1a", markersize=3.5, label="small: at PreNorm's learning rate")
+        axis.plot([], [], "o", color="#1a1a1a", markersize=3.5, label="small: PreNorm's learning rate")
     starts = [_start(measurement, place(prediction, BASELINE, depth)) for depth in depths]
     if all(starts):
         axis.plot(outputs, starts, color="#1a1a1a", linestyle=":", linewidth=1, label="all rules at the start")

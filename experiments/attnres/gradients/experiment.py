@@ -64,10 +64,13 @@ class Gradients:
     name = "attnres-gradients"
     title = "What sublayers send back to their reads at initial weights: PreNorm against Attention Residuals"
     caption = (
-        "(a), (b) The gradient that arrives at each sublayer's read at initial weights, for small and for large ones: "
-        "lines are the limit of wide networks, hollow markers measured. (c), (d) How unevenly gradients are spread "
-        "over reads, the deviation of their logarithms, over the size of the initial weights; in (d) what writes to "
-        "the stream is scaled by depth. Bars: 95 % over weights, where they are larger than the marker."
+        "(a), (b) The gradient that arrives at each sublayer's read at initial weights, for small and for large "
+        "ones, over PreNorm's at the last read: lines are the limit of wide networks, hollow markers measured; odd "
+        "sublayers are attention, even ones feed-forward. Bars: 95 % over weights, mostly smaller than the marker. "
+        "(c), (d) How unevenly gradients are spread over reads, the standard deviation of their logarithms, over "
+        "the size of the initial weights: lines from that limit, markers from the means over weights, without "
+        "intervals. In (d) matrices that write to the stream are divided by the root of the number of sublayers. "
+        "Lines join whole sublayers and computed points."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (CLAIM,)

@@ -13,17 +13,17 @@ from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval
 
-LOOKS: dict[str, dict[str, Any]] = dict(
-    zip(RULES, (style.look("vanilla"), style.look("attnres"), style.look("attnres-block")), strict=True)
-)
+LOOKS: dict[str, dict[str, Any]] = {rule: style.look(rule) for rule in RULES}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     fig, axes = style.figure(2, rows=2, width=4.4, height=3.9)
-    for axis, std, words in zip(axes, prediction["shown"], ("outputs small", "outputs large"), strict=False):
+    for axis, std, words in zip(
+        axes, prediction["shown"], ("sublayers add little", "sublayers add much"), strict=False
+    ):
         _by_read(axis, prediction, measurement, std)
-        axis.set_title(f"std {std:g}: {words} beside the embedding")
-    titles = ("What writes as all other weights", "What writes scaled by depth, as GPT-2's")
+        axis.set_title(f"Initial weights of std {std:g}: {words}")
+    titles = ("Unevenness, all weights alike", "Unevenness, writing weights scaled by depth")
     for axis, outputs, title in zip(axes[2:], OUTPUTS, titles, strict=True):
         _unevenness(axis, prediction, measurement, outputs)
         axis.set_title(title)

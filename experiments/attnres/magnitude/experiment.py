@@ -94,10 +94,12 @@ class ScaleMagnitude:
     name = "scale-magnitude"
     title = "Hidden states and gradients by depth: PreNorm against Attention Residuals"
     caption = (
-        "Root mean squares of what sublayers read, over depth: (a) at the start, with PreNorm's divided by the number "
-        "of sources (dotted), and (b) trained, under the bounds that follow from the weights (thin). (c) The largest "
-        "read over the number of layers, with its bound. (d) The gradient of what layers put out, thin of their "
-        "parameters, over its mean over depth. Geometric means; bands and intervals: 95 % over seeds, of logarithms."
+        "Root mean squares of what sublayers read, over depth: (a) at the start, with PreNorm's divided by the "
+        "number of sources (dotted), and (b) trained, under the bounds that follow from the weights (thin). (c) The"
+        " largest read over the number of layers, markers moved apart, with its bound (thin). (d) The gradient of "
+        "what layers put out (thick) and of their parameters (thin, without band), each over its geometric mean "
+        "over depth. Geometric means of the seeds that did not diverge; bands and intervals: 95 % over them, of "
+        "logarithms. Lines join whole reads and layers."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)

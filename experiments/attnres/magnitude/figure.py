@@ -76,18 +76,8 @@ def _over_depths(axis: Axes, measurement: Json, rules: Sequence[str], depths: Se
     for place, rule in enumerate(rule for rule in rules if all(_trained(measurement, [rule], n) for n in depths)):
         probed = [of_seeds(measurement, rule, n, "end") for n in depths]
         logs = [t_interval([math.log(max(p["read_rms"])) for p in by_seed]) for by_seed in probed]
-        means = [math.exp(i.mean) for i in logs]
-        errors = [[abs(m * math.expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
         shifted = [n * SHIFT ** (place - 1) for n in depths]
-        axis.errorbar(
-            shifted,
-            means,
-            yerr=errors,
-            linestyle="none",
-            markerfacecolor="white",
-            label=f"{NAMES.get(rule, rule)}, 95 %",
-            **_markers(rule),
-        )
+        style.geometric(axis, shifted, logs, label=f"{NAMES.get(rule, rule)}, 95 %", **_markers(rule))
         if all(p["bounds"] for by_seed in probed for p in by_seed):
             largest = [fmean(math.log(max(p["bounds"])) for p in by_seed) for by_seed in probed]
             _bound(axis, depths, list(map(math.exp, largest)), rule)
@@ -111,6 +101,7 @@ def _gradients(axis: Axes, measurement: Json, rules: Sequence[str], depth: int) 
         _bound(axis, range(1, len(layers) + 1), layers, rule)
     _thin(axis, "of the layers' parameters")
     axis.set_yscale("log")
+    style.few_ticks(axis)
     axis.set_xlabel("layer")
     axis.set_ylabel("gradient over its mean over depth, 95 %")
     axis.set_title(f"Gradients of what layers put out, {depth} layers")

@@ -93,11 +93,13 @@ class Toy:
     name = "attnres-toy"
     title = "The linear-attention toy without norms: how large it gets, and what weights over depth reach"
     caption = (
-        "The linear toy, which has no norms: (a), (b) the mean square of the last read over layers, closed forms "
-        "(lines) and decoders (markers), for weights that make gradient steps and for random ones. (c) Trained with "
-        "norms one at a time and read on prompts three times as wide: geometric means of seeds that did not diverge, "
-        "and above and below how many did. (d) What weights over depth gain over a residual stream in the deep toy, "
-        "lines exact, markers sampled. Intervals: 95 %."
+        "The linear toy, which has no norms. (a), (b) Mean square of the last read over layers, closed forms "
+        "(lines) and decoders (markers), for weights that make gradient steps and for random ones; crosses leave "
+        "out the wide prompts that weigh most. (c) Trained with norms in several places and read on prompts three "
+        "times as wide: geometric means of the trainings that did not diverge, where two did not; lines join them. "
+        "Numbers at the edges count those that diverged. (d) What weights over depth gain over a residual stream in"
+        " the deep toy, by layers and token size d: lines exact, markers sampled, moved apart. Lines join whole "
+        "layers. Intervals: 95 % over seeds, in (c) of logarithms."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (MAGNITUDE, NORMS, BOUNDED, DEEP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, isfinite, log
+from math import isfinite, log
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -26,19 +26,7 @@ from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval
 
-LOOKS: dict[str, dict[str, Any]] = dict(
-    zip(
-        RULES,
-        (
-            style.look("vanilla"),
-            style.look("attnres"),
-            style.look("attnres-block"),
-            {"color": "#7a4fa3", "linestyle": ":", "marker": "D"},
-            style.look("denseformer"),
-        ),
-        strict=True,
-    )
-)
+LOOKS: dict[str, dict[str, Any]] = {rule: style.look(rule) for rule in RULES}
 
 LINES = {"none": ":", "head": "-.", "sublayers": "-", "both": "--"}  # by what starts with a norm
 
@@ -75,7 +63,8 @@ def _plain(axis: Axes, prediction: Json, measurement: Json) -> None:
     """What the residual stream's prompts as they come say alone."""
     depths = prediction["depths"]
     means = [sum(of) / len(of) for of in (measurement["plain"][str(depth)] for depth in depths)]
-    axis.plot(depths, means, "x", color=LOOKS[RESIDUAL]["color"], label="residual stream, prompts as they come alone")
+    look = {"color": LOOKS[RESIDUAL]["color"], "markersize": 8, "markeredgewidth": 0.9, "zorder": 4}
+    axis.plot(depths, means, "x", label="residual stream, ordinary prompts only", **look)
 
 
 def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
@@ -100,7 +89,7 @@ def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
     _legend(axis)
     axis.set_xlabel("layers (diverged, downwards: no norms, head, sublayers, both normed)", fontsize=8)
     axis.set_ylabel("largest read, rms over tokens, 95 %")
-    axis.set_title(f"Trained, on prompts {wide}")
+    axis.set_title(f"Trained; read on prompts {wide}")
 
 
 def _norms(network: Network) -> str:
@@ -118,16 +107,14 @@ def _legend(axis: Axes) -> None:
     for norms, words in said.items():
         axis.plot([], [], color="#1a1a1a", linestyle=LINES[norms], linewidth=0.9, label=words)
     axis.plot([], [], "o", color="#8a8a8a", markerfacecolor="white", label="hollow: keys over depth normed")
-    axis.plot([], [], ".:", color="#8a8a8a", label="residual stream, no norms, prompts as they come")
+    axis.plot([], [], ".:", color="#8a8a8a", label="residual stream, no norms, ordinary prompts")
 
 
 def _sizes(axis: Axes, depths: list[int], found: list[list[float]], look: dict[str, Any], filled: str) -> None:
     finite = [[log(size) for size in sizes if isfinite(size)] for sizes in found]
     there = [(depth, t_interval(logs)) for depth, logs in zip(depths, finite, strict=True) if len(logs) > 1]
-    x, means = [depth for depth, _ in there], [exp(i.mean) for _, i in there]
-    errors = [[m * (1 - exp(-i.half_width)) for m, (_, i) in zip(means, there, strict=True)]]
-    errors.append([m * (exp(i.half_width) - 1) for m, (_, i) in zip(means, there, strict=True)])
-    axis.errorbar(x, means, yerr=errors, linewidth=0.9, markersize=4, markerfacecolor=filled, **look)
+    look = {**look, "linewidth": 0.9, "markersize": 4, "markerfacecolor": filled}
+    style.geometric(axis, [depth for depth, _ in there], [logs for _, logs in there], **look)
 
 
 def _diverged(measurement: Json, depth: int, norms: str) -> str:
@@ -146,7 +133,9 @@ def _gains(axis: Axes, prediction: Json, measurement: Json) -> None:
         size, k = at.rsplit("/", 1)
         words = f"d = {size.partition('/')[0]}, {k} layers"
         percent = [100 * share for share in shares]
-        axis.plot(prediction["noises"], percent, color=colours[size], linestyle=looks[k][0], label=words)
+        axis.plot(prediction["noises"], percent, color=colours[size], linestyle=looks[k][0])
+        line = {"color": colours[size], "linestyle": looks[k][0], "marker": looks[k][1], "markerfacecolor": "white"}
+        axis.plot([], [], label=words, **line)
     for at, exact in prediction["deep"].items():
         _, marker, aside = looks[str(exact["layers"])]
         gained = t_interval([losses["residual"] - losses["depth"] for losses in measurement["answers"][at]])

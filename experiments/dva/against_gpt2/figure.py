@@ -22,7 +22,7 @@ from experiments.verdicts.intervals import Interval
 
 LOOKS: dict[str, dict[str, Any]] = {
     BASELINE: {"color": "#1a1a1a", "linestyle": "--"},
-    MODEL_B: {"color": "#d98a2b", "linestyle": "-"},
+    MODEL_B: {"color": style.DVA, "linestyle": "-"},
 }
 SHORT = {
     BASELINE: "model a",
@@ -41,11 +41,11 @@ SHORT = {
 TOGETHER = "together:\nmodel b less model a"
 MEAN = "mean of all orders"
 HOW: dict[str, dict[str, Any]] = {
-    MEAN: {"color": "#8a4b08", "marker": "o", "markerfacecolor": "#8a4b08"},
+    MEAN: {"color": "#6e2c59", "marker": "o", "markerfacecolor": "#6e2c59"},
     "first, from model a": {"color": "#8a8a8a", "marker": "^", "markerfacecolor": "white"},
-    "last, to model b": {"color": "#d98a2b", "marker": "v", "markerfacecolor": "white"},
+    "last, to model b": {"color": style.DVA, "marker": "v", "markerfacecolor": "white"},
 }
-COLOUR = "#8a4b08"
+COLOUR = "#6e2c59"
 BAND = 2.0  # standard errors
 
 

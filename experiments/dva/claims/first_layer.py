@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from experiments.dva.claims.parity import helps
 from experiments.ledger.claim import Claim
 from theory.dva import first_layer
 from theory.dva.first_layer import best_scale, bounds, explained_by_squares, gated_tokens, loss_of_products
@@ -39,17 +39,6 @@ FIRST_LAYER = Claim(
 )
 
 
-def _turned(x: Array, y: Array) -> Iterator[tuple[int, Array, Array]]:
-    """Under turns of signs of the inputs with the noise, and of W* with the noise, whose sign stands first."""
-    for of_x, of_w in product((1, -1), (1, -1)):
-        yield of_w, of_x * x, of_x * of_w * y
-
-
-def _helps(x: Array, y: Array, moment: Callable[[Array, Array], Array]) -> Array:
-    """The part of a moment of the context that is even under the first turn and odd under the second."""
-    return np.asarray(sum(sign * moment(a, b) for sign, a, b in _turned(x, y)) / 4)
-
-
 @FIRST_LAYER.check(
     "random matrices: the part of sum u u^T that can help, with the gate and without",
     states=0.0,
@@ -71,7 +60,7 @@ def nothing_without_constants(of_itself: float) -> bool:
             copied = np.concatenate([m @ z for m, z in zip(sizes, (x, y), strict=True)])
             return copied @ copied.T
 
-        apart = np.abs(_helps(x, y, gated) - _helps(x, y, plain)).max()
+        apart = np.abs(helps(x, y, gated) - helps(x, y, plain)).max()
         if apart > CLOSE * (1 + np.abs(gated(x, y)).max()):
             return False
     return True
@@ -95,7 +84,7 @@ def numbers_with_constants(products: int) -> bool:
         def total(x: Array, y: Array, matrices: tuple[Array, ...] = matrices) -> Array:
             return np.asarray(gated_tokens(x, y, *matrices).sum(1))
 
-        found = _helps(x, y, total)
+        found = helps(x, y, total)
         if np.abs(found - products * np.diag(query @ y @ x.T @ key.T)).max() > CLOSE * 100:
             return False
         maps = [np.kron(row, column) for row in b for column in a] + [

@@ -13,14 +13,15 @@ from experiments.store.folders import Json
 
 LOOKS = {
     "initial, pairs": ("#1a1a1a", "-", "s"),
-    "revised, pairs": ("#d98a2b", "-", "o"),
+    "revised, pairs": (style.DVA, "-", "o"),
     "initial, collapsed": ("#1a1a1a", "--", "D"),
-    "revised, collapsed": ("#d98a2b", "--", "^"),
+    "revised, collapsed": (style.DVA, "--", "^"),
     "initial, blocks": ("#1a1a1a", ":", "v"),
-    "revised, blocks": ("#d98a2b", ":", "P"),
+    "revised, blocks": (style.DVA, ":", "P"),
 }
 MEASURE = "revised, collapsed"  # at whose speed products are drawn as times
 FARTHEST = 4.0  # times over ordinary heads' that are drawn to scale; others stand at the edge, in numbers
+ABREAST = 1.07  # times between neighbouring sides at equal numbers of tokens
 MIB = 2**20 / 4  # numbers of 4 bytes
 
 
@@ -58,7 +59,7 @@ def _time(axis: Axes, products: Json, found: Json) -> None:
     """
     last = max(found[MEASURE], key=int)
     of_one = median(found[MEASURE][last]) / products[MEASURE][last]
-    for name, (color, _, marker) in LOOKS.items():
+    for i, (name, (color, _, marker)) in enumerate(LOOKS.items()):
         if not found.get(name):
             continue
         tokens = sorted(map(int, found[name]))
@@ -67,14 +68,15 @@ def _time(axis: Axes, products: Json, found: Json) -> None:
         around = [[m - min(x) for m, x in zip(middle, turns, strict=True)]]
         around.append([max(x) - m for m, x in zip(middle, turns, strict=True)])
         axis.errorbar(
-            tokens,
+            [t * ABREAST ** (i - (len(LOOKS) - 1) / 2) for t in tokens],
             middle,
             yerr=around,
             color=color,
             linestyle="none",
+            elinewidth=1,
             marker=marker,
+            markersize=4,
             markerfacecolor="white",
-            label=SIDES[name].words,
         )
     for name, line, words in (
         ("initial, pairs", "-", "products of every pair's matrix"),
@@ -82,9 +84,16 @@ def _time(axis: Axes, products: Json, found: Json) -> None:
     ):
         tokens = sorted(map(int, products.get(name, {})))
         said = [1e3 * of_one * products[name][str(t)] for t in tokens]
-        axis.plot(tokens, said, color="#1a1a1a", linestyle=line, linewidth=1, label=f"{words}, as time")
+        axis.plot(
+            tokens,
+            said,
+            color="#1a1a1a",
+            linestyle=line,
+            linewidth=1,
+            label=f"{words}, as time; markers as in (a)" if line == "-" else f"{words}, as time",
+        )
     axis.set_ylabel("time of both passes (ms; bars: all turns)")
-    axis.set_title(f"Time; lines: {1e-9 / of_one:.2g}$\\cdot 10^9$ products a second")
+    axis.set_title(f"Time of one head; lines: {1e-9 / of_one:.2g}$\\cdot 10^9$ products a second")
 
 
 def _layers(axis: Axes, measurement: Json) -> None:
@@ -97,7 +106,7 @@ def _layers(axis: Axes, measurement: Json) -> None:
         ratios = {
             name: sorted(a / b for a, b in zip(found[name][str(t)], found[HEADS][str(t)], strict=True)) for name in here
         }
-        color, height = ("#1a1a1a", "#8a8a8a", "#d98a2b")[i % 3], 0.15 * i
+        color, height = ("#1a1a1a", "#8a8a8a", "#c8c8c8")[i % 3], 0.15 * i
         near = [name for name in here if median(ratios[name]) <= FARTHEST]
         middle = [median(ratios[name]) for name in near]
         around = [[m - ratios[n][0] for m, n in zip(middle, near, strict=True)]]

@@ -49,9 +49,11 @@ class Example:
     name = "dva-example"
     title = "Hot girl drinks hot water: how many meanings a layer tells apart, by heads, gates and width"
     caption = (
-        "How well layers of each kind tell meanings apart, adjective by noun: (a) tables at the width that they need, "
-        "(b) one table over the width of all heads together. Bars and lines are exact minima, markers the best of all "
-        "trained restarts; where kinds share a line, markers lie on one another."
+        "How well attention layers of several kinds tell the meanings of adjective and noun apart: the mean squared"
+        " error, over a meaning's square, (a) of several tables at the width that they need, (b) of one table over "
+        "the width of all heads together. Short bars and lines are exact minima in theory, markers the best of all "
+        "trained restarts. In (b) lines join whole widths, and where kinds share a line, markers lie on one "
+        "another. No sampling beside the restarts: nothing has an interval."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (EXAMPLE,)

@@ -12,18 +12,18 @@ from experiments.store.folders import Json
 LOOKS = {
     "one": ("#1a1a1a", "--", "s"),
     "two": ("#8a8a8a", "-.", "D"),
-    "dynamic": ("#d98a2b", "-", "o"),
+    "dynamic": (style.DVA, "-", "o"),
     "gate": ("#2f7fb8", ":", "^"),
 }
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
-    fig, axes = style.figure(2, width=4.6, height=4.2)
+    fig, axes = style.figure(2, width=4.6, height=4.6)
     swept = "x".join(map(str, prediction["swept"]))
     _tables(axes[0], prediction, measurement, swept)
     _widths(axes[1], prediction, measurement, swept)
     for axis in axes:
-        axis.set_ylabel("mean squared error (of a meaning's square)")
+        axis.set_ylabel("mean squared error, over a meaning's square")
     style.finish(axes)
     return fig
 

@@ -91,9 +91,12 @@ class Heads:
     name = "dva-heads"
     title = "What heads are for: losses by number of heads, and how many can be left out (Dynamic Value Attention)"
     caption = (
-        "(a) Held-out loss by the number of heads at equal width; the legend says by how much a doubling changes it. "
-        "(b) How it rises as heads are left out, least important first, mean of seeds. (c) The share of heads that can"
-        " be left out before it has risen by 0.02 nats. Intervals: 95 % over seeds, in (a) paired."
+        "(a) Held-out loss by the number of heads at equal total width; the legend says by how much a doubling "
+        "changes it. (b) How it rises as heads of ordinary values are left out, those first that cost least alone, "
+        "mean of seeds; the axis is linear below the dotted line, logarithmic above it. (c) The share of heads that"
+        " can be left out before it has risen by as much as that line says, moved apart, small dots single seeds. "
+        "Intervals: 95 % over seeds that did not diverge, in (a) of distances to the mean over numbers of heads, so"
+        " that a seed's own level drops out. Lines join whole numbers of heads."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (ONE_HEAD, REDUNDANCY)

@@ -16,7 +16,7 @@ from experiments.store.folders import Json
 from experiments.training.tuning import mark
 from experiments.verdicts.intervals import Interval, t_interval
 
-LOOKS = {ORDINARY: ("#1a1a1a", "--", "s"), DYNAMIC: ("#d98a2b", "-", "o"), ALONE: ("#2f7fb8", ":", "^")}
+LOOKS = {ORDINARY: ("#1a1a1a", "--", "s"), DYNAMIC: (style.DVA, "-", "o"), ALONE: ("#2f7fb8", ":", "^")}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -77,13 +77,16 @@ def _left_out(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 def _shares(axis: Axes, prediction: Json, measurement: Json) -> None:
     heads = prediction["heads"]
-    for family, (color, line, marker) in LOOKS.items():
+    for i, (family, (color, line, marker)) in enumerate(LOOKS.items()):
+        beside = [h * 2 ** (0.1 * (i - 1)) for h in heads]
         shares = [spared(measurement, cell(family, h), prediction["spared"]) for h in heads]
         known = [[x for x in of if not math.isnan(x)] for of in shares]
         intervals = [t_interval(x) for x in known if len(x) > 1]
         if len(intervals) == len(heads):
-            axis.plot(heads, [i.mean for i in intervals], color=color, linestyle=line)
-            style.bars(axis, heads, intervals, color=color, marker=marker, label=f"{WORDS[family]}, 95 %")
+            axis.plot(beside, [i.mean for i in intervals], color=color, linestyle=line)
+            style.bars(axis, beside, intervals, color=color, marker=marker, label=f"{WORDS[family]}, 95 %")
+            for x, of_seeds in zip(beside, known, strict=True):
+                style.seeds(axis, x, of_seeds, color)
     axis.set_xscale("log", base=2)
     axis.set_xticks(heads, [str(h) for h in heads])
     axis.set_ylim(-0.05, 1.05)

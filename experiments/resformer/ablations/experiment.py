@@ -107,10 +107,11 @@ class ResFormerAblations:
     title = "What a residual carries, from which layer, with which weight (ResFormer, Figs. 6, 7, 9, 16, 17)"
     caption = (
         "Held-out losses less vanilla's, or less what is named: (a) what is carried from layer 1, (b) from which "
-        "layer, (c) with which weight. Under each name stands what the paper and the toy say, crosses are the paper's "
-        "numbers; vanilla's twin has other initial weights. Intervals: 95 % for all pairs of the figure at once. (d) "
-        "The share of what heads attend over that is layer 1's, by root mean square, 95 % over seeds; only whole "
-        "layers exist; lines join them for the eye."
+        "layer, (c) with which weight. Under each name stands which side of zero the paper and the toy have it on, "
+        "as far as they say, and the two learning rates where a pair has not one; crosses are the paper's numbers. "
+        "vanilla's twin, of other initial weights, is no effect: what it differs by is chance. Intervals: 95 % over"
+        " paired seeds for all pairs of the figure at once. (d) The share of what heads attend over that is layer "
+        "1's, by root mean square, moved apart, 95 % over seeds; lines join whole layers for the eye."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (*CLAIMS, TOY)

@@ -64,10 +64,10 @@ PANELS = {
 }
 WORDS = {-1: "lower", 1: "higher"}
 LINES = {
-    RESFORMER: (r"$(V_n + V_1) / 2$", "#d98a2b", "-", "^"),
-    ONE: (r"$V_n + V_1$", "#1a1a1a", "--", "s"),
-    TWO: (r"$V_n + 2 V_1$", "#8a8a8a", "-.", "D"),
-    LEARNED: ("learned", "#2f7fb8", ":", "o"),
+    RESFORMER: (r"$(V_n + V_1) / 2$", style.look(RESFORMER)),
+    ONE: (r"$V_n + V_1$", {"color": "#1a1a1a", "linestyle": "--", "marker": "d"}),
+    TWO: (r"$V_n + 2 V_1$", {"color": "#8a8a8a", "linestyle": "-.", "marker": "p"}),
+    LEARNED: ("learned", style.look(LEARNED)),
 }
 
 
@@ -104,7 +104,6 @@ def _losses(
         axis,
         [found[arm, against] for arm, against, _ in rows],
         labels,
-        color="#2f7fb8",
         label="trained, 95 % for all pairs at once",
         printed=[said.get((arm, against, "paper"), {}).get("nats") for arm, against, _ in rows],
         source="the paper's number, at 82M",
@@ -114,16 +113,16 @@ def _losses(
 
 def _shares(axis: Axes, values: Json) -> None:
     """Layer 1's share of what heads attend over, in the end, with 95 % over seeds."""
-    for shift, (name, (label, colour, line, marker)) in zip((-0.09, -0.03, 0.03, 0.09), LINES.items(), strict=True):
+    for shift, (name, (label, look)) in zip((-0.09, -0.03, 0.03, 0.09), LINES.items(), strict=True):
         seeds = [seed for seed in values[name] if seed]
         if len(seeds) < 2:
             continue
         layers = seeds[0]["layer"]
         means = [t_interval([seed["share"][i] for seed in seeds]) for i in range(len(layers))]
         x = [layer + shift for layer in layers]
-        axis.plot(x, [i.mean for i in means], color=colour, linestyle=line)
-        style.bars(axis, x, means, color=colour, marker=marker)
-        axis.plot([], [], color=colour, linestyle=line, marker=marker, markerfacecolor="white", label=label)
+        axis.plot(x, [i.mean for i in means], color=look["color"], linestyle=look["linestyle"])
+        style.bars(axis, x, means, color=look["color"], marker=look["marker"])
+        axis.plot([], [], markerfacecolor="white", label=label, **look)
     axis.set_ylim(0, 1)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel("layer $n$")

@@ -93,11 +93,13 @@ class ResFormerBlocks:
     name = "resformer-blocks"
     title = "Cross-layer attention against its block form: keys apart, toys trained, scores moved (ResFormer, Eqn. 3)"
     caption = (
-        "(a) How far cross-layer attention is from its block form as the layers' keys move apart, lines closed forms, "
-        "markers sampled, 95 %. (b) What either explains of the signal over the rank a, closed forms, exact minima and"
-        " toys trained, 95 % over seeds; plus signs are the block form put in after training with (2). (c) How much "
-        "softmax weights move at most if scores move by ε, with the worst found and random moves. (d) The same for "
-        "normal moves; the band holds 95 % of rows."
+        "(a) How far cross-layer attention is from its block form as the layers' keys move apart in several ways: "
+        "lines are closed forms, markers sampled. (b) What either explains of the signal over the rank a: lines are"
+        " closed forms, crosses exact minima, hollow markers toys trained; plus signs, moved aside, are the block "
+        "form put in after training with (2), one a seed. (c) How much softmax weights move at most if no score "
+        "moves by more than epsilon: lines bound it, markers are the worst found, the grey band 95 % of rows under "
+        "random moves. (d) The same for normal moves of all scores: the blue band holds 95 % of rows, and two "
+        "bounds lie above. Intervals in (a), (b): 95 % over seeds, mostly smaller than the marker."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (DISTANCE, BETTER, SHARP, IN_THE_MEAN)

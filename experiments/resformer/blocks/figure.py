@@ -47,7 +47,7 @@ def _keys(axis: Axes, prediction: Json, measured: Json) -> None:
         axis.plot([], [], color=grey, linestyle=line, marker=marker, markerfacecolor="white", label=name)
         style.bars(axis, [distance for distance, _ in said], roots, color=grey, marker=marker)
     axis.set_xlabel("distance of the layers' keys (of their root mean square)")
-    axis.set_ylabel("difference of attentions (of the block form's)")
+    axis.set_ylabel("difference, over the block form's attention")
     d, n, sigma = (part[1:] for part in shown.split("-"))
     axis.set_title(f"Keys apart, linear attention, $d={d}$, $n={n}$, $\\sigma={sigma}$")
 
@@ -65,7 +65,7 @@ def _toys(axis: Axes, said: Json, measurement: Json) -> None:
     style.crosses(axis, [], [], "exact minimisation")
     dots = [(a + 0.12, v) for a in range(1, d + 1) for v in trained["swapped"][point_key(said["size"], CROSS, a)]]
     x, y = zip(*dots, strict=True)
-    axis.plot(x, y, "+", color="#2f7fb8", markersize=4, label="its block form put into trained (2), untrained")
+    axis.plot(x, y, "+", color="#2f7fb8", markersize=4, label="block form put into trained (2), each seed")
     axis.set_xticks(range(d + 1))
     axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
     axis.set_ylabel("explained signal (squared units of $y$)")

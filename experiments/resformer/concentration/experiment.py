@@ -59,10 +59,13 @@ class ResFormerConcentration:
     name = "resformer-concentration"
     title = "Attention concentration, sinks, drains and peaks by layer (ResFormer, Figs. 1, 10, 11, 18 to 20)"
     caption = (
-        "By layer: (a) the entropy of how much attention each token receives, with uniform attention dotted; (b) the "
-        "share of attention by position from layer 2 on; (c) the norm of the first token's value and (d) of its state,"
-        " over the mean of the others'. vanilla's twin has other initial weights, so that what it differs by is no "
-        "effect. Intervals and bands: 95 % over seeds."
+        "Trained models by layer, moved apart: (a) the entropy of how much attention each token receives, with "
+        "uniform attention dotted; (b) the share of attention by position, mean over the layers from 2 on; (c) the "
+        "norm of the first token's value and (d) of its state, over the mean of the others', dotted where they are "
+        "equal. Crosses in (c) are the value that ResFormer's layer itself projects, before layer 1's is added, "
+        "dash-dotted what would be left if that were 0. vanilla's twin has other initial weights: what it differs "
+        "by is no effect. Means in (a), geometric means else; intervals and bands: 95 % over seeds, in (b) to (d) "
+        "of logarithms. Lines join whole layers."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (UNIFORM, CONCENTRATION, SHORT, SINKS, DRAINS, SIMILAR)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import MaxNLocator
 
 from experiments.drawing import style
 from experiments.resformer.concentration.points import ARMS, RESFORMER
@@ -32,6 +33,8 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     axes[0].set_title("Entropy of token importance (Fig. 1)")
     axes[0].set_ylabel("nats")
     _by_position(axes[1], by_arm, prediction["uniform_by_position"])
+    for axis in axes[2:]:
+        axis.set_yscale("log")
     _by_layer(axes[2], by_arm, lambda told: told["value_first"])
     _own(axes[2], by_arm)
     axes[2].axhline(1.0, label="as the others'", **LINE)
@@ -42,8 +45,8 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     axes[3].set_title("State of the first token (Fig. 10)")
     axes[3].set_xlabel("layers passed (0: what enters the first)")
     for axis in axes[2:]:
-        axis.set_ylabel("norm / mean of the others'")
-        axis.set_ylim(bottom=0)
+        axis.set_ylabel("norm over the mean of the others'")
+        style.few_ticks(axis)
     style.finish(axes)
     return fig
 
@@ -53,19 +56,24 @@ def _over_seeds(told: list[Json], of: Callable[[Json], Sequence[float]]) -> list
 
 
 def _by_layer(axis: Axes, by_arm: Told, of: Callable[[Json], Sequence[float]], first: int = 1) -> None:
-    """Means and 95 % over seeds, side by side."""
+    """Means and 95 % over seeds, side by side; on a logarithmic axis geometric means, so that none goes below 0."""
     for arm, told in by_arm.items():
         look, intervals = style.look(arm), _over_seeds(told, of)
         x = [place + first + SHIFTS[arm] for place in range(len(intervals))]
-        axis.plot(x, [i.mean for i in intervals], color=look["color"], linestyle=look["linestyle"], linewidth=1.1)
-        style.bars(axis, x, intervals, color=look["color"], marker=look["marker"])
-        axis.plot([], [], **{**look, "markerfacecolor": "white"}, label=f"{NAMES.get(arm, arm)}, 95 % over seeds")
+        marks = {"color": look["color"], "marker": look["marker"]}
+        if axis.get_yscale() == "log":
+            means = style.geometric(axis, x, _over_seeds(told, lambda seed: [math.log(y) for y in of(seed)]), **marks)
+        else:
+            style.bars(axis, x, intervals, **marks)
+            means = [i.mean for i in intervals]
+        axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=1.1)
+        axis.plot([], [], **{**look, "markerfacecolor": "white"}, label=f"{NAMES.get(arm, arm)}, 95 %")
     axis.set_xlabel("layer")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _by_position(axis: Axes, by_arm: Told, uniform: Sequence[float]) -> None:
-    """Means over layers from 2 on; bands of 95 % over seeds."""
+    """Means over layers from 2 on; geometric means and bands of 95 % over seeds."""
 
     def later(told: Json) -> list[float]:
         layers = told["by_position"][1:]
@@ -73,15 +81,16 @@ def _by_position(axis: Axes, by_arm: Told, uniform: Sequence[float]) -> None:
 
     x = range(1, len(uniform) + 1)
     for arm, told in by_arm.items():
-        look, intervals = style.look(arm), _over_seeds(told, later)
-        low, high = ([max(1e-9, i.mean + sign * i.half_width) for i in intervals] for sign in (-1, 1))
+        look = style.look(arm)
+        logs = _over_seeds(told, lambda seed: [math.log(share) for share in later(seed)])
+        middle, low, high = ([math.exp(i.mean + sign * i.half_width) for i in logs] for sign in (0, -1, 1))
         axis.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
         drawn = {**look, "markerfacecolor": "white", "markevery": [0, len(x) // 4, len(x) // 2]}
-        axis.plot(x, [i.mean for i in intervals], label=f"{NAMES.get(arm, arm)}, 95 % over seeds", **drawn)
+        axis.plot(x, middle, label=f"{NAMES.get(arm, arm)}, 95 %", **drawn)
     axis.plot(x, uniform, label="uniform attention to the past", **LINE)
     for scale in (axis.set_xscale, axis.set_yscale):
         scale("log")
-    axis.xaxis.set_major_formatter(ScalarFormatter())
+    axis.xaxis.set_major_formatter("{x:g}")
     axis.set_ylim(bottom=uniform[-1] / 2)
     axis.set_xlabel("position (1: first token)")
     axis.set_ylabel("share of attention")
@@ -91,6 +100,7 @@ def _by_position(axis: Axes, by_arm: Told, uniform: Sequence[float]) -> None:
 def _own(axis: Axes, by_arm: Told) -> None:
     """What ResFormer's layers themselves project: a drain that averaging with layer 1's may hide."""
     if RESFORMER in by_arm:
-        means = [i.mean for i in _over_seeds(by_arm[RESFORMER], lambda told: told["own_first"])]
-        look = {"color": style.look(RESFORMER)["color"], "linestyle": "none", "marker": "x"}
+        logs = _over_seeds(by_arm[RESFORMER], lambda told: [math.log(x) for x in told["own_first"]])
+        means = [math.exp(i.mean) for i in logs]
+        look = {"color": style.look(RESFORMER)["color"], "linestyle": "none", "marker": "x", "zorder": 4}
         axis.plot(range(1, len(means) + 1), means, label="resformer, what a layer projects", **look)

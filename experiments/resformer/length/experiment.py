@@ -58,11 +58,13 @@ class SVFormerLength:
     name = "svformer-length"
     title = "When SVFormer falls behind vanilla: length, learning rate, warm-up and depth (ResFormer, Figs. 14, 15)"
     caption = (
-        "(a), (b) SVFormer's training loss less vanilla's over steps, by context length and by peak learning rate; "
-        "circles are where a seed's curve crosses for good, its critical point. (c) Critical points over doublings of "
-        "either: small marks are seeds, lines join lower medians, and seeds that never cross are told apart by side. "
-        "(d) Final differences; the grey twin has vanilla's plan and other initial weights. Bands and intervals: 95 % "
-        "over paired seeds."
+        "(a), (b) SVFormer's training loss less vanilla's over steps, smoothed, by context length T and by peak "
+        "learning rate; markers on the zero line are where a seed's curve crosses it for good, its critical point. "
+        "(c) Critical points over doublings of either, moved apart: hollow markers are seeds, lines join lower "
+        "medians; beyond the thin lines stand seeds that SVFormer does not fall behind in by the end, or is never "
+        "ahead in. (d) Final differences, at the right on the first positions alone. The grey twin has vanilla's "
+        "plan and other initial weights: what it differs by is no effect. Bands and intervals: 95 % over paired "
+        "seeds. Lines in (c), (d) are for the eye."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CRITICAL, RATE, CAUSE)

@@ -60,7 +60,7 @@ def _curves(axis: Axes, prediction: Json, measurement: Json, name: str, label: s
         _band(axis, curves, label.format(value), look)
         at = [point.last for seed in seeds if (point := critical_point(case, seed, SVFORMER, window)).seen]
         axis.plot(at, [0.0] * len(at), style.MARKERS[i], color=look["color"], markerfacecolor="white", zorder=5)
-    axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="a seed's critical point")
+    axis.plot([], [], "o", color="#555555", markerfacecolor="white", label="markers: seeds' critical points")
     axis.axhline(0, color="#999999", linewidth=0.8)
     axis.set_xlabel(f"optimiser steps of {prediction['tokens']} tokens")
     axis.set_ylabel("SVFormer's training loss less\nvanilla's (nats a token), 95 %")
@@ -103,7 +103,7 @@ def _points(axis: Axes, prediction: Json, measurement: Json) -> None:
         axis.axhline(edge, color="#555555", linewidth=0.8)
     axis.set_xlabel("doublings of the length, or of the peak rate")
     axis.set_ylabel("critical point (steps)")
-    axis.set_title("The paper's directions: up with length, down with rate")
+    axis.set_title("Critical points (paper: up with length, down with rate)")
 
 
 def _finals(axis: Axes, prediction: Json, measurement: Json) -> None:
@@ -122,18 +122,21 @@ def _finals(axis: Axes, prediction: Json, measurement: Json) -> None:
         if len(about["cases"]) < 2:
             continue
         start = place
-        for arm, grey, marker, shift in ((TWIN, "#8a8a8a", ".", 0.15), (SVFORMER, "#7a4fa3", "D", 0.0)):
+        for arm, shift in ((TWIN, 0.15), (SVFORMER, 0.0)):
             x = [start + i + shift for i in range(len(about["cases"]))]
             intervals = [of_case(measurement, key, arm, of) for key in about["cases"]]
-            style.bars(axis, x, intervals, color=grey, marker=marker)
-            axis.plot(x, [i.mean for i in intervals], color=grey, linewidth=0.8, linestyle="-" if arm != TWIN else ":")
+            look = style.look(arm)
+            style.bars(axis, x, intervals, color=look["color"], marker=look["marker"])
+            axis.plot(x, [i.mean for i in intervals], color=look["color"], linewidth=0.8, linestyle=look["linestyle"])
         ticks += [(start + i, f"{v:g}") for i, v in enumerate(about["values"])]
-        axis.text(start, 1.0, words, transform=axis.get_xaxis_transform(), fontsize=7, va="bottom")
+        axis.text(start, 0.99, words, transform=axis.get_xaxis_transform(), fontsize=7, va="top")
         place = start + len(about["cases"]) + 0.8
-    axis.plot([], [], "D-", color="#7a4fa3", markerfacecolor="white", label="SVFormer, 95 %")
-    axis.plot([], [], ".:", color="#8a8a8a", label="vanilla, other initial weights: no difference is there")
+    for arm, label in ((SVFORMER, "SVFormer, 95 %"), (TWIN, "vanilla, other initial weights: no effect")):
+        axis.plot([], [], markerfacecolor="white", label=label, **style.look(arm))
     axis.axhline(0, color="#999999", linewidth=0.8)
+    low, high = axis.get_ylim()
+    axis.set_ylim(low, high + 0.16 * (high - low))  # room for the words
     axis.set_xticks([x for x, _ in ticks], [word for _, word in ticks], rotation=45, fontsize=7.5)
     axis.set_ylabel("final loss less vanilla's (nats a token)")
     axis.set_xlabel("value along each axis")
-    axis.set_title("At the end: above 0 in the paper, below in the toy\n\n")
+    axis.set_title("At the end (paper: above 0; toy: below 0)")

@@ -85,11 +85,13 @@ class ResFormerMapping:
         "Mappings of an earlier layer's values: nearness to cross-layer attention, and losses (ResFormer, Figs. 3, 8)"
     )
     caption = (
-        "(a), (b) Mean cosine of two approximations with true cross-layer attention by layer, over the layer before "
-        "and over layer 1; even attention and another text's keys are the controls. (c) How much attention weights "
-        "move when earlier keys replace the layer's own, over the largest move of a score: the line is a sharp bound, "
-        "the band 95 % of rows. (d) Losses less ResFormer's where each mapping is trained; words say on which side of "
-        "zero the paper has it. Intervals: 95 % over seeds."
+        "(a), (b) Mean cosine of two approximations with true cross-layer attention by layer, moved apart, over the"
+        " layer before and over layer 1; even attention and another text's keys are the controls. (c) How much "
+        "attention weights move when earlier keys replace the layer's own, over the largest move of a score, rows "
+        "of all seeds together: the black line is a sharp bound, bands hold 95 % of rows, trained and before "
+        "training, squares are Pinsker's bound. (d) Losses less ResFormer's where each mapping is trained; words "
+        "say on which side of zero the paper has it; ResFormer's twin has other initial weights. Intervals: 95 % "
+        "over seeds, in (d) paired and for all at once. Lines in (a), (b) join whole layers."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (GATE, SHARP, IN_THE_MEAN, NEARER, BETTER)

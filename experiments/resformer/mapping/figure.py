@@ -48,7 +48,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 
 def _nearness(axis: Axes, probed: Sequence[Json], source: str) -> None:
     layers = layers_of(probed, source)
-    for shift, (name, (grey, line, marker)) in zip((0, 0, -0.08, 0.08), LOOKS.items(), strict=True):
+    for shift, (name, (grey, line, marker)) in zip((-0.04, 0.04, -0.12, 0.12), LOOKS.items(), strict=True):
         by_layer = [
             t_interval([seed["pairs"][pair(layer, source)]["cosine"][name] for seed in probed]) for layer in layers
         ]
@@ -94,7 +94,7 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
     for place, (name, interval) in enumerate(intervals.items()):
         said = prediction["losses"].get(name)
         look = {k: v for k, v in style.look(name).items() if k != "linestyle"}
-        style.bars(axis, [place], [interval], **look)
+        style.bars(axis, [place], [interval], markersize=6, **look)
         if said:
             axis.annotate(
                 "Fig. 8:\nhigher" if said > 0 else "Fig. 8:\nlower",
@@ -105,7 +105,7 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
                 fontsize=7.5,
             )
     axis.plot(
-        [], [], "s", color="#777777", markerfacecolor="white", label="trained, 95 %; in words: the paper's side of zero"
+        [], [], "s", color="#777777", markerfacecolor="white", label="trained, 95 % for all at once; words: the paper's"
     )
     axis.axhline(0, color="#999999", linewidth=0.8)
     names = {TWIN: "ResFormer's\ntwin"}

@@ -48,10 +48,12 @@ class ResFormerSpectrum:
     name = "resformer-spectrum"
     title = "Spectra of values by layer, with and without the value residual (ResFormer, Fig. 12)"
     caption = (
-        "(a) Eigenvalues of layer 1's values by rank: dotted is theory for large sizes; bands are 95 % over seeds. (b)"
-        " Their sum, before training, with theory's line. (c) The largest eigenvalue and (d) the number of directions "
-        "that values fill effectively, by layer, trained; vanilla's twin has other initial weights. Intervals: 95 % "
-        "over seeds."
+        "(a) Eigenvalues of layer 1's values in order of size; dotted is theory for large sizes. (b) Their sum over"
+        " what heads attend over, before training, dotted as theory has it. (c) The largest eigenvalue and (d) the "
+        "number of directions that values fill effectively, by layer, trained; crosses are what ResFormer's layer "
+        "itself projects, before layer 1's values are added. vanilla's twin has other initial weights: what it "
+        "differs by is no effect. (a) and (c) show geometric means. Bands and intervals: 95 % over seeds, in (a) "
+        "and (c) of logarithms; markers are moved apart, lines join whole layers."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (AT_START, LIMIT, EIGENVALUES, SMOOTHING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ from experiments.training.campaign import BASELINE, TWIN
 from experiments.verdicts.intervals import t_interval
 
 LINE: dict[str, Any] = {"color": "#b3261e", "linestyle": ":", "linewidth": 2.2, "zorder": 4}
+RESFORMERS = style.look(RESFORMER)["color"]
 SHIFTS = dict(zip((*ARMS, TWIN), (-0.06, 0.0, 0.06), strict=True))
 
 
@@ -25,7 +27,8 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _eigenvalues(axes[0], prediction, start, end)
     _sums(axes[1], prediction, start)
     titles = ("Largest eigenvalue, trained (Fig. 12, right)", "Directions that values fill, trained")
-    units = ("squared units of $v$", r"$(\sum\lambda)^2 / \sum\lambda^2$")
+    units = ("largest eigenvalue (squared units of $v$)", r"effective number, $(\sum\lambda)^2 / \sum\lambda^2$")
+    axes[2].set_yscale("log")
     for axis, names, title, unit in zip(
         axes[2:], (("largest", "own"), ("participation", "own_participation")), titles, units, strict=True
     ):
@@ -34,7 +37,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
         _by_layer(axis, RESFORMER, end[RESFORMER], names[1], TEXT, own=True)
         axis.set_title(title)
         axis.set_ylabel(unit)
-    axes[2].set_yscale("log")
     style.finish(axes)
     return fig
 
@@ -46,15 +48,16 @@ def _eigenvalues(axis: Axes, prediction: Json, start: Json, end: Json) -> None:
     drawn = (
         ("before training, different tokens", [seed[DIFFERENT] for seed in start[BASELINE]], "#777777", "-"),
         ("vanilla, trained, on text", [seed[TEXT] for seed in end[BASELINE] if seed], "#1a1a1a", "--"),
-        ("ResFormer, trained, on text", [seed[TEXT] for seed in end[RESFORMER] if seed], "#2f7fb8", "-."),
+        ("resformer, trained, on text", [seed[TEXT] for seed in end[RESFORMER] if seed], RESFORMERS, "-."),
     )
     for label, told, grey, line in drawn:
         if len(told) < 2:
             continue
-        intervals = [t_interval(column) for column in zip(*(seed["eigenvalues"] for seed in told), strict=True)]
-        low, high = ([max(1e-9, i.mean + sign * i.half_width) for i in intervals] for sign in (-1, 1))
-        axis.fill_between(range(1, len(intervals) + 1), low, high, color=grey, alpha=0.2, linewidth=0)
-        axis.plot(range(1, len(intervals) + 1), [i.mean for i in intervals], color=grey, linestyle=line, label=label)
+        columns = list(zip(*(seed["eigenvalues"] for seed in told), strict=True))
+        logs = [t_interval([math.log(x) for x in column]) for column in columns if min(column) > 0]
+        middle, low, high = ([math.exp(i.mean + sign * i.half_width) for i in logs] for sign in (0, -1, 1))
+        axis.fill_between(range(1, len(logs) + 1), low, high, color=grey, alpha=0.2, linewidth=0)
+        axis.plot(range(1, len(logs) + 1), middle, color=grey, linestyle=line, label=label)
     axis.set_yscale("log")
     axis.set_ylim(bottom=1e-4 * prediction["largest"])
     axis.set_xlabel("place in order of size")
@@ -79,11 +82,16 @@ def _by_layer(axis: Axes, arm: str, told: list[Json], name: str, shown: str, *, 
         return
     look = {**style.look(arm), **({"linestyle": ":", "marker": "x"} if own else {})}
     x = [layer + 1 + SHIFTS[arm] + (0.1 if own else 0) for layer in range(len(each[0]))]
-    intervals = [t_interval(column) for column in zip(*each, strict=True)]
-    axis.plot(x, [i.mean for i in intervals], color=look["color"], linestyle=look["linestyle"], linewidth=1.1)
-    style.bars(axis, x, intervals, color=look["color"], marker=look["marker"])
-    words = {TWIN: "vanilla's twin, 95 % over seeds", RESFORMER: "resformer, what heads attend over"}
-    label = "resformer, what a layer projects" if own else words.get(arm, arm)
+    marks = {"color": look["color"], "marker": look["marker"]}
+    if axis.get_yscale() == "log":
+        means = style.geometric(axis, x, [t_interval(list(map(math.log, c))) for c in zip(*each, strict=True)], **marks)
+    else:
+        intervals = [t_interval(column) for column in zip(*each, strict=True)]
+        style.bars(axis, x, intervals, **marks)
+        means = [i.mean for i in intervals]
+    axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=1.1)
+    words = {TWIN: "vanilla's twin", RESFORMER: "resformer, attended over"}
+    label = "resformer, projected" if own else words.get(arm, arm)
     axis.plot([], [], **{**look, "markerfacecolor": "white"}, label=label)
     axis.set_xlabel("layer")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))

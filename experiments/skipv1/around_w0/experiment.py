@@ -96,12 +96,14 @@ class SkipV1W0:
     name = "skipv1-w0"
     title = "Around W0 != 0: where SkipV1Former beats MHA, and where it does not (Theorem 2 as printed)"
     caption = (
-        "Two heads each, around W0. (a) Loss over the size c of W0 = c I: lines are proved or reached by explicit "
-        "weights, markers exact minima. (b) Which architecture is lower over c and the number of pairs: shaded regions"
-        " are proved, markers exact minima with the difference in per cent of E‖W*‖² above them. (c) What is lost of a"
-        " large W0, SkipV1Former's over MHA's, by width: proved at the least (lines join whole d), and crosses the "
-        "exact minima. (d) The difference at equal rank for several c: above zero MHA is lower. No sampling: nothing "
-        "has an interval."
+        "Two heads each, around W0 = c I. (a) Loss over c, on an axis that is linear near 0: lines are proved or "
+        "reached by explicit weights, markers exact minima; dash-dotted: SkipV1Former with enough heads. (b) Which "
+        "architecture is lower over c and the number of pairs n: shaded and hatched regions are proved, markers "
+        "exact minima, above them SkipV1Former's less MHA's in per cent of E‖W*‖². (c) What is lost of a large W0, "
+        "SkipV1Former's over MHA's, by width: lines are proved at the least at full rank a = d, crosses in the "
+        "colour of their n are exact minima of all ranks, which may lie lower. (d) The difference at equal rank for"
+        " several c: above zero MHA is lower. No sampling: nothing has an interval; lines in (c), (d) join whole "
+        "numbers."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (
@@ -113,11 +115,13 @@ class SkipV1W0:
     )
     profiles: Mapping[str, Profile] = PROFILES
     further: Mapping[str, str] = {
-        "heads": "(a) Loss over the number of heads, of SkipV1Former's half skip heads; with enough heads it is lower "
-        "around every W0. (b) How many of the heads should be skip heads: the line is proved, crosses are exact "
-        "minima. (c) The difference for other spectra of W0 of equal norm, two heads against enough. (d) The gap "
-        "at equal rank in units of what one number explains: the line is proved at the least, and exactly where a "
-        "term C x is added. No sampling: nothing has an interval; lines join whole numbers.",
+        "heads": "(a) Loss at exact minima over the number of heads, of SkipV1Former's half skip heads. (b) "
+        "Loss over how many of the heads are skip heads: nothing lies below the line, crosses are exact minima. "
+        "(c) SkipV1Former's loss less MHA's for several W0 of equal norm: a multiple of the identity, the same "
+        "turned, of decaying singular values, of rank one; grey with two heads, hatched with enough. (d) MHA's "
+        "loss less SkipV1Former's at equal rank, in units rho of what one number explains, moved apart: with "
+        "enough heads the line is proved at the least, with two heads and a term C x (crosses) exactly. No "
+        "sampling: nothing has an interval; lines join whole numbers.",
     }
 
     def predict(self, config: Config) -> Json:

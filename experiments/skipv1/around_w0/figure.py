@@ -25,7 +25,7 @@ from experiments.store.folders import Json
 
 LOSS = r"loss less noise / $E\,\|W^*\|^2$"
 DIFFERENCE = r"SkipV1Former less MHA / $E\,\|W^*\|^2$"
-ENOUGH_LOOK: dict[str, Any] = {"color": "#7a4fa3", "linestyle": "-."}
+ENOUGH_LOOK: dict[str, Any] = {"color": style.SKIPV1["color"], "linestyle": "-."}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -66,9 +66,9 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
     curve, (d, n) = prediction["curve"], _shown(prediction)
     c = [row["c"] for row in curve]
     lines = {
-        "mha_reached": ("MHA, two heads, explicit weights", style.MHA),
-        "skipv1_floor": ("SkipV1Former, two heads, floor at a = d", style.SKIPV1),
-        "skipv1_reached": ("SkipV1Former, two heads, Theorem 3", {**style.BOUND}),
+        "mha_reached": ("MHA, explicit weights", style.MHA),
+        "skipv1_floor": ("SkipV1Former, at the least, $a = d$", style.SKIPV1),
+        "skipv1_reached": ("SkipV1Former, as in Theorem 3", {**style.BOUND}),
         "enough_heads": ("SkipV1Former, enough heads", ENOUGH_LOOK),
     }
     for name, (label, look) in lines.items():
@@ -117,8 +117,17 @@ def _map(axis: Axes, prediction: Json, exact: Json) -> None:
         if dots:
             x, y = zip(*dots, strict=True)
             axis.plot(x, y, linestyle="none", marker=marker, color=look["color"], label=f"exact: {label}")
+    white = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7}
     for m, c, gap in gaps:
-        axis.annotate(f"{100 * gap:+.0f}", (m, c), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=6)
+        axis.annotate(
+            f"{100 * gap:+.0f}",
+            (m, c),
+            xytext=(0, 5),
+            textcoords="offset points",
+            ha="center",
+            fontsize=6.5,
+            bbox=white,
+        )
     axis.set_xscale("log", base=2)
     axis.set_yscale("log", base=2)
     axis.set_xlim(0.75, 1.35 * max(row["n"] for row in few))
@@ -159,6 +168,7 @@ def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
         y = [_share(best(exact, _place("identity", c, d, n, h), toy, d), d, c) for h in places]
         axis.plot(range(len(places)), y, marker=marker, markerfacecolor="white", label=f"{name}, exact", **look)
     axis.set_xticks(range(len(places)), [*map(str, heads), "enough"])
+    axis.margins(y=0.1)
     axis.set_ylim(0, None)
     axis.set_xlabel("heads (of SkipV1Former's, half are skip heads)")
     axis.set_ylabel(LOSS)
@@ -203,7 +213,12 @@ def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
     mixed = prediction["mixed"]
     d, n, heads = mixed[0]["d"], mixed[0]["n"], len(mixed) - 1
     skips = [row["skips"] for row in mixed]
-    axis.plot(skips, [_share(row["floor"], d, C_HEADS) for row in mixed], label="floor (Lemma 1)", **style.SKIPV1)
+    axis.plot(
+        skips,
+        [_share(row["floor"], d, C_HEADS) for row in mixed],
+        label="proved at the least (Lemma 1)",
+        **style.SKIPV1,
+    )
     minima = [_share(best(exact, row["place"], "skipv1", d), d, C_HEADS) for row in mixed]
     style.crosses(axis, skips, minima, "exact minimum")
     axis.set_xticks(skips)

@@ -26,8 +26,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _steps(axes[1], prediction, measurement, names)
     _prompts(axes[2], prediction, measurement, names)
     style.finish(axes)
-    for axis in axes:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
     return fig
 
 
@@ -63,12 +61,12 @@ def _steps(axis: Axes, prediction: Json, measurement: Json, names: list[str]) ->
             _bar(axis, place, over_vanilla(measurement, name, size), color=colour, marker=style.MARKERS[i])
             if name in prediction["read"]:
                 said = prediction["read"][name][size] / prediction["read"][BASELINE][size]
-                axis.plot([said], [place], "x", color=colour, markersize=5)
+                axis.plot([said], [place], "x", color=colour, markersize=5, zorder=4)
         each = 1e3 * median(measurement["sides"][BASELINE]["sizes"][size]["turns"])
         label = f"after {_in_words(size)}: vanilla takes {each:.3g} ms"
         axis.plot([], [], style.MARKERS[i], color=colour, markerfacecolor="white", label=label)
     axis.plot([], [], "x", color="#1a1a1a", label="what a step reads, over vanilla's")
-    _finish(axis, others, "time of a step over vanilla's, 95 % for all at once", "A decoded token")
+    _finish(axis, others, "time of a step over vanilla's (factor), 95 % for all at once", "A decoded token")
 
 
 def _prompts(axis: Axes, prediction: Json, measurement: Json, names: list[str]) -> None:
@@ -88,11 +86,11 @@ def _prompts(axis: Axes, prediction: Json, measurement: Json, names: list[str]) 
             _bar(axis, place, logs(ratios, len(timed) * len(sizes)), color=colour, marker=style.MARKERS[i])
             if name in prediction["prompt"]:
                 said = prediction["prompt"][name][size] / prediction["prompt"][BASELINE][size]
-                axis.plot([said], [place], "x", color=colour, markersize=5)
+                axis.plot([said], [place], "x", color=colour, markersize=5, zorder=4)
         label = f"{_in_words(size)}: vanilla takes {1e3 * median(base):.3g} ms"
         axis.plot([], [], style.MARKERS[i], color=colour, markerfacecolor="white", label=label)
     axis.plot([], [], "x", color="#1a1a1a", label="FLOPs over vanilla's")
-    _finish(axis, others, "time of a prompt over vanilla's, 95 % for all at once", "Reading a prompt")
+    _finish(axis, others, "time of a prompt over vanilla's (factor), 95 % for all at once", "Reading a prompt")
 
 
 def _in_words(size: str) -> str:

@@ -84,11 +84,12 @@ class SkipV1Dynamics:
     name = "skipv1-dynamics"
     title = "Training dynamics: plateaus, steps, and how many starts reach the optimum"
     caption = (
-        "(a), (b) Loss over the time of gradient descent from small balanced weights: the band is a 95 % interval over"
-        " seeds, the solid line the exact gradient flow, dots are the heights and times that theory gives in closed "
-        "form. (c), (d) The share of random starts from which training reaches the optimum, over the size of the keys "
-        "at the start and over the number of heads, with 95 % intervals of a share; between theory's two lines of a "
-        "kind lies what one skip head reaches."
+        "(a), (b) Loss over the time of gradient descent from small balanced weights: the band is a 95 % t interval"
+        " over seeds, the solid line the exact gradient flow, the dotted stairs are heights and times that theory "
+        "gives in closed form. (c) The share of random starts from which training reaches the optimum, over the "
+        "size of the keys at the start, moved apart, by gradient descent and, filled, by Adam; between theory's two"
+        " lines of a rank a lies what one skip head reaches. (d) The same by number of heads, each architecture at "
+        "its best rank, keys as large as the compression. Intervals in (c), (d): 95 % of a share, Wilson's."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = ("skipv1.critical-points", "skipv1.staircase", "skipv1.reachability")

@@ -21,7 +21,7 @@ MARKERS = {("skipv1", 0): "o", ("skipv1", 1): "^", ("mha", 0): "s", ("mha", 1): 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     stairs, shares = prediction["staircases"], prediction["shares"]
-    fig, axes = style.figure(2, 2, width=3.9, height=3.9)
+    fig, axes = style.figure(2, 2, width=4.2, height=3.9)
     panels = iter(axes)
     for key, numbers in stairs.items():
         _staircase(next(panels), numbers, measurement["staircases"][key])
@@ -29,7 +29,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     over_heads = [arm for arm in shares["arms"] if arm["keys"] == 1.0 and arm["rank"] == _most(shares, arm["toy"])]
     axis = next(panels)
     for (rank, bounds), line in zip(shares["bounds"].items(), BOUNDS, strict=False):
-        label = f"theory, one skip head, a = {rank}: between"
+        label = f"theory, a = {rank}: between"
         for which in ("reached", "reachable"):
             axis.plot(shares["ratios"], bounds[which], color="#8a8a8a", linewidth=0.9, linestyle=line, label=label)
             label = ""
@@ -44,7 +44,7 @@ def draw(prediction: Json, measurement: Json) -> Figure:
         axis.set_xscale("log", base=2)
         axis.set_xticks(counts, [str(count) for count in counts])
         axis.set_xlabel("heads")
-        axis.set_title("... over heads, keys as large as the compression")
+        axis.set_title(f"Starts that reach the optimum, $d={shares['d']}$, by heads")
     used = axes[: axes.index(axis) + 1]
     for unused in axes[len(used) :]:
         unused.remove()
@@ -71,14 +71,14 @@ def _shares(axis: Axes, arms: Sequence[Json], measured: Json, over: str) -> None
     for toy, (name, look, _) in style.TOYS.items():
         for place, rank in enumerate(ranks[toy]):
             some = sorted((x for x in arms if (x["toy"], x["rank"]) == (toy, rank)), key=lambda x: x[over])
-            shift = 2 ** (0.12 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
+            shift = 2 ** (0.2 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
             at = [arm[over] * shift for arm in some]
             marker = {"marker": MARKERS[toy, min(place, 1)], "color": look["color"], "markerfacecolor": "white"}
-            _with_errors(axis, at, some, measured, "descent", label=f"{name}, a = {rank}, trained, 95 %", **marker)
+            _with_errors(axis, at, some, measured, "descent", label=f"{name}, a = {rank}, 95 %", **marker)
             if over == "keys" and all("adam" in measured[arm["key"]] for arm in some):
                 marker["markerfacecolor"] = look["color"]
                 label = f"{name}, a = {rank}, by Adam"
-                _with_errors(axis, [x * 1.09 for x in at], some, measured, "adam", label=label, **marker)
+                _with_errors(axis, [x * 1.07 for x in at], some, measured, "adam", label=label, **marker)
     axis.set_ylim(-0.05, 1.08)
     axis.set_ylabel("share of starts")
 

@@ -90,11 +90,13 @@ class SkipV1EndToEnd:
     name = "skipv1-end-to-end"
     title = "The toy end to end: copying, gap and worth in width with nothing assumed"
     caption = (
-        "(a), (b) The share of the signal explained over the numbers a token has: lines are theory, hollow markers "
-        "trainings from random weights, filled ones from weights near copying, small ones where scores are of "
-        "positions alone. (c) What layer 1 puts into the two tokens of a pair, as shares of its output's square, with "
-        "diamonds for x's token. (d) More heads, where scores are of positions alone. Intervals: 95 % over seeds; (c) "
-        "shows means."
+        "(a), (b) The share of the signal explained over the numbers a token has, at two sizes; squares are MHA, "
+        "circles SkipV1Former. Lines are theory, the cross MHA whose scores rotate tokens. Hollow: trained from "
+        "random weights; filled: from weights near copying; small hollow: scores of positions alone; small filled: "
+        "the mask as printed, where shares below zero count as zero. Dots beside are seeds. (c) What layer 1 puts "
+        "into a y token, as shares of its output's square; diamonds: the same of an x token; plus signs: the share "
+        "of layer 2's matrix G that is second moments of pairs; means over seeds. (d) More heads of MHA; "
+        "dash-dotted: enough of them. Intervals: 95 % over seeds, markers moved apart; lines join whole widths."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (

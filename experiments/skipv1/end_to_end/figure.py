@@ -21,7 +21,7 @@ LOOKS: dict[Variant, tuple[float, str, float, str]] = {
     ("positions", "copying"): (0.18, "fill", 3.5, "positions alone, near copying"),
     ("printed", "random"): (-0.18, "fill", 3, "mask $P$ as printed, or zero"),
 }
-OF_WIDTH = ("o", "#1a1a1a"), ("s", "#d98a2b"), ("^", "#2f7fb8"), ("D", "#7a4fa3")
+OF_WIDTH = ("s", "#1a1a1a"), ("D", "#8a8a8a"), ("^", "#8c5a3c"), ("v", "#7a4fa3")
 NAMES = {toy: name for toy, (name, _, _) in style.TOYS.items()}
 
 
@@ -63,8 +63,11 @@ def _shares(axis: Axes, numbers: Json, measurement: Json, size: str) -> None:
         for toy, (_, look, marker) in style.TOYS.items():
             here = widths(numbers, measurement["explained"], size, variant)
             least = 0.0 if variant[0] == "printed" else -math.inf  # which rare prompts throw far off
-            shares = ([max(least, x) for x in measurement["explained"][arm_key(size, *variant, toy, m)]] for m in here)
+            explained = [measurement["explained"][arm_key(size, *variant, toy, m)] for m in here]
+            shares = [[max(least, x) for x in of_seeds] for of_seeds in explained]
             intervals = [t_interval(values) for values in shares]
+            for m, of_seeds in zip(here, shares, strict=True):
+                style.seeds(axis, m + shift, of_seeds, look["color"])
             axis.errorbar(
                 [m + shift for m in here],
                 [i.mean for i in intervals],
@@ -114,7 +117,7 @@ def _tokens(axis: Axes, numbers: Json, measurement: Json, size: str) -> None:
             label=label,
         )
     axis.set_xticks(range(len(arms)), [f"{NAMES[toy].replace('Former', '')}\n$m={m}$" for m, toy in arms], fontsize=7)
-    axis.set_ylabel("share of layer 1's output, mean over seeds")
+    axis.set_ylabel("share of the square of layer 1's output")
     axis.set_title(f"What layer 1's tokens hold, $d={numbers['d']}$, random start")
 
 

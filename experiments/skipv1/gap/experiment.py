@@ -105,11 +105,12 @@ class SkipV1Gap:
     title = "Loss gap against rank-a compression (SkipV1Former, Theorem 2)"
     caption = (
         "(a) Loss at the optimum over the rank a that is kept of x: lines are closed forms, crosses the lowest of "
-        "several descents on the exact loss, hollow markers toys trained on fresh prompts, small marks trainings from "
-        "a Gaussian start, one a seed. (b) The gap at equal rank for all sizes, over its share of the signal. (c) How "
-        "far from the closed form: inside the grey band is allowed, the dotted lines are what a theory that is wrong "
-        "by 2 % would say, plus signs the start with the best W alone. (d) The gap to SkipV1Former's optimum beside "
-        "the bound that the paper proves. Intervals: 95 % over paired seeds."
+        "several descents on the exact loss, hollow markers toys trained on fresh prompts, dots trainings from a "
+        "Gaussian start, one a seed. (b) The gap at equal rank over the share of numbers spent on x, all sizes. (c)"
+        " How far from the closed form, moved apart: inside the grey band is allowed, dotted is what a theory that "
+        "is wrong by 2 % would say, plus signs the start with the best W alone. (d) The gap to SkipV1Former's "
+        "optimum, and the bound that the paper proves, with the error of its own sampling. Intervals: 95 % over "
+        "seeds, of gaps paired, mostly smaller than the marker. Only whole ranks exist; lines are for the eye."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = ("skipv1.mha-infimum", "skipv1.skipv1-minimum", "skipv1.gap", "skipv1.paper-bound")

@@ -19,7 +19,7 @@ from experiments.verdicts.intervals import t_interval
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     """Four panels: losses, gaps of all sizes on one curve, how far measurements are from theory, the paper's bound."""
-    fig, axes = style.figure(2, rows=2, width=3.9, height=4.0)
+    fig, axes = style.figure(2, rows=2, width=4.2, height=4.0)
     _losses(axes[0], prediction, measurement)
     _gaps(axes[1], prediction, measurement)
     _deviations(axes[2], prediction, measurement)
@@ -46,14 +46,12 @@ def _losses(axis: Axes, prediction: Json, measurement: Json) -> None:
         keys = [point_key(shown, toy, rank) for rank in ranks]
         style.crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
         intervals = [t_interval([zero - v for v in measurement["trained"][key]]) for key in keys]
-        style.bars(
-            axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %"
-        )
+        style.bars(axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained, 95 %")
         scattered = measurement["from_gaussian"]
         dots = [(a, zero - v) for a, key in zip(ranks, keys, strict=True) for v in scattered[key]]
         x, y = zip(*dots, strict=True)
         axis.plot(x, y, ".", color=look["color"], markersize=5, alpha=0.7, zorder=1)
-    axis.plot([], [], ".", color="#777777", label="trained from a Gaussian start, each seed")
+    axis.plot([], [], ".", color="#777777", label="Gaussian start, each seed")
     style.crosses(axis, [], [], "exact minimisation")
     axis.axhline(zero, color="#999999", linewidth=0.8)
     axis.annotate(
@@ -77,9 +75,9 @@ def _gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
         style.crosses(axis, shares, [(skip["explained"] - mha["explained"]) / scale for skip, mha in pairs])
         if point_key(size, "mha", 0) in measurement["trained"]:
             intervals = [t_interval(paired_gaps(measurement["trained"], size, a)) for a in range(d + 1)]
-            label = f"trained, $d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$, 95 %"
+            label = f"$d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$, 95 %"
             style.bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
-    style.crosses(axis, [], [], "exact minimisation, all sizes")
+    style.crosses(axis, [], [], "exact minimisation")
     axis.set_xlabel("share $a/d$ of the numbers spent on $x$")
     axis.set_ylabel(r"gap at equal rank / $\rho d^2$")
     axis.set_title("Gap at equal rank, all sizes")
@@ -108,10 +106,10 @@ def _deviations(axis: Axes, prediction: Json, measurement: Json) -> None:
         start = [100 * (fmean(fitted[k]) / s - 1) for k, s in zip(keys, signals, strict=True)]
         axis.plot(x, start, "+", color=look["color"], markersize=6)
         style.crosses(axis, [a + 3 * shift for a in ranks], exact)
-        style.bars(axis, x, trained, marker=marker, color=look["color"], label=f"{name}, trained on prompts, 95 %")
+        style.bars(axis, x, trained, marker=marker, color=look["color"], label=f"{name}, trained, 95 %")
     style.crosses(axis, [], [], "exact minimisation")
     axis.set_xticks(range(d + 1))
-    axis.plot([], [], "+", color="#777777", label="before training, best $W$ only")
+    axis.plot([], [], "+", color="#777777", label="untrained, best $W$ only")
     low, high = axis.get_ylim()
     axis.set_ylim(min(low, -3), max(high, 3))
     axis.set_xlabel("rank $a$")
@@ -129,7 +127,7 @@ def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
     best = trained[point_key(shown, "skipv1", d)]
     by_rank = [trained[point_key(shown, "mha", a)] for a in range(d + 1)]
     intervals = [t_interval([b - m for b, m in zip(best, mha, strict=True)]) for mha in by_rank]
-    style.bars(axis, range(d + 1), intervals, marker="o", color=style.SKIPV1["color"], label="trained on prompts, 95 %")
+    style.bars(axis, range(d + 1), intervals, marker="o", color=style.SKIPV1["color"], label="trained, 95 %")
     axis.errorbar(
         range(d + 1),
         [p["paper_bound"] for p in points],
@@ -137,7 +135,7 @@ def _bound(axis: Axes, prediction: Json, measurement: Json) -> None:
         marker="D",
         markersize=4,
         linewidth=1.2,
-        label="the paper's lower bound, 95 %",
+        label="the paper's bound, 95 %",
         **style.BOUND,
     )
     axis.set_yscale("log")

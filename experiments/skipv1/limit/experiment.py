@@ -111,10 +111,11 @@ class SkipV1Limit:
     name = "skipv1-limit"
     title = "Share of the signal explained as the context grows"
     caption = (
-        "The share of the signal that either architecture explains at its best rank, (a) over the number of pairs in "
-        "the prompt and (b) over the width d as that number goes to infinity. Lines are closed forms, crosses the "
-        "lowest of several descents on the exact loss, hollow markers toys trained on fresh prompts, 95 % over seeds. "
-        "In (b) only whole d exist; lines join them for the eye."
+        "The share of the signal that either architecture explains at its best rank, (a) over the number of pairs "
+        "in the prompt and (b) over the width d as that number goes to infinity; the thin line is one quarter. "
+        "Lines are closed forms, crosses the lowest of several descents on the exact loss, hollow markers toys "
+        "trained on fresh prompts, with 95 % intervals over seeds that are smaller than the marker. Only whole n "
+        "and d exist; lines join them for the eye."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = ("skipv1.limit",)

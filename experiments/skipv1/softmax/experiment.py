@@ -87,11 +87,13 @@ class SkipV1Softmax:
     name = "skipv1-softmax"
     title = "Softmax skip heads against any model of squeezed tokens"
     caption = (
-        "(a), (b) The share of the signal explained over the number of pairs: lines are what theory's weights reach "
-        "and, dashed, what no model of squeezed tokens exceeds; above the grey region such a model cannot be. Markers "
-        "are trained, 95 % over seeds, dots single seeds. (c) Theory's weights as their logits are scaled by ε; "
-        "triangles are proved, thick lines eight pairs, thin ones two. (d) The gap of the optima, SkipV1Former's less "
-        "that of any model of squeezed tokens, at the least; the thin line marks ¾."
+        "(a), (b) The share of the signal explained over the number of pairs, at two widths: blue lines are what "
+        "theory's weights reach with one ordinary and one or two skip heads, dotted and grey what the posterior "
+        "mean and linear skip heads reach, dashed what no model of squeezed tokens exceeds, so that none lies above"
+        " the grey region. Hollow markers are trained, moved apart, 95 % over seeds, dots beside single seeds. (c) "
+        "Theory's weights as their logits are scaled by epsilon, thick for the longer prompt; triangles are proved."
+        " (d) The gap of the optima, SkipV1Former's less that of any model of squeezed tokens, at the least; the "
+        "thin line marks three quarters. Lines join whole n."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = ("skipv1.any-architecture",)

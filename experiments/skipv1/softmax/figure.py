@@ -18,7 +18,8 @@ LINES: dict[str, dict[str, Any]] = {
     "three heads": dict(style.SKIPV1),
 }
 MARKERS = {"two heads": "o", "three heads": "^", "transformer": "D"}
-LABELS = {"two heads": "1 + 1 softmax heads", "three heads": "1 + 2 softmax heads"}
+ABREAST = {"two heads": 0.93, "three heads": 1.07, "transformer": 1.0}  # of the place on the axis
+LABELS = {"two heads": "1 + 1 heads", "three heads": "1 + 2 heads"}
 TOKENS = {"mha": "squeezed", "skipv1": "raw"}
 LINEAR: dict[str, Any] = {"color": "#8a8a8a", "linestyle": "-", "linewidth": 1.0}
 
@@ -26,7 +27,7 @@ LINEAR: dict[str, Any] = {"color": "#8a8a8a", "linestyle": "-", "linewidth": 1.0
 def draw(prediction: Json, measurement: Json) -> Figure:
     """Four panels at most: over n for each d, over the logits, and the gap that is proved."""
     widths = list(prediction["curves"])
-    fig, axes = style.figure(2, rows=(len(widths) + 3) // 2, width=3.9, height=4.2)
+    fig, axes = style.figure(2, rows=(len(widths) + 3) // 2, width=4.4, height=4.2)
     for axis, d in zip(axes, widths, strict=False):
         _over_n(axis, d, prediction, measurement)
     _over_logits(axes[len(widths)], prediction)
@@ -40,12 +41,12 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 def _over_n(axis: Axes, d: str, prediction: Json, measurement: Json) -> None:
     curve = prediction["curves"][d]
     n = [row["n"] for row in curve]
-    axis.plot(n, [row["bayes"] for row in curve], label="posterior mean, raw values", **style.BOUND)
-    axis.plot(n, [row["linear"] for row in curve], label=r"linear skip heads, best: $\rho$", **LINEAR)
+    axis.plot(n, [row["bayes"] for row in curve], label="posterior mean, raw", **style.BOUND)
+    axis.plot(n, [row["linear"] for row in curve], label=r"linear skip heads: $\rho$", **LINEAR)
     for kind in BUILT:
         axis.plot(n, [row[kind] for row in curve], label=f"{LABELS[kind]}, theory's weights", **LINES[kind])
     floor = [row["compressed"] for row in curve]
-    axis.plot(n, floor, label="any model of squeezed tokens, at most", **style.MHA)
+    axis.plot(n, floor, label="squeezed tokens, at most", **style.MHA)
     axis.fill_between(n, 0, floor, color="#ececec", zorder=0)
     sizes = {key: numbers for key, numbers in prediction["sizes"].items() if str(numbers["d"]) == d}
     for kind in KINDS:
@@ -57,17 +58,17 @@ def _over_n(axis: Axes, d: str, prediction: Json, measurement: Json) -> None:
             if not at:
                 continue
             heads = len(KINDS[kind][toy])
-            label = f"{name}, {heads} softmax heads" if kind in BUILT else f"Transformer, {TOKENS[toy]} tokens"
+            label = f"{name}, {heads} heads" if kind in BUILT else f"Transformer, {TOKENS[toy]}"
             style.bars(
                 axis,
-                at,
-                [t_interval(trained[n]) for n in at],
+                [m * ABREAST[kind] for m in at],
+                [t_interval(trained[m]) for m in at],
                 marker=MARKERS[kind],
                 color=look["color"],
-                label=f"{label}, trained, 95 %",
+                label=f"{label}, 95 %",
             )
-            dots = [(n, value) for n in at for value in trained[n]]
-            axis.plot(*zip(*dots, strict=True), ".", color=look["color"], markersize=3, alpha=0.6, zorder=1)
+            for m in at:
+                style.seeds(axis, m * ABREAST[kind], trained[m], look["color"])
     axis.set_xscale("log", base=2)
     axis.set_ylim(-0.03, 1.08)
     axis.set_xlabel("context length $n$ (pairs)")
@@ -89,8 +90,8 @@ def _over_logits(axis: Axes, prediction: Json) -> None:
     for kind in BUILT:
         axis.plot([], [], label=f"{LABELS[kind]}, theory's weights", **LINES[kind])
     axis.plot([], [], "v", markersize=3.5, color="#4d4d4d", label="proved")
-    axis.plot([], [], label=r"linear skip heads, best: $\rho$", **LINEAR)
-    axis.plot([], [], label="any model of squeezed tokens, at most", **style.MHA)
+    axis.plot([], [], label=r"linear skip heads: $\rho$", **LINEAR)
+    axis.plot([], [], label="squeezed tokens, at most", **style.MHA)
     axis.set_xscale("log")
     axis.set_ylim(-0.03, 1.08)
     axis.set_xlabel(r"scale $\varepsilon$ of the logits")

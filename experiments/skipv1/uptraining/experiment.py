@@ -117,11 +117,13 @@ class Uptraining:
     name = "scale-uptrain"
     title = "Uptraining: trained MHA made into SkipV1Former and others, and trained on"
     caption = (
-        "(a) How much each way of turning trained MHA into SkipV1Former adds to layer 2's attention, over its own mean"
-        " square: small marks are seeds, blue lines what independent heads would give. (b) The first held-out loss "
-        "less MHA's, 95 % each. (c) Losses while what was made is trained on; bands are 95 % of the difference to MHA "
-        "that is trained on. (d) The end, less MHA trained on for as long; below the line, less what is named. 95 % "
-        "for all of one beginning at once."
+        "(a) How much each way of turning trained MHA into SkipV1Former adds to layer 2's attention, over its own "
+        "mean square: dots are seeds, hollow markers their mean, blue what independent heads would give, at one "
+        "place or between two. mean and apart average value heads, top keeps those of largest norm, svd "
+        "approximates best, whole keeps heads with queries and keys. (b) The first held-out loss less MHA's, 95 % "
+        "for each. (c) Losses while what was made is trained on; bands: 95 % of the paired difference to MHA "
+        "trained on, the thick line. (d) The end, less MHA trained on for as long; below the line, less what is "
+        "named; 95 % over paired seeds for all of one beginning at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (UPTRAINING, FIRST, DISTANCE)

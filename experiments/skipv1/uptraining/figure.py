@@ -24,9 +24,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "skipv1, apart": {"color": "#2f7fb8", "linestyle": "--", "marker": "D"},
     "skipv1, svd": {"color": "#2f7fb8", "linestyle": "-.", "marker": "v"},
     "skipv1, whole": {"color": "#2f7fb8", "linestyle": ":", "marker": "^"},
-    "svformer": {"color": "#d98a2b", "linestyle": "--", "marker": "P"},
-    "resformer-learned": {"color": "#d98a2b", "linestyle": "-", "marker": "X"},
-    "attnres": {"color": "#7a4fa3", "linestyle": "-", "marker": "h"},
+    **{name: style.look(name) for name in ("svformer", "resformer-learned", "attnres")},
 }
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "color": "#1a1a1a", "zorder": 3}
 
@@ -39,8 +37,6 @@ def draw(prediction: Json, measurement: Json) -> Figure:
     _during(axes[2], prediction, measurement)
     _ends(axes[3], prediction, measurement)
     style.finish(axes)
-    for axis in axes:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     return fig
 
 
@@ -66,7 +62,7 @@ def _distances(axis: Axes, prediction: Json, measurement: Json, ways: list[str])
     axis.set_xlim(left=0)
     axis.set_yticks(places, ways)
     axis.set_xlabel("mean square added to layer 2's attention, over its own")
-    axis.set_title("As SkipV1Former: how far from what was trained")
+    axis.set_title("Made into SkipV1Former: how far from what was trained")
 
 
 def _begins(axis: Axes, prediction: Json, measurement: Json, ways: list[str]) -> None:
@@ -77,7 +73,7 @@ def _begins(axis: Axes, prediction: Json, measurement: Json, ways: list[str]) ->
         interval = t_interval([a - b for a, b in zip(losses, vanilla, strict=True)])
         axis.errorbar([interval.mean], [place], xerr=[interval.half_width], fmt=_marker(prediction, way), **HOLLOW)
     _legend_of_ways(axis)
-    axis.set_xlim(left=0)
+    axis.axvline(0, color="#999999", linewidth=0.8)
     axis.set_yticks(places, ways)
     axis.set_xlabel(f"first held-out loss less {heads_of(prediction)}'s (nats a token), 95 % each")
     axis.set_title("Before it is trained on")
@@ -106,7 +102,7 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
         half = np.array([interval.half_width for interval in apart])
         wide: dict[str, Any] = {"linewidth": 4.0, "alpha": 0.35} if name == CONTINUED else {"linewidth": 1.3}
-        axis.plot(shares, middle, label=f"{name}{mark(name, measurement)}", **wide, **look)
+        axis.plot(shares, middle, label=f"{_words(name, heads_of(prediction), measurement)}", **wide, **look)
         axis.fill_between(shares, middle - half, middle + half, color=look["color"], alpha=0.12, linewidth=0)
     for name, line in ((BASELINE, "--"), (SKIPV1, ":")):
         mean = float(np.nanmean(numbers(measurement["scratch"][name])))
@@ -138,7 +134,7 @@ def _say_what_lies_on_another(axis: Axes, middles: dict[str, Any]) -> None:
         if name in middles and name != CONTINUED:
             furthest = float(np.abs(middles[name] - middles[CONTINUED]).max())
             if furthest < 0.01 * (high - low):
-                line.set_label(f"{name} (lies on {CONTINUED})")
+                line.set_label(f"{name} (on the thick line)")
 
 
 def _ends(axis: Axes, prediction: Json, measurement: Json) -> None:
@@ -168,5 +164,9 @@ def _ends(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _words(name: str, heads: str, measurement: Json) -> str:
-    others = {CONTINUED_TWIN: f"{heads}, other weights", REORDERED: f"{heads}, other order of text"}
+    others = {
+        CONTINUED: f"{heads}, trained on",
+        CONTINUED_TWIN: f"{heads}, other weights",
+        REORDERED: f"{heads}, other order of text",
+    }
     return others.get(name) or f"{name}{mark(name, measurement)}"

@@ -1,0 +1,48 @@
+"""What figures share: one look a variant, and marks that hide nothing."""
+
+import math
+
+import pytest
+from matplotlib.figure import Figure
+
+from experiments.drawing import style
+from experiments.verdicts.intervals import Interval
+from theory.attnres import paper as attnres
+
+
+def test_an_option_has_its_own_look_or_its_variants():
+    assert style.look("attnres-block:size=4") == style.look("attnres-block:size=2") != style.look("attnres-block")
+    assert style.look("attnres-block:blocks=8") == style.look("attnres-block")
+
+
+def test_what_has_no_look_has_its_papers_colour():
+    assert style.look("attnres-sigmoid") == {"color": attnres.PAPER.colour, "linestyle": "-", "marker": "*"}
+
+
+def test_no_two_variants_look_alike():
+    assert len({(look["marker"], look["linestyle"]) for look in style.VARIANTS.values()}) == len(style.VARIANTS)
+
+
+@pytest.mark.parametrize(("ends", "arrows"), [((0.6, 1.5), ""), ((-math.inf, 1.5), "v"), ((0.2, math.inf), "v^")])
+def test_arrows_stand_where_an_interval_leaves_the_panel(ends, arrows):
+    axis = Figure().subplots()
+    style.going_on(axis, 1.0, ends, (0.5, 2.0), "black")
+    assert "".join(line.get_marker() for line in axis.lines) == arrows
+
+
+def test_intervals_of_logarithms_stay_above_zero():
+    axis = Figure().subplots()
+    assert style.geometric(axis, [1.0], [Interval(0.0, 1.0, 3.0)], marker="o") == [1.0]
+    (container,) = axis.containers
+    _, _, (bar,) = container.lines
+    low, high = bar.get_segments()[0][:, 1]
+    assert low == pytest.approx(math.exp(-3))
+    assert high == pytest.approx(math.exp(3))
+
+
+def test_seeds_stand_beside_their_mean():
+    axis = Figure().subplots()
+    style.seeds(axis, 1.0, [0.2, 0.9], "black")
+    (dots,) = axis.lines
+    assert list(dots.get_ydata()) == [0.2, 0.9]
+    assert dots.get_transform().transform((1, 0))[0] > axis.transData.transform((1, 0))[0]
