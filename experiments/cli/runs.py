@@ -240,5 +240,5 @@ def report(options: argparse.Namespace) -> int:
     from experiments.report import write_report
 
     verified = runs.verify() if options.verify else None
-    print(f"report: {write_report(options.out, verified, options.commands)}")
+    print(f"site: {write_report(options.out, verified, options.commands)}")
     return int(not all(v.stands for v in verified or ()))

@@ -123,8 +123,8 @@ def _paper(material: Material, room: Room) -> str:
         blocks += ["## Experiments", parts.table(("name", "what it asks", "shown run"), rows)]
     built = [name for name, variant in VARIANTS.items() if variant.paper == room.paper and room.paper]
     if built:
-        rows = [(material.names.named(name), escaped(VARIANTS[name].changes)) for name in built]
-        blocks += ["## Variants", parts.table(("name", "what it changes"), rows)]
+        changes = [(material.names.named(name), escaped(VARIANTS[name].changes)) for name in built]
+        blocks += ["## Variants", parts.table(("name", "what it changes"), changes)]
     for index in catalogue.indexes():
         if _room_of(index, material) is room:
             blocks += _lines(material, index)

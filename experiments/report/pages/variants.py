@@ -137,7 +137,7 @@ def _plan(name: str) -> Iterator[str]:
 
 
 def _cost_table(name: str) -> str:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for preset in PRESETS:
         before, after = costs(preset, "vanilla"), costs(preset, name)
         if before is None or after is None:
