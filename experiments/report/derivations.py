@@ -14,7 +14,8 @@ HEAD = re.compile(
 )
 COLUMNS = re.compile(r"\s{3,}(?![=<>\s])")  # a sign goes on with what stands before it
 RULED = re.compile(r"[-=~]{4,}")
-CALL = re.compile(r"[a-z_]\w*\.[a-z_]\w*(?:[.(, ].*)?")  # of the library: theory.predict(...)
+FIELD = re.compile(r"(?P<name>[A-Za-z_][\w, ]{0,28}?)(?P<gap>\s{2,})(?P<says>\S.*)")  # a name, and what it is
+CALL = re.compile(r"[a-z_]\w*\.[A-Za-z_]\w*(?:[.(, ].*)?")  # of the library: theory.predict(...)
 FULL = 92  # a line of running text is at least so long before it breaks
 
 
@@ -37,6 +38,12 @@ def _blocks(lines: list[str], names: Names) -> Iterator[str]:
             end = _end_of_item(lines, at, len(match["lead"]))
             yield _item(match, lines[at:end], names)
             at = end
+        elif _begins_fields(lines, at):
+            end = at + 1
+            while end < len(lines) and (FIELD.match(lines[end]) or (lines[end].strip() and _indent(lines[end]))):
+                end += 1
+            yield _fields(lines[at:end], names)
+            at = end
         else:
             indent = _indent(line)
             end = at + 1
@@ -51,6 +58,22 @@ def _blocks(lines: list[str], names: Names) -> Iterator[str]:
             at = end
 
 
+def _begins_fields(lines: list[str], at: int) -> bool:
+    """Whether names with what they are begin here, in columns."""
+    wide = [match and len(match["gap"]) > 2 for line in lines[at : at + 2] if (match := FIELD.match(line))]
+    return bool(FIELD.match(lines[at])) and any(wide)
+
+
+def _fields(lines: list[str], names: Names) -> str:
+    told: list[list[str]] = []
+    for line in lines:
+        if match := FIELD.match(line):
+            told.append([match["name"], match["says"]])
+        else:
+            told[-1][1] += f" {line.strip()}"
+    return "\n".join(f"{code(name)}\n: {names.prose(says)}\n" for name, says in told)
+
+
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
@@ -58,6 +81,7 @@ def _indent(line: str) -> int:
 def _goes_on(lines: list[str], at: int) -> bool:
     line = lines[at]
     plain = bool(line.strip()) and not _indent(line) and not ITEM.match(line) and not HEAD.match(line)
+    plain = plain and not _begins_fields(lines, at)
     return plain and not (at + 1 < len(lines) and RULED.fullmatch(lines[at + 1].strip()))
 
 

@@ -8,7 +8,7 @@ from theory.plans.mix import Mix
 from theory.plans.plan import Plan
 from theory.plans.words import MAPS, TITLES, shown_maps
 
-CELL, GAP, LEFT, TOP = 26, 3, 34, 22
+CELL, GAP, LEFT = 26, 3, 34
 
 
 def drawn(plan: Plan) -> list[tuple[str, str]]:
@@ -18,7 +18,7 @@ def drawn(plan: Plan) -> list[tuple[str, str]]:
 
 def _map(plan: Plan, name: str) -> str:
     layers, heads = plan.shape.layers, plan.shape.heads
-    width, height = LEFT + heads * (CELL + GAP), TOP + layers * (CELL + GAP) + 20
+    width, height = LEFT + heads * (CELL + GAP), layers * (CELL + GAP)
     cells = [
         _cell(plan, name, layer, head, LEFT + (head - 1) * (CELL + GAP), (layers - layer) * (CELL + GAP))
         for layer, head in plan.shape.cells()
@@ -27,11 +27,9 @@ def _map(plan: Plan, name: str) -> str:
         f'<text x="{LEFT - 8}" y="{(layers - n) * (CELL + GAP) + 18}" text-anchor="end">{n}</text>'
         for n in range(1, layers + 1)
     ]
-    foot = height - TOP + 6
     return (
         f'<svg class="plan" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="{escape(TITLES[name])}: the lines below say the same">{"".join(cells)}{"".join(rows)}'
-        f'<text x="{LEFT}" y="{foot}">heads 1 to {heads}; rows are layers</text></svg>'
+        f'aria-label="{escape(TITLES[name])}: the lines below say the same">{"".join(cells)}{"".join(rows)}</svg>'
     )
 
 
@@ -55,6 +53,6 @@ def _cell(plan: Plan, name: str, layer: int, head: int, x: int, y: int) -> str:
 
 
 def _mark(mixes: tuple[Mix, ...], layer: int) -> str:
-    """The layers that are read, where they are others."""
-    sources = sorted({term.source.layer for mix in mixes for term in mix.terms} - {layer})
-    return str(sources[0]) if len(sources) == 1 else f"{sources[0]}…" if sources else ""
+    """The layer that is read, where it is one, and another; of sums and concatenations the colours tell."""
+    sources = [term.source.layer for mix in mixes for term in mix.terms]
+    return str(sources[0]) if len(sources) == 1 and sources[0] != layer else ""

@@ -16,6 +16,7 @@ NUMBERED = re.compile(r"(\d+)([.)])")
 SIGNS = {"<=": "≤", ">=": "≥", "!=": "≠", "<->": "↔", "->": "→", "+-": "±"}
 SIGN = re.compile("|".join(map(re.escape, SIGNS)))
 RELATION, SUM = re.compile(rf"{BREAK}(?![-+])"), re.compile(rf"{BREAK}(?=[-+])")  # where long formulas break
+JOINED, CLOSING = "\u2060", ",.;:!?)]'%"  # no line begins with one of these behind a formula
 QUOTED = re.compile(r"``(?P<double>[^`]+)``|`(?P<code>[^`']+)`|`(?P<words>[^`']{1,160}?)'")
 
 
@@ -71,7 +72,12 @@ def _set(text: str, single: bool) -> str:
         return f"${latex}$"
     parts = []
     for span in spans(text):
-        parts.append(_formula(span.latex) if span.latex else _kept(SIGN.sub(lambda m: SIGNS[m[0]], span.text)))
+        if span.latex:
+            parts.append(_formula(span.latex))
+        else:
+            kept = _kept(SIGN.sub(lambda match: SIGNS[match[0]], span.text))
+            before, after = parts and span.text[0] in CLOSING, span.text[-1] in "(["
+            parts.append(f"{JOINED * bool(before)}{kept}{JOINED * after}")
     return "".join(parts)
 
 

@@ -154,9 +154,10 @@ def _lines(material: Material, index: Index) -> list[str]:
         )
         for item in index.items
     ]
+    told = index.summary(material.ledger)
     return [
         "## Line by line",
-        f"{escaped(index.summary(material.ledger))}.",
+        f"{escaped(told[:1].upper() + told[1:])}.",
         parts.table(("place", "what it says", "judged by"), rows, kind="wide"),
     ]
 

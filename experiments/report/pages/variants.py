@@ -132,7 +132,8 @@ def _plan(name: str) -> Iterator[str]:
     yield f"## Its plan, in {SHOWN.layers} layers of {SHOWN.heads} heads"
     pictures = "".join(f"<figure><figcaption>{title}</figcaption>{svg}</figure>" for title, svg in drawn(plan))
     yield f'```{{raw}} html\n<div class="plans">{pictures}</div>\n```'
-    lines = [f"- {escaped(line)}" for shown in shown_maps(plan) for line in rules(plan, shown)]
+    yield "A row is a layer, a column a head; blue is read of another layer, the darker the earlier."
+    lines = [f"- {escaped(line)}" for each in shown_maps(plan) for line in rules(plan, each)]
     yield "\n".join([*lines, f"- depth: {escaped(depth_words(plan.depth))}"])
 
 

@@ -57,10 +57,22 @@ function filters(sheet) {
   apply();
 }
 
-function labels(table) {
+function stacks(table) {
   const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
   for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, i) => (cell.dataset.label = heads[i]));
-  table.classList.add("labelled");
+  const fit = () => {
+    table.classList.remove("stacked");
+    const place = table.closest(".table-wrapper") || table.parentElement;
+    table.classList.toggle("stacked", innerWidth < 600 || table.scrollWidth > place.clientWidth + 1);
+  };
+  let due = 0;
+  addEventListener("resize", () => {
+    cancelAnimationFrame(due);
+    due = requestAnimationFrame(fit);
+  });
+  addEventListener("beforeprint", () => table.classList.remove("stacked"));
+  addEventListener("afterprint", fit);
+  fit();
 }
 
 function neighbours(graph) {
@@ -75,6 +87,6 @@ function neighbours(graph) {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".filterable").forEach(filters);
-  document.querySelectorAll(".wide table").forEach(labels); // on narrow screens a row is a block
+  document.querySelectorAll(".wide table").forEach(stacks);
   document.querySelectorAll(".graph").forEach(neighbours);
 });

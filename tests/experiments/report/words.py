@@ -23,5 +23,5 @@ def as_words(monkeypatch, without=QUICK):
 
 def words(markdown):
     """What a reader sees of Markdown, on one line: without escapes and class names."""
-    shown = re.sub(r"\]\{[.\w\s-]+\}", "]", markdown)
+    shown = re.sub(r"\]\{[.\w\s-]+\}", "]", markdown.replace("\u2060", ""))
     return " ".join(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", shown).split())
