@@ -139,9 +139,9 @@ def claim_page(name: str) -> str:
 
 def gathered(out: Path, verified: Sequence[Verification]) -> Material:
     """What there is.  Raises UserError where no run is finished, or a file of one is damaged."""
-    experiments = {name: catalogue.experiment(name) for name in catalogue.names()}
+    known = {name: catalogue.experiment(name) for name in catalogue.names()}
     runs: dict[str, list[Run]] = {}
-    for name, experiment in experiments.items():
+    for name, experiment in known.items():
         found = _runs(experiment, out, committed=False)
         found = found or (_runs(experiment, RESULTS, committed=True) if out != RESULTS else [])
         if found:
@@ -154,7 +154,7 @@ def gathered(out: Path, verified: Sequence[Verification]) -> Material:
         rooms=[*papers, Room(None, catalogue.ACROSS)],
         ledger=catalogue.claims(),
         verified={v.claim.id: v for v in verified},
-        experiments=experiments,
+        experiments=known,
         runs=runs,
         here=provenance("cpu", __name__),
     )

@@ -31,7 +31,7 @@ def pages(material: Material) -> parts.Pages:
         parts.experiment_page(name).lstrip("/"): parts.ORPHAN + "\n\n".join(_sections(material, one)) + "\n"
         for name, one in material.experiments.items()
     }
-    return {"experiments/index.md": _table(material), **made}
+    return {parts.experiment_page("index").lstrip("/"): _table(material), **made}
 
 
 def _table(material: Material) -> str:

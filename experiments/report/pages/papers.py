@@ -12,7 +12,8 @@ from experiments.report.pages import parts
 from experiments.report.prose import escaped
 from theory.plans.variants import VARIANTS
 
-FOUND = ("claims/index", "graph", "errata/index", "experiments/index", "variants/index", "notation", "verdicts")
+MEASURED = parts.experiment_page("index").strip("/").removesuffix(".md")
+FOUND = ("claims/index", "graph", "errata/index", MEASURED, "variants/index", "notation", "verdicts")
 LIBRARY = ("tutorials/index", "api/index", "commands")
 SECTIONS = {"What was found": FOUND, "The library": LIBRARY}
 MADE_AGAIN = "`crosslayer verify` runs every check again, `crosslayer claim ID` shows all that there is on one entry"
