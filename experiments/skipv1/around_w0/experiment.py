@@ -167,9 +167,9 @@ class SkipV1W0:
         return draw(prediction, measurement)
 
     def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002 - there is one
-        from experiments.skipv1.around_w0.figure import draw_heads
+        from experiments.skipv1.around_w0.heads_figure import draw
 
-        return draw_heads(prediction, measurement)
+        return draw(prediction, measurement)
 
 
 EXPERIMENT: Experiment = SkipV1W0()

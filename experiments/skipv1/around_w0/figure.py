@@ -1,69 +1,31 @@
-"""The figures of `skipv1-w0`, from its prediction and measurement alone."""
+"""The figure of `skipv1-w0` with two heads each, from its prediction and measurement alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import style
+from experiments.skipv1.around_w0.panels import DIFFERENCE, LOSS, difference, greys, panels, place_of, share, shown
 from experiments.skipv1.around_w0.points import (
-    C_HEADS,
-    D_HEADS,
-    ENOUGH,
-    N_HEADS,
-    SIGMA,
-    Point,
-    Prior,
     best,
     by_rank,
     scale,
 )
 from experiments.store.folders import Json
 
-LOSS = r"loss less noise / $E\,\|W^*\|^2$"
-DIFFERENCE = r"SkipV1Former less MHA / $E\,\|W^*\|^2$"
 ENOUGH_LOOK: dict[str, Any] = {"color": style.SKIPV1["color"], "linestyle": "-."}
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
     """With two heads each, W0 = c I: over c, over c and n, over d, and by rank."""
-    return _panels((_over_c, _map, _over_d, _by_rank), prediction, measurement)
-
-
-def draw_heads(prediction: Json, measurement: Json) -> Figure:
-    """What more heads, other shares of skip heads and other spectra of W0 change."""
-    return _panels((_over_heads, _over_skips, _over_spectra, _gaps), prediction, measurement)
-
-
-def _panels(four: Sequence[Callable[[Axes, Json, Json], None]], prediction: Json, measurement: Json) -> Figure:
-    fig, axes = style.figure(2, rows=2, width=4.2, height=4.3)
-    for axis, panel in zip(axes, four, strict=True):
-        panel(axis, prediction, measurement["exact"])
-    style.finish(axes)
-    return fig
-
-
-def _place(spectrum: Any, c: float, d: int, n: int, heads: int) -> str:
-    return Point(Prior(spectrum, c), d, n, "mha", heads, d, 1).place
-
-
-def _share(loss: float, d: int, c: float) -> float:
-    return (loss - d * SIGMA**2) / scale(d, c)
-
-
-def _difference(exact: Json, place: str, d: int, c: float) -> float:
-    return (best(exact, place, "skipv1", d) - best(exact, place, "mha", d)) / scale(d, c)
-
-
-def _shown(prediction: Json) -> tuple[int, int]:
-    return prediction["curve"][0]["d"], prediction["curve"][0]["n"]
+    return panels((_over_c, _map, _over_d, _by_rank), prediction, measurement)
 
 
 def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
-    curve, (d, n) = prediction["curve"], _shown(prediction)
+    curve, (d, n) = prediction["curve"], shown(prediction)
     c = [row["c"] for row in curve]
     lines = {
         "mha_reached": ("MHA, explicit weights", style.MHA),
@@ -72,12 +34,12 @@ def _over_c(axis: Axes, prediction: Json, exact: Json) -> None:
         "enough_heads": ("SkipV1Former, enough heads", ENOUGH_LOOK),
     }
     for name, (label, look) in lines.items():
-        axis.plot(c, [_share(row[name], d, row["c"]) for row in curve], label=label, **look)
+        axis.plot(c, [share(row[name], d, row["c"]) for row in curve], label=label, **look)
     scales = _scales(prediction, d, n)
     for toy, (name, look, marker) in style.TOYS.items():
         axis.plot(
             scales,
-            [_share(best(exact, _place("identity", x, d, n, 2), toy, d), d, x) for x in scales],
+            [share(best(exact, place_of("identity", x, d, n, 2), toy, d), d, x) for x in scales],
             linestyle="none",
             marker=marker,
             markerfacecolor="white",
@@ -98,7 +60,7 @@ def _scales(prediction: Json, d: int, n: int) -> list[float]:
 
 
 def _map(axis: Axes, prediction: Json, exact: Json) -> None:
-    d, _ = _shown(prediction)
+    d, _ = shown(prediction)
     region = prediction["thresholds"]
     n = [row["n"] for row in region]
     few = [row for row in prediction["few"] if row["d"] == d and row["heads"] == 2 and row["c"] > 0]
@@ -110,7 +72,7 @@ def _map(axis: Axes, prediction: Json, exact: Json) -> None:
         [m for m, _ in lost], [x for _, x in lost], high, color="#1a1a1a", alpha=0.18, linewidth=0, hatch="//",
         label="proved: SkipV1 loses",
     )  # fmt: skip
-    gaps = [(row["n"], row["c"], _difference(exact, row["place"], d, row["c"])) for row in few]
+    gaps = [(row["n"], row["c"], difference(exact, row["place"], d, row["c"])) for row in few]
     for wins_here, marker, label in ((True, "o", "SkipV1Former lower"), (False, "s", "MHA lower")):
         dots = [(m, c) for m, c, gap in gaps if (gap < 0) == wins_here]
         look = style.SKIPV1 if wins_here else style.MHA
@@ -139,7 +101,7 @@ def _map(axis: Axes, prediction: Json, exact: Json) -> None:
 
 def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
     few = [row for row in prediction["few"] if row["heads"] == 2]
-    large = max(row["c"] for row in few if row["d"] != _shown(prediction)[0])
+    large = max(row["c"] for row in few if row["d"] != shown(prediction)[0])
     lines, shades = prediction["widths"], ("#1a1a1a", "#2f7fb8", "#d98a2b", "#7a4fa3")
     for line, color in zip(lines, shades, strict=False):
         n = line[0]["n"]
@@ -147,9 +109,9 @@ def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
         axis.plot(*zip(*pairs, strict=True), color=color, linestyle="-" if n else "--", marker="." if n else None,
                   markersize=3, label=f"proved at least, $a=d$, n = {n or 'd²'}")  # fmt: skip
         for d in sorted({row["d"] for row in few if row["n"] == n and row["c"] == large}):
-            place = _place("identity", large, d, n, 2)
+            place = place_of("identity", large, d, n, 2)
             ratio = [
-                (_share(best(exact, place, toy, d), d, large) * scale(d, large) - d**2) for toy in ("skipv1", "mha")
+                (share(best(exact, place, toy, d), d, large) * scale(d, large) - d**2) for toy in ("skipv1", "mha")
             ]
             if min(ratio) > 0:
                 axis.plot([d], [ratio[0] / ratio[1]], "x", color=color, markersize=8, zorder=4)
@@ -160,45 +122,11 @@ def _over_d(axis: Axes, prediction: Json, exact: Json) -> None:
     axis.set_title(r"Two heads, $W_0=c\,I$, large $c$")
 
 
-def _over_heads(axis: Axes, prediction: Json, exact: Json) -> None:
-    d, n, c = D_HEADS, N_HEADS, C_HEADS
-    heads = sorted({row["heads"] for row in prediction["few"] if (row["d"], row["n"], row["c"]) == (d, n, c)})
-    places = [*heads, ENOUGH]
-    for toy, (name, look, marker) in style.TOYS.items():
-        y = [_share(best(exact, _place("identity", c, d, n, h), toy, d), d, c) for h in places]
-        axis.plot(range(len(places)), y, marker=marker, markerfacecolor="white", label=f"{name}, exact", **look)
-    axis.set_xticks(range(len(places)), [*map(str, heads), "enough"])
-    axis.margins(y=0.1)
-    axis.set_ylim(0, None)
-    axis.set_xlabel("heads (of SkipV1Former's, half are skip heads)")
-    axis.set_ylabel(LOSS)
-    axis.set_title(f"More heads, $d={d}$, $n={n}$, $W_0={c:g}\\,I$")
-
-
-def _over_spectra(axis: Axes, prediction: Json, exact: Json) -> None:
-    d, n = _shown(prediction)
-    many = [row for row in prediction["many"] if (row["d"], row["n"], row["c"]) == (d, n, C_HEADS)]
-    names = list(dict.fromkeys(row["spectrum"] for row in many))
-    for shift, heads, color, hatch in ((-0.19, 2, "#8a8a8a", ""), (0.19, ENOUGH, "#ffffff", "//")):
-        gaps = [100 * _difference(exact, _place(name, C_HEADS, d, n, heads), d, C_HEADS) for name in names]
-        bars = axis.bar(
-            [i + shift for i in range(len(names))], gaps, width=0.36, color=color, edgecolor="black", hatch=hatch,
-            linewidth=0.8, label="two heads" if heads else "enough heads",
-        )  # fmt: skip
-        axis.bar_label(bars, [f"{g:+.1f}" for g in gaps], fontsize=6.5, padding=2)
-    axis.axhline(0, color="black", linewidth=0.8)
-    axis.margins(y=0.15)
-    axis.set_xticks(range(len(names)), [name.replace("identity", "$c\\,I$") for name in names])
-    axis.set_xlabel(r"$W_0$, always of norm $c\sqrt{d}$")
-    axis.set_ylabel(f"{DIFFERENCE} (%)")
-    axis.set_title(f"Other spectra, $d={d}$, $n={n}$, $c={C_HEADS:g}$")
-
-
 def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
-    d, n = _shown(prediction)
+    d, n = shown(prediction)
     chosen = [c for c in _scales(prediction, d, n) if c]
-    for c, marker, color in zip(chosen[:: max(1, len(chosen) // 4)], style.MARKERS, _greys(), strict=False):
-        place = _place("identity", c, d, n, 2)
+    for c, marker, color in zip(chosen[:: max(1, len(chosen) // 4)], style.MARKERS, greys(), strict=False):
+        place = place_of("identity", c, d, n, 2)
         skip, mha = by_rank(exact, place, "skipv1", d), by_rank(exact, place, "mha", d)
         gaps = {a: (skip[a] - mha[a]) / scale(d, c) for a in sorted(skip)}
         axis.plot(list(gaps), [100 * g for g in gaps.values()], marker=marker, color=color, label=f"$c={c:g}$")
@@ -207,55 +135,3 @@ def _by_rank(axis: Axes, prediction: Json, exact: Json) -> None:
     axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
     axis.set_ylabel(f"{DIFFERENCE} (%)")
     axis.set_title(f"At equal rank, two heads, $d={d}$, $n={n}$")
-
-
-def _over_skips(axis: Axes, prediction: Json, exact: Json) -> None:
-    mixed = prediction["mixed"]
-    d, n, heads = mixed[0]["d"], mixed[0]["n"], len(mixed) - 1
-    skips = [row["skips"] for row in mixed]
-    axis.plot(
-        skips,
-        [_share(row["floor"], d, C_HEADS) for row in mixed],
-        label="proved at the least (Lemma 1)",
-        **style.SKIPV1,
-    )
-    minima = [_share(best(exact, row["place"], "skipv1", d), d, C_HEADS) for row in mixed]
-    style.crosses(axis, skips, minima, "exact minimum")
-    axis.set_xticks(skips)
-    axis.set_ylim(0, None)
-    axis.set_xlabel(f"skip heads, of {heads}")
-    axis.set_ylabel(LOSS)
-    axis.set_title(f"How many skip heads, $d={d}$, $n={n}$, $W_0={C_HEADS:g}\\,I$")
-
-
-def _gaps(axis: Axes, prediction: Json, exact: Json) -> None:
-    d, n = _shown(prediction)
-    many = [row for row in prediction["many"] if (row["d"], row["n"]) == (d, n)]
-    ranks = sorted({row["rank"] for row in many})
-    axis.plot(ranks, [a**2 for a in ranks], color="black", label=r"proved at least (with $C\,x$: exactly), $a^2$")
-    names = {row["place"]: row["spectrum"] for row in many if row["c"] == C_HEADS}
-    for i, ((place, spectrum), marker) in enumerate(zip(names.items(), style.MARKERS, strict=False)):
-        rho = next(row["gap"] for row in many if row["place"] == place and row["rank"] == 1)
-        mha, skip = by_rank(exact, place, "mha", d), by_rank(exact, place, "skipv1", d)
-        axis.plot(
-            [a + 0.11 * (i - 1.5 + (i > 1)) for a in ranks],
-            [(mha[a] - skip[a]) / rho for a in ranks],
-            linestyle="none",
-            marker=marker,
-            markerfacecolor="white",
-            color=_greys()[i + 1],
-            label=spectrum.replace("identity", "$c\\,I$"),
-        )
-    biased = [(row["rank"], row["place"], row["one_number"]) for row in prediction["biased"]]
-    gaps = [
-        (by_rank(exact, place, "mha", a)[a] - by_rank(exact, place, "skipv1", a)[a]) / rho for a, place, rho in biased
-    ]
-    style.crosses(axis, [a for a, *_ in biased], gaps, "two heads and a term $C\\,x$")
-    axis.set_xticks(ranks)
-    axis.set_xlabel("rank $a$ of the copy of $x$, the same for both")
-    axis.set_ylabel(r"MHA less SkipV1Former / $\rho$")
-    axis.set_title(f"Enough heads, or $C\\,x$: $d={d}$, $n={n}$, $c={C_HEADS:g}$")
-
-
-def _greys() -> list[str]:
-    return ["#bdbdbd", "#8f8f8f", "#5f5f5f", "#303030", "#000000", "#000000"]
