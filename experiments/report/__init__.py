@@ -54,7 +54,7 @@ def sources(material: Material, commands: argparse.ArgumentParser | None = None)
     made: Pages = {}
     for kind in (papers, claims, ledger, errata, experiments, variants, library):
         made |= kind.pages(material)
-    return made | guide.pages() | command_line.pages(commands or argparse.ArgumentParser("crosslayer"))
+    return made | guide.pages() | command_line.pages(commands)
 
 
 def files(material: Material) -> dict[str, Path]:

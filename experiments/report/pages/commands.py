@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced, plain
 
+UNKNOWN = "# The command line\n\nThis site was built from Python; `crosslayer report` lists all commands here.\n"
 
-def pages(parser: argparse.ArgumentParser) -> parts.Pages:
+
+def pages(parser: argparse.ArgumentParser | None) -> parts.Pages:
+    """parser: of all commands; None: it is not known."""
+    if parser is None:
+        return {"commands.md": UNKNOWN}
     blocks = [
         "# The command line",
         f"{escaped(parser.description or '')}  Every command has `--help`; `python -m experiments` is the same as "

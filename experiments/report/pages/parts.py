@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -83,8 +84,8 @@ def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
 
 
 def _alternative(run: Run) -> str:
-    """On one line, as options of directives are; the caption says more."""
-    return " ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()).replace(":::", "")
+    """In quotation marks, as an option of a directive; the caption says more."""
+    return json.dumps(" ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()), ensure_ascii=False)
 
 
 def origin(run: Run) -> str:

@@ -60,8 +60,9 @@ def test_links_lead_to_pages_and_files(pages, material):
     for name, text in pages.items():
         for target in re.findall(r"\]\((/[^)#]*)\)", text) + re.findall(r"[ `<](/runs/[^>\s]+)", text):
             assert target in there, (name, target)
+    assert "crosslayer report" in commands.pages(None)["commands.md"]
     figures = [line for text in pages.values() for line in text.splitlines() if line.startswith("::::{figure}")]
-    described = sum(text.count("\n:alt: Figure of ") for text in pages.values())
+    described = sum(text.count('\n:alt: "Figure of ') for text in pages.values())
     assert len(figures) == described > 60
 
 

@@ -5,6 +5,7 @@ It is a small one: the claims and experiments of one paper, a claim of other peo
 
 import contextlib
 import functools
+import html
 import http.server
 import re
 import shutil
@@ -22,7 +23,9 @@ from experiments.ledger.claim import Claim
 from experiments.ledger.verify import premises, recollections
 from experiments.report import files, sources, write_report
 from experiments.report.build import build
-from experiments.report.material import gathered
+from experiments.report.material import Run, gathered
+from experiments.report.pages.parts import figure, stored
+from experiments.store.folders import RunFolder
 from tests.experiments.report.test_pages import HOSTILE
 from theory.plans.variants import VARIANTS
 
@@ -270,6 +273,20 @@ def test_it_can_be_printed(site, page):
     assert not page.locator(".sidebar-drawer").is_visible()
     assert page.locator("article h1").is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_what_a_figure_is_called_is_text(tmp_path):
+    """Titles name variants of a user's own."""
+    folder = RunFolder(ROOT / "results" / "dva-example")
+    title = 'a "title": with \\ # <b> ::: {x} | and `more` \' of it'
+    saved = {**folder.read("summary.json"), "title": title, "experiment": "dva-example+mine"}
+    run = Run(folder, catalogue.experiment("dva-example"), saved, committed=True)
+    kept = {stored(path): path for path in run.files()}
+    assert build({"index.md": f"# One\n\n{figure(run)}\n"}, kept, tmp_path / "site") == []
+    page = (tmp_path / "site" / "index.html").read_text()
+    (alt,) = re.findall(r'<img alt="([^"]*)"', page)
+    assert html.unescape(alt) == f"Figure of dva-example+mine: {title}"
+    assert "<b>" not in page
 
 
 def test_an_old_site_stays_until_the_new_one_is_whole(tmp_path, monkeypatch):
