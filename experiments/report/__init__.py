@@ -36,13 +36,15 @@ def write_report(
     from experiments.ledger.verify import recollections
     from experiments.report.build import build
     from experiments.report.material import gathered
+    from experiments.report.quickly import seldom_collecting
 
-    ledger = catalogue.claims()
-    material = gathered(out, recollections(ledger.values(), ledger) if verified is None else verified)
     place = out / SITE
-    if out.exists() and not os.access(out, os.W_OK):
-        raise UserError(f"cannot write {place}")
-    build(sources(material, commands), files(material), place)
+    with seldom_collecting():
+        ledger = catalogue.claims()
+        material = gathered(out, recollections(ledger.values(), ledger) if verified is None else verified)
+        if out.exists() and not os.access(out, os.W_OK):
+            raise UserError(f"cannot write {place}")
+        build(sources(material, commands), files(material), place)
     return place / "index.html"
 
 

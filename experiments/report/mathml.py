@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import escape
 from typing import Any
+
+FENCES = re.compile("<mo>([⌊⌋⌈⌉‖|⟨⟩])</mo>")  # in a line of text they stay as high as the text
 
 
 @cache
@@ -17,7 +20,8 @@ def mathml(latex: str, *, block: bool = False) -> str:
         found: str = tex2mathml(latex, as_block=block)
     except (MathError, SyntaxError, ValueError, LookupError, AttributeError, TypeError):
         return f"<code>{escape(latex)}</code>"
-    return "".join(line.strip() for line in found.splitlines())
+    set_out = "".join(line.strip() for line in found.splitlines())
+    return set_out if block else FENCES.sub(r'<mo stretchy="false">\1</mo>', set_out)
 
 
 def _visit(block: bool) -> Any:
