@@ -149,6 +149,22 @@ def test_every_paper_has_an_answer_that_rests_on_entries(material):
                 assert number in said or number in ("0", "1", "2"), (line, number)
 
 
+def test_what_an_answer_says_of_trained_models_was_measured(material):
+    """Attention Residuals: no model of the committed runs ends below PreNorm, beyond its interval."""
+    (line,) = (
+        line for line in catalogue.answers()["experiments.attnres"].lines if "trained here it does not" in line.says
+    )
+    assert "attnres.loss" in line.entries
+    ends = [
+        check
+        for run in material.runs["attnres-compute"]
+        for check in run.checks
+        if re.match(r"loss/(full|block)[a-z-]*/vanilla", check.id)
+    ]
+    assert len(ends) > 5
+    assert all(check.measured + check.half_width > 0 for check in ends)
+
+
 def test_own_runs_come_before_committed_ones(smoke, monkeypatch):
     monkeypatch.chdir(ROOT)
     _, folder = smoke
