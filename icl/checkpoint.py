@@ -1,6 +1,8 @@
 """Checkpoints: a folder with tensors (safetensors) and what they belong to (JSON), written aside and renamed.
 
-The two newest are kept.  One that cannot be read gives way to the one before it.
+The two newest are kept.  One that cannot be read gives way to the one before it.  The tensors lie in one file or, where
+several processes have saved them (`icl.training.parallel`), cut along their first dimension into a file each, as
+torch.distributed.checkpoint writes safetensors.  Both are read here.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,8 @@ from icl.files import naming
 
 KEPT = 2
 TENSORS, ABOUT = "state.safetensors", "state.json"
+FILES = "files"  # of several processes, by name their digests
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError)
 
 
 class BadCheckpoint(ValueError):
@@ -31,11 +36,12 @@ class BadCheckpoint(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What was saved after `step` steps: tensors by name, on the CPU, and numbers by name."""
+    """What was saved after `step` steps: tensors by name, on the CPU, and numbers by name.  It lies in `folder`."""
 
     step: int
     tensors: dict[str, Tensor]
     numbers: dict[str, float]
+    folder: Path
 
 
 class Checkpoints:
@@ -47,43 +53,54 @@ class Checkpoints:
     def save(self, step: int, tensors: Mapping[str, Tensor], **numbers: float) -> None:
         content = save({name: tensor.contiguous() for name, tensor in tensors.items()})
         about = {"step": step, **numbers, "identity": self.identity}
-        about["sha256"] = _digest(about, content)
+        part = self.begun(step)
+        _write(part / TENSORS, content)
+        self.ended(part, about, _digest(about, content))
+
+    def begun(self, step: int) -> Path:
+        """An empty folder for what is saved after `step` steps."""
         final = self._path(step)
-        temporary = final.with_suffix(".part")
-        for stale in (temporary, final):
+        part = final.with_suffix(".part")
+        for stale in (part, final):
             shutil.rmtree(stale, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        _write(temporary / TENSORS, content)
-        _write(temporary / ABOUT, json.dumps(about).encode())
-        temporary.rename(final)
-        _remove(self._all()[KEPT:])
+        part.mkdir(parents=True)
+        return part
+
+    def ended(self, part: Path, about: Mapping[str, Any], digest: str) -> None:
+        """With what it belongs to, and the digest of all, the folder gets its name."""
+        _write(part / ABOUT, json.dumps({**about, "sha256": digest}).encode())
+        part.rename(part.with_suffix(""))
+        _remove(self.paths()[KEPT:])
 
     def newest(self, *, of_any: bool = False) -> Checkpoint | None:
         """The newest that can be read; None if there is none at all.
 
         Raises BadCheckpoint if there are some and none can be read, or, unless `of_any`, if it is of another run.
         """
-        paths = self._all()
+        paths = self.paths()
         for number, path in enumerate(paths, 1):
             try:
                 about, tensors = _read(path)
                 step, identity = int(about.pop("step")), about.pop("identity")
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
+            except UNREADABLE as error:
                 self._warn(f"{path} cannot be read ({error}); resuming from the one before")
                 continue
             if identity != self.identity and not of_any:
                 raise BadCheckpoint(f"{path} belongs to another run; delete {self.folder} to retrain")
             if not of_any:  # a kill may have come between a save and the removal of what it replaces
                 _remove(paths[max(KEPT, number) :])
-            return Checkpoint(step, tensors, about)
+            return Checkpoint(step, tensors, about, path)
         if paths:
             raise BadCheckpoint(f"no checkpoint in {self.folder} can be read; delete it to retrain")
         return None
 
+    def wait(self) -> None:
+        """What was saved lies there when `save` returns."""
+
     def _path(self, step: int) -> Path:
         return self.folder / f"checkpoint-{step:09d}"
 
-    def _all(self) -> list[Path]:
+    def paths(self) -> list[Path]:
         """Newest first."""
         return sorted((p for p in self.folder.glob("checkpoint-*") if p.suffix != ".part"), reverse=True)
 
@@ -127,14 +144,63 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    about, content = json.loads((path / ABOUT).read_bytes()), (path / TENSORS).read_bytes()
+    about = json.loads((path / ABOUT).read_bytes())
+    if FILES in about:
+        return described(path), _joined(path)
+    content = (path / TENSORS).read_bytes()
     written = about.pop("sha256")
     if _digest(about, content) != written:
         raise ValueError("it is not what was written")
     return about, load(content)
 
 
-def _digest(about: dict[str, Any], content: bytes) -> str:
+def described(path: Path, rank: int = 0, count: int = 1) -> dict[str, Any]:
+    """What a checkpoint belongs to, in however many files; of these, every `count`-th is checked, from `rank` on.
+
+    Raises one of UNREADABLE if anything is not as it was written.
+    """
+    about: dict[str, Any] = json.loads((path / ABOUT).read_bytes())
+    written = about.pop("sha256")
+    if FILES not in about:
+        if rank == 0 and _digest(about, (path / TENSORS).read_bytes()) != written:
+            raise ValueError("it is not what was written")
+        return about
+    if digest_of(about) != written:
+        raise ValueError("it is not what was written")
+    digests = about.pop(FILES)
+    if digests.keys() != {file.name for file in path.glob("*.safetensors")}:
+        raise ValueError("its files are not those that were written")
+    for name in sorted(digests)[rank::count]:
+        if digest_of_file(path / name) != digests[name]:
+            raise ValueError(f"{name} is not what was written")
+    return about
+
+
+def _joined(path: Path) -> dict[str, Tensor]:
+    """All tensors of a checkpoint in several files."""
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    reader = HuggingFaceStorageReader(str(path))
+    there: dict[str, Any] = reader.read_metadata().state_dict_metadata
+    tensors = {name: torch.empty(about.size, dtype=about.properties.dtype) for name, about in there.items()}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)  # as is meant
+        load(tensors, storage_reader=reader, no_dist=True)
+    return tensors
+
+
+def digest_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(about: Mapping[str, Any]) -> str:
+    """Of what describes a checkpoint in several files, their digests among it."""
+    return _digest(about, b"")
+
+
+def _digest(about: Mapping[str, Any], content: bytes) -> str:
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0")
     digest.update(content)  # joined, it would be held twice
     return digest.hexdigest()

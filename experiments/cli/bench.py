@@ -24,9 +24,10 @@ def add_to(commands: Commands) -> None:
         "suite",
         nargs="?",
         default="toy",
-        choices=("toy", "decoders", "depth", "decode", "step", "campaign"),
+        choices=("toy", "decoders", "depth", "decode", "step", "campaign", "scale"),
         help="toy (the default); decoders, many small ones; depth, attention over it; decode, a token at a time; step, "
-        "of full size; or campaign, what handing out points costs",
+        "of full size; campaign, what handing out points costs; or scale, what a campaign of large models would take, "
+        "worked out and simulated",
     )
     command.add_argument("--preset", default="llama-130m", help="of step: whose training steps (default: llama-130m)")
     command.add_argument("--variants", help="of step, depth and decode: names with commas between")
@@ -52,6 +53,11 @@ def bench(options: argparse.Namespace) -> int:
         from experiments.bench.step import bench_step
 
         return bench_step(options)
+    if options.suite == "scale":
+        from experiments.bench.scale import tables
+
+        print(json.dumps(tables(), indent=1) if options.json else "\n\n".join(tables().values()))
+        return 0
     if options.suite == "depth":
         from experiments.bench.depth import bench_depth
 

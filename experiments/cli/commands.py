@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,8 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
+        if not is_first():
+            self.exit(2)
         self.exit(2, f"{self.prog}: {one_line(message.removeprefix('argument ').replace(': must ', ' must ', 1))}\n")
 
 
@@ -61,6 +64,11 @@ def _help(what: str, example: str) -> dict[str, Any]:
         "epilog": f"example: {example}",
         "formatter_class": argparse.RawDescriptionHelpFormatter,
     }
+
+
+def is_first() -> bool:
+    """Whether this process speaks for those that torchrun has started with it, if it has."""
+    return os.environ.get("RANK", "0") in ("", "0")
 
 
 def one_line(message: str) -> str:

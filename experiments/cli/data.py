@@ -18,6 +18,7 @@ def add_to(commands: Commands) -> None:
         data_prepare,
         "tokenise text into hashed shards, with held-out documents",
         "crosslayer data prepare stdlib --out data/stdlib-4096",
+        resumes=True,
     )
     command.add_argument(
         "source", help="stdlib, a file or folder (text, .jsonl; .gz, .zst), or hf:NAME[:CONFIG[:SPLIT]]"

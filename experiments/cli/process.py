@@ -66,6 +66,8 @@ def _status(arguments: Sequence[str] | None) -> int:
     except BaseException as error:
         if interrupt := _behind(error, KeyboardInterrupt):
             number = signal.Signals(getattr(interrupt, "number", signal.SIGINT))
+            if not _is_first():
+                return 128 + number
             again = "; the same command resumes from here" if resumes else ""
             return _stop(f"{STOPS[number]}{again}", 128 + number)
         if _behind(error, BrokenPipeError):
@@ -134,6 +136,12 @@ def _about(error: OSError) -> str:
         _silence_standard_output()
         return f"standard output: {error.strerror}"
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _is_first() -> bool:
+    from experiments.cli.commands import is_first
+
+    return is_first()
 
 
 def _stop(message: str, status: int) -> int:

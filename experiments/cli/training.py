@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.commands import OUT, Commands, not_negative, positive, whole_from
+from experiments.cli.commands import OUT, Commands, is_first, not_negative, positive, whole_from
 
 if TYPE_CHECKING:
     from experiments.training.single import Trained
@@ -19,7 +19,7 @@ def add_to(commands: Commands) -> None:
     command = commands.add(
         "train",
         train,
-        "train one model; the same command resumes where it was killed",
+        "train one model, on several GPUs where torchrun starts it; the same command resumes where it was killed",
         "crosslayer train --preset llama-2m --variant resformer --data stdlib --steps 200",
         resumes=True,
     )
@@ -84,6 +84,11 @@ def add_to(commands: Commands) -> None:
         "--save-every", type=not_negative, default=60.0, help="seconds between checkpoints (default: 60)"
     )
     command.add_argument(
+        "--recompute",
+        action="store_true",
+        help="activation checkpointing: make activations again in the backward pass, for less memory",
+    )
+    command.add_argument(
         "--resume-from",
         type=Path,
         metavar="RUN",
@@ -100,9 +105,10 @@ def train(options: argparse.Namespace) -> int:
     try:
         trained = single.train(**arguments)
     except Diverged as error:
-        print(f"crosslayer: {error}", file=sys.stderr)
+        if is_first():
+            print(f"crosslayer: {error}", file=sys.stderr)
         return 1
-    return _report(trained, options.json)
+    return _report(trained, options.json) if is_first() else 0
 
 
 def _report(trained: Trained, as_json: bool) -> int:

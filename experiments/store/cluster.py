@@ -32,9 +32,9 @@ AHEAD = 2  # so many items for every one that there is room for, that no worker 
 class Ray:
     """As many at a time as the cluster has room for, at most `most` if that is not 0; each takes `cores` and `gpus`.
 
-    An item whose worker or node dies is tried again, up to TRIES times, and goes on from its checkpoint if nodes share
-    the run's folder.  One that raises is told of and does not stop the others; at the end there is a UserError, of one
-    line, for all that could not be computed.
+    An item whose worker or node dies is tried again, up to TRIES times without getting any further than it was, and
+    goes on from its checkpoint if nodes share the run's folder.  One that raises is told of and does not stop the
+    others; at the end there is a UserError, of one line, for all that could not be computed.
     """
 
     cores: float = 1.0
@@ -49,14 +49,24 @@ class Ray:
         return cls(most=slot.jobs)
 
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
-        ray = _connected()
+        ray = self._connected()
+        self._check_room(ray)
         board = _board(ray)
         task = ray.remote(num_cpus=self.cores, num_gpus=self.gpus, max_retries=0)(_result)
         waiting, pace, tries = list(items), Pace(run.slot), dict.fromkeys(items, 0)
         here = Path.cwd()
         begun: dict[Any, str] = {}
         failed: dict[str, str] = {}
+        told: dict[str, float] = {}  # how far items are
+        before: dict[str, float] = {}  # and were when they last died
         heard = time.monotonic()
+
+        def hear() -> None:
+            for key, (done, note) in ray.get(board.take.remote()).items():
+                if key in items:  # and not a late word from the run before
+                    told[key] = done
+                    tell(key, done, note)
+
         with _token(run) as token:
             try:
                 while waiting or begun:
@@ -74,6 +84,9 @@ class Ray:
                         except ray.exceptions.RayTaskError as error:
                             failed[key] = _line(error.cause)
                         except ray.exceptions.RayError as error:
+                            hear()
+                            if told.get(key, 0.0) > before.get(key, 0.0):  # long ones outlive many failures
+                                before[key], tries[key] = told[key], 0
                             if tries[key] < TRIES:
                                 warn(f"{key} is tried again: {_line(error)}")
                                 waiting.append(key)
@@ -87,9 +100,7 @@ class Ray:
                             yield key, result
                     if time.monotonic() - heard > POLL:
                         heard = time.monotonic()
-                        for key, (done, note) in ray.get(board.take.remote()).items():
-                            if key in items:  # and not a late word from the run before
-                                tell(key, done, note)
+                        hear()
             finally:
                 for reference in begun:
                     ray.cancel(reference, force=True)
@@ -97,6 +108,18 @@ class Ray:
             key, said = next(iter(failed.items()))
             others = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
             raise UserError(f"{len(failed)} of {len(items)} could not be computed: {key}, {said}{others}")
+
+    def _connected(self) -> Any:
+        return _connected()
+
+    def _check_room(self, ray: Any) -> None:
+        """Raise UserError where nothing would ever begin: Ray waits, without a word, for what no node has."""
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        for name, what, wanted in (("GPU", "GPU", self.gpus), ("CPU", "core", self.cores)):
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if most < wanted:
+                has = f"no node of the Ray cluster has more than {most:g}" if most else "the Ray cluster has none"
+                raise UserError(f"{wanted:g} {what}{'s' if wanted > 1 else ''} for every item are asked for, and {has}")
 
     def _room(self, ray: Any) -> int:
         """Items that the cluster has room for, now: nodes come and go."""

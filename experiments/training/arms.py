@@ -233,14 +233,15 @@ class Arm:
         """Tokens of a sequence that it reads."""
         return (self.source.context if isinstance(self.source, TextSource) else 0) or self.architecture.context
 
-    def task(self) -> Task:
-        return task_of(self.source, self.context)
+    def task(self, rank: int = 0, count: int = 1) -> Task:
+        """What it reads; of `count` processes that read together, each checks its part of the text."""
+        return task_of(self.source, self.context, rank, count)
 
     def tasks_elsewhere(self) -> list[PromptTask]:
         return [prompt_task(source) for source in self.elsewhere]
 
 
-def task_of(source: TextSource | PromptSource, context: int) -> Task:
+def task_of(source: TextSource | PromptSource, context: int, rank: int = 0, count: int = 1) -> Task:
     """What a model of this context is trained and evaluated on.  Raises UserError for text that is not as it was."""
     from icl.data.shards import open_data
     from icl.training.objectives import TextTask
@@ -248,7 +249,7 @@ def task_of(source: TextSource | PromptSource, context: int) -> Task:
     if isinstance(source, PromptSource):
         return prompt_task(source)
 
-    data = open_data(Path(source.folder))
+    data = open_data(Path(source.folder), rank, count)
     if data.manifest.digest != source.digest:
         raise UserError(f"{source.folder} holds other text than it did; name it again")
     return TextTask(data, context, source.held_out_windows, opened=source.opened, train_tokens=source.train_tokens)

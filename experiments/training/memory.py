@@ -7,7 +7,8 @@ from dataclasses import replace
 from experiments.store.folders import UserError
 from experiments.training.arms import Arm, PromptSource
 from theory import machine
-from theory.plans.memory import answered, training_bytes
+from theory.plans.memory import activation_bytes, activations, answered, training_bytes
+from theory.plans.sharding import recomputed, saving_bytes, state_bytes
 
 MIB, GIB = 2**20, 2**30
 MOST_OF_A_GPU = 512 * GIB  # none has more
@@ -15,16 +16,17 @@ HELD_OUT_AT_A_TIME = 8  # windows of text; of prompts there are more, `Arm.task`
 BF16, COMPILED = 0.5, 0.5  # shares of a float32 activation; compiled code keeps what products put out, about half
 
 
-def check(arm: Arm, device: str | None) -> None:
+def check(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool = False) -> None:
     """Raise UserError, in one line with both numbers, for a training that needs more memory than there is.
 
     device   None where it is not known yet; a GPU or this machine then, whichever has more
     """
-    need, there = needed(arm, device), available(device)
+    need, there = needed(arm, device, processes, recompute=recompute), available(device)
     if need > there:
         raise UserError(
-            f"{arm.name} needs about {in_words(need)} of memory, and there are {'' if device else 'at most '}"
-            f"{in_words(there)}; a shorter context, a smaller batch or more parts (--accumulate) need less"
+            f"{arm.name} needs about {in_words(need)} of memory{' a process' if processes > 1 else ''}, and there are "
+            f"{'' if device else 'at most '}{in_words(there)}; a shorter context, a smaller batch or more parts "
+            "(--accumulate) need less"
         )
 
 
@@ -35,12 +37,21 @@ def in_words(count: int) -> str:
     return f"{count // GIB:,} GiB" if count >= 10 * GIB else f"{count / GIB:.2g} GiB"
 
 
-def needed(arm: Arm, device: str | None) -> int:
-    """Bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads."""
+def needed(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool = False) -> int:
+    """Bytes, by `theory.plans.memory`: of a step or an evaluation, whichever needs more, with what it reads.
+
+    Of one of so many processes that train it together (`theory.plans.sharding`).
+    """
     config, recipe, source = replace(arm.architecture, context=arm.context), arm.recipe, arm.source
     number = 4.0 * (BF16 if recipe.precision == "bf16" else 1) * (COMPILED if recipe.compile else 1)
-    part = recipe.batch // recipe.accumulate
-    step = training_bytes(config, arm.plan, part, number=number, fused=device != "cpu")
+    fused, part = device != "cpu", recipe.batch // recipe.accumulate // processes
+    kept = (recomputed if recompute else activations)(config, arm.plan, fused=fused)
+    if processes == 1:
+        step = training_bytes(config, arm.plan, part, number=number, fused=fused, kept=kept)
+    else:
+        saved = 0 if fused else saving_bytes(config, arm.plan, processes)
+        step = state_bytes(config, arm.plan, processes) + saved
+        step += activation_bytes(config, kept, arm.plan, part, number, fused=fused)
     held_out, read = HELD_OUT_AT_A_TIME, 16 * recipe.batch * config.context  # indices, twice
     if isinstance(source, PromptSource):
         held_out = source.held_out_at_a_time

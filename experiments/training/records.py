@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.store.desk import OutOfTime
 from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog, stoppable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.training.loop import HeldOut, Logged
     from icl.training.objectives import PromptTask, Task
+    from icl.training.processes import Processes
 
 
 LOGGED: Json = {
@@ -52,9 +54,13 @@ def train_arm(
     weights: Path | None = None,
     on_step: Callable[[int], None] = lambda _: None,
     start: Path | None = None,
+    processes: Processes | None = None,
 ) -> Json:
     """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
     `start` is the folder of the training at whose end it starts, if it does.
+
+    processes: that train it together, by default this one alone.  They return the same; the first of them writes, and
+    calls `on_log`, `on_step` and `warn`.
 
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
@@ -62,38 +68,57 @@ def train_arm(
     something is damaged.
     """
     from icl.models import saved
+    from icl.training.processes import ALONE
 
+    processes = processes or ALONE
     began = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
-    model, task = arm.model(device), arm.task()
-    for other in arm.tasks_elsewhere():
-        _fitting(model, other)  # before anything is trained
-    at_start = _probed(arm, model, task, device)
-    log = StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED)
-    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step, start)
-    if diverged is None:
-        _check_end(arm, log, warn)
-        if weights is not None:
-            write_atomically(weights, saved.weights(model))
-    at_end = dict.fromkeys(at_start) if diverged else _probed(arm, model, task, device)
-    return {
-        "kind": "run",
-        "key": arm.key(device),
-        "arm": arm.to_json(),
-        "name": arm.name,
-        "seed": arm.seed,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "diverged": diverged,
-        **losses(arm, log.lines, diverged),
-        **of_elsewhere(arm, None if diverged else _elsewhere(arm, model)),
-        "tokens": arm.recipe.steps * arm.recipe.batch * task.tokens,
-        **_of_text(task, arm),
-        "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
-        "mfu": _median([line["mfu"] for line in log.lines]),
-        **_of_probes(at_start, at_end),
-        "seconds": round(time.monotonic() - began, 1),
-        **provenance(device, __name__, *map(probes.module, arm.probes)),
-    }
+    with processes.together():
+        model, task = arm.model(device), arm.task(processes.rank, processes.count)
+
+    def prepared() -> Json:
+        folder.mkdir(parents=True, exist_ok=True)
+        for other in arm.tasks_elsewhere():
+            _fitting(model, other)  # before anything is trained
+        return _probed(arm, model, task, device)
+
+    at_start = processes.first(prepared)
+    log = processes.first(lambda: StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED))
+    if processes.rank:
+        on_log, warn, on_step = _silent, _silent, _silent
+    diverged = _train(arm, model, task, log, on_log, warn, seconds_between_saves, on_step, start, processes)
+    whole = None if diverged else processes.whole(model)
+
+    def recorded() -> Json:
+        if whole is not None:
+            _check_end(arm, log, warn)
+            if weights is not None:
+                write_atomically(weights, saved.weights(whole))
+        at_end = dict.fromkeys(at_start) if whole is None else _probed(arm, whole, task, device)
+        return {
+            "kind": "run",
+            "key": arm.key(device),
+            "arm": arm.to_json(),
+            "name": arm.name,
+            "seed": arm.seed,
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "diverged": diverged,
+            **losses(arm, log.lines, diverged),
+            **of_elsewhere(arm, None if whole is None else _elsewhere(arm, whole)),
+            "tokens": arm.recipe.steps * arm.recipe.batch * task.tokens,
+            **_of_text(task, arm),
+            "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
+            "mfu": _median([line["mfu"] for line in log.lines]),
+            **_of_probes(at_start, at_end),
+            "seconds": round(time.monotonic() - began, 1),
+            **({"processes": processes.count} if processes.count > 1 else {}),
+            **provenance(device, __name__, *map(probes.module, arm.probes)),
+        }
+
+    return processes.first(recorded)
+
+
+def _silent(_: object) -> None:
+    pass
 
 
 def _train(
@@ -106,6 +131,7 @@ def _train(
     seconds_between_saves: float,
     on_step: Callable[[int], None],
     start: Path | None,
+    processes: Processes,
 ) -> str | None:
     """Train in place; why it diverged, if it did."""
     from icl.training.loop import train
@@ -122,14 +148,20 @@ def _train(
         on_step=on_step,
         name=arm.key(str(device)),
         start=start,
+        processes=processes,
     )
+    reached = arm.recipe.steps
     try:
         with stoppable(steps):
             for logged in steps:
-                log.add(**asdict(logged))
+                reached = logged.step
+                if not processes.rank:
+                    log.add(**asdict(logged))
                 on_log(logged)
     except Diverged as error:
         return str(error)
+    if reached < arm.recipe.steps:  # another process was out of time
+        raise OutOfTime
     return None
 
 

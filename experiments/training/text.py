@@ -5,6 +5,7 @@ The latter is prepared once a user, in the cache folder; what lies in ./data is 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,18 @@ def prepare(source: str, folder: Path, **options: Any) -> Manifest:
 
     with progress(f"preparing {source}", 1) as at:
         at(0)
-        manifest = preparing.prepare(source, folder, on_progress=lambda tokens, note: at(0.5, note), **options)
+        began: tuple[float, int] | None = None  # with the first documents, or where a killed run goes on
+
+        def tell(tokens: int, note: str, share: float | None) -> None:
+            nonlocal began
+            if tokens and began is None:
+                began = time.monotonic(), tokens
+            elif began is not None:
+                speed = (tokens - began[1]) / max(1e-9, time.monotonic() - began[0])
+                note = f"{note}, {speed:,.0f} tokens/s"
+            at(0.5 if share is None else share, note)
+
+        manifest = preparing.prepare(source, folder, on_progress=tell, **options)
         at(1)
     return manifest
 

@@ -1,31 +1,29 @@
 """Text made into a data set: documents tokenised once, split by what they say, written as shards (`icl.data.shards`).
 
-A folder is written under a temporary name and renamed when it is whole.
+A folder is written under a temporary name and renamed when it is whole; one that was killed or interrupted is gone on
+with (`icl.data.tokenising`).
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
-
-from icl.data.shards import FORMAT, MANIFEST, SPLITS, Manifest, Request, Shard, Split, open_data, read_manifest
+from icl.data.shards import FORMAT, MANIFEST, SPLITS, Manifest, Request, open_data, read_manifest
 from icl.data.sources import UTF8, describe, documents
+from icl.data.tokenising import STATE, OtherText, Progress, as_it_was, digest_of, dtype_of, is_held_out, left, written
 from icl.data.tokenizers import LEAST_VOCAB, Foreign, Tokenizer, check_vocab, from_ranks, saved_tokenizer, train_bpe
-from icl.files import naming, write_atomically
+from icl.files import write_atomically
 from theory.errors import BadInput, at_least
 
 SHARD_BYTES = 64 * 2**20
 SAMPLE_BYTES = 8_000_000
-BATCH_CHARACTERS = 2**20  # what is tokenised at once
 
 
 def prepare(
@@ -40,7 +38,7 @@ def prepare(
     encoding: str = UTF8,
     sample_bytes: int = SAMPLE_BYTES,
     shard_bytes: int = SHARD_BYTES,
-    on_progress: Callable[[int, str], None] = lambda done, note: None,
+    on_progress: Progress = lambda done, note, share: None,
 ) -> Manifest:
     """Tokenise all documents of `source` (see `sources.documents`) into `folder`, each followed by the end.
 
@@ -48,10 +46,12 @@ def prepare(
     of the file `ranks`, or the one that lies in the folder `tokenizer`, beside a model.  A document's own text decides
     whether it is held out, with probability `held_out`, so equal texts are never on both sides.  With `max_tokens`, all
     ends before the training document that would go beyond it.  Files are read in `encoding`.
-    on_progress gets the training tokens so far and a few words.
+    on_progress gets the training tokens so far, a few words, and the share of the work that is done, None where the
+    size of the source is not known.
 
-    A folder that already answers the same request is left as it is; what a killed run left behind is removed.  Raises
-    BadInput for impossible requests, unreadable sources, sources too small to split, and folders of other data.
+    A folder that already answers the same request is left as it is; what a killed run with the same request left behind
+    is gone on with, and anything else removed.  Raises BadInput for impossible requests, unreadable sources, sources
+    too small to split, and folders of other data.
     """
     check_vocab(vocab)
     at_least("sample_bytes", sample_bytes, 1)
@@ -107,11 +107,6 @@ def _identity(fixed: Tokenizer | None) -> str | None:
     return f"{fixed.digest} {fixed.end}" if isinstance(fixed, Foreign) else fixed.digest
 
 
-def _is_held_out(text: str, share: float) -> bool:
-    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-    return number < share * 2**64
-
-
 def _finished(folder: Path, request: Request) -> Manifest | None:
     """The manifest of a folder that answers the request, None if nothing is there, BadInput for anything else."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
@@ -123,7 +118,7 @@ def _finished(folder: Path, request: Request) -> Manifest | None:
 
 @contextmanager
 def _claimed(part: Path) -> Iterator[None]:
-    """Make the folder and empty it, keep other processes out, and remove it if anything goes wrong within."""
+    """Make the folder, keep other processes out, and remove it if anything fails within; an interrupt leaves it."""
     part.mkdir(parents=True, exist_ok=True)
     handle = os.open(part, os.O_RDONLY)
     try:
@@ -132,43 +127,42 @@ def _claimed(part: Path) -> Iterator[None]:
         except OSError as error:
             raise BadInput(f"another process is writing {part}") from error
         try:
-            for left in part.iterdir():
-                left.unlink()
             yield
-        finally:
-            shutil.rmtree(part, ignore_errors=True)  # by now renamed, unless it was not finished
+        except Exception:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        shutil.rmtree(part, ignore_errors=True)  # by now renamed, unless another process had finished
     finally:
         os.close(handle)
 
 
-def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: Callable[[int, str], None]) -> Manifest:
+def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: Progress) -> Manifest:
+    with suppress(BadInput):
+        if (whole := _finished(part, request)) is not None:  # all but its name
+            (part / STATE).unlink(missing_ok=True)
+            return whole
+    if (state := left(part, request)) is not None:
+        with suppress(OtherText):
+            return _whole(part, request, as_it_was(part, state), state, on_progress)
+    for file in part.iterdir():
+        file.unlink()
     _check_sizes(request)
     if fixed is None:
-        on_progress(0, "training the tokenizer")
+        on_progress(0, "training the tokenizer", None)
     tokenizer = fixed or train_bpe(_sample(request), request.vocab or LEAST_VOCAB)
-    dtype = np.dtype("<u2" if tokenizer.vocab <= 2**16 else "<u4")
-    with ExitStack() as stack:
-        train, held_out = (stack.enter_context(_Writer(part, split, dtype, request.shard_bytes)) for split in SPLITS)
-        for text, ids in _tokenised(request, tokenizer):
-            if _is_held_out(text, request.held_out):
-                held_out.add(text, ids)
-            elif request.max_tokens is None or train.tokens + len(ids) <= request.max_tokens:
-                train.add(text, ids)
-            else:
-                break
-            on_progress(train.tokens, f"{train.documents + held_out.documents:,} documents")
-    _check_split(request, {writer.split: writer.documents for writer in (train, held_out)})
     tokenizer.save(part)
-    manifest = Manifest(
-        FORMAT,
-        request,
-        describe(request.source),
-        tokenizer.info,
-        dtype.str,
-        {writer.split: writer.summary() for writer in (train, held_out)},
-        (*train.shards, *held_out.shards),
-    )
+    return _whole(part, request, tokenizer, None, on_progress)
+
+
+def _whole(
+    part: Path, request: Request, tokenizer: Tokenizer, state: dict[str, Any] | None, on_progress: Progress
+) -> Manifest:
+    splits, shards = written(part, request, tokenizer, state, on_progress)
+    _check_split(request, {name: split.documents for name, split in splits.items()})
+    dtype = dtype_of(tokenizer).str
+    manifest = Manifest(FORMAT, request, describe(request.source), tokenizer.info, dtype, splits, shards)
     write_atomically(part / MANIFEST, json.dumps(manifest.to_json(), indent=1) + "\n")
+    (part / STATE).unlink(missing_ok=True)
     return manifest
 
 
@@ -176,7 +170,7 @@ def _check_sizes(request: Request) -> None:
     """Raise BadInput, before anything long is done, if a split has no document: reads until both have one."""
     found = dict.fromkeys(SPLITS, 0)
     for document in documents(request.source, request.encoding):
-        found["held_out" if _is_held_out(document.text, request.held_out) else "train"] += 1
+        found["held_out" if is_held_out(digest_of(document.text), request.held_out) else "train"] += 1
         if all(found.values()):
             return
     _check_split(request, found)
@@ -203,80 +197,10 @@ def _sample(request: Request) -> list[str]:
     """The training documents from the first on, cut after `sample_bytes` bytes."""
     left, texts = request.sample_bytes or 0, []
     for document in documents(request.source, request.encoding):
-        if not _is_held_out(document.text, request.held_out):
+        if not is_held_out(digest_of(document.text), request.held_out):
             data = document.text.encode()
             texts.append(data[:left].decode(errors="ignore"))
             left -= len(data)
             if left <= 0:
                 break
     return texts
-
-
-def _tokenised(request: Request, tokenizer: Tokenizer) -> Iterator[tuple[str, list[int]]]:
-    """Every document and its ids, the end included."""
-    for texts in _batches(document.text for document in documents(request.source, request.encoding)):
-        for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
-            yield text, [*ids, tokenizer.end]
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch, size = [], 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-class _Writer:
-    """One split's shards, cut at `shard_bytes` wherever that falls, and its counts."""
-
-    def __init__(self, folder: Path, split: str, dtype: np.dtype[Any], shard_bytes: int) -> None:
-        self.folder, self.split, self.dtype = folder, split, dtype
-        self.capacity = shard_bytes // dtype.itemsize
-        self.documents = self.tokens = self.characters = self.bytes = 0
-        self.shards: list[Shard] = []
-        self._file: BinaryIO | None = None
-        self._hash, self._held = hashlib.sha256(), 0
-
-    def __enter__(self) -> _Writer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def add(self, text: str, ids: list[int]) -> None:
-        self.documents += 1
-        self.tokens += len(ids)
-        self.characters += len(text)
-        self.bytes += len(text.encode())
-        rest = np.array(ids, self.dtype)
-        while len(rest):
-            if self._file is None:
-                self._file = (self.folder / self._name()).open("wb")
-            now, rest = np.split(rest, [self.capacity - self._held])
-            data = now.tobytes()
-            with naming(self.folder / self._name()):
-                self._file.write(data)
-            self._hash.update(data)
-            self._held += len(now)
-            if self._held == self.capacity:
-                self._close()
-
-    def summary(self) -> Split:
-        return Split(self.documents, self.tokens, self.characters, self.bytes)
-
-    def _name(self) -> str:
-        return f"{self.split}-{len(self.shards):05}.bin"
-
-    def _close(self) -> None:
-        if self._file is None:
-            return
-        with naming(self.folder / self._name()):
-            self._file.close()
-        size = self._held * self.dtype.itemsize
-        self.shards.append(Shard(self._name(), self.split, self._held, size, self._hash.hexdigest()))
-        self._file, self._hash, self._held = None, hashlib.sha256(), 0

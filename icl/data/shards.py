@@ -113,10 +113,11 @@ class Manifest:
         return manifest
 
 
-def open_data(folder: Path) -> TokenData:
-    """The data set in `folder`, every byte of it checked.  Raises BadInput for one that is not whole."""
+def open_data(folder: Path, rank: int = 0, count: int = 1) -> TokenData:
+    """The data set in `folder`, every byte of it checked; where `count` processes open it together, by all of them, and
+    by this one every `count`-th shard from `rank` on.  Raises BadInput for one that is not whole."""
     manifest = read_manifest(folder)
-    for shard in manifest.shards:
+    for shard in manifest.shards[rank::count]:
         if not _intact(folder / shard.name, shard):
             raise BadInput(
                 f"the shard {folder / shard.name} is damaged or incomplete; delete the folder and prepare it again"
@@ -127,7 +128,7 @@ def open_data(folder: Path) -> TokenData:
 
 @dataclass(frozen=True)
 class TokenData:
-    """A prepared data set, of which `open_data` has checked every byte."""
+    """A prepared data set, as `open_data` has checked it."""
 
     folder: Path
     manifest: Manifest

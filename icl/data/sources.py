@@ -70,6 +70,23 @@ def describe(source: str) -> str:
     return f"a folder of {sum(1 for _ in _files(path))} files" if path.is_dir() else "a file"
 
 
+def characters_about(source: str) -> int | None:
+    """The bytes of all files of a source, about as many as its characters; None where that is not known, as of
+    compressed files and of the hub."""
+    if source.startswith("hf:"):
+        return None
+    path = Path(source)
+    if source == "stdlib":
+        files = list(_stdlib_files())
+    elif path.is_dir():
+        files = list(_files(path))
+    else:
+        files = [path]
+    if any(file.suffix.lower() in {".gz", ".zst"} for file in files):
+        return None
+    return sum(file.stat().st_size for file in files)
+
+
 def package(name: str) -> Any:
     """An optional package, imported when it is needed.  Raises BadInput that says how to install it."""
     try:
@@ -91,10 +108,15 @@ def _without_surrogates(text: str) -> str:
 
 def _stdlib() -> Iterator[Document]:
     root = Path(sysconfig.get_path("stdlib"))
+    for path in _stdlib_files():
+        yield Document(path.relative_to(root).as_posix(), b"".join(_chunks(path)).decode(errors="replace"))
+
+
+def _stdlib_files() -> Iterator[Path]:
+    root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
-        relative = path.relative_to(root)
-        if NO_PART_OF_STDLIB.isdisjoint(relative.parts) and path.is_file():
-            yield Document(relative.as_posix(), b"".join(_chunks(path)).decode(errors="replace"))
+        if NO_PART_OF_STDLIB.isdisjoint(path.relative_to(root).parts) and path.is_file():
+            yield path
 
 
 def _is_ascii_in(encoding: str) -> bool:

@@ -8,6 +8,8 @@ import numpy as np
 
 from theory.errors import BadInput, at_least
 
+EVERY = slice(None)
+
 
 class TokenArray(Protocol):
     """What windows are cut from: `shards.Tokens`, or a numpy array of one dimension."""
@@ -45,11 +47,14 @@ class Windows:
         """How often `steps` batches of `size` windows go through all of them."""
         return steps * size / self.count
 
-    def batch(self, step: int, size: int) -> np.ndarray:
-        """The windows of one step (from 0), int64 (size, context + 1), whatever was asked for before."""
+    def batch(self, step: int, size: int, rows: slice = EVERY) -> np.ndarray:
+        """The windows of one step (from 0), int64 (size, context + 1), whatever was asked for before.
+
+        rows: those of them that are read.
+        """
         at_least("step", step, 0)
         at_least("size", size, 1)
-        places = (divmod(number, self.count) for number in range(step * size, (step + 1) * size))
+        places = (divmod(number, self.count) for number in range(step * size, (step + 1) * size)[rows])
         return np.stack([self._window(int(self._permuted(epoch)[place])) for epoch, place in places])
 
     def in_order(self, limit: int | None = None) -> np.ndarray:

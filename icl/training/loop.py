@@ -2,12 +2,14 @@
 
 What happens at a step depends on nothing but the step, the weights and the optimiser: batches and dropout come from
 streams that (seed, step) names.  So a killed run that resumes from its checkpoint ends with the numbers of one that was
-not killed, bit for bit on a CPU with as many threads.
+not killed, bit for bit on a CPU with as many threads.  Several processes take equal parts of every batch and end with
+the numbers of one, to the rounding of sums; but for dropout, of which each has masks of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -16,18 +18,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from icl.checkpoint import Checkpoints, restore, state
 from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task
 from icl.training.optimiser import adamw, set_rate
+from icl.training.processes import ALONE, Processes
 from theory.plans.accounting import flops
 from theory.plans.identity import text
 
 ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
+SAVING = 0.05  # the share of the time that is spent on saving at most, unless all that can be saved is to be
 DIVERGED = 3.0  # times the first logged loss: more than that at most steps, as a single prompt may cost a hundred times
 
 
@@ -75,54 +78,68 @@ def train(
     on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
     start: Path | None = None,
+    processes: Processes = ALONE,
 ) -> Generator[Logged, bool | None]:
     """Train in place on the model's device, yielding after every `log_every` steps and at the end.
 
-    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.
+    With a folder, checkpoints go there and training resumes from the newest; `warn` hears of unreadable ones.  At least
+    `seconds_between_saves` lie between two, and more where saving would take more than SAVING of the time; with 0 there
+    is one at every report.
     `on_step` hears how many steps are done: at the start, and after each.  `name` tells apart what these arguments do
     not, such as initial weights.  Where the folder has no checkpoint, the training starts with the newest in the folder
-    `start`, at its step: another training's end.  Sent True, the generator saves and ends.  What is in a checkpoint has
-    been yielded before.  Raises Diverged, leaving the checkpoints as they are, and BadCheckpoint.
+    `start`, at its step: another training's end.  Sent True, in any of the processes, the generator saves and ends.
+    What is in a checkpoint has been yielded before.  Raises Diverged, leaving the checkpoints as they are, and
+    BadCheckpoint, and BadInput for a recipe that these processes cannot share out.
+
+    processes   that train the model together, this one among them; each of them goes through all of this
     """
+    processes.check(recipe)
     device = next(model.parameters()).device
+    named = identity(model, task, recipe, seed, name)
+    processes.prepare(model, recipe)
     optimiser = adamw(model, recipe)
-    saved = Checkpoints(folder, identity(model, task, recipe, seed, name), warn) if folder else None
+    saved = processes.checkpoints(folder, named, warn) if folder else None
     done, first = 0, None
     checkpoint = saved.newest() if saved else None
     if checkpoint is None and start:
-        checkpoint = Checkpoints(start, "", warn).newest(of_any=True)
+        checkpoint = processes.checkpoints(start, "", warn).newest(of_any=True)
     if checkpoint:
-        restore(model, optimiser, checkpoint.tensors)
+        processes.restore(model, optimiser, checkpoint)
         done, first = checkpoint.step, checkpoint.numbers["first_loss"]
-    if recipe.compile:
-        torch.compiler.reset()  # else models that were trained before count against the number of recompilations
-        model.compile(dynamic=False)
     token_flops = 3 * flops(model.config, model.plan, (task.tokens + 1) // 2)
     peak = peak_flops(device, recipe.precision)
+    peak = peak * processes.count if peak else None
     window: list[Tensor] = []
     model.train()
     on_step(done)
-    last_save = began = time.perf_counter()
+    began = time.perf_counter()
+    last_save, pause = began, seconds_between_saves
     for step in range(done, recipe.steps):
-        window.append(take_step(model, task, recipe, optimiser, seed, step, device))
+        window.append(take_step(model, task, recipe, optimiser, seed, step, device, processes))
         on_step(step + 1)
         if (step + 1) % recipe.log_every and step + 1 < recipe.steps:
             continue
-        losses, norms = torch.stack(window).double().unbind(1)
+        losses, norms = processes.mean(torch.stack(window).double()).unbind(1)
         loss, norm = float(losses.mean()), float(norms.max())
         speed = len(window) * recipe.batch * task.tokens / (time.perf_counter() - began)
         window = []
         first = loss if first is None else first
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
-        held_out = evaluate(model, task, recipe) if due else None
+        held_out = evaluate(model, task, recipe, processes) if due else None
         numbers = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
         if not all(map(math.isfinite, numbers)) or float(losses.median()) > DIVERGED * first:
             raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}")
         mfu = speed * token_flops / peak if peak else None
         stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
-        if saved and (stop or step + 1 == recipe.steps or time.perf_counter() - last_save >= seconds_between_saves):
-            saved.save(step + 1, state(model, optimiser), first_loss=first)
+        stop, long_ago = processes.any(bool(stop), time.perf_counter() - last_save >= pause)
+        last = stop or step + 1 == recipe.steps
+        if saved and (last or long_ago):
+            before = time.perf_counter()
+            saved.save(step + 1, processes.state(model, optimiser), first_loss=first)
             last_save = time.perf_counter()
+            pause = max(seconds_between_saves, (last_save - before) / SAVING) if seconds_between_saves else 0.0
+            if last:
+                saved.wait()
         if stop:
             return
         began = time.perf_counter()
@@ -136,16 +153,17 @@ def take_step(
     seed: int,
     step: int,
     device: torch.device,
+    processes: Processes = ALONE,
 ) -> Tensor:
-    """One optimiser step; its loss and gradient norm, still on the device."""
+    """One optimiser step; its loss, of this process's part of the batch, and gradient norm, still on the device."""
     total = torch.zeros((), device=device)
-    for i, part in enumerate(task.batch(seed, step, recipe.batch).parts(recipe.accumulate)):
+    for i, part in enumerate(processes.batch(task, seed, step, recipe.batch).parts(recipe.accumulate)):
         part = part.to(device)
-        with _dropout_stream(model, seed, step, i), _autocast(device, recipe):
+        with _dropout_stream(model, seed, step, i, processes.rank), _autocast(device, recipe):
             loss = task.losses(model(part.inputs), part.targets).mean() / recipe.accumulate
         loss.backward()
         total += loss.detach()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), recipe.clip or math.inf)
+    norm = processes.clip(model, recipe.clip)
     set_rate(optimiser, recipe.rate(step))
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
@@ -153,17 +171,20 @@ def take_step(
 
 
 @torch.no_grad()
-def evaluate(model: Decoder, task: Task, recipe: Recipe) -> HeldOut:
-    """The loss on the task's held-out batches, without dropout."""
+def evaluate(model: Decoder, task: Task, recipe: Recipe, processes: Processes = ALONE) -> HeldOut:
+    """The loss on the task's held-out batches, without dropout; processes take turns."""
     device = next(model.parameters()).device
-    parts = []
+    batches, parts = task.held_out(), []
     model.eval()
-    for batch in task.held_out():
-        here = batch.to(device)
+    while turn := list(itertools.islice(batches, processes.count)):
+        # Of a last turn that is too short for all, some take a batch of another's, as a pass needs all of them.
+        own = turn[min(processes.rank, len(turn) - 1)].to(device)
         with _autocast(device, recipe):
-            parts.append(task.losses(model(here.inputs), here.targets).double())
+            found = task.losses(model(own.inputs), own.targets).double()
+        sizes = enumerate(len(batch.targets) for batch in turn)
+        parts += [found if i == processes.rank else found.new_zeros(size, found.shape[1]) for i, size in sizes]
     model.train()
-    losses = torch.cat(parts)
+    losses = processes.sum(torch.cat(parts))
     spread = losses.std(0, correction=min(1, len(losses) - 1)) / len(losses) ** 0.5
     return HeldOut(tuple(losses.mean(0).tolist()), tuple(spread.tolist()))
 
@@ -174,11 +195,11 @@ def _autocast(device: torch.device, recipe: Recipe) -> AbstractContextManager[No
     return torch.autocast(device.type, torch.bfloat16)
 
 
-def _dropout_stream(model: Decoder, seed: int, step: int, part: int) -> AbstractContextManager[None]:
+def _dropout_stream(model: Decoder, seed: int, step: int, part: int, rank: int = 0) -> AbstractContextManager[None]:
     """Random numbers of this step's own, so that no generator has to be saved and variants share their masks."""
     if not model.config.dropout:
         return nullcontext()
-    return _forked(seed, step, part)
+    return _forked(seed, step, part, *((rank,) if rank else ()))
 
 
 @contextmanager

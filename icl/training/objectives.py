@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.data.shards import TokenData
-from icl.data.windows import TokenArray, Windows
+from icl.data.windows import EVERY, TokenArray, Windows
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
 from theory.errors import BadInput, at_least
 
@@ -34,6 +34,9 @@ class Batch:
         if device.type == "cuda":
             return Batch(*(x.pin_memory().to(device, non_blocking=True) for x in (self.inputs, self.targets)))
         return Batch(self.inputs.to(device), self.targets.to(device))
+
+    def rows(self, which: slice) -> Batch:
+        return Batch(self.inputs[which], self.targets[which])
 
     def parts(self, count: int) -> list[Batch]:
         pairs = zip(self.inputs.chunk(count), self.targets.chunk(count), strict=True)
@@ -61,7 +64,9 @@ class Task(HeldOut, Protocol):
     @property
     def identity(self) -> str: ...
 
-    def batch(self, seed: int, step: int, size: int) -> Batch: ...
+    def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
+        """That of a step, or these rows of it."""
+        ...
 
 
 class TextTask:
@@ -115,8 +120,8 @@ class TextTask:
             self._windows = Windows(self._train, self.context, seed)
         return self._windows
 
-    def batch(self, seed: int, step: int, size: int) -> Batch:
-        return _next_token(self.windows(seed).batch(step, size), self._opening)
+    def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
+        return _next_token(self.windows(seed).batch(step, size, rows), self._opening)
 
     def held_out(self) -> Iterator[Batch]:
         windows = self._held_out.in_order(self.held_out_windows)
@@ -189,8 +194,8 @@ class PromptTask:
     def tokens(self) -> int:
         return 2 * self.task.n + 1
 
-    def batch(self, seed: int, step: int, size: int) -> Batch:
-        return _prompts(self.task.sample(size, Generator(TRAIN_STREAM, seed, step)))
+    def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
+        return _prompts(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
 
     def held_out(self) -> Iterator[Batch]:
         for index in range(self._prompts // self._held_out_batch):

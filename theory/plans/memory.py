@@ -29,12 +29,19 @@ def activations(config: Architecture, plan: Plan, *, fused: bool = False) -> int
     if config.qk_norm:
         heads += 2 * sum(p.query + p.key for p in projections(config, plan))
     inner = (2 + 2 * config.gated) * config.d_ff * config.n_layers * config.has_feed_forward(plan)
-    reads = config.n_layers if isinstance(plan.depth, DepthAverage) else _weighed(plan, sublayers + 1)
+    reads = reads_over_depth(config, plan)
     norms = ({"none": 1, "layer": 2, "rms": 3}[config.norm] + bool(config.dropout)) * (sublayers + 1)
     over_time = 0
     if config.context <= QUERIES_AT_A_TIME:
         over_time = _weights_over_time(config, plan, fused) * live_heads(config, plan) * config.context
     return (norms + reads) * d + heads + inner + over_time + answered(config)
+
+
+def reads_over_depth(config: Architecture, plan: Plan) -> int:
+    """Of a depth rule that weighs: vectors of the model's width that are kept of a token for it."""
+    if isinstance(plan.depth, DepthAverage):
+        return config.n_layers
+    return _weighed(plan, config.sublayers(plan) + 1)
 
 
 def _weighed(plan: Plan, reads: int) -> int:
@@ -70,21 +77,43 @@ def answered(config: Architecture) -> int:
 
 
 def training_bytes(
-    config: Architecture, plan: Plan, sequences: int, *, number: float = 4.0, fused: bool = False
+    config: Architecture,
+    plan: Plan,
+    sequences: int,
+    *,
+    number: float = 4.0,
+    fused: bool = False,
+    kept: int | None = None,
 ) -> int:
     """Bytes that a step on `sequences` whole contexts needs, or writing its checkpoint where that needs more.
 
+    kept: numbers of every token, by default `activations`.
     Beside what the program itself needs.  Weights, gradients and Adam's two moments are float32; a checkpoint holds all
-    but the gradients twice more, apart and joined, while it is written.  Activations are of `number` bytes on average,
-    scores and the gradients before and after their softmax float32, and what is visible is a table of bytes, (T, T), of
-    which fused kernels keep one of float32 a layer where there is a window.
+    but the gradients twice more, apart and joined, while it is written.
+    """
+    weights = 4 * total_parameters(config, plan)
+    kept = activations(config, plan, fused=fused) if kept is None else kept
+    step = activation_bytes(config, kept, plan, sequences, number, fused=fused)
+    tables = visible_bytes(config, plan, fused=fused)
+    return max(4 * weights + step - tables, 9 * weights) + tables
+
+
+def activation_bytes(
+    config: Architecture, kept: int, plan: Plan, sequences: int, number: float, *, fused: bool = False
+) -> int:
+    """Of a step on so many whole contexts, of every token of which so many numbers are kept.
+
+    Activations are of `number` bytes on average, scores and the gradients before and after their softmax float32.
     Of a context that attends in blocks of queries, one layer's weights of one block are there again, with gradients.
     """
-    weights, tokens = 4 * total_parameters(config, plan), sequences * config.context
-    kept = activations(config, plan, fused=fused)
     if config.context > QUERIES_AT_A_TIME:
         kept += 2 * _weights_over_time(config, plan, fused) * config.n_heads * QUERIES_AT_A_TIME
     step = round(number * kept) + 8 * answered(config)
+    return sequences * config.context * step + visible_bytes(config, plan, fused=fused)
+
+
+def visible_bytes(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
+    """What is visible is a table of bytes, (T, T), of which fused kernels keep one of float32 a layer where there is a
+    window."""
     windowed = 0 < config.window < config.context and not _weights_over_time(config, plan, fused)
-    tables = 1 + 4 * config.n_layers * windowed
-    return max(4 * weights + tokens * step, 9 * weights) + tables * config.context**2
+    return (1 + 4 * config.n_layers * windowed) * config.context**2

@@ -39,10 +39,10 @@ class SideBySide:
     def tokens(self) -> int:
         return self.task.n + 1
 
-    def batch(self, seed: int, step: int, size: int) -> Batch:
+    def batch(self, seed: int, step: int, size: int, rows: slice = slice(None)) -> Batch:
         from icl.prompts import TRAIN_STREAM, Generator
 
-        return _batch(self.task.sample(size, Generator(TRAIN_STREAM, seed, step)))
+        return _batch(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
 
     def held_out(self, width: float = 1.0) -> Iterator[Batch]:
         """One batch, whose context's inputs are so many times as wide."""
@@ -86,7 +86,7 @@ class ToyArm(Arm):
                 sublayer.norm = nn.Identity()
         return found
 
-    def task(self) -> Task:
+    def task(self, rank: int = 0, count: int = 1) -> Task:  # noqa: ARG002
         assert isinstance(self.source, PromptSource)
         return SideBySide(self.source.regression, self.source.held_out_prompts)
 

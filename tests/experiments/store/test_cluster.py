@@ -16,6 +16,7 @@ from experiments.store.backends import Serial
 from experiments.store.cluster import TRIES, Ray
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.store.work import results
+from icl.files import naming
 from tests.experiments.store import fake
 from tests.experiments.store.fake import HELD, STEPS, UntilLate, counted, items, steps, struck, wait_for
 
@@ -57,6 +58,15 @@ def test_a_worker_that_is_killed_costs_nothing_that_was_saved(run, trace, tmp_pa
     assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
     assert lines(run) == lines(alone)
     assert names(run.path) == [".lock", "metrics.jsonl"]
+
+
+def crowded(item, desk):
+    """The disk has no room for its checkpoint until there is a file `room`."""
+    full = desk.folder / "checkpoint.part"
+    full.unlink(missing_ok=True)
+    if not (Path(item.trace) / "room").exists():
+        full.symlink_to("/dev/full")
+    return counted(item, desk)
 
 
 def poisoned(item, _):
@@ -110,6 +120,54 @@ def test_room_is_what_the_cluster_has():
     assert Ray(gpus=0.5)._room(ray) == 0
     assert Ray(cores=2)._room(ray) == 1
     assert Ray(most=1)._room(ray) == 1
+
+
+def test_what_no_node_has_is_told_of_and_not_waited_for(run, trace):
+    for backend, says in (
+        (Ray(gpus=0.5), r"^0\.5 GPU for every item are asked for, and the Ray cluster has none$"),
+        (Ray(cores=3), r"^3 cores for every item are asked for, and no node of the Ray cluster has more than 2$"),
+    ):
+        with pytest.raises(UserError, match=says):
+            campaign(run, trace, backend=backend)
+    with pytest.raises(UserError, match="GPU"):
+        campaign(RunFolder(run.path, Slot("cuda", on="ray")), trace, backend=None)
+
+
+def test_a_worker_s_full_disk_costs_its_points_and_no_other(run, trace, tmp_path):
+    """What it was is told with the file's name; with room again the same campaign goes on to the serial lines."""
+    with pytest.raises(UserError, match=r"2 of 2 could not be computed: ., .*No space left on device: .*checkpoint"):
+        campaign(run, trace, crowded)
+    assert run.metrics() == []
+    (trace / "room").touch()
+    found = campaign(run, trace, crowded)
+    (tmp_path / "serial").mkdir()
+    alone = RunFolder(tmp_path / "alone")
+    assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
+    assert lines(run) == lines(alone)
+
+
+def test_the_driver_s_full_disk_loses_one_line_and_names_the_file(run, trace, tmp_path, monkeypatch):
+    """The first of two lines is written, the second is not; with room again it is computed anew, and it alone."""
+    log, written = RunFolder.log, []
+
+    def full(self, line):
+        if not written:
+            written.append(line["key"])
+            log(self, line)
+            return
+        with naming(self / "metrics.jsonl"), Path("/dev/full").open("a") as file:
+            file.write(str(line))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "log", full)
+        with pytest.raises(OSError, match=r"No space left on device: .*metrics\.jsonl"):
+            campaign(run, trace)
+    assert [line["key"] for line in run.metrics()] == written
+    found = campaign(run, trace)
+    (tmp_path / "serial").mkdir()
+    alone = RunFolder(tmp_path / "alone")
+    assert campaign(alone, tmp_path / "serial", backend=Serial()) == found
+    assert lines(run) == lines(alone)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

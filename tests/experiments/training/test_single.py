@@ -13,13 +13,14 @@ from experiments.cli import main
 from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
-from experiments.training import figure, from_names, memory, single
+from experiments.training import asking, figure, from_names, memory, single
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
 from experiments.training.single import train
 from experiments.training.subjects import subject
 from icl.recipe import Recipe
 from icl.training.loop import evaluate
+from tests.experiments.training.small import PROMPTS
 from theory import machine
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
@@ -86,9 +87,9 @@ def test_sizes_of_text_name_the_vocabulary():
         recipe=Recipe(steps=2, batch=4, learning_rate=0.1),
         seed=0,
     )
-    model, step = single.sizes("llama-2m", arm, "cpu")
+    model, step = asking.sizes("llama-2m", arm, "3 MiB of memory")
     assert "width 16, 4 layers, 2 heads of 8, context 2,048, vocabulary 4,096 (the data's, not the preset's)" in model
-    assert step.startswith("146,064 parameters, 8,192 tokens a step, about ")
+    assert step == "146,064 parameters, 8,192 tokens a step, about 3 MiB of memory"
 
 
 # Other sizes than the preset's.
@@ -193,6 +194,18 @@ def test_a_training_that_fits_is_not_refused(tmp_path, monkeypatch):
         train("llama-2m", steps=3, out=tmp_path, **TINY)
     with pytest.raises(UserError, match="--save-every must not be negative, got nan"):
         train("llama-2m", steps=2, out=tmp_path, save_every=math.nan, **TINY)
+
+
+def test_several_processes_and_activations_made_again_need_less():
+    """Each has its part of the batch and of weights and moments, and a copy of the latter while it saves on a CPU."""
+    wide = replace(PROMPTS.architecture, d_model=512, n_heads=8, n_layers=12, d_ff=2048, context=255)
+    arm = replace(PROMPTS, architecture=wide, source=PromptSource(2, 127, 0.1, 64))
+    arm = replace(arm, recipe=replace(arm.recipe, batch=64))
+    alone, eight = memory.needed(arm, "cuda"), memory.needed(arm, "cuda", 8)
+    assert alone / 8 < eight < alone / 4
+    assert eight < memory.needed(arm, "cpu", 8)
+    for processes in (1, 8):
+        assert memory.needed(arm, "cuda", processes, recompute=True) < memory.needed(arm, "cuda", processes)
 
 
 def test_a_control_group_s_limit_is_memory_that_there_is(tmp_path, monkeypatch):

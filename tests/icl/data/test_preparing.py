@@ -3,14 +3,17 @@
 import fcntl
 import json
 import os
+import shutil
+import sys
+import types
 
 import pytest
 
-from icl.data import preparing
+from icl.data import preparing, tokenising
 from icl.data.preparing import prepare
 from icl.data.shards import open_data
 from icl.data.sources import documents
-from icl.data.tokenizers import train_bpe
+from icl.data.tokenizers import BytePairs, train_bpe
 from tests.crashes import crashes
 from tests.icl.data.small import SMALL, open_data_of, split_texts, texts_of
 from theory.errors import BadInput
@@ -34,7 +37,7 @@ def test_the_tokenizer_sees_training_documents_only_and_no_more_than_the_sample(
 
 def test_equal_requests_give_equal_data(corpus, tmp_path, monkeypatch):
     first = prepare(str(corpus), tmp_path / "one", **SMALL)
-    monkeypatch.setattr(preparing, "BATCH_CHARACTERS", 1)
+    monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 1)
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     for path in corpus.iterdir():
@@ -90,28 +93,121 @@ def test_what_a_killed_run_left_is_removed(corpus, tmp_path, prepared):
 
 
 def test_a_run_that_is_gone_at_any_step_is_begun_again(corpus, tmp_path, prepared, monkeypatch):
+    """Or gone on with, as it says how far it is after every few documents."""
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # its threads do not come along into a fork
+    monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 2000)
+    monkeypatch.setattr(tokenising, "SECONDS_BETWEEN_STATES", 0)
     expected, tried = open_data(prepared).manifest, 0
+    few = SMALL | {"shard_bytes": 1000}
 
     def again(folder):
-        prepare(str(corpus), folder / "data", **SMALL)
+        return prepare(str(corpus), folder / "whole", **few)
 
+    assert again(tmp_path).splits == expected.splits
     for folder in crashes(again, tmp_path / "crashed"):
         tried += 1
-        again(folder)
-        assert open_data(folder / "data").manifest == expected
-        assert [path.name for path in folder.iterdir()] == ["data"]
-    assert tried > len(list(prepared.iterdir()))
+        assert again(folder) == open_data(tmp_path / "whole").manifest
+        assert [path.name for path in folder.iterdir()] == ["whole"]
+    assert tried > len(list((tmp_path / "whole").iterdir())) + 4
+
+
+class Stop(Exception):
+    pass
+
+
+def stopped(kind, after):
+    """Of what is told of, the first beyond so many tokens is the last."""
+
+    def stop(done, _note, _share):
+        if done > after:
+            raise kind
+
+    return stop
 
 
 def test_a_run_that_fails_leaves_nothing(corpus, tmp_path):
-    def stop(done, _note):
-        if done > 200:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        prepare(str(corpus), tmp_path / "data", on_progress=stop, **SMALL)
+    with pytest.raises(Stop):
+        prepare(str(corpus), tmp_path / "data", on_progress=stopped(Stop, 200), **SMALL)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def interrupted(corpus, tmp_path, monkeypatch):
+    """A copy of the corpus, whose data in `cut` are half done, after several batches; and what is tokenised after."""
+    monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 500)
+    monkeypatch.setattr(tokenising, "SECONDS_BETWEEN_STATES", 0)
+    text = shutil.copytree(corpus, tmp_path / "text")
+    with pytest.raises(KeyboardInterrupt):
+        prepare(str(text), tmp_path / "cut", on_progress=stopped(KeyboardInterrupt, 700), **SMALL)
+    assert (tmp_path / "cut.part").is_dir()
+    encode, again = BytePairs.encode, []
+    monkeypatch.setattr(BytePairs, "encode", lambda self, texts: again.extend(texts) or encode(self, texts))
+    return text, again
+
+
+def test_an_interrupted_run_goes_on(corpus, tmp_path, interrupted):
+    """What was done is not done again: neither tokenised nor learnt from."""
+    text, again = interrupted
+    found = prepare(str(text), tmp_path / "cut", **SMALL)
+    every = texts_of(text)
+    assert 0 < len(again) < len(every)
+    assert every[-len(again) :] == again
+    assert found == open_data(tmp_path / "cut").manifest
+    assert found.digest == prepare(str(corpus), tmp_path / "whole", **SMALL).digest
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "text", "whole"]
+    assert not (tmp_path / "cut" / tokenising.STATE).exists()
+
+
+UNLIKE = {
+    "a shard is shorter": lambda _, part: os.truncate(min(part.glob("train-*.bin")), 1),
+    "a shard is gone": lambda _, part: min(part.glob("train-*.bin")).unlink(),
+    "the tokenizer is another": lambda _, part: (part / "tokenizer.json").write_text("{}"),
+    "the state is damaged": lambda _, part: (part / tokenising.STATE).write_text("{"),
+    "the text is another": lambda text, _: (text / "00.txt").write_text("something else"),
+    "there is less text": lambda text, _: [path.unlink() for path in sorted(text.iterdir())[:30]],
+}
+
+
+@pytest.mark.parametrize("change", UNLIKE)
+def test_what_is_not_as_it_was_is_begun_again(change, tmp_path, interrupted):
+    text, again = interrupted
+    UNLIKE[change](text, tmp_path / "cut.part")
+    found = prepare(str(text), tmp_path / "cut", **SMALL)
+    assert again == texts_of(text)
+    assert found == prepare(str(text), tmp_path / "afresh", **SMALL)
+
+
+def test_a_hub_s_dataset_goes_on_in_its_order(tmp_path, monkeypatch):
+    """Its rows are streamed again from the first on, and only those that are new are tokenised."""
+    rows, streamed, tokenised = [{"text": f"row {i} of many, and more"} for i in range(60)], [], []
+    stream = lambda *_, **__: (streamed.append(i) or row for i, row in enumerate(rows))  # noqa: E731
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=stream))
+    monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(tokenising, "SECONDS_BETWEEN_STATES", 0)
+    with pytest.raises(KeyboardInterrupt):
+        prepare("hf:me/set", tmp_path / "cut", on_progress=stopped(KeyboardInterrupt, 100), **SMALL)
+    streamed.clear()
+    encode = BytePairs.encode
+    monkeypatch.setattr(BytePairs, "encode", lambda self, texts: tokenised.extend(texts) or encode(self, texts))
+    found = prepare("hf:me/set", tmp_path / "cut", **SMALL)
+    assert streamed == list(range(60))
+    assert 0 < len(tokenised) < 60
+    assert [row["text"] for row in rows[-len(tokenised) :]] == tokenised
+    assert found == prepare("hf:me/set", tmp_path / "whole", **SMALL)
+
+
+def test_another_request_begins_again(tmp_path, interrupted):
+    text, again = interrupted
+    prepare(str(text), tmp_path / "cut", **SMALL | {"held_out": 0.4})
+    assert again == texts_of(text)
+
+
+@pytest.mark.parametrize("batch", [1, 10**6])
+def test_bytes_do_not_hang_on_the_number_of_threads(batch, corpus, tmp_path, prepared, monkeypatch):
+    monkeypatch.setattr(tokenising, "BATCH_CHARACTERS", batch)
+    for parallel in ("false", "true"):
+        monkeypatch.setenv("TOKENIZERS_PARALLELISM", parallel)
+        assert prepare(str(corpus), tmp_path / parallel, **SMALL).digest == open_data(prepared).manifest.digest
 
 
 def test_two_processes_do_not_write_one_folder(corpus, tmp_path):
@@ -252,6 +348,9 @@ def test_a_text_without_paragraphs_is_cut_at_lines_or_words(tmp_path, piece):
 def test_progress_counts_training_tokens(corpus, tmp_path):
     calls = []
     manifest = prepare(str(corpus), tmp_path / "data", on_progress=lambda *call: calls.append(call), **SMALL)
-    assert calls[0] == (0, "training the tokenizer")
-    assert calls[-1] == (manifest.splits["train"].tokens, "41 documents")
-    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[0] == (0, "training the tokenizer", None)
+    assert calls[-1] == (manifest.splits["train"].tokens, "41 documents", 1.0)
+    assert [done for done, *_ in calls] == sorted(done for done, *_ in calls)
+    shares = [share for *_, share in calls[1:]]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < 0.5

@@ -60,6 +60,22 @@ def test_damage_is_seen(prepared, corpus, name, harm):
         prepare(str(corpus), prepared, **SMALL)
 
 
+def test_processes_that_open_it_together_check_every_shard_between_them(prepared):
+    """One alone sees what is wrong with a shard of its own, whichever that is."""
+    shards = [shard.name for shard in open_data(prepared).manifest.shards]
+    assert len(shards) > 3
+    for number, name in enumerate(shards[:4]):
+        content = (prepared / name).read_bytes()
+        (prepared / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        for rank in range(3):
+            if number % 3 == rank:
+                with pytest.raises(BadInput, match=name):
+                    open_data(prepared, rank, 3)
+            else:
+                assert open_data(prepared, rank, 3).tokens("train")[:].size
+        (prepared / name).write_bytes(content)
+
+
 def change(content, path, value):
     *outer, last = path
     for key in outer:

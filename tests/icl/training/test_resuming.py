@@ -5,6 +5,7 @@ import itertools
 import json
 import shutil
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,24 @@ def test_no_bit_of_the_description_can_change_unseen(tmp_path):
         if found != (10, {"first_loss": 3.25}) or not warnings:
             believed.append((path.read_text(), found))
     assert not believed, f"{len(believed)} of {len(content)} went unseen, such as {believed[0]}"
+
+
+@pytest.mark.parametrize(("between", "most"), [(1e-6, 2), (ALWAYS, 12)])
+def test_saving_takes_a_small_share_of_the_time(between, most, tmp_path, monkeypatch):
+    """Where it takes long it is done seldom: here once, and at the end; unless it is asked for at every report."""
+    saved, save = [], Checkpoints.save
+
+    def slow(self, step, *arguments, **numbers):
+        time.sleep(0.1)
+        saved.append(step)
+        save(self, step, *arguments, **numbers)
+
+    monkeypatch.setattr(Checkpoints, "save", slow)
+    monkeypatch.setattr("icl.training.loop.SAVING", 1e-6)
+    recipe = replace(RECIPE, log_every=1, evaluate_every=0)
+    list(train(reader(), text(), recipe, 3, folder=tmp_path, seconds_between_saves=between))
+    assert len(saved) == most
+    assert (saved[0], saved[-1]) == (1, 12)
 
 
 def test_what_a_kill_left_half_written_is_harmless(whole, tmp_path):

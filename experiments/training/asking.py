@@ -1,0 +1,103 @@
+"""What a user asks of one training: which arm it is, where it goes and what it needs, in words before it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from experiments.store.folders import RunFolder, UserError, in_a_path
+from experiments.store.progress import warn
+from experiments.training import extension, from_names, memory
+from experiments.training.arms import Arm
+from experiments.training.device import check_at_least_one, chosen_device
+from icl.training.parallel.launch import check_shares
+from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Stem, Tokens, Vectors
+from theory.plans.presets import PRESETS
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be trained, and where; before: the training that it carries on, if it does; memory: that it needs, in
+    words."""
+
+    arm: Arm
+    called: str
+    run: RunFolder
+    device: str
+    before: Path | None
+    memory: str
+
+
+def ask(
+    count: int,
+    recompute: bool,
+    preset: str | None,
+    variant: str | None,
+    init: Path | None,
+    data: str,
+    sizes_asked: dict[str, int | None],
+    device: str,
+    precision: str | None,
+    before: Path | None,
+    out: Path,
+    **options: Any,
+) -> Asked:
+    """count: of processes.  Raises UserError or BadInput for what makes no sense."""
+    if (preset is None) == (init is None):
+        raise UserError("say either --preset, for a new model, or --init, for one that is there")
+    check_at_least_one(**sizes_asked)
+    if preset is not None:
+        of, called = from_names.model(preset, variant, sizes_asked), preset
+    else:
+        assert init is not None
+        of, called = from_names.trained(init, variant, sizes_asked), init.resolve().name
+    arm = from_names.arm(of, data, precision=precision or ("fp32" if device == "cpu" else "bf16"), **options)
+    check_shares(arm.recipe, count)
+    memory.check(arm, "cpu" if device == "cpu" else None, count, recompute=recompute)  # before text is prepared
+    device = chosen_device(device)
+    if not precision:
+        arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
+    arm = from_names.reading(arm)
+    memory.check(arm, device, count, recompute=recompute)
+    if before is not None:
+        arm = replace(arm, start=extension.started(arm, before))
+    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(variant or 'default')}"
+    run = RunFolder(out / "train" / f"{named}-{arm.key(device)}")
+    if arm.initial and not run.has("config.json"):
+        arm.model("cpu")  # damaged weights are told of before there is a folder
+    if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
+        warn(line)
+    needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
+    return Asked(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
+
+
+def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
+    """What is about to be trained, in two lines; called: its preset, or what its folder is called; needs: memory."""
+    config = arm.architecture
+    shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
+    shared = f", on a latent of {config.latent.width}" if config.latent else shared
+    read = f" (read {arm.context:,} at a time)" if arm.context < config.context else ""
+    model = (
+        f"{called} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
+        f"{_count(config.n_heads, 'head')} of {config.width}{shared}, "
+        f"context {config.context:,}{read}, {_stem(called, config.stem)}"
+    )
+    step = (
+        f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * arm.context:,} tokens a step, "
+        f"about {needs}"
+    )
+    return model, step
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _stem(called: str, stem: Stem) -> str:
+    if not isinstance(stem, Tokens):
+        return f"vectors of {stem.width}" if isinstance(stem, Vectors) else str(stem)
+    named = PRESETS[called].architecture.stem if called in PRESETS else stem
+    own = isinstance(named, Tokens) and named.vocab == stem.vocab
+    return f"vocabulary {stem.vocab:,}" + ("" if own else " (the data's, not the preset's)")

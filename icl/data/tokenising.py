@@ -1,0 +1,158 @@
+"""Documents to shards of token ids, and how that goes on where it was killed.
+
+Now and then a folder that is not whole says how far it is.  What was done of the text by then is read again, to see
+that it is the same, but not tokenised again.  Tokenizers use all cores, for a batch of documents at a time, and the
+bytes do not hang on how many there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from icl.data.shards import SPLITS, Request, Shard, Split
+from icl.data.sources import Document, characters_about, documents
+from icl.data.tokenizers import Tokenizer, TokenizerInfo, load_tokenizer
+from icl.data.writing import Writer
+from icl.files import opened, sealed, write_atomically
+from theory.errors import BadInput
+
+BATCH_CHARACTERS = 2**20  # what is tokenised at once
+STATE = "unfinished.json"  # how far a folder is that is not whole
+SECONDS_BETWEEN_STATES = 10.0
+
+Progress = Callable[[int, str, float | None], None]
+
+
+def is_held_out(digest: bytes, share: float) -> bool:
+    """digest: of a document's text."""
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def digest_of(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def dtype_of(tokenizer: Tokenizer) -> np.dtype[Any]:
+    return np.dtype("<u2" if tokenizer.vocab <= 2**16 else "<u4")
+
+
+class OtherText(Exception):
+    """The source, or what was written of it, is not what it was when a run was killed."""
+
+
+def left(part: Path, request: Request) -> dict[str, Any] | None:
+    """How far a run with the same request had come, if one was killed and said so."""
+    try:
+        state, whole = opened((part / STATE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return state if whole and state.get("request") == json.loads(json.dumps(asdict(request))) else None
+
+
+def as_it_was(part: Path, state: dict[str, Any]) -> Tokenizer:
+    try:
+        return load_tokenizer(part, TokenizerInfo(**state["tokenizer"]))
+    except (BadInput, TypeError) as error:
+        raise OtherText from error
+
+
+def written(
+    part: Path, request: Request, tokenizer: Tokenizer, state: dict[str, Any] | None, on_progress: Progress
+) -> tuple[dict[str, Split], tuple[Shard, ...]]:
+    """All shards, from the state on if there is one.  Raises OtherText for one that cannot be gone on from."""
+    dtype, size = dtype_of(tokenizer), characters_about(request.source)
+    with ExitStack() as stack:
+        try:
+            train, held_out = (
+                stack.enter_context(Writer(part, split, dtype, request.shard_bytes, state and state[split]))
+                for split in SPLITS
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if state is None:
+                raise
+            raise OtherText from error
+        stream = documents(request.source, request.encoding)
+        seen = _Seen() if state is None else _Seen.again(stream, state)
+        saved, full = time.monotonic(), False
+        for texts in _batches(document.text for document in stream):
+            for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
+                digest = seen.add(text)
+                tokens = [*ids, tokenizer.end]
+                if is_held_out(digest, request.held_out):
+                    held_out.add(text, tokens)
+                elif request.max_tokens is None or train.tokens + len(tokens) <= request.max_tokens:
+                    train.add(text, tokens)
+                else:
+                    full = True
+                    break
+                count = train.documents + held_out.documents
+                on_progress(train.tokens, f"{count:,} documents", _share(request, size, train, held_out))
+            if full:
+                break
+            if time.monotonic() - saved >= SECONDS_BETWEEN_STATES:
+                _save(part, request, tokenizer, seen, (train, held_out))
+                saved = time.monotonic()
+    return {writer.split: writer.summary() for writer in (train, held_out)}, (*train.shards, *held_out.shards)
+
+
+@dataclass
+class _Seen:
+    """Documents that are done: how many, and a digest of all their texts in order."""
+
+    documents: int = 0
+    digest: str = ""
+
+    def add(self, text: str) -> bytes:
+        """The digest of this text."""
+        own = digest_of(text)
+        self.documents += 1
+        self.digest = hashlib.sha256(self.digest.encode() + own).hexdigest()
+        return own
+
+    @classmethod
+    def again(cls, stream: Iterator[Document], state: dict[str, Any]) -> _Seen:
+        """Go through what was done.  Raises OtherText if it is not what it was."""
+        seen = cls()
+        for document in itertools.islice(stream, state["documents"]):
+            seen.add(document.text)
+        if (seen.documents, seen.digest) != (state["documents"], state["digest"]):
+            raise OtherText
+        return seen
+
+
+def _save(part: Path, request: Request, tokenizer: Tokenizer, seen: _Seen, writers: tuple[Writer, ...]) -> None:
+    state = {"request": asdict(request), "tokenizer": asdict(tokenizer.info), **asdict(seen)}
+    state |= {writer.split: writer.reached() for writer in writers}
+    write_atomically(part / STATE, json.dumps(sealed(state)))
+
+
+def _share(request: Request, size: int | None, *writers: Writer) -> float | None:
+    """Of what there is to do, as far as that is known."""
+    shares = [0.0] if size is None else [sum(writer.bytes for writer in writers) / max(1, size)]
+    if request.max_tokens is not None:
+        shares.append(writers[0].tokens / request.max_tokens)
+    elif size is None:
+        return None
+    return min(1.0, max(shares))
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch, size = [], 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

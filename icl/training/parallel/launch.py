@@ -1,0 +1,70 @@
+"""What torchrun, or whoever starts processes as it does, has told this one in its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from icl.recipe import Recipe
+from theory.errors import BadInput
+
+NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """rank: of this process among `count`; local: among those on its machine."""
+
+    rank: int
+    count: int
+    local: int
+
+    def check(self, gpus: int) -> None:
+        """Raise BadInput, or in another process than the first end quietly, where torch has not what it takes.
+
+        gpus: of this machine, that are to be used; 0: none
+        """
+        from torch import distributed
+
+        if not (distributed.is_available() and distributed.is_gloo_available()):
+            self.refuse("this torch is built without gloo, which processes speak over")
+        if gpus and not distributed.is_nccl_available():
+            self.refuse("this torch is built without NCCL, which GPUs speak over")
+        if gpus and self.local >= gpus:
+            raise BadInput(f"process {self.local} of this machine has no GPU of its own: there are {gpus}")
+
+    def refuse(self, message: str) -> None:
+        """Raise BadInput, in the first process; the others, to whom the same happens, end quietly."""
+        if self.rank:
+            raise SystemExit(2)
+        raise BadInput(message)
+
+
+def check_shares(recipe: Recipe, count: int) -> None:
+    """Raise BadInput for a recipe whose batch, in its parts, `count` processes cannot share equally."""
+    if recipe.batch % (count * recipe.accumulate):
+        parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
+        raise BadInput(f"{count} processes cannot share a batch of {recipe.batch} sequences{parts} equally")
+
+
+def launched(environment: Mapping[str, str]) -> Launch | None:
+    """None for one process alone.  Raises BadInput for an environment of several that says not all there is to know."""
+    if environment.get("WORLD_SIZE", "1") in ("", "1"):
+        return None
+    missing = [name for name in NAMES if not environment.get(name)]
+    if missing:
+        *others, last = missing
+        names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        raise BadInput(
+            f"WORLD_SIZE={environment['WORLD_SIZE']} asks for several processes, and {names} not set; start them with "
+            "torchrun"
+        )
+    try:
+        rank, count = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+        local = int(environment.get("LOCAL_RANK", 0))
+        int(environment["MASTER_PORT"])
+    except ValueError as error:
+        raise BadInput(f"RANK, WORLD_SIZE, LOCAL_RANK and MASTER_PORT are whole numbers: {error}") from None
+    if not 0 <= rank < count or local < 0:
+        raise BadInput(f"RANK={rank} is none of {count} processes")
+    return Launch(rank, count, local)

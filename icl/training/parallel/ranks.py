@@ -1,0 +1,124 @@
+"""The processes that torchrun has started, as one training asks them (`icl.training.processes`)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+
+from icl.checkpoint import Checkpoint, state
+from icl.models.decoder import Decoder
+from icl.recipe import Recipe
+from icl.training.objectives import Batch, Task
+from icl.training.parallel.agreeing import Agreement
+from icl.training.parallel.checkpoints import ShardedCheckpoints, read
+from icl.training.parallel.launch import Launch, check_shares
+from icl.training.parallel.sharding import gathered, shard
+from icl.training.processes import Alone, Processes
+
+T = TypeVar("T")
+PATIENCE = timedelta(hours=2)  # with a process that prepares text or measures, before it is taken for dead
+
+
+class Ranks:
+    """One of several.  recomputed: as `Alone` has it."""
+
+    def __init__(self, launch: Launch, *, recomputed: bool = False) -> None:
+        self.count, self.rank, self.local, self.recomputed = launch.count, launch.rank, launch.local, recomputed
+        control, saving = (dist.new_group(backend="gloo", timeout=PATIENCE) for _ in range(2))
+        self.agreement = Agreement(self.rank, self.count, control, saving)
+        self._checkpoints: list[ShardedCheckpoints] = []
+
+    def check(self, recipe: Recipe) -> None:
+        check_shares(recipe, self.count)
+
+    def prepare(self, model: Decoder, recipe: Recipe) -> None:
+        # Of outputs that are views, which nothing here changes in place.
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
+        mesh = init_device_mesh(next(model.parameters()).device.type, (self.count,))
+        shard(model, mesh, recomputed=self.recomputed, compiled=recipe.compile)
+
+    def whole(self, model: Decoder) -> Decoder | None:
+        return gathered(model, next(model.parameters()).device)
+
+    def batch(self, task: Task, seed: int, step: int, size: int) -> Batch:
+        own = size // self.count
+        return task.batch(seed, step, size, slice(self.rank * own, (self.rank + 1) * own))
+
+    def clip(self, model: Decoder, largest: float) -> Tensor:
+        norm = nn.utils.clip_grad_norm_(model.parameters(), largest or math.inf)
+        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    def mean(self, values: Tensor) -> Tensor:
+        return self.sum(values) / self.count
+
+    def sum(self, values: Tensor) -> Tensor:
+        there = values.cpu()
+        dist.all_reduce(there, group=self.agreement.control)
+        return there
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        return tuple(bool(found) for found in self.sum(torch.tensor(flags, dtype=torch.int32)))
+
+    def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> ShardedCheckpoints:
+        self._checkpoints.append(ShardedCheckpoints(folder, identity, warn, self.agreement))
+        return self._checkpoints[-1]
+
+    def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+        assert isinstance(model, FSDPModule)
+        model.reshard()  # what sublayers share is still whole after an evaluation, and no parameter of the optimiser
+        return state(model, optimiser)
+
+    def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
+        read(model, optimiser, checkpoint.folder)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self.agreement.together()
+
+    def first(self, action: Callable[[], T]) -> T:
+        return self.agreement.first(action)
+
+    def wait(self) -> None:
+        """Until what is being saved lies there.  Raises what went wrong."""
+        for saved in self._checkpoints:
+            saved.wait()
+
+    def close(self) -> None:
+        """Likewise, without the others, and whatever comes of it."""
+        for saved in self._checkpoints:
+            saved.close()
+
+
+@contextmanager
+def joined(launch: Launch | None, *, gpus: bool = True, recomputed: bool = False) -> Iterator[Processes]:
+    """The processes that were launched together (`launched`), connected; or one alone.
+
+    gpus: whether each is to have one, if there are any.  Raises BadInput, in one line, where that cannot be.
+    """
+    if launch is None:
+        yield Alone(recomputed=recomputed)
+        return
+    cuda = gpus and torch.cuda.is_available()
+    launch.check(torch.cuda.device_count() if cuda else 0)
+    if cuda:
+        torch.cuda.set_device(launch.local)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
+    try:
+        ranks = Ranks(launch, recomputed=recomputed)
+        try:
+            yield ranks
+        finally:
+            ranks.close()
+    finally:
+        dist.destroy_process_group()

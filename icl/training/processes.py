@@ -1,0 +1,144 @@
+"""Over how many processes a training is shared out: what its loop asks of them, and the answers of one alone.
+
+Every process goes through the same loop and asks the same in the same order.  Several are `icl.training.parallel`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from icl.checkpoint import Checkpoint, Checkpoints, restore, state
+from icl.models.decoder import Decoder
+from icl.recipe import Recipe
+from icl.training.objectives import Batch, Task
+from icl.training.recomputing import recompute
+
+T = TypeVar("T")
+
+
+class Saved(Protocol):
+    """The checkpoints of one training (`icl.checkpoint.Checkpoints`)."""
+
+    def save(self, step: int, tensors: Mapping[str, Tensor], **numbers: float) -> None:
+        """It may still be under way when this returns."""
+
+    def newest(self, *, of_any: bool = False) -> Checkpoint | None: ...
+
+    def wait(self) -> None:
+        """Until what was saved lies there.  Raises what went wrong."""
+
+
+class Processes(Protocol):
+    """count: how many there are; rank: which of them this is, from 0; local: which of those on its machine."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def local(self) -> int: ...
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise BadInput, in one line, for a recipe that cannot be shared out."""
+
+    def prepare(self, model: Decoder, recipe: Recipe) -> None:
+        """Make the model, in place, one that they train together; before it has an optimiser."""
+
+    def whole(self, model: Decoder) -> Decoder | None:
+        """An ordinary model with these weights, in the first process; None in the others."""
+
+    def batch(self, task: Task, seed: int, step: int, size: int) -> Batch:
+        """This process's part of a step's batch, all parts of which are equally large."""
+
+    def clip(self, model: Decoder, largest: float) -> Tensor:
+        """Scale the gradients to at most this norm, that of all of them together; the norm before."""
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Over processes, the same numbers in each."""
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Likewise."""
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Whether it is so in at least one process, of each flag."""
+
+    def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> Saved: ...
+
+    def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+        """What is saved of both."""
+
+    def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
+        """Give both what was saved, in whatever number of processes."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """In here all do their part, without a word to others.  What one of them raises ends all of them."""
+
+    def first(self, action: Callable[[], T]) -> T:
+        """What the first process finds, in all of them.  What it raises ends all of them."""
+
+
+class Alone:
+    """One process.
+
+    recomputed   activations are made again in the backward pass, in place of being kept (`icl.training.recomputing`)
+    """
+
+    count, rank, local = 1, 0, 0
+
+    def __init__(self, *, recomputed: bool = False) -> None:
+        self.recomputed = recomputed
+
+    def check(self, recipe: Recipe) -> None:
+        pass
+
+    def prepare(self, model: Decoder, recipe: Recipe) -> None:
+        if self.recomputed:
+            recompute(model)
+        if recipe.compile:
+            torch.compiler.reset()  # else models that were trained before count against the number of recompilations
+            model.compile(dynamic=False)
+
+    def whole(self, model: Decoder) -> Decoder | None:
+        return model
+
+    def batch(self, task: Task, seed: int, step: int, size: int) -> Batch:
+        return task.batch(seed, step, size)
+
+    def clip(self, model: Decoder, largest: float) -> Tensor:
+        return nn.utils.clip_grad_norm_(model.parameters(), largest or math.inf)
+
+    def mean(self, values: Tensor) -> Tensor:
+        return values
+
+    def sum(self, values: Tensor) -> Tensor:
+        return values
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        return flags
+
+    def checkpoints(self, folder: Path, identity: str, warn: Callable[[str], None]) -> Saved:
+        return Checkpoints(folder, identity, warn)
+
+    def state(self, model: Decoder, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+        return state(model, optimiser)
+
+    def restore(self, model: Decoder, optimiser: torch.optim.Optimizer, checkpoint: Checkpoint) -> None:
+        restore(model, optimiser, checkpoint.tensors)
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def first(self, action: Callable[[], T]) -> T:
+        return action()
+
+
+ALONE = Alone()

@@ -1,0 +1,241 @@
+"""What one of two processes does: all cases, one after the other, and leaves what it found as JSON."""
+
+import errno
+import itertools
+import json
+import os
+import shutil
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+from safetensors.torch import save_file
+
+from icl.checkpoint import BadCheckpoint
+from icl.prompts import RegressionTask
+from icl.recipe import Diverged
+from icl.training.loop import train
+from icl.training.parallel import checkpoints
+from icl.training.parallel.agreeing import OfAnother
+from icl.training.parallel.launch import launched
+from icl.training.parallel.ranks import Ranks, joined
+from tests.icl.training.parallel.cases import CASES, RESUMED, Poisoned, report
+from tests.icl.training.small import ALWAYS, AT_THE_END
+
+
+def left(processes, model, path):
+    """The weights, by the first process."""
+    if (whole := processes.whole(model)) is not None:
+        save_file({name: p.detach() for name, p in whole.named_parameters()}, path)
+
+
+def trained(processes, folder):
+    found = {}
+    for name, case in CASES.items():
+        model = case.model()
+        found[name] = case.run(model, processes=processes)
+        left(processes, model, folder / f"{name}.safetensors")
+    return found
+
+
+def recomputed(processes, _):
+    case = CASES["attnres"]
+    with patch.object(processes, "recomputed", True):
+        return case.run(case.model(), processes=processes)
+
+
+def compiled(processes, _):
+    case = CASES["float32"]
+    case = replace(case, recipe=replace(case.recipe, compile=True))
+    eager = lambda forward, **_: forward  # noqa: E731 - the code that a compiler makes is not what is asked
+    with patch.object(torch, "compile", eager):
+        return case.run(case.model(), processes=processes)
+
+
+def really_compiled(processes, _):
+    case = CASES["float32"]
+    case = replace(case, recipe=replace(case.recipe, compile=True, steps=4, log_every=4))
+    return case.run(case.model(), processes=processes)
+
+
+def same_share(processes, _):
+    """Both read what the first one is to read."""
+    case = CASES["vanilla, tied"]
+    with patch.object(Ranks, "batch", lambda self, task, seed, step, size: task.batch(seed, step, size, slice(3))):
+        return case.run(case.model(), processes=processes)
+
+
+def own_norm(processes, _):
+    """Each clips by the norm of its own part of the gradient."""
+    case = CASES["vanilla, tied"]
+
+    def clip(_self, model, largest):
+        parts = [p.grad.to_local() for p in model.parameters()]
+        norm = torch.stack([part.norm() for part in parts]).norm()
+        for part in parts:
+            part.mul_(min(1, largest / float(norm)))
+        return norm
+
+    with patch.object(Ranks, "clip", clip):
+        return case.run(case.model(), processes=processes)
+
+
+def steps(processes, folder, **options):
+    model = RESUMED.model()
+    return model, train(model, RESUMED.task(), RESUMED.recipe, 3, folder=folder, processes=processes, **options)
+
+
+def killed(processes, folder):
+    """At its second report but for the end, then resumed; and what lies there after each."""
+    place = folder / "killed"
+    _, running = steps(processes, place, seconds_between_saves=ALWAYS)
+    seen = [report(x) for x in itertools.islice(running, 3)]
+    running.close()
+    processes.close()
+    model, running = steps(processes, place, seconds_between_saves=AT_THE_END)
+    again = [report(x) for x in running]
+    left(processes, model, folder / "killed.safetensors")
+    return {"before": seen, "after": again, "there": sorted(path.name for path in place.iterdir())}
+
+
+def of_one(processes, folder):
+    """From a checkpoint that one process has written."""
+    model, running = steps(processes, folder / "one")
+    after = [report(x) for x in running]
+    left(processes, model, folder / "of one.safetensors")
+    return after
+
+
+def stopped(processes, folder):
+    """The first process alone is told to stop."""
+    _, running = steps(processes, folder / "stopped", seconds_between_saves=AT_THE_END)
+    seen = [report(next(running))]
+    try:
+        while True:
+            seen.append(report(running.send(processes.rank == 0)))
+    except StopIteration:
+        pass
+    return {"reports": len(seen), "there": sorted(path.name for path in (folder / "stopped").iterdir())}
+
+
+def diverged(processes, folder):
+    case = CASES["prompts"]
+    recipe = replace(case.recipe, steps=8)
+    task, model = Poisoned(RegressionTask(2, 3, 0.1), 64, 32), replace(case, double=False).model()
+    running = train(model, task, recipe, 3, folder=folder / "diverged", seconds_between_saves=0, processes=processes)
+    seen = [report(next(running))]
+    try:
+        next(running)
+    except Diverged as error:
+        seen.append(str(error))
+    processes.close()
+    return {"seen": seen, "there": sorted(path.name for path in (folder / "diverged").iterdir())}
+
+
+@contextmanager
+def slow():
+    """Files are written a while after the training has gone on."""
+    write = checkpoints.HuggingFaceStorageWriter.write_data
+
+    def late(self, plan, planner):
+        time.sleep(0.3)
+        return write(self, plan, planner)
+
+    with patch.object(checkpoints.HuggingFaceStorageWriter, "write_data", late):
+        yield
+
+
+def meanwhile(processes, folder):
+    """What is saved is what there was; and saving holds nothing up."""
+    _, running = steps(processes, folder / "slow", seconds_between_saves=ALWAYS)
+    with slow():
+        next(running)
+        began = time.perf_counter()
+        next(running)
+        took = time.perf_counter() - began
+        running.close()
+        processes.close()
+    return {"took": took, "there": sorted(path.name for path in (folder / "slow").iterdir())}
+
+
+def damaged(processes, folder):
+    """The last process's file of the newest checkpoint, then all of them."""
+    place, found = folder / "damaged", {}
+    for damage in ("newest", "every"):
+        if processes.rank == 0:
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(folder / "killed", place)
+            for checkpoint in sorted(place.glob("checkpoint-*"))[-1 if damage == "newest" else 0 :]:
+                (file,) = checkpoint.glob("shard-00002-*")
+                content = bytearray(file.read_bytes())
+                content[-1] ^= 1
+                file.write_bytes(content)
+        processes.first(lambda: None)
+        said = []
+        _, running = steps(processes, place, warn=said.append)
+        try:
+            outcome = [report(x) for x in running]
+        except (BadCheckpoint, OfAnother) as error:
+            outcome = [type(error).__name__, str(error)]
+        found[damage] = {"said": said, "outcome": outcome}
+    return found
+
+
+def foreign(processes, folder):
+    """A folder of another training."""
+    other = replace(RESUMED.recipe, learning_rate=0.02)
+    running = train(RESUMED.model(), RESUMED.task(), other, 3, folder=folder / "killed", processes=processes)
+    try:
+        return report(next(running))
+    except (BadCheckpoint, OfAnother) as error:
+        return [type(error).__name__, str(error)]
+
+
+def full(processes, folder):
+    """The last process cannot write its file."""
+
+    def write(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _, running = steps(processes, folder / "full", seconds_between_saves=ALWAYS)
+    for _ in range(2):
+        next(running)
+    processes.wait()
+    own = checkpoints.HuggingFaceStorageWriter.write_data
+    replaced = write if processes.rank else own
+    try:
+        with patch.object(checkpoints.HuggingFaceStorageWriter, "write_data", replaced):
+            list(running)
+    except (OSError, OfAnother) as error:
+        found = [type(error).__name__, str(error)]
+    there = processes.first(lambda: sorted(path.name for path in (folder / "full").glob("checkpoint-*[0-9]")))
+    return {"said": found, "there": there}
+
+
+def failing(processes, _):
+    """What goes wrong in one process ends both: it tells, the other is quiet."""
+    found = []
+    for culprit in range(2):
+        try:
+            with processes.together():
+                if processes.rank == culprit:
+                    raise ValueError(f"it is {culprit}")
+        except (ValueError, OfAnother) as error:
+            found.append([type(error).__name__, str(error)])
+    return found
+
+
+JOBS = (trained, recomputed, compiled, same_share, own_norm, killed, of_one, stopped, diverged, meanwhile, damaged)
+JOBS += (foreign, full, failing)
+SLOW = (really_compiled,)
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    with joined(launched(os.environ)) as ranks:
+        results = {job.__name__: job(ranks, place) for job in (SLOW if sys.argv[2:] else JOBS)}
+        (place / f"{ranks.rank}.json").write_text(json.dumps(results))

@@ -1,0 +1,72 @@
+"""What one of several processes needs that train a model together, cut by sublayers (FSDP).  Standard library only.
+
+Each has its share of weights, gradients and moments, and of the sequences; a sublayer's weights are whole, and its
+gradient before it is summed up, while it is at work, of which two overlap; what sublayers share is whole throughout.
+"""
+
+from __future__ import annotations
+
+from theory.plans.accounting import parameters, projections, total_parameters
+from theory.plans.architecture import Architecture
+from theory.plans.memory import activations, answered, reads_over_depth
+from theory.plans.plan import Plan, lifetimes
+
+WEIGHT = 4  # bytes of a number of weights, gradients and moments
+
+
+def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
+    """Of attention and feed-forward of layer 1, of layer 2, ..., as `icl.models.decoder.Decoder.sublayers` has them."""
+    of_one = parameters(config, plan)
+    attention = []
+    for n, p in enumerate(projections(config, plan), 1):
+        reads = p.reads_input or (n == 1 and config.copy_rank is not None)
+        gain = {"rms": 1, "layer": 1 + config.bias, "none": 0}[config.norm] * config.d_model
+        rows = config.d_model + config.qkv_bias
+        count = rows * (p.query + p.key + p.value + p.query_gate + p.key_gate) + gain * reads
+        count += (p.attended + config.bias) * config.d_model * bool(p.attended) * plan.output_projection
+        count += config.qk_norm * config.width * (bool(p.query) + bool(p.key))
+        if config.positions == "bias":
+            count += p.attended // config.width * config.context**2
+        attention.append(count + (of_one["copy"] if n == 1 else 0))
+    if of_one["latent"]:
+        there = [n for n, p in enumerate(projections(config, plan)) if p.attended]
+        for n in there:
+            attention[n] += of_one["latent"] // len(there)
+    if not config.has_feed_forward(plan):
+        return attention
+    gain = {"rms": 1, "layer": 1 + config.bias, "none": 0}[config.norm] * config.d_model
+    feed_forward = of_one["feed_forward"] // config.n_layers + gain
+    return [count for own in attention for count in (own, feed_forward)]
+
+
+def recomputed(config: Architecture, plan: Plan, *, fused: bool = False) -> int:
+    """Numbers that a step keeps of every token where sublayers keep their inputs alone (`theory.plans.memory`).
+
+    These, what later layers read of earlier ones, what the depth rule and the head keep, and what lies within one
+    layer while its gradient is worked out.
+    """
+    ends = answered(config) + reads_over_depth(config, plan) * config.d_model
+    within = (activations(config, plan, fused=fused) - ends) // config.n_layers
+    inputs = (config.sublayers(plan) + 1) * config.d_model
+    later = sum(config.width for life in lifetimes(config.attending(plan)) if life.last > life.source.layer)
+    return min(ends + within + inputs + later * config.group, activations(config, plan, fused=fused))
+
+
+def state_bytes(config: Architecture, plan: Plan, processes: int) -> int:
+    """Of weights, gradients and moments in one process of so many, with what it gathers for its work."""
+    if processes == 1:
+        return 4 * WEIGHT * total_parameters(config, plan)
+    of_sublayers = sublayer_parameters(config, plan)
+    shared = total_parameters(config, plan) - sum(of_sublayers)
+    own = -(-4 * total_parameters(config, plan) // processes)
+    return WEIGHT * (own + 2 * shared + 4 * max(of_sublayers, default=0))
+
+
+def saving_bytes(config: Architecture, plan: Plan, processes: int) -> int:
+    """Of the copy that each process writes to a checkpoint while it goes on: its weights and moments."""
+    return -(-3 * WEIGHT * total_parameters(config, plan) // processes)
+
+
+def traffic(config: Architecture, plan: Plan, processes: int) -> int:
+    """Bytes that each process sends in a step, of one part: weights twice, gradients once, in float32, on a ring."""
+    return 3 * WEIGHT * total_parameters(config, plan) * (processes - 1) // processes
