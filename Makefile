@@ -14,8 +14,8 @@ setup: .venv/.ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# Every theory plot, the claims ledger and the report, into $(OUT).  The report is written even if a check failed; the
-# status tells.
+# Every theory plot and the claims ledger, into $(OUT), and the site, whose place is said last.  It is built even if a
+# check failed; the status tells.
 reproduce: setup
 	@$(BIN)/crosslayer run --all --only theory --profile cpu --out $(OUT); status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \

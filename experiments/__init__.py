@@ -1,10 +1,10 @@
-"""Where theory and testbed meet: experiments, the claims ledger, the report and the command line.
+"""Where theory and testbed meet: experiments, the claims ledger, the site and the command line.
 
     experiments.run("skipv1-gap", "smoke")                      predict, measure, compare and draw
     experiments.train("llama-2m", "resformer", steps=200)       one model; `icl.load(....folder)` reads it back
     experiments.all_experiments(), experiments.claims()         what there is, by name
     experiments.verify("skipv1.gap")                            run its checks, and those of what it rests on
-    experiments.write_report(Path("runs"))                      the page, from finished runs
+    experiments.write_report(Path("runs"))                      the site, from finished runs and committed results
 
 What stands here is imported when it is first used.
 """

@@ -16,6 +16,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from experiments.experiment.protocol import Experiment
+from experiments.ledger.answer import Answer
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
 from experiments.store.folders import UserError
@@ -65,6 +66,12 @@ def indexes() -> list[Index]:
     """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
     modules = [f"{package}.index" for package in packages()]
     return [_loaded(module).INDEX for module in modules if find_spec(module)]
+
+
+def answers() -> dict[str, Answer]:
+    """By package, what papers' rooms export as ANSWER of a module `answer`: the paper in a few lines."""
+    modules = {package: f"{package}.answer" for package in packages()}
+    return {package: _loaded(module).ANSWER for package, module in modules.items() if find_spec(module)}
 
 
 @cache

@@ -141,9 +141,13 @@ def test_a_paper_shows_up_in_every_command(where, request):
         assert "the paper's sign" in said["run scale-doubled"]
         assert "the paper's sign" in said["compare scale-doubled"]
         assert " 2 passed" in done.stdout
-    page = (folder / "runs" / "report.html").read_text()
-    assert "doubled.weight" in page
-    assert page.count("data:image/png;base64,") == sum(command[1] == "run" for command in commands)
+    site = folder / "runs" / "site"
+    page = (site / "claims" / "doubled.worth.html").read_text()
+    assert "It explains what MHA explains" in page
+    assert "doubled.weight.html" in page
+    ran = [command[2] for command in commands if command[1] == "run"]
+    assert all("What was predicted" in (site / "experiments" / f"{name}.html").read_text() for name in ran)
+    assert (site / "papers" / f"{'doubled' if where == 'inside' else 'doubled_paper'}.html").is_file()
 
 
 def test_inside_the_tests_of_all_papers_pass(inside):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,11 @@ from experiments import catalogue
 from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
+from experiments.ledger.variants import variants
 from experiments.ledger.verify import Verification, premises
 from experiments.store.folders import RunFolder
 from experiments.verdicts import words
 from experiments.verdicts.checks import worst
-from theory.plans.names import names_in
-from theory.plans.variants import VARIANTS
 
 RESULTS = Path("results")  # what is committed of finished runs
 WIDTH = 100
@@ -94,35 +91,6 @@ def _place(proof: Any) -> str:
     line = 1 if inspect.ismodule(proof) else inspect.getsourcelines(proof)[1]
     path = Path(inspect.getsourcefile(proof) or "")
     return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}"
-
-
-def variants(claim: Claim) -> list[str]:
-    """Named variants that stand in its checks, or in constants of their module which these name."""
-    mentioned = {name for e in claim.evidence for text in _texts(e.holds) for name in names_in(text)}
-    mentioned |= {name for e in claim.evidence for text in _strings(e.states) for name in names_in(text)}
-    return [name for name in VARIANTS if name in mentioned]
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _strings(item)
-
-
-def _texts(function: Any) -> Iterator[str]:
-    """String constants of a function's code, and of its module's constants that it names."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
-        return
-    module = vars(import_module(function.__module__))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant):
-            yield from _strings(node.value)
-        elif isinstance(node, ast.Name) and node.id.isupper():
-            yield from _strings(module.get(node.id))
 
 
 def print_description(about: dict[str, Any]) -> None:

@@ -32,10 +32,10 @@ class Parser(argparse.ArgumentParser):
 
 
 class Commands:
-    """The commands of a parser, or of a group of them."""
+    """The commands of a parser, or of a group of them.  whole: the parser of all."""
 
-    def __init__(self, parsers: Any) -> None:
-        self._parsers = parsers
+    def __init__(self, parsers: Any, whole: argparse.ArgumentParser) -> None:
+        self._parsers, self.whole = parsers, whole
 
     def add(
         self, name: str, run: Run, what: str, example: str, *, shows_json: bool = True, resumes: bool = False
@@ -54,7 +54,7 @@ class Commands:
     def group(self, name: str, what: str, example: str) -> Commands:
         """Commands of two words."""
         group = self._parsers.add_parser(name, **_help(what, example))
-        return Commands(group.add_subparsers(required=True, metavar="ACTION"))
+        return Commands(group.add_subparsers(required=True, metavar="ACTION"), self.whole)
 
 
 def _help(what: str, example: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ TOPICS = (runs, predict, models, data, training, checkpoints, generate, evaluate
 def parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     commands = Parser(prog="crosslayer", description=ABOUT, epilog=STATUSES)
-    topics = Commands(commands.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser))
+    topics = Commands(commands.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser), commands)
     for topic in TOPICS:
         topic.add_to(topics)
     return commands

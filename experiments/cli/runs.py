@@ -80,16 +80,18 @@ def add_to(commands: Commands) -> None:
         help="experiments (default: all of full size); or folders of models, trained, imported or published, and "
         "presets, which are shown side by side: what they cost, and held-out losses on the same text",
     )
+    command.set_defaults(commands=commands.whole)  # which the site documents
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
     command.add_argument("--variant", action="append", default=[], help="as it was given to `run`; may be repeated")
 
     command = commands.add(
         "report",
         report,
-        "write the one-page report from finished runs",
+        "build the site: all claims, experiments and variants, errata, and the documentation",
         "crosslayer report --out runs",
         shows_json=False,
     )
+    command.set_defaults(commands=commands.whole)  # which the site documents
     command.add_argument("--out", type=Path, default=OUT, help="the folder that was given to `run`")
     command.add_argument(
         "--verify",
@@ -238,5 +240,5 @@ def report(options: argparse.Namespace) -> int:
     from experiments.report import write_report
 
     verified = runs.verify() if options.verify else None
-    print(f"report: {write_report(options.out, verified)}")
+    print(f"site: {write_report(options.out, verified, options.commands)}")
     return int(not all(v.stands for v in verified or ()))

@@ -1,86 +1,66 @@
-"""The one-page report: figures first, then what was predicted and measured, the ledger's verdicts, and provenance."""
+"""The site: what was found and the library's documentation, as pages that need no network.
+
+`material` gathers what there is, the modules of `pages` write Markdown, `build` has Sphinx make pages of it.
+"""
 
 from __future__ import annotations
 
-import base64
-import io
+import argparse
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import catalogue
-from experiments.experiment.execution import conclusions, latest_runs, summary
-from experiments.store.folders import Json, RunFolder, UserError
-from experiments.store.provenance import provenance
-from experiments.store.sources import source_digest
-from experiments.training.comparing import known_as, own_places
-from experiments.training.tuning import untuned
-from experiments.verdicts import words
-from experiments.verdicts.checks import by_quantity, worst
-from icl.files import write_atomically
+from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
     from experiments.ledger.verify import Verification
+    from experiments.report.material import Material
+    from experiments.report.pages.parts import Pages
+
+SITE = "site"
 
 
-def write_report(out: Path, verified: Sequence[Verification] | None = None) -> Path:
-    """Write out/report.html from the newest finished run of every experiment below `out`, on variants of a user's own
-    too, and the claims ledger.
+def write_report(
+    out: Path, verified: Sequence[Verification] | None = None, commands: argparse.ArgumentParser | None = None
+) -> Path:
+    """Write out/site/index.html and all pages below it, in one step; returns that path.
 
-    verified: what became of the entries; by default what is remembered of them, and where nothing is, the page says so.
-    One self-contained file.  Raises UserError if there is no finished run.
+    out: shown is the newest finished run of every experiment below it, on variants of a user's own too; where it has
+    none, the committed one of the folder `results`.
+    verified: what became of the ledger's entries; by default what is remembered of them, and where nothing is, pages
+    say so.  commands: the command line, which is documented then.
+    Raises UserError if there is no finished run, or a file of one is damaged.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     from experiments.ledger.verify import recollections
+    from experiments.report.build import build
+    from experiments.report.material import gathered
+    from experiments.report.quickly import seldom_collecting
 
-    ledger = catalogue.claims()
-    runs = latest_runs(out, [place for name in catalogue.names() for place in (name, *own_places(out, name))])
-    if not runs:
-        raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
-    path = out / "report.html"
-    if not os.access(out, os.W_OK):
-        raise UserError(f"cannot write {path}")
-    environment = Environment(
-        loader=PackageLoader("experiments", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    page = environment.get_template("page.html.j2").render(
-        runs=[_described(run) for run in runs],
-        verifications=recollections(ledger.values(), ledger) if verified is None else verified,
-        words=words,
-        here=provenance("cpu", __name__),
-    )
-    write_atomically(path, page)
-    return path
+    place = out / SITE
+    with seldom_collecting():
+        ledger = catalogue.claims()
+        material = gathered(out, recollections(ledger.values(), ledger) if verified is None else verified)
+        if out.exists() and not os.access(out, os.W_OK):
+            raise UserError(f"cannot write {place}")
+        build(sources(material, commands), files(material), place)
+    return place / "index.html"
 
 
-def _described(run: RunFolder) -> Json:
-    """A run's summary with its figure, its conclusions, and the digest that its experiment's source has by now."""
-    saved = summary(run)
-    experiment = catalogue.experiment(known_as(saved["experiment"]))
-    checks, profile = conclusions(experiment, run, saved), experiment.profiles.get(saved["profile"])
-    return {
-        **saved,
-        "title": experiment.title if experiment.name == saved["experiment"] else saved["title"],
-        "decides": profile.decides if profile else f"detects {saved['detects']}",
-        "verdict": worst(checks),
-        "quantities": by_quantity(checks),
-        "untuned": untuned(run.read("measurement.json")),
-        "by_slack_alone": any(check.by_slack_alone for check in checks),
-        "figure": _inline(run / "figure.png"),
-        "source_now": source_digest(type(experiment).__module__),
-    }
+def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:
+    """All pages as Markdown, by their path."""
+    from experiments.report.pages import claims, errata, experiments, guide, ledger, library, papers, variants
+    from experiments.report.pages import commands as command_line
+
+    made: Pages = {}
+    for kind in (papers, claims, ledger, errata, experiments, variants, library):
+        made |= kind.pages(material)
+    return made | guide.pages() | command_line.pages(commands)
 
 
-def _inline(path: Path) -> str:
-    from PIL import Image
+def files(material: Material) -> dict[str, Path]:
+    """What pages show or offer of runs, by where it lies among the sources."""
+    from experiments.report.pages.parts import stored
 
-    if not path.exists():
-        raise UserError(f"{path} is missing; run the experiment again to draw it")
-    content = path.read_bytes()
-    try:
-        Image.open(io.BytesIO(content), formats=["PNG"]).verify()
-    except (OSError, SyntaxError, ValueError) as error:
-        raise UserError(f"{path} is damaged; delete it and run the experiment again to draw it") from error
-    return base64.b64encode(content).decode()
+    return {stored(path): path for runs in material.runs.values() for run in runs for path in run.files()}

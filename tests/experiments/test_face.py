@@ -81,6 +81,7 @@ class Squares:
     """Its prediction, its measurement and its one check, which holds."""
 
     name, title, kind, claims = "squares", "Corners of a square", "theory", ("skipv1.gap",)
+    caption = "Nothing: two axes."
     profiles: ClassVar = {"smoke": Profile(config=Config(), seeds=2, seconds=1, detects="a corner")}
 
     def predict(self, config):

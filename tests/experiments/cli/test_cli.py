@@ -13,6 +13,7 @@ from experiments import catalogue
 from experiments.cli import main
 from experiments.ledger.claim import Claim
 from experiments.store.folders import RunFolder, UserError
+from tests.experiments.report.words import as_words, words
 from theory.plans.variants import VARIANTS
 
 EXAMPLE = ["predict", "skipv1", "--d", "3", "--n", "8", "--sigma", "0.3", "--rank", "2"]
@@ -216,7 +217,7 @@ def test_quick_commands_import_nothing_heavy(arguments):
     code = (
         "import sys\nfrom experiments.cli import main\n"
         f"try: main({arguments.split()!r})\nexcept SystemExit: pass\n"
-        "heavy = {'torch', 'scipy', 'matplotlib', 'sympy', 'jinja2'} & set(sys.modules)\n"
+        "heavy = {'torch', 'scipy', 'matplotlib', 'sympy', 'sphinx', 'docutils'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
@@ -331,20 +332,21 @@ def test_a_claim_is_shown_whole(capsys):
     assert json.loads(capsys.readouterr().out)["paper"] == "ResFormer"
 
 
-def test_report_is_one_self_contained_page(smoke, monkeypatch, capsys):
+def test_report_builds_the_site(smoke, monkeypatch, capsys):
     _, folder = smoke
     out = folder.parent.parent
     few = {i: catalogue.claims()[i] for i in ("skipv1.eckart-young", "skipv1.lemma3-isotropy")}
     monkeypatch.setattr(catalogue, "claims", lambda: few)
+    monkeypatch.setattr(catalogue, "indexes", list)
+    as_words(monkeypatch)
     assert main(["report", "--out", str(out)]) == 0
-    assert str(out / "report.html") in capsys.readouterr().out
-    page = (out / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 1
-    assert 'src="http' not in page
-    for text in ("skipv1.eckart-young", "trained, mha, d3-n8-s0.3", "exact/d3-n8-s0.3/skipv1/a3", "commit"):
+    assert str(out / "site" / "index.html") in capsys.readouterr().out
+    page = words((out / "site" / "index.html").read_text())
+    for text in ("skipv1.eckart-young", "trained, mha, d3-n8-s0.3", "exact/d3-n8-s0.3/skipv1/a3", "crosslayer report"):
         assert text in page
 
 
-def test_report_without_runs_says_what_to_do(tmp_path, capsys):
+def test_report_without_runs_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     assert main(["report", "--out", str(tmp_path)]) == 2
     assert "crosslayer run --all" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from experiments.ledger import verify
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index, Item
 from experiments.verdicts.checks import Check, Expectation
+from tests.experiments.report.words import as_words, words
 
 HALF = Claim("made.half", "p", "here", "a half is 0.5", "none", "verified")
 HALF.check("it is one half", states=0.5, control=0.6, wrong="0.6")(lambda version: 2 * version == 1)
@@ -49,6 +51,7 @@ class Halves:
     """Its interval, 0.6 +- 0.05, excludes a half, and the slack of 0.1 holds it."""
 
     name, title, kind, claims = "halves", "Halves", "scale", ("made.half",)
+    caption = "Nothing: two axes."
     profiles = {  # noqa: RUF012
         "smoke": Profile(config=Config(), seeds=2, seconds=1, detects=None),
         "cpu": Profile(config=Config(), seeds=2, seconds=1, detects="a tenth"),
@@ -80,8 +83,15 @@ def halves(tmp_path, monkeypatch):
         monkeypatch.setattr(claim, "module", __name__)
     monkeypatch.setattr(catalogue, "all_experiments", lambda: {"halves": one})
     monkeypatch.setattr(catalogue, "indexes", list)
+    monkeypatch.setattr(catalogue, "answers", dict)
+    as_words(monkeypatch)
     monkeypatch.setattr(catalogue, "claims", lambda: {claim.id: claim for claim in (HALF, RESTS)})
     return one
+
+
+def site():
+    """What `crosslayer report` has left, in words."""
+    return words((Path("runs") / "site" / "index.html").read_text())
 
 
 def said(capsys, command, status=0):
@@ -104,11 +114,10 @@ def test_a_profile_that_cannot_decide_prints_no_verdict(capsys):
     assert "agrees" not in shown
     assert "found        halves, profile smoke: not decided by this profile" in said(capsys, "claim made.half")
     said(capsys, "report")
-    with open("runs/report.html") as page:
-        text = page.read()
-    assert "not decided by this profile" in text
+    text = site()
+    assert "not decided" in text
     assert "This profile shows that it runs; decides nothing." in text
-    assert "agrees</td>" not in text
+    assert "agrees" not in text.partition("# How to read a verdict")[0]
 
 
 def test_what_is_exact_fails_there_too(halves, capsys):
@@ -150,8 +159,8 @@ def test_nothing_compared_is_inconclusive(halves, capsys):
     assert found["verdict"] == "inconclusive"
     assert "halves, profile cpu, 2 seeds: inconclusive" in said(capsys, "compare")
     said(capsys, "report")
-    with open("runs/report.html") as page:
-        assert '<span class="inconclusive">inconclusive</span>; nothing was compared.' in page.read()
+    assert "Nothing was compared, which is inconclusive." in site()
+    assert "# halves [inconclusive] Halves." in site()
 
 
 def test_unknown_claims_are_refused(halves, capsys, monkeypatch):
@@ -185,20 +194,20 @@ def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
 
     def report(command="report", status=0):
         said(capsys, command, status)
-        with open("runs/report.html") as page:
-            return page.read()
+        return site().partition("# How to read a verdict")[0]
 
     with monkeypatch.context() as nothing_is_run:
         nothing_is_run.setattr(verify, "results", pytest.fail)
         page = report()
-    assert page.count("not verified here, or it did not stand") == page.count("not checked") == 2
+    assert page.count("not verified here, or it did not stand") == page.count("[not checked] ") == 2
+    assert page.count("[not checked here]") == 2
     said(capsys, "verify made.half")
     page = report()
-    assert "float64</span>: it is one half <small>" in page
-    assert page.count("not checked") == 1
+    assert "| it is one half | 0.6 | in float64, to a stated tolerance | [holds] control rejected |" in page
+    assert page.count("[not checked] ") == 1
     page = report("report --verify")
     assert "not checked" not in page
-    assert "it is one half too" in page
+    assert "| it is one half too |" in page
     with monkeypatch.context() as changed:
         changed.setattr(verify, "source_digest", lambda *_: "changed")
         assert report().count("changed since it was verified") == 2

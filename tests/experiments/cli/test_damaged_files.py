@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.cli import main
+from experiments.report.pages import claims, errata, ledger, library, papers, variants
 from tests.experiments.cli.answers import check, put_aside, unverified, write_corpus
+from tests.experiments.report.words import as_words
 
 COMMON = settings(suppress_health_check=[*HealthCheck])
 
@@ -102,6 +104,8 @@ def finished(smoke, place):
         stack.enter_context(mock.patch("experiments.runs.verifications", unverified))
         stack.enter_context(mock.patch.object(type(EXPERIMENT), "measure", put_aside))
         stack.enter_context(mock.patch.object(execution, "_draw"))
+        others = (claims, errata, ledger, library, papers, variants)  # which no run's files can change
+        as_words(stack.enter_context(pytest.MonkeyPatch.context()), without=others)
         yield run
 
 

@@ -18,6 +18,7 @@ from experiments.training import text as text_data
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import Comparing, comparing
+from tests.experiments.report.words import as_words, words
 from theory.plans.names import BadName
 from theory.plans.plan import Plan
 
@@ -152,8 +153,9 @@ def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monk
     assert other.run.path.parent == folder.parent
     assert other.run.path != folder
     assert main(["compare", "scale-icl", "--out", str(tmp_path / "runs")]) == 2  # none of the experiment's own
+    as_words(monkeypatch)
     assert main(["report", "--out", str(tmp_path / "runs")]) == 0
-    assert "my.py:mine" in (tmp_path / "runs" / "report.html").read_text()
+    assert "my.py:mine" in words((tmp_path / "runs" / "site" / "index.html").read_text())
 
 
 @pytest.mark.parametrize("name", NAMES)

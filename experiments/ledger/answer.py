@@ -1,0 +1,38 @@
+"""A paper in five lines, each resting on ledger entries, with its best figure; and its notation beside ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence of the answer.  entries: ids of the ledger entries that judge what it says."""
+
+    says: str
+    entries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """What a paper writes, what stands for it here, and what it is."""
+
+    theirs: str
+    ours: str
+    means: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a paper's room exports as ANSWER of a module `answer`.
+
+    asks      the paper's claim in a few words, as a question
+    lines     what holds of it
+    figure    the experiment whose figure shows most of that
+    notation  its symbols beside ours
+    """
+
+    asks: str
+    lines: tuple[Line, ...]
+    figure: str
+    notation: tuple[Symbol, ...]

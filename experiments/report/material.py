@@ -1,0 +1,200 @@
+"""What the site is made of: the papers, the ledger with its outcomes, and the finished runs that are shown."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from experiments import catalogue
+from experiments.experiment.execution import conclusions, latest_runs, summary, table
+from experiments.experiment.protocol import Experiment, Profile, figures
+from experiments.ledger.claim import Claim
+from experiments.ledger.verify import Verification
+from experiments.report.prose import Names
+from experiments.store.folders import Json, RunFolder, UserError, in_a_path
+from experiments.store.provenance import provenance
+from experiments.store.sources import source_digest
+from experiments.training.comparing import known_as, own_places
+from experiments.training.tuning import untuned
+from experiments.verdicts.checks import Judgement, worst
+from theory.plans.papers import Paper, rooms
+from theory.plans.variants import VARIANTS
+
+RESULTS = Path("results")  # what is committed of finished runs
+SEVERAL = "several"
+NUMBERS = ("prediction.json", "measurement.json", "summary.json")
+
+
+@dataclass(frozen=True)
+class Room:
+    """A paper with what is checked of it, or (paper None) what needs several."""
+
+    paper: Paper | None
+    package: str
+
+    @property
+    def slug(self) -> str:
+        return in_a_path(self.package.rpartition(".")[2]) if self.paper else SEVERAL
+
+    @property
+    def name(self) -> str:
+        return self.paper.name if self.paper else "Several papers"
+
+    def holds(self, module: str) -> bool:
+        return module.startswith(f"{self.package}.")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run that is shown.  committed: it is of the committed results, not below --out."""
+
+    folder: RunFolder
+    experiment: Experiment
+    saved: Json
+    committed: bool
+
+    @cached_property
+    def checks(self) -> Sequence[Judgement]:
+        return conclusions(self.experiment, self.folder, self.saved)
+
+    @property
+    def verdict(self) -> str:
+        return worst(self.checks)
+
+    @property
+    def profile(self) -> Profile | None:
+        return self.experiment.profiles.get(self.saved["profile"])
+
+    @property
+    def decides(self) -> str:
+        return self.profile.decides if self.profile else f"detects {self.saved['detects']}"
+
+    @property
+    def title(self) -> str:
+        own = self.experiment.name != self.saved["experiment"]
+        return self.saved["title"] if own else self.experiment.title
+
+    @property
+    def prediction(self) -> Json:
+        return self.folder.read("prediction.json")
+
+    @property
+    def untuned(self) -> dict[str, str]:
+        return untuned(self.folder.read("measurement.json"))
+
+    @property
+    def table(self) -> str | None:
+        return table(self.experiment, self.folder)
+
+    @property
+    def changed_since(self) -> bool:
+        """Whether the source of its experiment is another by now."""
+        return bool(self.saved["source"] != source_digest(type(self.experiment).__module__))
+
+    def files(self) -> list[Path]:
+        """Of its numbers and figures, those that are there."""
+        drawn = [f"{name}.{suffix}" for name in figures(self.experiment) for suffix in ("svg", "png")]
+        return [self.folder / name for name in (*NUMBERS, *drawn) if (self.folder / name).is_file()]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that a page may show."""
+
+    out: Path
+    rooms: Sequence[Room]
+    ledger: Mapping[str, Claim]
+    verified: Mapping[str, Verification]
+    experiments: Mapping[str, Experiment]
+    runs: Mapping[str, Sequence[Run]]
+    here: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> Names:
+        others = {name: f"/experiments/{in_a_path(name)}.md" for name in self.experiments}
+        others |= {name: f"/variants/{in_a_path(name)}.md" for name in VARIANTS}
+        return Names({name: claim_page(name) for name in self.ledger}, others)
+
+    def claims_of(self, room: Room) -> list[Claim]:
+        return [claim for claim in self.ledger.values() if room.holds(claim.module)]
+
+    def room_of(self, claim: Claim) -> Room:
+        return next((room for room in self.rooms if room.holds(claim.module)), self.rooms[-1])
+
+    def experiments_of(self, room: Room) -> list[Experiment]:
+        return [one for one in self.experiments.values() if room.holds(type(one).__module__)]
+
+    def resting_on(self, name: str) -> list[str]:
+        """Ids of the entries that use one."""
+        return [other.id for other in self.ledger.values() if name in other.uses]
+
+
+def claim_page(name: str) -> str:
+    return f"/claims/{in_a_path(name)}.md"
+
+
+def gathered(out: Path, verified: Sequence[Verification]) -> Material:
+    """What there is.  Raises UserError where no run is finished, or a file of one is damaged."""
+    known = {name: catalogue.experiment(name) for name in catalogue.names()}
+    runs: dict[str, list[Run]] = {}
+    for name, experiment in known.items():
+        found = _runs(experiment, out, committed=False)
+        found = found or (_runs(experiment, RESULTS, committed=True) if out != RESULTS else [])
+        if found:
+            runs[name] = found
+    if not runs:
+        raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
+    papers = [Room(room.paper, catalogue.package_beside(room)) for room in rooms()]
+    return Material(
+        out=out,
+        rooms=[*papers, Room(None, catalogue.ACROSS)],
+        ledger=catalogue.claims(),
+        verified={v.claim.id: v for v in verified},
+        experiments=known,
+        runs=runs,
+        here=provenance("cpu", __name__),
+    )
+
+
+def _runs(experiment: Experiment, folder: Path, *, committed: bool) -> list[Run]:
+    """The newest finished one of the largest profile, then others: of other profiles, of a user's own variants."""
+    first = latest_runs(folder, [experiment.name])
+    profiles = [latest_runs(folder, [experiment.name], (name,)) for name in reversed(list(experiment.profiles))]
+    own = latest_runs(folder, own_places(folder, experiment.name))
+    every = {run.path: run for run in (*first, *(run for found in profiles for run in found), *own)}
+    return [_run(run, committed) for run in every.values()]
+
+
+def _run(folder: RunFolder, committed: bool) -> Run:
+    saved = summary(folder)
+    run = Run(folder, catalogue.experiment(known_as(saved["experiment"])), saved, committed)
+    _check_figure(folder / "figure.png")
+    return run
+
+
+def _check_figure(path: Path) -> None:
+    from PIL import Image
+
+    if not path.exists():
+        raise UserError(f"{path} is missing; run the experiment again to draw it")
+    try:
+        Image.open(io.BytesIO(path.read_bytes()), formats=["PNG"]).verify()
+    except IsADirectoryError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; put that right, or move it away") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UserError(f"{path} is damaged; delete it and run the experiment again to draw it") from error
+
+
+def verdicts_in_order(claims: Iterable[Claim]) -> dict[str, int]:
+    """How many entries have each verdict, from verified to open."""
+    from collections import Counter
+    from typing import get_args
+
+    from experiments.ledger.claim import Status
+
+    counts = Counter(claim.verdict for claim in claims)
+    return {verdict: counts[verdict] for verdict in get_args(Status) if counts[verdict]}

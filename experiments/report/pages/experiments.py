@@ -1,0 +1,206 @@
+"""A page an experiment: what was predicted and by which rule, what came out, its figures, and its data."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import subprocess
+from collections.abc import Iterator, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from experiments.experiment.protocol import Experiment
+from experiments.report.material import RESULTS, Material, Run
+from experiments.report.pages import parts
+from experiments.report.prose import code, escaped, fenced, shown
+from experiments.verdicts import words
+from experiments.verdicts.checks import Judgement, by_quantity
+
+SAID = {  # of a prediction, what is told in words
+    "assumes": "Assumes",
+    "source": "From",
+    "statistic": "Statistic",
+    "rule": "Rule",
+    "tuning": "Learning rates",
+}
+
+
+def pages(material: Material) -> parts.Pages:
+    made = {
+        parts.experiment_page(name).lstrip("/"): parts.ORPHAN + "\n\n".join(_sections(material, one)) + "\n"
+        for name, one in material.experiments.items()
+    }
+    return {parts.experiment_page("index").lstrip("/"): _table(material), **made}
+
+
+def _table(material: Material) -> str:
+    rows = []
+    for name, one in material.experiments.items():
+        runs = material.runs.get(name, ())
+        room = next((r for r in material.rooms if r.holds(type(one).__module__)), material.rooms[-1])
+        said = parts.verdict(runs[0].verdict) if runs else "none is finished"
+        profile = (
+            f"{escaped(runs[0].saved['profile'])}, {'committed' if runs[0].committed else 'below --out'}"
+            if runs
+            else ""
+        )
+        rows.append((material.names.named(name), escaped(room.name), escaped(one.title), said, profile))
+    return parts.WIDE + "\n\n".join(
+        [
+            "# Experiments",
+            "Each predicts, stores the prediction, measures without seeing it, compares by a rule that was written "
+            "down before, and draws.  "
+            f"{_origin(material)}  {parts.link('How to read a verdict', '/verdicts.md')}.",
+            parts.table(("name", "on", "what it asks", "verdict", "shown run"), rows, kind="filterable wide"),
+        ]
+    )
+
+
+def _origin(material: Material) -> str:
+    every = [run for runs in material.runs.values() for run in runs]
+    own = sum(not run.committed for run in every)
+    return (
+        f"{own} of the {len(every)} runs shown lie below {code(str(material.out))}, the others are committed results."
+    )
+
+
+def _sections(material: Material, one: Experiment) -> Iterator[str]:
+    runs = material.runs.get(one.name, ())
+    yield f"# {escaped(one.name)}"
+    yield f"{parts.verdict(runs[0].verdict)} {escaped(one.title)}." if runs else f"{escaped(one.title)}."
+    if not runs:
+        yield "No run of it is finished, and none is committed.  This makes one:"
+        yield fenced(f"crosslayer run {one.name} --profile cpu", "sh")
+    for number, run in enumerate(runs):
+        if number:
+            name = run.saved["experiment"] if run.saved["experiment"] != one.name else f"Profile {run.saved['profile']}"
+            yield f"## {escaped(name)}"
+            yield f"{parts.verdict(run.verdict)} {escaped(run.title)}."
+        yield from _run(material, run, "##" if not number else "###")
+    yield "## What it bears on"
+    yield "\n".join(f"- {parts.entry(material, name)}" for name in one.claims if name in material.ledger)
+    yield "## What each profile can tell"
+    rows = [
+        (code(name), str(profile.seeds or "nothing random"), _time(profile.seconds), escaped(profile.decides))
+        for name, profile in one.profiles.items()
+    ]
+    yield parts.table(("profile", "seeds", "about", "it"), rows, "lrrl")
+    if runs:
+        yield fenced(f"crosslayer run {one.name} --profile {runs[0].saved['profile']}", "sh")
+
+
+def _time(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 90 else f"{math.ceil(seconds / 60)} min"
+
+
+def _run(material: Material, run: Run, head: str) -> Iterator[str]:
+    for name in parts.drawn(run):
+        yield parts.figure(run, name)
+    yield f"{head} What was predicted"
+    prediction = run.prediction
+    yield f"It was stored before anything was measured{_when(run)}, and the measurement never sees it."
+    told = {
+        label: material.names.prose(prediction[key])
+        for key, label in SAID.items()
+        if isinstance(prediction.get(key), str)
+    }
+    yield parts.definition(told)
+    yield f"{head} What came out"
+    yield f"This profile {escaped(run.decides)}."
+    if not run.checks:
+        yield "Nothing was compared, which is inconclusive."
+    yield from _groups(material, run.checks)
+    if run.checks:
+        note = f" {escaped(words.SLACK_ALONE)}" if any(check.by_slack_alone for check in run.checks) else ""
+        yield f"Each line shows the point that uses most of its tolerance.{note}"
+        yield _all_checks(run.checks)
+    for arm, why in run.untuned.items():
+        yield f"Untuned: {escaped(arm)}: {escaped(why)}."
+    if rows := run.table:
+        yield _of_markdown(rows)
+    yield f"{head} Data, and where it comes from"
+    yield "\n".join(f"- {{download}}`{path.name} </{parts.stored(path)}>`, {_size(path)}" for path in run.files())
+    changed = " The source has changed since." if run.changed_since else ""
+    resumed = " since it was resumed" if run.saved["resumed"] else ""
+    yield f"{parts.origin(run)} It took {run.saved['seconds']:,} s{resumed}.{changed}"
+    yield parts.provenance(run.saved)
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1000))} kB"
+
+
+def _when(run: Run) -> str:
+    """When a prediction was stored: of a run of one's own, by its file; of a committed one, by its commit."""
+    if run.committed or run.folder.path.is_relative_to(RESULTS):
+        day = _committed_on(str(run.folder / "prediction.json"))
+        return f" (as it stands it was committed on {escaped(day)})" if day else ""
+    stamp = (run.folder / "prediction.json").stat().st_mtime
+    moment = datetime.datetime.fromtimestamp(stamp, datetime.UTC)
+    return f" (its file is of {escaped(f'{moment:%Y-%m-%d %H:%M} UTC')})"
+
+
+def _committed_on(path: str) -> str:
+    return _days_of_commits().get(path, "")
+
+
+@cache
+def _days_of_commits() -> dict[str, str]:
+    """The day on which each committed prediction last changed."""
+    command = ["git", "log", "--format=%x00%cs", "--name-only", "--", f"{RESULTS}/*prediction.json"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    days: dict[str, str] = {}
+    for entry in told.split("\0")[1:]:
+        day, *paths = entry.split()
+        for path in paths:
+            days.setdefault(path, day)
+    return days
+
+
+def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
+    head = ("predicted against measured", "entry", "points", "predicted", "slack", "measured", "verdict")
+    for quantity, groups in by_quantity(checks).items():
+        rows = []
+        for name, members in groups.items():
+            told = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
+            entry = material.names.named(members[0].claim)
+            rows.append((escaped(name), entry, str(len(members)), *told, parts.group_verdict(members)))
+        if quantity:
+            yield f"**{material.names.prose(quantity[0].upper() + quantity[1:])}**"
+        yield parts.table(head, rows, "llrrrrl", kind="wide numbers")
+
+
+def _all_checks(checks: Sequence[Judgement]) -> str:
+    """Every point, in what is opened on request."""
+    head = ("point", "what was asked", "predicted", "slack", "measured", "standard error", "verdict")
+    rows = "".join(
+        f"<tr><td><code>{escape(c.id)}</code></td><td>{escape(c.statement)}</td>"
+        f'<td class="n">{escape(words.predicted(c))}</td><td class="n">{escape(words.slack(c))}</td>'
+        f'<td class="n">{escape(words.measured(c))}</td><td class="n">{_short(c.stderr)}</td>'
+        f'<td><span class="verdict {escape(c.verdict)}">{escape(words.verdict_of_group([c]))}</span></td></tr>'
+        for c in checks
+    )
+    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
+    return (
+        f"```{{raw}} html\n<details><summary>All {len(checks)} points</summary>"
+        f'<div class="sheet wide"><table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table></div>'
+        "</details>\n```"
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if math.isfinite(value) else "none"
+
+
+def _of_markdown(text: str) -> str:
+    """A table that an experiment wrote as Markdown, with its cells escaped; other lines as they are."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    if len(table) < 2 or len({len(row) for row in table}) != 1:
+        return fenced(text)
+    return parts.table([escaped(cell) for cell in table[0]], [[escaped(cell) for cell in row] for row in table[2:]])

@@ -1,0 +1,95 @@
+"""The Python API: what the three packages offer, with signatures and docstrings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from experiments.report import derivations
+from experiments.report.material import Material
+from experiments.report.pages import parts
+from experiments.report.prose import Names, code, escaped
+
+PACKAGES = {
+    "theory": "What must be true",
+    "icl": "What happens",
+    "experiments": "Where both meet",
+}
+
+
+def pages(material: Material) -> parts.Pages:
+    made = {f"api/{name}.md": _package(name, about, material.names) for name, about in PACKAGES.items()}
+    listed = "\n".join(PACKAGES)
+    return {
+        "api/index.md": (
+            "# Python\n\nThree packages, of which each has a face of a few names, imported when they are first used; "
+            "what stands deeper may change.\n\n```{toctree}\n:titlesonly:\n\n" + listed + "\n```\n"
+        ),
+        **made,
+    }
+
+
+def _package(name: str, about: str, names: Names) -> str:
+    module = import_module(name)
+    blocks = [f"# {name}: {about[0].lower()}{about[1:]}", derivations.markdown(inspect.getdoc(module) or "", names)]
+    for public in module.__all__:
+        blocks += _entry(module, public, names)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _entry(module: ModuleType, name: str, names: Names) -> Iterator[str]:
+    thing = getattr(module, name)
+    yield f"## {escaped(name)}"
+    yield f"`````{{py:{_kind(thing)}}} {module.__name__}.{name}{_signature(thing)}\n"
+    yield derivations.markdown(inspect.getdoc(thing) or "", names)
+    if inspect.isclass(thing):
+        yield from _methods(thing, names)
+    yield "`````"
+    home = getattr(thing, "__module__", "")
+    if home:
+        yield f"From {code(home)}."
+
+
+def _kind(thing: Any) -> str:
+    if inspect.isclass(thing):
+        return "exception" if issubclass(thing, BaseException) else "class"
+    return "function" if callable(thing) else "data"
+
+
+def _signature(thing: Any) -> str:
+    if inspect.isclass(thing) and issubclass(thing, BaseException):
+        return ""
+    try:
+        found = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    kept = [p.replace(annotation=p.empty) for p in found.parameters.values() if not p.name.startswith("_")]
+    return " ".join(str(found.replace(parameters=_valid(kept), return_annotation=found.empty)).split())
+
+
+def _valid(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Defaults as they are written, short."""
+    shown = []
+    for parameter in parameters:
+        default = parameter.default
+        text = repr(default)
+        plain = default is parameter.empty or (len(text) <= 40 and "<" not in text and "\n" not in text)
+        shown.append(parameter if plain else parameter.replace(default=...))
+    return shown
+
+
+def _methods(thing: type, names: Names) -> Iterator[str]:
+    """Public methods and properties that the class itself defines and documents."""
+    for name, member in vars(thing).items():
+        function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        documented = inspect.isfunction(function) and function.__doc__
+        if not name.startswith("_") and documented:
+            what = "property" if isinstance(member, property) else "method"
+            signature = (
+                "" if what == "property" else _signature(function).replace("(self, ", "(").replace("(self)", "()")
+            )
+            text = derivations.markdown(inspect.getdoc(function) or "", names)
+            yield f"````{{py:{what}}} {name}{signature}\n\n{text}\n````"

@@ -1,0 +1,187 @@
+"""The front page, a page a paper, and each paper's notation beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from experiments import catalogue
+from experiments.ledger.answer import Answer, Line
+from experiments.ledger.index import Index
+from experiments.report.material import Material, Room, Run, verdicts_in_order
+from experiments.report.pages import parts
+from experiments.report.prose import escaped
+from theory.plans.variants import VARIANTS
+
+MEASURED = parts.experiment_page("index").strip("/").removesuffix(".md")
+FOUND = ("claims/index", "graph", "errata/index", MEASURED, "variants/index", "notation", "verdicts")
+LIBRARY = ("tutorials/index", "api/index", "commands")
+SECTIONS = {"What was found": FOUND, "The library": LIBRARY}
+MADE_AGAIN = "`crosslayer verify` runs every check again, `crosslayer claim ID` shows all that there is on one entry"
+
+
+def pages(material: Material) -> parts.Pages:
+    made = {f"papers/{room.slug}.md": _paper(material, room) for room in material.rooms}
+    return {"index.md": _front(material), "notation.md": _notation(material), **made}
+
+
+def answer(room: Room) -> Answer | None:
+    return catalogue.answers().get(room.package)
+
+
+def _front(material: Material) -> str:
+    papers = [room for room in material.rooms if room.paper]
+    counts = verdicts_in_order(material.ledger.values())
+    blocks = [
+        "# What the papers claim, and what holds",
+        f"{len(papers)} papers let a Transformer layer reach back to earlier layers.  Here is what each claims, what "
+        "holds of it and how sure that is: every sentence leads to its proof, its checks, its figure and the command "
+        "that makes it again.",
+        _bar(counts),
+        "\n".join(f"- {parts.link(escaped(room.name), f'#{room.slug}')}: {_asks(material, room)}" for room in papers),
+    ]
+    for room in papers:
+        blocks += [f"({room.slug})=", f"## {escaped(room.name)}", *_answer(material, room, front=True)]
+    blocks += [_several(material), _toctrees(papers)]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _asks(material: Material, room: Room) -> str:
+    found = answer(room)
+    return material.names.prose(found.asks) if found else escaped(room.paper.title if room.paper else "")
+
+
+def _bar(counts: dict[str, int]) -> str:
+    """How many entries have each verdict, as a bar and in words."""
+    shares = " ".join(f'<i class="{verdict}" style="flex-grow:{count}"></i>' for verdict, count in counts.items())
+    words = ", ".join(f"{count} {parts.verdict(verdict)}" for verdict, count in counts.items())
+    total = sum(counts.values())
+    said = f"{total} claims: {words}. {parts.link('How to read a verdict', '/verdicts.md')}."
+    return f'```{{raw}} html\n<div class="bar" aria-hidden="true">{shares}</div>\n```\n\n{said}'
+
+
+def _answer(material: Material, room: Room, *, front: bool = False) -> Iterator[str]:
+    """Title and address, the answer in its lines, the figure."""
+    paper, found = room.paper, answer(room)
+    if paper:
+        address = f"[{escaped(paper.reference)}]({_address(paper.reference)})" if paper.reference else ""
+        yield f"*{escaped(paper.title)}*, {paper.year}. {address}"
+    if found:
+        yield "\n".join(f"{number}. {_line(material, line)}" for number, line in enumerate(found.lines, 1))
+    claims = material.claims_of(room)
+    counted = ", ".join(f"{count} {parts.verdict(v)}" for v, count in verdicts_in_order(claims).items())
+    links = [parts.link("all on this paper", f"/papers/{room.slug}.md")] if front else []
+    if errata := [c for c in claims if paper and c.paper == paper.name and c.verdict in ("corrected", "refuted")]:
+        links.append(parts.link(f"its {len(errata)} errata", f"/errata/{room.slug}.md"))
+    yield f"{len(claims)} claims: {counted}. {'; '.join(links)}".rstrip()
+    if run := shown(material, room):
+        yield parts.figure(run, root="" if front else "../")
+
+
+def _address(reference: str) -> str:
+    """An address as Markdown's target: what is none leads nowhere."""
+    safe = reference.startswith(("https://", "http://")) and not any(c in reference for c in " <>()[]\"'\\`")
+    return reference if safe else "#"
+
+
+def _line(material: Material, line: Line) -> str:
+    known = [name for name in line.entries if name in material.ledger]
+    return f"{material.names.prose(line.says)} [{'; '.join(parts.entry(material, name) for name in known)}]{{.rests}}"
+
+
+def shown(material: Material, room: Room) -> Run | None:
+    """The run whose figure stands for a paper."""
+    found = answer(room)
+    wanted = [found.figure] if found else []
+    names = [*wanted, *(one.name for one in material.experiments_of(room))]
+    return next((material.runs[name][0] for name in names if name in material.runs), None)
+
+
+def _several(material: Material) -> str:
+    room = material.rooms[-1]
+    names = [material.names.named(one.name) for one in material.experiments_of(room)]
+    return "\n\n".join(
+        [
+            "## Across the papers",
+            f"{len(material.claims_of(room))} claims and {len(names)} experiments need several papers, or none: "
+            f"{', '.join(names)}. {parts.link('All on several papers', f'/papers/{room.slug}.md')}.",
+            *([parts.figure(run, root="")] if (run := shown(material, room)) else []),
+        ]
+    )
+
+
+def _toctrees(papers: list[Room]) -> str:
+    entries = {"The papers": (*tuple(f"papers/{room.slug}" for room in papers), f"papers/{'several'}"), **SECTIONS}
+    return "\n\n".join(
+        f"```{{toctree}}\n:hidden:\n:titlesonly:\n:caption: {caption}\n\n" + "\n".join(names) + "\n```"
+        for caption, names in entries.items()
+    )
+
+
+def _paper(material: Material, room: Room) -> str:
+    blocks = [f"# {escaped(room.name)}", *_answer(material, room)]
+    if experiments := material.experiments_of(room):
+        rows = [(material.names.named(one.name), escaped(one.title), _ran(material, one.name)) for one in experiments]
+        blocks += ["## Experiments", parts.table(("name", "what it asks", "shown run"), rows)]
+    built = [name for name, variant in VARIANTS.items() if variant.paper == room.paper and room.paper]
+    if built:
+        changes = [(material.names.named(name), escaped(VARIANTS[name].changes)) for name in built]
+        blocks += ["## Variants", parts.table(("name", "what it changes"), changes)]
+    for index in catalogue.indexes():
+        if _room_of(index, material) is room:
+            blocks += _lines(material, index)
+    blocks += ["## Its claims in the ledger", _claims(material, room)]
+    blocks.append(f"{MADE_AGAIN}.")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _room_of(index: Index, material: Material) -> Room | None:
+    """The room that most entries of an index stand in."""
+    rooms = [material.room_of(material.ledger[n]) for item in index.items for n in item.entries if n in material.ledger]
+    return max(rooms, key=rooms.count) if rooms else None
+
+
+def _ran(material: Material, name: str) -> str:
+    runs = material.runs.get(name)
+    return f"{parts.verdict(runs[0].verdict)} {parts.origin(runs[0])}" if runs else "none is finished"
+
+
+def _lines(material: Material, index: Index) -> list[str]:
+    prose = material.names.prose
+    rows = [
+        (
+            prose(item.place),
+            prose(item.says),
+            "<br>".join(parts.entry(material, n) for n in item.entries if n in material.ledger),
+        )
+        for item in index.items
+    ]
+    told = index.summary(material.ledger)
+    return [
+        "## Line by line",
+        f"{escaped(told[:1].upper() + told[1:])}.",
+        parts.table(("place", "what it says", "judged by"), rows, kind="wide"),
+    ]
+
+
+def _claims(material: Material, room: Room) -> str:
+    rows = [
+        (material.names.named(claim.id), parts.verdict(claim.verdict), material.names.prose(claim.place))
+        for claim in material.claims_of(room)
+    ]
+    return parts.table(("entry", "verdict", "place"), rows)
+
+
+def _notation(material: Material) -> str:
+    blocks = [
+        "# Notation",
+        "What each paper writes, and what stands for it in the ledger, in proofs and in the code.  Names in code are "
+        "those of arguments and functions.",
+    ]
+    for room in material.rooms:
+        if found := answer(room):
+            prose = material.names.prose
+            rows = [
+                (prose(s.theirs, formula=True), prose(s.ours, formula=True), prose(s.means)) for s in found.notation
+            ]
+            blocks += [f"## {escaped(room.name)}", parts.table(("in the paper", "here", "what it is"), rows)]
+    return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,156 @@
+"""What several kinds of pages are made of: verdicts, tables, figures, downloads, provenance."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.experiment.protocol import figures
+from experiments.ledger.claim import Claim
+from experiments.ledger.verify import Verification
+from experiments.report.material import Material, Run
+from experiments.report.prose import code, escaped, in_cell
+from experiments.store.folders import in_a_path
+from experiments.verdicts import words
+
+Pages = dict[str, str]
+ORPHAN = "---\norphan: true\n---\n\n"
+WIDE = "---\nhide-toc: true\n---\n\n"
+RIGHT = "r"
+
+
+def verdict(word: str) -> str:
+    """A verdict as a word that carries its colour."""
+    kind = word if word.isalpha() else "unknown"
+    shown = "not decided" if word == "undecided" else word
+    return f"[{escaped(shown)}]{{.verdict .{kind}}}"
+
+
+def link(text: str, page: str) -> str:
+    """text: Markdown."""
+    return f"[{text}]({page})"
+
+
+def entry(material: Material, name: str) -> str:
+    """A ledger entry: its id, linked, and its verdict."""
+    return f"{material.names.named(name)} {verdict(material.ledger[name].verdict)}"
+
+
+def experiment_page(name: str) -> str:
+    return f"/experiments/{in_a_path(name)}.md"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "", kind: str = "") -> str:
+    """head and rows: Markdown of the cells; align: l or r for each column; kind: class names."""
+    align = align.ljust(len(head), "l")
+    lines = [
+        "| " + " | ".join(head) + " |",
+        "|" + "|".join("---:" if side == RIGHT else "---" for side in align) + "|",
+        *("| " + " | ".join(map(in_cell, row)) + " |" for row in rows),
+    ]
+    return f":::{{container}} sheet {kind}\n\n" + "\n".join(lines) + "\n\n:::"
+
+
+def definition(items: Mapping[str, str]) -> str:
+    """Terms and what there is to say of them, both Markdown; those of which there is nothing to say are left out."""
+    return "\n".join(f"{term}\n: {text}\n" for term, text in items.items() if text)
+
+
+def shown_path(path: Path) -> str:
+    """Where a file lies, relative to here if it is below."""
+    here = Path.cwd()
+    path = path.absolute()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+
+
+def drawn(run: Run) -> dict[str, str]:
+    """Names and captions of a run's figures, of those that are there."""
+    return {name: caption for name, caption in figures(run.experiment).items() if run.folder.has(f"{name}.png")}
+
+
+def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
+    """One of a run's figures, with its caption, and what it is for those who do not see it.
+
+    root: the way from the page to the site's own folder, "" or "../", for a link to the experiment; None: no link.
+    """
+    page = experiment_page(run.experiment.name).lstrip("/").removesuffix(".md") + ".html"
+    options = [f":alt: {_alternative(run)}", *([f":target: {root}{page}"] if root is not None else [])]
+    said = f"{escaped(figures(run.experiment).get(name) or run.title)} "
+    path = stored(run.folder / f"{name}.png")
+    return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{said}[{origin(run)}]{{.origin}}", "::::"])
+
+
+def _alternative(run: Run) -> str:
+    """In quotation marks, as an option of a directive; the caption says more."""
+    return json.dumps(" ".join(f"Figure of {run.saved['experiment']}: {run.title}".split()), ensure_ascii=False)
+
+
+def origin(run: Run) -> str:
+    """Whether a run is the reader's own or a committed one, in a few words of Markdown."""
+    saved = run.saved
+    seeds = f"{len(saved['seeds'])} seeds" if saved["seeds"] else "nothing random"
+    whose = "committed result" if run.committed else "run below `--out`"
+    return f"{whose[0].upper()}{whose[1:]}, profile {escaped(saved['profile'])}, {seeds}."
+
+
+def stored(path: Path) -> str:
+    """Where a file of a run lies among the sources: runs/<its folders>/<its name>."""
+    parts = [in_a_path(part) for part in Path(os.path.abspath(path)).parts[-4:]]
+    return "/".join(["runs", *parts])
+
+
+def provenance(saved: Mapping[str, Any]) -> str:
+    """Of a run, as Markdown: device, versions, commit, source."""
+    versions = saved["versions"] if isinstance(saved["versions"], list) else [saved["versions"]]
+    told = [", ".join(f"{escaped(str(k))} {escaped(str(v))}" for k, v in each.items()) for each in versions]
+    commits = saved["commit"] if isinstance(saved["commit"], list) else [saved["commit"]]
+    sources = saved["source"] if isinstance(saved["source"], list) else [saved["source"]]
+    devices = saved["device"] if isinstance(saved["device"], list) else [saved["device"]]
+    return definition(
+        {
+            "Device": "; ".join(escaped(str(device)) for device in devices),
+            "Versions": "; ".join(told),
+            "Commit": ", ".join(code(str(commit)[:12]) if commit else "unknown" for commit in commits),
+            "Digest of the source": ", ".join(code(str(source)) for source in sources),
+        }
+    )
+
+
+def outcome(v: Verification | None, number: int) -> str:
+    """What became of an entry's check when it was last run, as Markdown."""
+    if v is None or not v.outcomes:
+        return "[not checked here]{.verdict .unknown}"
+    found = v.outcomes[number]
+    if found.ok:
+        return "[holds]{.verdict .pass} control rejected"
+    why = found.error or ("does not hold" if not found.holds else "does not reject its control")
+    return f"[{escaped(why)}]{{.verdict .fail}}"
+
+
+def standing(v: Verification | None, claim: Claim) -> str:
+    """Whether an entry stands, as Markdown; "" where it does."""
+    if not claim.evidence:
+        return "[it has no checks]{.verdict .fail}"
+    if v is None or v.unknown:
+        why = v.unknown if v else "not verified here"
+        return f"[not checked]{{.verdict .unknown}} {escaped(why)}; {code(f'crosslayer verify {claim.id}')} checks it."
+    if v.fallen:
+        return f"[evidence fails]{{.verdict .fail}} it rests on {', '.join(map(code, v.fallen))}, which has fallen."
+    return "" if v.stands else "[evidence fails]{.verdict .fail}"
+
+
+def judged(checks: Sequence[Any]) -> str:
+    """The worst of some checks and how many there are, as Markdown."""
+    from experiments.verdicts.checks import worst
+
+    count = f" {len(checks)} check{'s' if len(checks) != 1 else ''}"
+    return f"{verdict(worst(checks))}{count}" if checks else "nothing was compared"
+
+
+def group_verdict(checks: Sequence[Any]) -> str:
+    said = words.verdict_of_group(checks)
+    first = checks[0].verdict
+    return verdict(first) + (f" {escaped(said.partition(', ')[2])}" if ", " in said else "")

@@ -1,0 +1,92 @@
+// Filters for tables that are plain tables without this, and what a box of the graph is joined to.
+"use strict";
+
+const CHOSEN = ["on", "verdict"]; // columns that have few values
+
+function filters(sheet) {
+  const table = sheet.querySelector("table");
+  if (!table) return;
+  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  const rows = [...table.tBodies[0].rows];
+  const form = document.createElement("form");
+  form.className = "filters";
+  form.setAttribute("role", "search");
+  form.setAttribute("aria-label", "Filter the table");
+  const asked = new URLSearchParams(location.search);
+  const controls = [];
+  for (const name of CHOSEN.filter((name) => heads.includes(name))) {
+    const column = heads.indexOf(name);
+    const value = (row) => row.cells[column].textContent.trim();
+    const select = document.createElement("select");
+    select.name = name;
+    select.append(new Option("any", ""));
+    for (const one of [...new Set(rows.map(value))].sort()) select.append(new Option(one, one));
+    select.value = asked.get(name) || "";
+    if (select.selectedIndex < 0) select.value = "";
+    controls.push([name, select, (row) => !select.value || value(row) === select.value]);
+  }
+  const words = document.createElement("input");
+  words.type = "search";
+  words.name = "words";
+  words.value = asked.get("words") || "";
+  const text = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  const wanted = () => words.value.toLowerCase().split(/\s+/).filter(Boolean);
+  controls.push(["place or words", words, (row) => wanted().every((word) => text.get(row).includes(word))]);
+  const count = document.createElement("output");
+  count.setAttribute("aria-live", "polite");
+  for (const [name, control] of controls) {
+    const label = document.createElement("label");
+    label.append(name);
+    label.htmlFor = control.id = `filter-${name.replaceAll(" ", "-")}`;
+    const field = document.createElement("div");
+    field.append(label, control);
+    form.append(field);
+  }
+  form.append(count);
+  const apply = () => {
+    let shown = 0;
+    for (const row of rows) {
+      row.hidden = !controls.every(([, , fits]) => fits(row));
+      shown += row.hidden ? 0 : 1;
+    }
+    count.textContent = `${shown} of ${rows.length}`;
+  };
+  form.addEventListener("input", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  sheet.before(form);
+  apply();
+}
+
+function stacks(table) {
+  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, i) => (cell.dataset.label = heads[i]));
+  const fit = () => {
+    table.classList.remove("stacked");
+    const place = table.closest(".table-wrapper") || table.parentElement;
+    table.classList.toggle("stacked", innerWidth < 600 || table.scrollWidth > place.clientWidth + 1);
+  };
+  let due = 0;
+  addEventListener("resize", () => {
+    cancelAnimationFrame(due);
+    due = requestAnimationFrame(fit);
+  });
+  addEventListener("beforeprint", () => table.classList.remove("stacked"));
+  addEventListener("afterprint", fit);
+  fit();
+}
+
+function neighbours(graph) {
+  const edges = [...graph.querySelectorAll(".edges path")];
+  const light = (event) => {
+    const node = event.target.closest(".node");
+    const name = event.type === "pointerout" || event.type === "focusout" ? null : node && node.dataset.name;
+    for (const edge of edges) edge.classList.toggle("lit", name !== null && [edge.dataset.from, edge.dataset.to].includes(name));
+  };
+  for (const kind of ["pointerover", "pointerout", "focusin", "focusout"]) graph.addEventListener(kind, light);
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".filterable").forEach(filters);
+  document.querySelectorAll(".wide table").forEach(stacks);
+  document.querySelectorAll(".graph").forEach(neighbours);
+});

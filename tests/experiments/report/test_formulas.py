@@ -1,0 +1,99 @@
+"""Mathematics in plain text: what is a formula, and what it says."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from experiments import catalogue
+from experiments.report.formulas import spans, whole
+from experiments.report.mathml import mathml
+from experiments.report.prose import Names, escaped, plain
+from experiments.report.symbols import BREAK
+from tests.experiments.report.words import words
+
+READ = {  # what stands between ⟦ ⟧ is a formula
+    "the gap is rho a^2 at equal rank": r"the gap is ⟦\rho a^{2}⟧ at equal rank",
+    "explains a d where MHA has a (d - a)": "explains ⟦a d⟧ where MHA has ⟦a (d - a)⟧",
+    "W* ~ N(W0, I), x a d x n matrix": r"⟦W^{*} \sim N(W_{0} ,\, I)⟧, ⟦x⟧ a ⟦d \times n⟧ matrix",
+    "a head, a toy and A heads": "a head, a toy and ⟦A⟧ heads",
+    "A head reads rank a of it": r"A head reads ⟦\operatorname{rank} a⟧ of it",
+    "E||P - W*||_F^2": r"⟦E {\Vert P - W^{*}\Vert }_{F}^{2}⟧",
+    "1/sqrt 2 = 0.71": r"⟦1 / \sqrt{2} = 0.71⟧",
+    "sum_{i <= j} s_i^2": r"⟦\sum_{i \le j} s_{i}^{2}⟧",
+    "layer 1's values, Eqns. (3) to (5), 2,048 tokens, 82M": "layer 1's values, Eqns. (3) to (5), 2,048 tokens, 82M",
+    "theory/toy/width.py and skipv1.gap_weights": "theory/toy/width.py and skipv1.gap_weights",
+    "Theorem 1 (e) and appendix A": "Theorem 1 (e) and appendix A",
+    "two-layer x-axis": "two-layer ⟦x⟧-axis",
+    "V_n's rows": "⟦V_{n}⟧'s rows",
+    "<W_Q x, u> = 3": r"⟦\langle W_{Q} x ,\, u\rangle = 3⟧",
+    "floor(d^2/4) >= 3/4 rho d^2": r"⟦\lfloor d^{2} / 4 \rfloor \ge 3 / 4 \rho d^{2}⟧",
+    "(A x_t ; B y_t)": r"⟦(A x_{t} \,;\; B y_{t})⟧",
+    "1.25x more, in 1e-4 of it": "1.25x more, in 1e-4 of it",
+}
+
+
+def marked(text):
+    parts = (f"⟦{span.latex.replace(BREAK, '')}⟧" if span.latex else span.text for span in spans(text))
+    return re.sub(r"  +", " ", "".join(parts)).replace(" ⟧", "⟧")
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_read(text):
+    assert marked(text) == re.sub(r"  +", " ", READ[text])
+
+
+def ledger_texts():
+    for claim in catalogue.claims().values():
+        yield from (claim.statement, claim.correction, claim.assumes, claim.place)
+        for evidence in claim.evidence:
+            yield from (evidence.what, evidence.wrong)
+
+
+def test_nothing_of_the_ledger_is_lost_and_every_formula_can_be_set():
+    found = 0
+    for text in ledger_texts():
+        read = spans(text)
+        assert "".join(span.text for span in read) == text
+        for span in (span for span in read if span.latex):
+            found += 1
+            latex = span.latex.replace(BREAK, "")
+            assert mathml(latex).startswith("<math"), latex
+            letters = re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", latex)
+            assert set(letters) <= set(span.text), (span.text, latex)
+    assert found > 1000
+
+
+@given(st.text(alphabet="abdnx W0123456789+-*/^_=<>()[]{}|,;:.'~ \n`$\\#é", max_size=60))
+def test_any_text_is_kept(text):
+    assert "".join(span.text for span in spans(text)) == text
+    whole(text)
+    Names().prose(text)
+
+
+@given(st.text(max_size=80).map(lambda text: " ".join(text.split())))
+def test_what_is_escaped_is_shown_as_it_is(text):
+    """By another reader of Markdown, tables on."""
+    if any(not character.isprintable() for character in text):
+        return
+    page = MarkdownIt("commonmark").enable("table").render(f"| h |\n|---|\n| x {escaped(text)} |\n")
+    cell = re.search(r"<td>x ?(.*?)</td>", page, re.DOTALL)[1]
+    for entity, sign in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        cell = cell.replace(entity, sign)
+    assert cell == text
+    page = MarkdownIt("commonmark").render(escaped(text))
+    assert page.startswith("<p>") or not text
+
+
+def test_code_in_help_is_code():
+    assert words(plain("see `crosslayer list`, *now*")) == "see `crosslayer list`, *now*"
+    assert plain("an odd ` mark") == r"an odd \` mark"
+
+
+def test_entries_are_linked_where_they_are_named():
+    names = Names({"skipv1.gap": "/claims/skipv1.gap.md"}, {"ladder": "/experiments/ladder.md"})
+    assert words(names.prose("by skipv1.gap.")) == "by [`skipv1.gap`](/claims/skipv1.gap.md)."
+    assert words(names.prose("`ladder`, not a ladder")) == "[`ladder`](/experiments/ladder.md), not a ladder"
+    assert names.prose("theory.skipv1.gap is a module") == r"theory.skipv1.gap is a module"

@@ -1,0 +1,208 @@
+"""What the pages say, and that they lead to each other: of the whole ledger and all committed results, as sources."""
+
+import argparse
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import experiments
+import icl
+import theory
+from experiments import catalogue
+from experiments.cli.parser import parser
+from experiments.ledger.claim import Claim
+from experiments.ledger.verify import recollections
+from experiments.report import files, sources
+from experiments.report.material import claim_page, gathered
+from experiments.report.pages import commands, errata, papers
+from experiments.report.pages.ledger import first_sentence
+from experiments.report.prose import Names
+from experiments.store.folders import RunFolder, UserError
+from tests.experiments.report.words import words
+from theory.plans.papers import rooms
+from theory.plans.variants import VARIANTS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def material():
+    with contextlib.chdir(ROOT):
+        ledger = catalogue.claims()
+        yield gathered(ROOT / "no-runs", recollections(ledger.values(), ledger))
+
+
+@pytest.fixture(scope="module")
+def pages(material):
+    with contextlib.chdir(ROOT):
+        return sources(material, parser())
+
+
+def test_there_is_a_page_of_everything(pages):
+    assert {claim_page(name).lstrip("/") for name in catalogue.claims()} <= set(pages)
+    assert {f"experiments/{name}.md" for name in catalogue.names()} <= set(pages)
+    assert {f"variants/{name}.md" for name in VARIANTS} <= set(pages)
+    for room in rooms():
+        assert {f"papers/{room.name}.md", f"errata/{room.name}.md", f"errata/errata-{room.name}.txt"} <= set(pages)
+    for package in (theory, icl, experiments):
+        listed = re.findall(rf"\{{py:\w+\}} {package.__name__}\.(\w+)", pages[f"api/{package.__name__}.md"])
+        assert sorted(listed) == sorted(package.__all__)
+    typed = {name for name, _ in commands._commands(parser())}
+    assert {"crosslayer report", "crosslayer data prepare"} <= typed
+    assert {line.removeprefix("## ") for line in pages["commands.md"].splitlines() if line.startswith("## ")} == typed
+
+
+def test_links_lead_to_pages_and_files(pages, material):
+    there = {f"/{name}" for name in pages} | {f"/{name}" for name in files(material)}
+    for name, text in pages.items():
+        for target in re.findall(r"\]\((/[^)#]*)\)", text) + re.findall(r"[ `<](/runs/[^>\s]+)", text):
+            assert target in there, (name, target)
+    assert "crosslayer report" in commands.pages(None)["commands.md"]
+    figures = [line for text in pages.values() for line in text.splitlines() if line.startswith("::::{figure}")]
+    described = sum(text.count('\n:alt: "Figure of ') for text in pages.values())
+    assert len(figures) == described > 60
+
+
+def test_a_claim_s_page_says_all_that_there_is(pages):
+    page = words(pages["claims/skipv1.gap.md"])
+    claim = catalogue.claim("skipv1.gap")
+    for part in (
+        "[corrected] [SkipV1Former](/papers/skipv1.md)",
+        "SkipV1Former's optimal loss is lower than MHA's by a constant.",
+        "## What is true",
+        "theory/skipv1/gap.py",
+        "**Theorem.** With",
+        "| `mha_explained` | $\\rho a \\left(d - a\\right)$ |",
+        "[`skipv1.mha-infimum`](/claims/skipv1.mha-infimum.md) [verified]",
+        "[`skipv1-gap`](/experiments/skipv1-gap.md)",
+        "/skipv1-gap/figure.png",
+        "crosslayer claim skipv1.gap",
+        "section 4, Theorem 1; appendix A.1",
+    ):
+        assert part in page, part
+    for evidence in claim.evidence:
+        assert words(Names().prose(evidence.wrong)) in page
+    for other in catalogue.claims().values():
+        if "skipv1.gap" in other.uses:
+            assert f"(/claims/{other.id}.md)" in page
+
+
+def test_an_experiment_s_page_says_what_was_predicted_and_what_came_out(pages):
+    page = words(pages["experiments/scale-loss.md"])
+    prediction = RunFolder(ROOT / "results" / "scale-loss").read("prediction.json")
+    for key in ("assumes", "statistic", "rule", "tuning"):
+        assert words(Names().prose(prediction[key]))[:60] in page, key
+    for part in (
+        "stored before anything was measured",
+        "Committed result, profile cpu",
+        "measurement.json",
+        "| `cpu` |",
+    ):
+        assert part in page
+    untouched = next(name for name in catalogue.names() if not (ROOT / "results" / name).is_dir())
+    assert "No run of it is finished" in pages[f"experiments/{untouched}.md"]
+
+
+def test_a_variant_s_page(pages):
+    page = words(pages["variants/skipv1.md"])
+    for part in ("layers 2-6: heads 1-3 own, heads 4-6 layer 1", "-22.9%", "3.035 more than vanilla", 'class="from-1"'):
+        assert part in page
+
+
+def test_errata_are_in_the_order_of_the_text(material):
+    for room in material.rooms[:-1]:
+        found = errata.errata(material, room)
+        assert found == sorted(found, key=lambda claim: errata.position(claim.place))
+        assert {c.verdict for c in found} <= {"corrected", "refuted"}
+        assert all(c.paper == room.paper.name for c in found)
+    places = [
+        "abstract and section 3.5",
+        "introduction, Fig. 1",
+        "section 3.2, Eqn. (4)",
+        "section 3.10",
+        "sections 4.1 and 2",
+        "appendix A.1, Lemma 1",
+        "appendix B.2",
+        "the last page",
+    ]
+    assert sorted({*places}, key=errata.position) == places
+    letter = errata.pages(material)["errata/errata-skipv1.txt"]
+    assert "Holds: At W0 = 0 the gap is rho a^2 at equal rank" in letter
+    assert max(map(len, letter.splitlines()[3:])) <= errata.WIDTH
+
+
+def test_every_paper_has_an_answer_that_rests_on_entries(material):
+    """Its numbers are those of the entries that it names."""
+    for room in material.rooms[:-1]:
+        answer = papers.answer(room)
+        assert len(answer.lines) == 5
+        assert answer.figure in [one.name for one in material.experiments_of(room)]
+        assert len(answer.notation) >= 5
+        for line in answer.lines:
+            claims = [catalogue.claim(name) for name in line.entries]
+            assert claims
+            said = " ".join(text for c in claims for text in (c.statement, c.correction, c.assumes, c.place))
+            for number in re.findall(r"\d+(?:\.\d+)?(?: %|/\d+)?", line.says):
+                assert number in said or number in ("0", "1", "2"), (line, number)
+
+
+def test_what_an_answer_says_of_trained_models_was_measured(material):
+    """Attention Residuals: no model of the committed runs ends below PreNorm, beyond its interval."""
+    (line,) = (
+        line for line in catalogue.answers()["experiments.attnres"].lines if "trained here it does not" in line.says
+    )
+    assert "attnres.loss" in line.entries
+    ends = [
+        check
+        for run in material.runs["attnres-compute"]
+        for check in run.checks
+        if re.match(r"loss/(full|block)[a-z-]*/vanilla", check.id)
+    ]
+    assert len(ends) > 5
+    assert all(check.measured + check.half_width > 0 for check in ends)
+
+
+def test_own_runs_come_before_committed_ones(smoke, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    _, folder = smoke
+    found = gathered(folder.parent.parent, [])
+    assert [run.committed for run in found.runs["skipv1-gap"]] == [False]
+    assert found.runs["skipv1-gap"][0].folder.path == folder
+    assert all(run.committed for name, runs in found.runs.items() if name != "skipv1-gap" for run in runs)
+
+
+def test_without_a_run_it_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="crosslayer run --all"):
+        gathered(tmp_path / "runs", [])
+
+
+HOSTILE = (
+    "</p><script>alert(1)</script> [x](javascript:alert(1)) `` ```{raw} html\n| a | {eval-rst} $x$ ::: # <img src=none>"
+)
+
+
+def test_other_people_s_text_is_text(material, monkeypatch):
+    claim = Claim("made.hostile", HOSTILE, HOSTILE, HOSTILE, HOSTILE, "corrected", HOSTILE)
+    claim.check(HOSTILE, states=1, control=2, wrong=HOSTILE)(lambda version: version == 1)
+    claim.module = catalogue.claim("skipv1.gap").module
+    monkeypatch.setattr(catalogue, "indexes", list)
+    monkeypatch.setattr("experiments.report.pages.library.pages", lambda _: {})
+    monkeypatch.setattr("experiments.report.pages.variants.pages", lambda _: {})
+    few = replace(material, ledger={"made.hostile": claim}, verified={})
+    with contextlib.chdir(ROOT):
+        made = sources(few, argparse.ArgumentParser("crosslayer", description=HOSTILE))
+    for name, text in made.items():
+        if name.endswith(".md"):
+            assert not re.search(
+                r"(?<!\\)<script>|(?<![\\`])\]\(javascript|^```\{raw\} html\n\|", text, re.MULTILINE
+            ), name
+    assert "made.hostile" in made["claims/index.md"]
+
+
+def test_first_sentences():
+    assert first_sentence("One is 1.  Two is 2.") == "One is 1."
+    assert first_sentence("a " * 200).endswith("…")
