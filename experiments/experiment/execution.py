@@ -122,6 +122,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
             **measurement.get("provenance", {}),
             "seconds": round(time.monotonic() - started, 1),
             "resumed": resumed,
+            "predicted": run.written("prediction.json"),
             "checks": [check.to_json() for check in checks],
         }
         run.write("summary.json", summary)

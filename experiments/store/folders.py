@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,10 @@ class RunFolder:
 
     def has(self, name: str) -> bool:
         return (self / name).exists()
+
+    def written(self, name: str) -> str:
+        """When a file got its name, by this machine's clock: date and minute, UTC."""
+        return f"{datetime.fromtimestamp((self / name).stat().st_mtime, UTC):%Y-%m-%d %H:%M} UTC"
 
     def metrics(self) -> list[Json]:
         """The lines of metrics.jsonl, but for a last one that a kill has torn."""

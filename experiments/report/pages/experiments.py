@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -133,13 +132,11 @@ def _size(path: Path) -> str:
 
 
 def _when(run: Run) -> str:
-    """When a prediction was stored: of a run of one's own, by its file; of a committed one, by its commit."""
-    if run.committed or run.folder.path.is_relative_to(RESULTS):
-        day = _committed_on(str(run.folder / "prediction.json"))
-        return f" (as it stands it was committed on {escaped(day)})" if day else ""
-    stamp = (run.folder / "prediction.json").stat().st_mtime
-    moment = datetime.datetime.fromtimestamp(stamp, datetime.UTC)
-    return f" (its file is of {escaped(f'{moment:%Y-%m-%d %H:%M} UTC')})"
+    """When a prediction was stored, as the run says; of one that does not, when it was committed."""
+    if isinstance(moment := run.saved.get("predicted"), str):
+        return f", on {escaped(moment)}"
+    day = _committed_on(str(run.folder / "prediction.json"))
+    return f" (as it stands it was committed on {escaped(day)})" if day else ""
 
 
 def _committed_on(path: str) -> str:

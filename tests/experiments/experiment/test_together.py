@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from experiments.experiment import together
-from experiments.experiment.execution import prepare
+from experiments.experiment.execution import execute, prepare, summary
 from experiments.experiment.protocol import Profile
 from experiments.experiment.together import executed
 from experiments.store.folders import Slot, Unfinished, UserError
@@ -93,3 +93,14 @@ def test_what_time_does_not_allow_is_said(tmp_path):
 def test_a_broken_one_is_the_user_s_error(tmp_path):
     with pytest.raises(UserError, match="it is broken"):
         list(executed(jobs(tmp_path, "a", "broken")))
+
+
+def test_a_summary_says_when_the_prediction_was_stored(tmp_path):
+    """Not when it was read: a killed run has it from before."""
+    (job,) = jobs(tmp_path, "sums")
+    job.run.path.mkdir(parents=True)
+    job.run.write("config.json", job.config)
+    job.run.write("prediction.json", {"sum": 6})
+    os.utime(job.run / "prediction.json", (0, 0))
+    execute(job)
+    assert summary(job.run)["predicted"] == "1970-01-01 00:00 UTC"
