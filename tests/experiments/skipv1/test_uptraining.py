@@ -213,8 +213,8 @@ def test_a_line_that_lies_on_another_is_said_to():
         with style.drawing():
             figure = EXPERIMENT.draw(stored["prediction"], measurement)
         words = {text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()}
-        assert "resformer-learned (lies on continued)" in words
-        assert ("attnres (lies on continued)" in words) == (not moved)
+        assert "resformer-learned (on the thick line)" in words
+        assert ("attnres (on the thick line)" in words) == (not moved)
         assert "skipv1, mean" in words
 
 

@@ -191,7 +191,7 @@ def test_at_prenorm_s_rate_they_are_judged_apart(stored):
     with style.drawing():
         figure = EXPERIMENT.draw(prediction, measurement)
     labels = [text.get_text() for axis in figure.axes for text in axis.get_legend().get_texts()]
-    assert "small: at PreNorm's learning rate" in labels
+    assert "small: PreNorm's learning rate" in labels
     assert "Full (untuned)" in labels
 
 
