@@ -51,7 +51,7 @@ _DETECTS = (
 PROFILES = {
     "smoke": Profile(config=_TINY, seeds=2, seconds=30, detects=None),
     "cpu": Profile(config=_SMALL, seeds=5, seconds=4300, detects=_DETECTS),
-    "long": Profile(config=_SMALL, seeds=8, seconds=6000, detects=_DETECTS, grows=True),  # the same, over sittings
+    "long": Profile(config=_SMALL, seeds=8, seconds=10_800, detects=_DETECTS, grows=True),  # the same, over sittings
     "gpu": Profile(
         config=Config(
             architecture=_sizes(d_model=768, n_heads=12, n_layers=12, vocab=50_304, context=256),
