@@ -6,7 +6,6 @@ Bytes are counted and have a formula.  Time is what this machine takes: it is he
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -128,7 +127,7 @@ class Decoding:
         """All variants in turns, which cannot be interrupted: begun if there is any time left."""
         from experiments.training.decode_times import decode_times
 
-        if run.slot.deadline is not None and time.time() > run.slot.deadline:
+        if run.slot.seconds_left < 0:
             raise Unfinished(f"{self.name}: nothing was timed; all of it is in one sitting")
         return decode_times(
             config.architecture,

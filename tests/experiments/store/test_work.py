@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from experiments.store import backends
+from experiments.store import backends, folders
 from experiments.store.backends import Processes, Serial
 from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
 from experiments.store.steps import StepLog
@@ -207,6 +209,22 @@ def test_time_that_runs_out_leaves_checkpoints(tmp_path, trace, backend):
     assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
     assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
     assert names(run.path) == [".lock", "metrics.jsonl"]
+
+
+@pytest.mark.parametrize("jump", [-1e6, 1e6])
+def test_a_clock_that_is_set_while_it_runs_loses_nothing(tmp_path, trace, monkeypatch, jump):
+    """Back: it goes on for longer than it was given.  Forward: time is up, and the same command resumes."""
+    told = (1000.0 + jump * (len(steps(trace).get(1, ())) >= HELD) for _ in count())
+    monkeypatch.setattr(folders, "time", SimpleNamespace(time=lambda: next(told)))
+    run, late = RunFolder(tmp_path / "run", Slot(deadline=1060.0)), nullcontext()
+    if jump > 0:
+        late = pytest.raises(Unfinished, match="counting: 0 of 2 are finished")
+    with late:
+        measured(run, trace, backend=Serial())
+    assert len(steps(trace)[1]) == (HELD if jump > 0 else STEPS)
+    found = measured(RunFolder(run.path), trace, backend=Serial())
+    assert [found[key]["value"] for key in "ab"] == [value(1), value(2)]
+    assert {start: [step for step, _ in taken] for start, taken in steps(trace).items()} == {1: EVERY, 2: EVERY}
 
 
 def test_what_will_not_fit_is_not_begun(run, monkeypatch):
