@@ -14,6 +14,7 @@ from typing import Any
 
 from experiments.store.folders import UserError
 
+MOST_PROCESSES = 4  # each holds all pages, half a gigabyte
 STATIC = Path(__file__).parent / "static"
 SETTINGS: Mapping[str, Any] = {
     "project": "Crosslayer",
@@ -99,6 +100,7 @@ def _sphinx(sources: Path, work: Path) -> list[str]:
             confoverrides=dict(SETTINGS),
             status=None,
             warning=heard,
+            parallel=min(os.cpu_count() or 1, MOST_PROCESSES),
         )
         app.build()
     return [line for line in heard.getvalue().splitlines() if line.strip()]
