@@ -142,7 +142,7 @@ class Reader(Tokens):
         if text in FUNCTIONS or text == "log2":
             self.at += 1
             name = self.marked(rf"\operatorname{{{text}}}", depth, call=True)
-            return name if called else f"{name} {self.operand(depth)}"
+            return name if called else rf"{name}\, {self.operand(depth)}"  # MathML leaves no space of itself
         if text == "a" and first and not self._letter_a():
             raise Prose
         begins = self.is_next(".", ":", "?", offset=-1) or self.at == 0

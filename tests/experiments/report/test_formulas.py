@@ -19,7 +19,7 @@ READ = {  # what stands between ⟦ ⟧ is a formula
     "explains a d where MHA has a (d - a)": "explains ⟦a d⟧ where MHA has ⟦a (d - a)⟧",
     "W* ~ N(W0, I), x a d x n matrix": r"⟦W^{*} \sim N(W_{0} ,\, I)⟧, ⟦x⟧ a ⟦d \times n⟧ matrix",
     "a head, a toy and A heads": "a head, a toy and ⟦A⟧ heads",
-    "A head reads rank a of it": r"A head reads ⟦\operatorname{rank} a⟧ of it",
+    "A head reads rank a of it": r"A head reads ⟦\operatorname{rank}\, a⟧ of it",
     "E||P - W*||_F^2": r"⟦E {\Vert P - W^{*}\Vert }_{F}^{2}⟧",
     "1/sqrt 2 = 0.71": r"⟦1 / \sqrt{2} = 0.71⟧",
     "sum_{i <= j} s_i^2": r"⟦\sum_{i \le j} s_{i}^{2}⟧",
