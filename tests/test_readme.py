@@ -93,6 +93,17 @@ def test_numbers_of_what_was_found():
     decayed = (c for c in found if c["id"].startswith("loss/full-much-decayed/full-eps/"))
     lower = (f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in decayed)
     assert f"otherwise exempt: {' and '.join(lower)} lower" in page
+    summary = json.loads((ROOT / "results/dva-against-gpt2/long/summary.json").read_text())
+    measured = {check["id"]: f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in summary["checks"]}
+    for pair, told in {
+        "dva/vanilla": "ends {} below model a",
+        "dva/shallow": "and {} below a GPT-2 with its number of parameters in fewer layers",
+        "dva/thin": "in narrower layers (\u2212{})",
+        "part/dynamic": "dynamic values make \u2212{} of that",
+    }.items():
+        assert told.format(measured[pair].removeprefix("-")) in page
+    assert len(summary["seeds"]) == 3
+    assert "It has three seeds of eight so far" in page
     found = json.loads((ROOT / "results/scale-uptrain/summary.json").read_text())["checks"]
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",
