@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.experiment.execution import conclusions, latest_runs, summary
+from experiments.experiment.execution import RESULTS, conclusions, latest_runs, summary
 from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.variants import variants
@@ -19,7 +19,6 @@ from experiments.store.folders import RunFolder
 from experiments.verdicts import words
 from experiments.verdicts.checks import worst
 
-RESULTS = Path("results")  # what is committed of finished runs
 WIDTH = 100
 
 

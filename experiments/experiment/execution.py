@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from experiments.experiment.protocol import Continued, Experiment, Profile, Tabled, figures
+from experiments.experiment.protocol import Continued, Experiment, Profile, Tabled, figure_files
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
@@ -24,6 +24,7 @@ from experiments.store.threads import one_thread
 from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
 
+RESULTS = Path("results")  # what is committed of finished runs
 MOST_SEEDS = 1000
 SUMMARY = {
     **dict.fromkeys(("experiment", "profile", "title", "verdict"), str),
@@ -91,7 +92,13 @@ def execute(job: Job) -> Sequence[Judgement]:
     """
     with job.run.locked(), one_thread():  # the same bits here and in a process of its own
         if job.profile.grows:
-            for name in ("config.json", "prediction.json", "measurement.json", "summary.json", *_drawn(job.experiment)):
+            for name in (
+                "config.json",
+                "prediction.json",
+                "measurement.json",
+                "summary.json",
+                *figure_files(job.experiment),
+            ):
                 (job.run / name).unlink(missing_ok=True)
         return _carry_through(job)
 
@@ -108,7 +115,7 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
         run.write("measurement.json", experiment.measure(profile.config, seeds, run))
     measurement = run.read("measurement.json")
     checks = _compared(experiment, profile, prediction, measurement)
-    if not all(run.has(name) for name in _drawn(experiment)):
+    if not all(run.has(name) for name in figure_files(experiment)):
         _draw(experiment, prediction, measurement, run)
     if not run.has("summary.json"):
         seeds = measurement.get("seeds") or seeds  # fewer, where time was up
@@ -167,11 +174,6 @@ def summary(run: RunFolder) -> Json:
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"{run / 'summary.json'} is damaged; delete it and run again") from error
     return content
-
-
-def _drawn(experiment: Experiment) -> list[str]:
-    """The files of its figures."""
-    return [f"{name}.{suffix}" for name in figures(experiment) for suffix in ("svg", "png")]
 
 
 def _draw(experiment: Experiment, prediction: Json, measurement: Json, run: RunFolder) -> None:

@@ -102,3 +102,8 @@ def figures(experiment: Experiment) -> dict[str, str]:
     """The names of an experiment's figures, without suffix, and their captions; the first is `figure`."""
     further = experiment.further if isinstance(experiment, Continued) else {}
     return {"figure": experiment.caption, **further}
+
+
+def figure_files(experiment: Experiment) -> list[str]:
+    """What they lie in, in a run's folder."""
+    return [f"{name}.{suffix}" for name in figures(experiment) for suffix in ("svg", "png")]

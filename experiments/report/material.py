@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.experiment.execution import conclusions, latest_runs, summary, table
-from experiments.experiment.protocol import Experiment, Profile, figures
+from experiments.experiment.execution import RESULTS, conclusions, latest_runs, summary, table
+from experiments.experiment.protocol import Experiment, Profile, figure_files
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification
 from experiments.report.prose import Names
@@ -24,7 +24,6 @@ from experiments.verdicts.checks import Judgement, worst
 from theory.plans.papers import Paper, rooms
 from theory.plans.variants import VARIANTS
 
-RESULTS = Path("results")  # what is committed of finished runs
 SEVERAL = "several"
 NUMBERS = ("prediction.json", "measurement.json", "summary.json")
 
@@ -97,8 +96,8 @@ class Run:
 
     def files(self) -> list[Path]:
         """Of its numbers and figures, those that are there."""
-        drawn = [f"{name}.{suffix}" for name in figures(self.experiment) for suffix in ("svg", "png")]
-        return [self.folder / name for name in (*NUMBERS, *drawn) if (self.folder / name).is_file()]
+        names = (*NUMBERS, *figure_files(self.experiment))
+        return [self.folder / name for name in names if (self.folder / name).is_file()]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments import catalogue
-from experiments.experiment.protocol import figures
+from experiments.experiment.protocol import figure_files
 from experiments.store.folders import RunFolder
 from experiments.training.stacks import stacked
 from experiments.verdicts.checks import judgement, worst
@@ -29,8 +29,7 @@ PAGES = [ROOT / "README.md", *ROOT.glob("theory/*/*.md")]
 
 def files(name):
     """Of a finished result: its numbers and all figures of its experiment."""
-    drawn = figures(catalogue.experiment(name.partition("/")[0]))
-    return NUMBERS | {f"{figure}.{suffix}" for figure in drawn for suffix in ("svg", "png")}
+    return NUMBERS | set(figure_files(catalogue.experiment(name.partition("/")[0])))
 
 
 def test_every_committed_result_is_an_experiment_s_and_complete():

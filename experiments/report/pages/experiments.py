@@ -9,8 +9,9 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
+from experiments.experiment.execution import RESULTS
 from experiments.experiment.protocol import Experiment
-from experiments.report.material import RESULTS, Material, Run
+from experiments.report.material import Material, Run
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced, shown
 from experiments.verdicts import words
