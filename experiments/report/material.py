@@ -48,6 +48,20 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What follows from a run's measurement, which may be large: it is read once, and not kept.
+
+    checks   by the present rules
+    untuned  arms whose best learning rate is at an end of those tried, and why that matters
+    table    as Markdown, of an experiment that has one
+    """
+
+    checks: Sequence[Judgement]
+    untuned: Mapping[str, str]
+    table: str | None
+
+
+@dataclass(frozen=True)
 class Run:
     """A finished run that is shown.  committed: it is of the committed results, not below --out."""
 
@@ -57,8 +71,21 @@ class Run:
     committed: bool
 
     @cached_property
+    def prediction(self) -> Json:
+        return self.folder.read("prediction.json")
+
+    @cached_property
+    def found(self) -> Found:
+        measurement = self.folder.read("measurement.json")
+        return Found(
+            conclusions(self.experiment, self.saved, self.prediction, measurement),
+            untuned(measurement),
+            table(self.experiment, measurement),
+        )
+
+    @property
     def checks(self) -> Sequence[Judgement]:
-        return conclusions(self.experiment, self.folder, self.saved)
+        return self.found.checks
 
     @property
     def verdict(self) -> str:
@@ -76,18 +103,6 @@ class Run:
     def title(self) -> str:
         own = self.experiment.name != self.saved["experiment"]
         return self.saved["title"] if own else self.experiment.title
-
-    @property
-    def prediction(self) -> Json:
-        return self.folder.read("prediction.json")
-
-    @property
-    def untuned(self) -> dict[str, str]:
-        return untuned(self.folder.read("measurement.json"))
-
-    @property
-    def table(self) -> str | None:
-        return table(self.experiment, self.folder)
 
     @property
     def changed_since(self) -> bool:

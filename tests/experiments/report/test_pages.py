@@ -18,6 +18,7 @@ from experiments.ledger.verify import recollections
 from experiments.report import files, sources
 from experiments.report.material import claim_page, gathered
 from experiments.report.pages import commands, errata, papers
+from experiments.report.pages import experiments as pages_of_experiments
 from experiments.report.pages.ledger import first_sentence
 from experiments.report.prose import Names
 from experiments.store.folders import RunFolder, UserError
@@ -104,6 +105,16 @@ def test_an_experiment_s_page_says_what_was_predicted_and_what_came_out(pages):
         assert part in page
     untouched = next(name for name in catalogue.names() if not (ROOT / "results" / name).is_dir())
     assert "No run of it is finished" in pages[f"experiments/{untouched}.md"]
+
+
+def test_the_files_of_a_run_are_read_once(material, monkeypatch):
+    read, run = [], replace(material.runs["scale-loss"][0])
+    of_a_folder = RunFolder.read
+    monkeypatch.setattr(RunFolder, "read", lambda folder, name: (read.append(name), of_a_folder(folder, name))[1])
+    shown = pages_of_experiments.pages(replace(material, runs={"scale-loss": [run]}))
+    assert list(run.found.untuned) == ["svformer"]
+    assert run.verdict in words(shown["experiments/scale-loss.md"])
+    assert sorted(read) == ["measurement.json", "prediction.json"]
 
 
 def test_a_variant_s_page(pages):
