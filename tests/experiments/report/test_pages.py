@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from experiments.ledger.claim import Claim
 from experiments.ledger.verify import recollections
 from experiments.report import files, sources
 from experiments.report.material import claim_page, gathered
-from experiments.report.pages import commands, errata, papers
+from experiments.report.pages import commands, documents, errata, papers
 from experiments.report.pages import experiments as pages_of_experiments
 from experiments.report.pages.ledger import first_sentence
 from experiments.report.prose import Names
@@ -63,7 +64,7 @@ def test_links_lead_to_pages_and_files(pages, material):
             assert target in there, (name, target)
     assert "crosslayer report" in commands.pages(None)["commands.md"]
     figures = [line for text in pages.values() for line in text.splitlines() if line.startswith("::::{figure}")]
-    described = sum(text.count('\n:alt: "Figure of ') for text in pages.values())
+    described = sum(text.count('\n:alt: "') for text in pages.values())
     assert len(figures) == described > 60
 
 
@@ -121,6 +122,33 @@ def test_a_variant_s_page(pages):
     page = words(pages["variants/skipv1.md"])
     for part in ("layers 2-6: heads 1-3 own, heads 4-6 layer 1", "-22.9%", "3.035 more than vanilla", 'class="from-1"'):
         assert part in page
+
+
+def test_documents_of_the_repository_lead_to_pages_and_files(pages):
+    theorem = pages["papers/skipv1-theorem.md"]
+    assert "[`skipv1.mha-unattained`](/claims/skipv1.mha-unattained.md)" in theorem
+    assert "(/papers/skipv1-theorem.md)" in pages["papers/skipv1.md"]
+    assert "(/experiments/skipv1-w0.md)" in pages["findings.md"]
+    assert "(/papers/resformer-claims.md#what-training-decides)" in pages["findings.md"]
+    assert "{download}`proof </source/theory/skipv1/bias.py>`" in pages["findings.md"]
+    assert "(/guide/layouts.md)" in pages["guide/models.md"]
+    for name in documents.GUIDE:
+        assert f"guide/{name}.md" in pages
+        assert f"\nguide/{name}\n" in pages["index.md"]
+    assert "\nidentity\nvariant\n" in pages["tutorials/index.md"]
+    assert not re.findall(r"\]\((?!/|https://|#)[^)]*\)", "".join(pages[f"guide/{n}.md"] for n in documents.GUIDE))
+
+
+def test_without_a_repository_the_guide_is_there(material, monkeypatch, tmp_path):
+    text = Path("experiments/report/text")
+    shutil.copytree(ROOT / text, tmp_path / text)
+    monkeypatch.setattr(documents, "ROOT", tmp_path)
+    monkeypatch.setattr(documents, "TEXT", tmp_path / text)
+    made = documents.pages(material)
+    assert "findings.md" not in made
+    assert "findings" not in papers.pages(material)["index.md"]
+    assert not re.findall(r"/source/|\]\((?!/|https://|#)[^)]*\)", made["guide/rooms.md"] + made["guide/models.md"])
+    assert documents.files(material) == {}
 
 
 def test_errata_are_in_the_order_of_the_text(material):
