@@ -25,6 +25,7 @@ from theory.plans.papers import Paper, rooms
 from theory.plans.variants import VARIANTS
 
 SEVERAL = "several"
+LARGEST = 400_000  # bytes of a drawing that a page shows; in place of a larger one its PNG
 NUMBERS = ("prediction.json", "measurement.json", "summary.json")
 
 
@@ -190,17 +191,30 @@ def _run(folder: RunFolder, committed: bool) -> Run:
     return run
 
 
+def picture(path: Path) -> Path:
+    """What a page shows of a figure, given as its PNG: the drawing beside it, sharp at every size and in print."""
+    drawing = path.with_suffix(".svg")
+    return drawing if drawing.is_file() and drawing.stat().st_size <= LARGEST else path
+
+
 def _check_figure(path: Path) -> None:
+    """Raises UserError if it is missing, or what is shown of it damaged."""
+    from xml.etree import ElementTree
+
     from PIL import Image
 
     if not path.exists():
         raise UserError(f"{path} is missing; run the experiment again to draw it")
+    shown = path
     try:
         Image.open(io.BytesIO(path.read_bytes()), formats=["PNG"]).verify()
+        shown = picture(path)
+        if shown != path:
+            ElementTree.fromstring(shown.read_bytes())
     except IsADirectoryError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; put that right, or move it away") from error
+        raise UserError(f"cannot read {shown}: {error.strerror}; put that right, or move it away") from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise UserError(f"{path} is damaged; delete it and run the experiment again to draw it") from error
+        raise UserError(f"{shown} is damaged; delete it and run the experiment again to draw it") from error
 
 
 def verdicts_in_order(claims: Iterable[Claim]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from experiments.report.material import Material, Room
+from experiments.report.material import Material, Room, picture
 from experiments.report.pages import parts
 from experiments.report.prose import code
 
@@ -138,6 +138,7 @@ class _Document:
         """With what it is for those who do not see it; of one that is not there, that alone."""
         if not file.is_file():
             return text
+        file = picture(file)
         self.files[parts.stored(file)] = file
         below = f"{parts.link('Numbers and verdicts', f'/{page}')}.\n" if page else ""
         return f'::::{{figure}} /{parts.stored(file)}\n:alt: "{text}"\n\n{below}::::'

@@ -80,7 +80,7 @@ def test_a_claim_s_page_says_all_that_there_is(pages):
         "| `mha_explained` | $\\rho a \\left(d - a\\right)$ |",
         "[`skipv1.mha-infimum`](/claims/skipv1.mha-infimum.md) [verified]",
         "[`skipv1-gap`](/experiments/skipv1-gap.md)",
-        "/skipv1-gap/figure.png",
+        "/skipv1-gap/figure.svg",
         "crosslayer claim skipv1.gap",
         "section 4, Theorem 1; appendix A.1",
     ):
