@@ -99,7 +99,8 @@ class Toy:
         "times as wide, in the last row on ordinary ones: geometric means of the trainings that did not diverge, where "
         "two or more did not; the fuller the marker, the more layers. Columns count those that diverged, by layers. "
         "(d) What weights over depth gain over a residual stream in the deep toy, by layers and token size d: lines "
-        "exact, markers sampled, moved apart. Lines join whole layers. Intervals: 95 % over seeds, in (c) of logarithms."
+        "exact, markers sampled, moved apart. Lines join whole layers. Intervals: 95 % over seeds, in (c) of "
+        "logarithms."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (MAGNITUDE, NORMS, BOUNDED, DEEP)
