@@ -17,7 +17,7 @@ from experiments.cli.parser import parser
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import recollections
 from experiments.report import files, sources
-from experiments.report.material import claim_page, gathered
+from experiments.report.material import claim_page, gathered, picture
 from experiments.report.pages import commands, documents, errata, papers
 from experiments.report.pages import experiments as pages_of_experiments
 from experiments.report.pages.ledger import first_sentence
@@ -211,6 +211,26 @@ def test_own_runs_come_before_committed_ones(smoke, monkeypatch):
     assert [run.committed for run in found.runs["skipv1-gap"]] == [False]
     assert found.runs["skipv1-gap"][0].folder.path == folder
     assert all(run.committed for name, runs in found.runs.items() if name != "skipv1-gap" for run in runs)
+
+
+def test_of_a_figure_the_drawing_is_shown_unless_it_is_large(smoke, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    _, folder = smoke
+    drawing, png = folder / "figure.svg", folder / "figure.png"
+    whole = drawing.read_bytes()
+    assert picture(png) == drawing
+    with monkeypatch.context() as small:
+        small.setattr("experiments.report.material.LARGEST", len(whole) - 1)
+        assert picture(png) == png
+    try:
+        drawing.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(UserError, match=r"figure\.svg is damaged"):
+            gathered(drawing.parents[2], [])
+        drawing.unlink()
+        assert picture(png) == png
+        gathered(drawing.parents[2], [])
+    finally:
+        drawing.write_bytes(whole)
 
 
 def test_without_a_run_it_says_what_to_do(tmp_path, monkeypatch):
