@@ -18,6 +18,7 @@ from experiments import catalogue
 from experiments.across.ladder.reading import NEARLY, Results
 from experiments.cli import main
 from experiments.cli.parser import parser
+from experiments.report.pages.documents import TEXT
 from experiments.verdicts.intervals import t_interval
 from theory.plans.papers import rooms
 from theory.skipv1 import gap as skipv1
@@ -26,9 +27,21 @@ from theory.skipv1 import w0_heads as skipv1_w0_heads
 ROOT = Path(__file__).resolve().parents[1]
 OF_PAPERS = ("theory/skipv1/THEOREM.md", "theory/resformer/CLAIMS.md")
 FOUND, VARIANTS, FAULTS = "results/FINDINGS.md", "theory/plans/VARIANTS.md", "tests/FAULTS.md"
+GUIDE = [path.relative_to(ROOT).as_posix() for path in sorted((TEXT / "guide").glob("*.md"))]
+OTHERS = [f"{path.relative_to(ROOT)}" for path in (TEXT / "verdicts.md", *sorted((TEXT / "tutorials").glob("*.md")))]
 PAGES = {
     name: (ROOT / name).read_text()
-    for name in ("README.md", "CONTRIBUTING.md", "results/README.md", FOUND, VARIANTS, FAULTS, *OF_PAPERS)
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "results/README.md",
+        FOUND,
+        VARIANTS,
+        FAULTS,
+        *OF_PAPERS,
+        *GUIDE,
+        *OTHERS,
+    )
 }
 
 
@@ -179,8 +192,9 @@ def test_every_paper_is_cited():
 
 
 def test_commands_parse():
-    commands = re.findall(r"^crosslayer ([^#\n]*)", PAGES["README.md"] + PAGES[FOUND], re.MULTILINE)
-    assert len(commands) >= 20
+    text = "\n".join(PAGES[name] for name in ("README.md", FOUND, *GUIDE))
+    commands = re.findall(r"^(?:crosslayer|torchrun .* -m experiments) ([^#\n]*)", text, re.MULTILINE)
+    assert len(commands) >= 50
     for command in commands:
         parser().parse_args(shlex.split(command))
 
@@ -204,7 +218,7 @@ def test_output_that_is_shown_is_printed(tmp_path, monkeypatch, capsys):
 
 def test_make_targets_exist():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for page in (PAGES["README.md"], PAGES["CONTRIBUTING.md"]):
+    for page in (PAGES[name] for name in ("README.md", "CONTRIBUTING.md", *GUIDE)):
         assert set(re.findall(r"make ([\w-]+)", page)) <= targets
 
 
@@ -213,7 +227,7 @@ def test_python_examples_run(tmp_path, monkeypatch):
     found = []
     for block in python_examples():
         scope: dict[str, object] = {"__name__": "example"}  # what stands under a guard takes minutes
-        exec(compile(block, "README.md", "exec"), scope)
+        exec(compile(block, "a page", "exec"), scope)
         found.append(scope.get("best"))
     (best,) = filter(None, found)
     assert abs(best.value - skipv1.loss_gap(3, 8, 0.3, 2).skipv1) < 1e-6
@@ -236,14 +250,16 @@ def test_guarded_examples_make_sense():
 
 
 def python_examples():
-    return re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL)
+    pages = (PAGES[name] for name in ("README.md", *GUIDE))
+    return [block for page in pages for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
 
 
 def test_the_first_page_is_short():
-    """One screen to the first figure and the two commands; what was found has a page of its own."""
+    """One screen to the first figure and the two commands; what was found, and the guide, have pages of their own."""
     page = PAGES["README.md"]
     assert page.index("make test ") < page.index("![") < 1500
-    assert len(page) < len(PAGES[FOUND])
+    assert len(page.splitlines()) <= 150
+    assert {name for name in (*GUIDE, FOUND) if f"]({name}" not in page} == set()
 
 
 def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():

@@ -59,7 +59,8 @@ def _found(claim: Claim, run: RunFolder) -> dict[str, Any] | None:
     """How many checks of a run bear on a claim, with the worst of their verdicts; None if none does."""
     saved = summary(run)
     experiment = catalogue.experiment(saved["experiment"])
-    checks = [check for check in conclusions(experiment, run, saved) if check.claim == claim.id]
+    numbers = run.read("prediction.json"), run.read("measurement.json")
+    checks = [check for check in conclusions(experiment, saved, *numbers) if check.claim == claim.id]
     about = {"experiment": experiment.name, "profile": saved["profile"], "checks": len(checks)}
     return {**about, "verdict": worst(checks)} if checks else None
 

@@ -171,7 +171,7 @@ def run(options: argparse.Namespace) -> int:
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
             print_checks(job.experiment.title, outcome)
-            print_untuned(job.run)
+            print_untuned(job.run.read("measurement.json"))
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
         print(json.dumps(results, indent=1))
@@ -208,10 +208,11 @@ def compare(options: argparse.Namespace) -> int:
     for run in runs:
         saved = summary(run)
         prediction = run.read("prediction.json", dict.fromkeys(SAID if saved["seeds"] else ALWAYS, str))
+        measurement = run.read("measurement.json")
         experiment = catalogue.experiment(known_as(saved["experiment"]))
-        checks = conclusions(experiment, run, saved)
+        checks = conclusions(experiment, saved, prediction, measurement)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
-        if rows := table(experiment, run):
+        if rows := table(experiment, measurement):
             about["table"] = rows
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:
@@ -224,7 +225,7 @@ def compare(options: argparse.Namespace) -> int:
             for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
-            print_untuned(run)
+            print_untuned(measurement)
             if rows:
                 print(rows)
             print(f"figure and numbers: {run.path}\n")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from experiments.store.folders import RunFolder
+    from experiments.store.folders import Json
     from experiments.verdicts.checks import Judgement
 
 
@@ -109,8 +109,8 @@ def _loss(model: dict[str, Any]) -> str:
     return f"{model['loss']:.4f} ({model['loss_less_first']:+.4f})"
 
 
-def print_untuned(run: RunFolder) -> None:
+def print_untuned(measurement: Json) -> None:
     from experiments.training.tuning import untuned
 
-    for arm, why in untuned(run.read("measurement.json")).items():
+    for arm, why in untuned(measurement).items():
         print(f"untuned: {arm}: {why}")

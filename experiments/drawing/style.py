@@ -47,6 +47,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "twin": {"color": "#b8b8b8", "linestyle": "-", "marker": "."},
 }
 LEGEND_GAP = 0.08  # inches between a panel's labels and its legend
+# Of formulas matplotlib names one font, without which a browser takes one with serifs; of other text it names several.
+ALONE = (b"font-family: 'DejaVu Sans'\"", b"font-family: 'DejaVu Sans', 'Bitstream Vera Sans', 'Verdana', sans-serif\"")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 RC: dict[str, Any] = {
@@ -182,4 +184,5 @@ def save_as(fig: Figure, path: Path) -> None:
     options: dict[str, Any] = {"metadata": {dated[kind]: None}} if kind in dated else {"dpi": 200}
     buffer = io.BytesIO()
     fig.savefig(buffer, format=kind, bbox_inches="tight", **options)
-    write_atomically(path, buffer.getvalue())
+    content = buffer.getvalue()
+    write_atomically(path, content.replace(*ALONE) if kind == "svg" else content)

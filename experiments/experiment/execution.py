@@ -146,21 +146,20 @@ def _compared(experiment: Experiment, profile: Profile, prediction: Json, measur
     return checks if profile.detects is not None else [undecided(check) for check in checks]
 
 
-def conclusions(experiment: Experiment, run: RunFolder, saved: Json) -> list[Judgement]:
+def conclusions(experiment: Experiment, saved: Json, prediction: Json, measurement: Json) -> list[Judgement]:
     """What follows from a finished run by the present rules; what its summary, `saved`, says where these do not fit."""
     try:
-        profile = experiment.profiles[saved["profile"]]
-        return _compared(experiment, profile, run.read("prediction.json"), run.read("measurement.json"))
+        return _compared(experiment, experiment.profiles[saved["profile"]], prediction, measurement)
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
         return [judgement(content) for content in saved["checks"]]
 
 
-def table(experiment: Experiment, run: RunFolder) -> str | None:
+def table(experiment: Experiment, measurement: Json) -> str | None:
     """The table of a finished run, of an experiment that has one; None where its numbers do not fit the present one."""
     if not isinstance(experiment, Tabled):
         return None
     try:
-        return experiment.table(run.read("measurement.json"))
+        return experiment.table(measurement)
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
         return None
 

@@ -50,17 +50,19 @@ def write_report(
 
 def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:
     """All pages as Markdown, by their path."""
-    from experiments.report.pages import claims, errata, experiments, guide, ledger, library, papers, variants
+    from experiments.report.pages import claims, documents, errata, experiments, ledger, library, papers, variants
     from experiments.report.pages import commands as command_line
 
     made: Pages = {}
-    for kind in (papers, claims, ledger, errata, experiments, variants, library):
+    for kind in (papers, claims, ledger, errata, experiments, variants, library, documents):
         made |= kind.pages(material)
-    return made | guide.pages() | command_line.pages(commands)
+    return made | command_line.pages(commands)
 
 
 def files(material: Material) -> dict[str, Path]:
-    """What pages show or offer of runs, by where it lies among the sources."""
+    """What pages show or offer, by where it lies among the sources: of runs, and of the source."""
+    from experiments.report.pages import documents
     from experiments.report.pages.parts import stored
 
-    return {stored(path): path for runs in material.runs.values() for run in runs for path in run.files()}
+    of_runs = {stored(path): path for runs in material.runs.values() for run in runs for path in run.files()}
+    return documents.files(material) | of_runs

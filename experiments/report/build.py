@@ -33,7 +33,7 @@ SETTINGS: Mapping[str, Any] = {
     "html_show_copyright": False,
     "html_use_index": False,
     "html_theme_options": {"navigation_with_keys": True},
-    "exclude_patterns": ["runs"],
+    "exclude_patterns": ["runs", "source"],
     "toc_object_entries": False,
     "pygments_style": "default",
     "smartquotes": False,

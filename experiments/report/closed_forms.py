@@ -15,6 +15,9 @@ from typing import Any
 
 LETTERS = {"rank": "a", "eps": "varepsilon"}
 WRITTEN = {"signal_share": "rho", "zero_loss": "L_0"}  # at d, n and sigma
+SHOWN = {"abs": "Abs", "max": "Max", "min": "Min"}
+SAME = ("float", "Fraction")
+LONGEST = 20  # operations of a formula that says more than its code
 KNOWN = ("sqrt", "exp", "log", "tanh", "cos", "sin", "floor", "ceiling")
 ALLOWED = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.operator, ast.unaryop, ast.Load)
 
@@ -28,16 +31,20 @@ class ClosedForm:
     says: str
 
 
-def closed_forms(module: ModuleType) -> list[ClosedForm]:
-    """Of the public functions of a module that return one expression in their arguments."""
-    return [form for name, function in vars(module).items() if (form := _form(module, name, function))]
+def closed_forms(thing: Any) -> list[ClosedForm]:
+    """Of the public functions of a module, or of one function: those that return one expression in their arguments."""
+    own = {name: each for name, each in vars(thing).items() if _is_of(each, thing)} if inspect.ismodule(thing) else {}
+    functions = own or ({thing.__name__: thing} if inspect.isfunction(thing) else {})
+    return [form for name, function in functions.items() if (form := _form(name, function))]
 
 
-def _form(module: ModuleType, name: str, function: Any) -> ClosedForm | None:
-    if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != module.__name__:
-        return None
+def _is_of(thing: Any, module: ModuleType) -> bool:
+    return inspect.isfunction(thing) and thing.__module__ == module.__name__ and not thing.__name__.startswith("_")
+
+
+def _form(name: str, function: Any) -> ClosedForm | None:
     expression = _returned(function)
-    if expression is None or not isinstance(expression, ast.BinOp):
+    if expression is None:
         return None
     try:
         latex = _latex(expression)
@@ -48,16 +55,52 @@ def _form(module: ModuleType, name: str, function: Any) -> ClosedForm | None:
 
 
 def _returned(function: Any) -> ast.expr | None:
-    """The one expression that a function returns, checks of its arguments aside."""
+    """The one expression that a function returns, what it is given names for on the way put in their place, and checks
+    of its arguments aside; None of one that does more, or only calls another."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     except (OSError, SyntaxError, ValueError):
         return None
-    body = [line for line in getattr(tree, "body", []) if not isinstance(line, ast.Expr)]
-    if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+    lines = [line for line in getattr(tree, "body", []) if not (isinstance(line, ast.Expr) or _checks(line))]
+    if not lines or not isinstance(last := lines[-1], ast.Return) or last.value is None:
         return None
-    value = body[0].value
-    return value if all(isinstance(node, ALLOWED) for node in ast.walk(value)) else None
+    named: dict[str, ast.expr] = {}
+    for line in lines[:-1]:
+        if not isinstance(line, ast.Assign) or len(line.targets) != 1:
+            return None
+        names, values = _parts(line.targets[0]), _parts(line.value)
+        if len(names) != len(values) or not all(isinstance(name, ast.Name) for name in names):
+            return None
+        put = [_Put(named).visit(value) for value in values]
+        named |= {name.id: value for name, value in zip(names, put, strict=True) if isinstance(name, ast.Name)}
+    value: ast.expr = _Put(named).visit(last.value)
+    computes = isinstance(value, ast.BinOp) or (isinstance(value, ast.Call) and ast.unparse(value.func) in SHOWN)
+    nodes = list(ast.walk(value))
+    short = sum(isinstance(node, ast.BinOp) for node in nodes) <= LONGEST
+    return value if computes and short and all(isinstance(node, ALLOWED) for node in nodes) else None
+
+
+def _checks(line: ast.stmt) -> bool:
+    return isinstance(line, ast.If) and not line.orelse and all(isinstance(each, ast.Raise) for each in line.body)
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    return list(node.elts) if isinstance(node, ast.Tuple) else [node]
+
+
+class _Put(ast.NodeTransformer):
+    """Puts expressions in the place of their names, and leaves out what only changes the type of a number."""
+
+    def __init__(self, named: dict[str, ast.expr]) -> None:
+        self.named = named
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.named.get(node.id, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func) in SAME and len(node.args) == 1:
+            return self.visit(node.args[0])
+        return self.generic_visit(node)
 
 
 def _latex(expression: ast.expr) -> str:
@@ -104,6 +147,12 @@ def _called(name: str, arguments: list[Any]) -> Any:
         return sympy.Symbol(WRITTEN[name])
     if name in KNOWN:
         return getattr(sympy, name)(*arguments, evaluate=False)
+    if name in SHOWN and (name == "abs" or len(arguments) > 1):
+        return getattr(sympy, SHOWN[name])(*arguments, evaluate=False)
+    if name == "Fraction" and len(arguments) == 2:
+        return _operation(ast.Div(), *arguments)
+    if name == "expm1":
+        return sympy.Add(sympy.exp(*arguments, evaluate=False), -1, evaluate=False)
     if name.startswith("_") or hasattr(builtins, name):
         raise ValueError(name)
     return sympy.Function(name.replace("_", "-"))(*arguments)
@@ -113,6 +162,10 @@ def _operation(operator: ast.operator, left: Any, right: Any) -> Any:
     import sympy
 
     match operator:
+        case ast.Mult() if 0 in (left, right):  # of a type that is kept
+            return sympy.Integer(0)
+        case ast.Add() if right == 0:
+            return left
         case ast.Add():
             return sympy.Add(*_terms(left), right, evaluate=False)
         case ast.Sub():

@@ -1,96 +1,194 @@
-"""A graph of what rests on what, as SVG for a page: in layers, premises to the left, every box a link."""
+"""A graph of what rests on what, as SVG for a page: in layers, premises to the left, every box a link.
+
+Every connected part is a picture of its own, so that a page sets them side by side where there is room.  Lines that
+pass a layer do so between its boxes, those of one premise together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
-BOX, HIGH, ROOM = 176, 22, 8  # of a box: width, height, and what is left free below it
-BETWEEN, EDGE, APART = 64, 8, 18
-SWEEPS = 12
-CHARACTERS = 26  # that fit into a box
+BOX, GAP, EDGE = 96, 25, 3  # width of a box, between layers, around all: ten layers are 1,191 pixels wide
+LINE, PAD, ROOM = 13, 4, 7  # of a box: height of a line, above and below them, and what is left free between boxes
+THIN = 5  # height of a line that passes
+SWEEPS = 16
+CHARACTERS = 14  # that fit into a line of a box
 
-Layers = list[list[str]]
-
-
-def drawn(
-    uses: Mapping[str, Sequence[str]], kinds: Mapping[str, str], links: Mapping[str, str], titles: Mapping[str, str]
-) -> str:
-    """uses: premises of each node, nodes themselves; kinds: class names; titles: what a node is, in a sentence."""
-    places, width, height = _places(uses)
-    edges = [
-        f'<path d="{_curve(places[premise], places[name])}" data-from="{escape(premise)}" data-to="{escape(name)}"/>'
-        for name, premises in uses.items()
-        for premise in premises
-    ]
-    nodes = [_node(name, places[name], kinds[name], links[name], titles[name]) for name in uses]
-    return (
-        '<div class="graph" role="region" aria-label="Graph of the claims; the table below says the same" tabindex="0">'
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="group">'
-        f'<g class="edges" aria-hidden="true">{"".join(edges)}</g>{"".join(nodes)}</svg></div>'
-    )
+Passing = tuple[str, int]  # a premise, and the layer that its line passes
+Place = str | Passing
 
 
-def _node(name: str, place: tuple[int, int], kind: str, link: str, title: str) -> str:
-    x, y = place
-    shown = name if len(name) <= CHARACTERS else name[: CHARACTERS - 1] + "…"
-    return (
-        f'<a href="{escape(link)}" class="node {escape(kind)}" data-name="{escape(name)}" aria-label="{escape(title)}">'
-        f"<title>{escape(title)}</title>"
-        f'<rect x="{x}" y="{y}" width="{BOX}" height="{HIGH}" rx="4"/>'
-        f'<text x="{x + 7}" y="{y + HIGH - 7}">{escape(shown)}</text></a>'
-    )
+@dataclass(frozen=True)
+class Node:
+    """kind: class names; title: what it is, in a sentence; label: what its box shows."""
+
+    uses: Sequence[str]
+    kind: str
+    link: str
+    title: str
+    label: str
 
 
-def _curve(start: tuple[int, int], end: tuple[int, int]) -> str:
-    x0, y0, x1, y1 = start[0] + BOX, start[1] + HIGH // 2, end[0], end[1] + HIGH // 2
-    bend = max(24, (x1 - x0) // 2)
-    return f"M{x0} {y0}C{x0 + bend} {y0} {x1 - bend} {y1} {x1} {y1}"
-
-
-def _places(uses: Mapping[str, Sequence[str]]) -> tuple[dict[str, tuple[int, int]], int, int]:
-    """The corner of every box, and the size of the whole: connected parts below each other, the largest first."""
+def drawn(nodes: Mapping[str, Node], about: str) -> str:
+    """Pictures of all connected parts, the largest first.  about: what they show, for those who do not see them."""
     import networkx as nx
 
-    graph = nx.DiGraph()
-    graph.add_nodes_from(uses)
-    graph.add_edges_from((premise, name) for name, premises in uses.items() for premise in premises)
-    places: dict[str, tuple[int, int]] = {}
-    top, width = EDGE, 0
+    graph = nx.DiGraph((premise, name) for name, node in nodes.items() for premise in node.uses)
     parts = sorted(nx.weakly_connected_components(graph), key=lambda part: (-len(part), min(part)))
-    for part in parts:
-        layers = _ordered(graph.subgraph(sorted(part)))
-        tallest = max(map(len, layers))
-        for column, layer in enumerate(layers):
-            spare = (tallest - len(layer)) * (HIGH + ROOM) // 2
-            for row, name in enumerate(layer):
-                places[name] = (EDGE + column * (BOX + BETWEEN), top + spare + row * (HIGH + ROOM))
-        top += tallest * (HIGH + ROOM) + APART
-        width = max(width, EDGE * 2 + len(layers) * (BOX + BETWEEN) - BETWEEN)
-    return places, width, top
+    pictures = "".join(_part({name: nodes[name] for name in sorted(part)}) for part in parts)
+    return f'<div class="graph" role="group" aria-label="{escape(about)}">{pictures}</div>'
 
 
-def _ordered(graph: object) -> Layers:
-    """Nodes in layers, each right of all its premises and as near to what uses it as can be, with few crossings."""
+def _part(nodes: Mapping[str, Node]) -> str:
+    layout = _Layout(nodes)
+    width, height = layout.size()
+    edges = "".join(
+        f'<path d="{layout.line(premise, name)}" data-from="{escape(premise)}" data-to="{escape(name)}"/>'
+        for name, node in nodes.items()
+        for premise in node.uses
+    )
+    boxes = "".join(_box(name, nodes[name], *layout.corner(name)) for layer in layout.layers for name in _names(layer))
+    return (
+        f'<div class="part"><svg viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        f'<g class="edges" aria-hidden="true">{edges}</g>{boxes}</svg></div>'
+    )
+
+
+def _names(layer: Sequence[Place]) -> Iterator[str]:
+    return (place for place in layer if isinstance(place, str))
+
+
+def _box(name: str, node: Node, x: int, y: int) -> str:
+    lines = _lines(node.label)
+    shown = "".join(
+        f'<text x="{x + 6}" y="{y + PAD + LINE * number + 10}">{escape(line)}</text>'
+        for number, line in enumerate(lines)
+    )
+    return (
+        f'<a href="{escape(node.link)}" class="node {escape(node.kind)}" data-name="{escape(name)}" '
+        f'aria-label="{escape(node.title)}"><title>{escape(node.title)}</title>'
+        f'<rect x="{x}" y="{y}" width="{BOX}" height="{_high(node)}" rx="4"/>{shown}</a>'
+    )
+
+
+def _lines(label: str) -> list[str]:
+    """A name in lines that fit, broken where it has marks."""
+    lines = [""]
+    for part in re.findall(r"[^-.]+[-.]?|[-.]", label):
+        if lines[-1] and len(lines[-1]) + len(part) > CHARACTERS:
+            lines.append("")
+        lines[-1] += part
+    return [line if len(line) <= CHARACTERS else line[: CHARACTERS - 1] + "…" for line in lines]
+
+
+def _high(node: Node) -> int:
+    return len(_lines(node.label)) * LINE + 2 * PAD
+
+
+@dataclass
+class _Layout:
+    """Where the boxes of a connected part stand, and where lines pass.
+
+    layers   what stands in each, from above
+    centres  its height there, in pixels
+    """
+
+    nodes: Mapping[str, Node]
+    layers: list[list[Place]] = field(default_factory=list)
+    centres: dict[Place, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        import networkx as nx
+
+        graph = nx.DiGraph((premise, name) for name, node in self.nodes.items() for premise in node.uses)
+        self.layer = _layers(graph)
+        self.graph = nx.DiGraph()
+        for premise, name in graph.edges:
+            nx.add_path(self.graph, self._way(premise, name))
+        self.layers = [[] for _ in range(max(self.layer.values()) + 1)]
+        for place in sorted(self.graph, key=str):
+            self.layers[self.layer[place] if isinstance(place, str) else place[1]].append(place)
+        self._order()
+        self._straighten()
+
+    def _way(self, premise: str, name: str) -> list[Place]:
+        return [premise, *((premise, layer) for layer in range(self.layer[premise] + 1, self.layer[name])), name]
+
+    def _near(self, sweep: int) -> tuple[Any, list[list[Place]]]:
+        """To and fro: what stands before a place, layers from the left, then what stands behind it, from the right."""
+        return (self.graph.successors, self.layers[::-1]) if sweep % 2 else (self.graph.predecessors, self.layers)
+
+    def _order(self) -> None:
+        """With few crossings."""
+        for sweep in range(SWEEPS):
+            near, layers = self._near(sweep)
+            for places in layers:
+                rank = {place: (i + 0.5) / len(row) for row in self.layers for i, place in enumerate(row)}
+                centre = {place: _mean([rank[other] for other in near(place)], rank[place]) for place in places}
+                places.sort(key=centre.__getitem__)
+
+    def _straighten(self) -> None:
+        """Each as high as what it is joined to, as nearly as the order and the room allow, in least squares."""
+        from scipy.optimize import isotonic_regression
+
+        offsets: dict[Place, float] = {}
+        for places in self.layers:
+            top = 0.0
+            for place in places:
+                offsets[place] = top + self._height(place) / 2
+                top += self._height(place) + ROOM
+            for place in places:
+                self.centres[place] = offsets[place] - top / 2
+        for sweep in range(SWEEPS + 1):
+            near, layers = self._near(sweep)
+            for places in layers:
+                wanted = [_mean([self.centres[o] for o in near(p)], self.centres[p]) - offsets[p] for p in places]
+                for place, free in zip(places, isotonic_regression(wanted).x, strict=True):
+                    self.centres[place] = float(free) + offsets[place]
+        top = min(centre - self._height(place) / 2 for place, centre in self.centres.items())
+        self.centres = {place: centre - top + EDGE for place, centre in self.centres.items()}
+
+    def _height(self, place: Place) -> int:
+        return _high(self.nodes[place]) if isinstance(place, str) else THIN
+
+    def size(self) -> tuple[int, int]:
+        bottom = max(centre + self._height(place) / 2 for place, centre in self.centres.items())
+        return 2 * EDGE + len(self.layers) * (BOX + GAP) - GAP, round(bottom) + EDGE
+
+    def corner(self, name: str) -> tuple[int, int]:
+        return EDGE + self.layer[name] * (BOX + GAP), round(self.centres[name] - self._height(name) / 2)
+
+    def line(self, premise: str, name: str) -> str:
+        """From a premise's right edge to the left edge of what uses it, level through every layer that it passes."""
+        way = self._way(premise, name)
+        x, y = EDGE + self.layer[premise] * (BOX + GAP) + BOX, round(self.centres[premise])
+        path = f"M{x} {y}"
+        for place in way[1:]:
+            x, y = x + GAP, round(self.centres[place])
+            path += f"C{x - GAP // 2} {path.split()[-1]} {x - GAP // 2} {y} {x} {y}"
+            if not isinstance(place, str):
+                x += BOX
+                path += f"L{x} {y}"
+        return path
+
+
+def _mean(numbers: Sequence[float], otherwise: float) -> float:
+    return sum(numbers) / len(numbers) if numbers else otherwise
+
+
+def _layers(graph: Any) -> dict[Any, int]:
+    """Each right of all its premises, and as near to what uses it as can be."""
     import networkx as nx
 
-    layer: dict[str, int] = {}
-    for name in nx.topological_sort(graph):
-        layer[name] = max((layer[p] + 1 for p in graph.predecessors(name)), default=0)  # type: ignore[attr-defined]
-    for name in reversed(list(nx.topological_sort(graph))):
-        if followers := [layer[f] for f in graph.successors(name)]:  # type: ignore[attr-defined]
+    order = list(nx.topological_sort(graph))
+    layer: dict[Any, int] = {}
+    for name in order:
+        layer[name] = max((layer[premise] + 1 for premise in graph.predecessors(name)), default=0)
+    for name in reversed(order):
+        if followers := [layer[follower] for follower in graph.successors(name)]:
             layer[name] = min(followers) - 1
-    layers: Layers = [[] for _ in range(max(layer.values()) + 1)]
-    for name in sorted(layer):
-        layers[layer[name]].append(name)
-    for sweep in range(SWEEPS):
-        near = graph.predecessors if sweep % 2 == 0 else graph.successors  # type: ignore[attr-defined]
-        for names in layers if sweep % 2 == 0 else reversed(layers):
-            rank = {n: (i + 0.5) / len(row) for row in layers for i, n in enumerate(row)}
-
-            def centre(name: str, near: object = near, rank: dict[str, float] = rank) -> float:
-                around = [rank[other] for other in near(name)]  # type: ignore[operator]
-                return sum(around) / len(around) if around else rank[name]
-
-            names.sort(key=centre)
-    return layers
+    return layer

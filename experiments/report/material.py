@@ -25,6 +25,7 @@ from theory.plans.papers import Paper, rooms
 from theory.plans.variants import VARIANTS
 
 SEVERAL = "several"
+LARGEST = 400_000  # bytes of a drawing that a page shows; in place of a larger one its PNG
 NUMBERS = ("prediction.json", "measurement.json", "summary.json")
 
 
@@ -48,6 +49,20 @@ class Room:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What follows from a run's measurement, which may be large: it is read once, and not kept.
+
+    checks   by the present rules
+    untuned  arms whose best learning rate is at an end of those tried, and why that matters
+    table    as Markdown, of an experiment that has one
+    """
+
+    checks: Sequence[Judgement]
+    untuned: Mapping[str, str]
+    table: str | None
+
+
+@dataclass(frozen=True)
 class Run:
     """A finished run that is shown.  committed: it is of the committed results, not below --out."""
 
@@ -57,8 +72,21 @@ class Run:
     committed: bool
 
     @cached_property
+    def prediction(self) -> Json:
+        return self.folder.read("prediction.json")
+
+    @cached_property
+    def found(self) -> Found:
+        measurement = self.folder.read("measurement.json")
+        return Found(
+            conclusions(self.experiment, self.saved, self.prediction, measurement),
+            untuned(measurement),
+            table(self.experiment, measurement),
+        )
+
+    @property
     def checks(self) -> Sequence[Judgement]:
-        return conclusions(self.experiment, self.folder, self.saved)
+        return self.found.checks
 
     @property
     def verdict(self) -> str:
@@ -76,18 +104,6 @@ class Run:
     def title(self) -> str:
         own = self.experiment.name != self.saved["experiment"]
         return self.saved["title"] if own else self.experiment.title
-
-    @property
-    def prediction(self) -> Json:
-        return self.folder.read("prediction.json")
-
-    @property
-    def untuned(self) -> dict[str, str]:
-        return untuned(self.folder.read("measurement.json"))
-
-    @property
-    def table(self) -> str | None:
-        return table(self.experiment, self.folder)
 
     @property
     def changed_since(self) -> bool:
@@ -175,17 +191,30 @@ def _run(folder: RunFolder, committed: bool) -> Run:
     return run
 
 
+def picture(path: Path) -> Path:
+    """What a page shows of a figure, given as its PNG: the drawing beside it, sharp at every size and in print."""
+    drawing = path.with_suffix(".svg")
+    return drawing if drawing.is_file() and drawing.stat().st_size <= LARGEST else path
+
+
 def _check_figure(path: Path) -> None:
+    """Raises UserError if it is missing, or what is shown of it damaged."""
+    from xml.etree import ElementTree
+
     from PIL import Image
 
     if not path.exists():
         raise UserError(f"{path} is missing; run the experiment again to draw it")
+    shown = path
     try:
         Image.open(io.BytesIO(path.read_bytes()), formats=["PNG"]).verify()
+        shown = picture(path)
+        if shown != path:
+            ElementTree.fromstring(shown.read_bytes())
     except IsADirectoryError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}; put that right, or move it away") from error
+        raise UserError(f"cannot read {shown}: {error.strerror}; put that right, or move it away") from error
     except (OSError, SyntaxError, ValueError) as error:
-        raise UserError(f"{path} is damaged; delete it and run the experiment again to draw it") from error
+        raise UserError(f"{shown} is damaged; delete it and run the experiment again to draw it") from error
 
 
 def verdicts_in_order(claims: Iterable[Claim]) -> dict[str, int]:

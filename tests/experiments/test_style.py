@@ -1,6 +1,7 @@
 """What figures share: one look a variant, and marks that hide nothing."""
 
 import math
+import re
 
 import pytest
 from matplotlib.figure import Figure
@@ -46,3 +47,14 @@ def test_seeds_stand_beside_their_mean():
     (dots,) = axis.lines
     assert list(dots.get_ydata()) == [0.2, 0.9]
     assert dots.get_transform().transform((1, 0))[0] > axis.transData.transform((1, 0))[0]
+
+
+def test_drawings_name_more_fonts_than_one(tmp_path):
+    """Of formulas, too: where the first is missing, a browser has others without serifs."""
+    with style.drawing():
+        fig, (axis,) = style.figure(1)
+        axis.set_title("$10^{12}$ words")
+        style.save(fig, tmp_path)
+    fonts = re.findall(r"font-family: ([^;\"]*)", (tmp_path / "figure.svg").read_text())
+    assert fonts
+    assert all(font.endswith("sans-serif") for font in fonts)

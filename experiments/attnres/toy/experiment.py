@@ -95,11 +95,12 @@ class Toy:
     caption = (
         "The linear toy, which has no norms. (a), (b) Mean square of the last read over layers, closed forms "
         "(lines) and decoders (markers), for weights that make gradient steps and for random ones; crosses leave "
-        "out the wide prompts that weigh most. (c) Trained with norms in several places and read on prompts three "
-        "times as wide: geometric means of the trainings that did not diverge, where two did not; lines join them. "
-        "Numbers at the edges count those that diverged. (d) What weights over depth gain over a residual stream in"
-        " the deep toy, by layers and token size d: lines exact, markers sampled, moved apart. Lines join whole "
-        "layers. Intervals: 95 % over seeds, in (c) of logarithms."
+        "out the wide prompts that weigh most. (c) Trained, behind the colon what has norms, and read on prompts three "
+        "times as wide, in the last row on ordinary ones: geometric means of the trainings that did not diverge, where "
+        "two or more did not; the fuller the marker, the more layers. Columns count those that diverged, by layers. "
+        "(d) What weights over depth gain over a residual stream in the deep toy, by layers and token size d: lines "
+        "exact, markers sampled, moved apart. Lines join whole layers. Intervals: 95 % over seeds, in (c) of "
+        "logarithms."
     )
     kind: Kind = "theory"
     claims: tuple[str, ...] = (MAGNITUDE, NORMS, BOUNDED, DEEP)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite, log
+from math import exp, expm1, isfinite, log
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from experiments.attnres.toy.outcomes import largest
 from experiments.attnres.toy.points import (
@@ -27,8 +29,6 @@ from experiments.store.folders import Json
 from experiments.verdicts.intervals import t_interval
 
 LOOKS: dict[str, dict[str, Any]] = {rule: style.look(rule) for rule in RULES}
-
-LINES = {"none": ":", "head": "-.", "sublayers": "-", "both": "--"}  # by what starts with a norm
 
 
 def draw(prediction: Json, measurement: Json) -> Figure:
@@ -68,59 +68,85 @@ def _plain(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _trained(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """Geometric means over the seeds that did not diverge, where two or more did not."""
+    """A row a network, those whose sublayers have no norm above: geometric means over the seeds that did not diverge,
+    where two or more did not, and how many did."""
     depths = [*prediction["trained_depths"], prediction["deeper"]]
     usual, wide = WIDTHS
-    for name, network in NETWORKS.items():
-        look = {**LOOKS[network.variant if network.variant in LOOKS else FULL], "linestyle": LINES[_norms(network)]}
-        filled = "white" if network.keys_normed else look["color"]
-        _sizes(axis, depths, [largest(measurement, name, depth, wide) for depth in depths], look, filled)
-    as_they_come = [largest(measurement, BASELINE, depth, usual) for depth in depths]
-    _sizes(axis, depths, as_they_come, {"color": "#8a8a8a", "linestyle": ":", "marker": "."}, "#8a8a8a")
-    axis.set_yscale("log")
-    low, high = axis.get_ylim()
-    axis.set_ylim(low / 1e3, high * 1e4)
-    for depth in depths:
-        for norms, height in zip(LINES, (0.95, 0.89, 0.08, 0.02), strict=True):
-            said = _diverged(measurement, depth, norms)
-            axis.text(depth, height, said, transform=axis.get_xaxis_transform(), ha="center", fontsize=6.5)
-    axis.set_xticks(depths)
-    axis.set_xlim(depths[0] - 0.5, depths[-1] + 0.5)
-    _legend(axis)
-    axis.set_xlabel("layers (diverged, downwards: no norms, head, sublayers, both normed)", fontsize=8)
-    axis.set_ylabel("largest read, rms over tokens, 95 %")
+    rows = [(name, wide, _row(network)) for name, network in sorted(NETWORKS.items(), key=lambda of: of[1].normed)]
+    rows.append((BASELINE, usual, f"{_row(NETWORKS[BASELINE])}, ordinary prompts"))
+    for place, (name, width, _) in zip(range(len(rows), 0, -1), rows, strict=True):
+        colour = LOOKS[_rule(NETWORKS[name])]["color"]
+        marker = LOOKS[_rule(NETWORKS[name])]["marker"]
+        for column, depth in enumerate(depths):
+            sizes = largest(measurement, name, depth, width)
+            _size(axis, place, sizes, color=colour, marker=marker, markerfacecolor=_fill(colour, column, len(depths)))
+            diverged = sum(probed is None for probed in measurement["trained"][cell(name, depth)])
+            _count(axis, column, place, str(diverged), "bold" if diverged else "normal")
+    seeds = len(measurement["trained"][cell(BASELINE, depths[0])])
+    for column, depth in enumerate(depths):
+        _count(axis, column, len(rows) + 1, str(depth), "normal")
+        axis.plot(
+            [],
+            [],
+            "s",
+            color="#5a5a5a",
+            markerfacecolor=_fill("#5a5a5a", column, len(depths)),
+            label=f"{depth} layer{'s' * (depth > 1)}",
+        )
+    _count(axis, (len(depths) - 1) / 2, len(rows) + 2, f"diverged of {seeds}", "normal")
+    axis.axhline(
+        len(rows) - sum(not network.normed for network in NETWORKS.values()) + 0.5, color="#a0a0a0", linewidth=0.6
+    )
+    axis.axhline(1.5, color="#a0a0a0", linewidth=0.6)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(numticks=7))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_ylim(0.4, len(rows) + 2.6)
+    axis.set_yticks(range(len(rows), 0, -1), [words for *_, words in rows], fontsize=7)
+    axis.set_xlabel("largest read, rms over tokens, 95 %")
     axis.set_title(f"Trained; read on prompts {wide}")
 
 
-def _norms(network: Network) -> str:
-    if network.normed:
-        return "both" if network.head else "sublayers"
-    return "head" if network.head else "none"
+def _rule(network: Network) -> str:
+    return network.variant if network.variant in LOOKS else FULL
 
 
-def _legend(axis: Axes) -> None:
-    """Colour and marker are the rule, the line is where norms are, and filled markers are keys without a norm."""
-    for rule, words in ((RESIDUAL, "residual stream"), (AVERAGE, "DenseFormer"), (FULL, "Full"), (BLOCK, RULES[BLOCK])):
-        look = LOOKS[rule]
-        axis.plot([], [], color=look["color"], marker=look["marker"], linestyle="none", label=words)
-    said = {"none": "no norms", "head": "head normed", "sublayers": "sublayers normed", "both": "both normed"}
-    for norms, words in said.items():
-        axis.plot([], [], color="#1a1a1a", linestyle=LINES[norms], linewidth=0.9, label=words)
-    axis.plot([], [], "o", color="#8a8a8a", markerfacecolor="white", label="hollow: keys over depth normed")
-    axis.plot([], [], ".:", color="#8a8a8a", label="residual stream, no norms, ordinary prompts")
+def _row(network: Network) -> str:
+    """What reads, and behind a colon what is normed."""
+    names = {RESIDUAL: "residual stream", AVERAGE: "DenseFormer", FULL: "Full", BLOCK: "Block"}
+    normed = {"keys": network.keys_normed, "head": network.head, "sublayers": network.normed}
+    there = ", ".join(words for words, is_normed in normed.items() if is_normed)
+    return names[_rule(network)] + (f": {there}" if there else "")
 
 
-def _sizes(axis: Axes, depths: list[int], found: list[list[float]], look: dict[str, Any], filled: str) -> None:
-    finite = [[log(size) for size in sizes if isfinite(size)] for sizes in found]
-    there = [(depth, t_interval(logs)) for depth, logs in zip(depths, finite, strict=True) if len(logs) > 1]
-    look = {**look, "linewidth": 0.9, "markersize": 4, "markerfacecolor": filled}
-    style.geometric(axis, [depth for depth, _ in there], [logs for _, logs in there], **look)
+def _fill(colour: str, number: int, of: int) -> tuple[float, ...]:
+    """From white, of the fewest layers, to the colour itself."""
+    share = number / max(1, of - 1)
+    return tuple(1 - share * (1 - part) for part in to_rgb(colour))
 
 
-def _diverged(measurement: Json, depth: int, norms: str) -> str:
-    """How many trainings did, of those with these norms."""
-    cells = [measurement["trained"][cell(name, depth)] for name in NETWORKS if _norms(NETWORKS[name]) == norms]
-    return f"{sum(probed is None for of in cells for probed in of)} of {sum(map(len, cells))}"
+def _size(axis: Axes, place: int, sizes: list[float], **look: Any) -> None:
+    logs = [log(size) for size in sizes if isfinite(size)]
+    if len(logs) < 2:
+        return
+    found = t_interval(logs)
+    mean = exp(found.mean)
+    error = [[mean * -expm1(-found.half_width)], [mean * expm1(found.half_width)]]
+    axis.errorbar([mean], [place], xerr=error, linestyle="none", markersize=4.5, elinewidth=0.9, **look)
+
+
+def _count(axis: Axes, column: float, place: int, text: str, weight: str) -> None:
+    """Right of the panel, in a column of its own."""
+    axis.text(
+        1.05 + 0.075 * column,
+        place,
+        text,
+        transform=axis.get_yaxis_transform(),
+        ha="center",
+        va="center",
+        fontsize=7,
+        fontweight=weight,
+    )
 
 
 def _gains(axis: Axes, prediction: Json, measurement: Json) -> None:

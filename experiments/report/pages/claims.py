@@ -121,8 +121,7 @@ def _proof(material: Material, claim: Claim) -> Iterator[str]:
     yield f"It stands beside the code, in {code(place(claim.proof))}."
     text = inspect.getdoc(claim.proof)
     yield f"::::::{{container}} proof\n{derivations.markdown(text, material.names)}\n::::::" if text else ""
-    module = claim.proof if inspect.ismodule(claim.proof) else None
-    if module and (forms := closed_forms(module)):
+    if forms := closed_forms(claim.proof):
         yield "### The closed forms, as the code computes them"
         rows = [(code(form.name), f"${form.latex}$", material.names.prose(form.says)) for form in forms]
         yield parts.table(("function", "returns", "what it is"), rows, kind="wide")

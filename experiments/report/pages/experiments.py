@@ -115,9 +115,9 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
         note = f" {escaped(words.SLACK_ALONE)}" if any(check.by_slack_alone for check in run.checks) else ""
         yield f"Each line shows the point that uses most of its tolerance.{note}"
         yield _all_checks(run.checks)
-    for arm, why in run.untuned.items():
+    for arm, why in run.found.untuned.items():
         yield f"Untuned: {escaped(arm)}: {escaped(why)}."
-    if rows := run.table:
+    if rows := run.found.table:
         yield _of_markdown(rows)
     yield f"{head} Data, and where it comes from"
     yield "\n".join(f"- {{download}}`{path.name} </{parts.stored(path)}>`, {_size(path)}" for path in run.files())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 
 from experiments.ledger.claim import Claim
-from experiments.report.graph import drawn
-from experiments.report.material import Material, claim_page
+from experiments.report.graph import Node, drawn
+from experiments.report.material import Material, Room, claim_page
 from experiments.report.pages import parts
 from experiments.report.prose import escaped
 
@@ -51,33 +52,47 @@ def _table(material: Material) -> str:
 
 def _graph(material: Material) -> str:
     linked = {name for claim in material.ledger.values() if claim.uses for name in (claim.id, *claim.uses)}
-    nodes = {name: claim for name, claim in material.ledger.items() if name in linked}
-    alone = [claim for name, claim in material.ledger.items() if name not in linked]
-    picture = drawn(
-        {name: claim.uses for name, claim in nodes.items()},
-        {name: claim.verdict for name, claim in nodes.items()},
-        {name: claim_page(name).strip("/").removesuffix(".md") + ".html" for name in nodes},
-        {name: f"{name}, {claim.verdict}: {first_sentence(claim.statement)}" for name, claim in nodes.items()},
-    )
+    nodes = [claim for claim in material.ledger.values() if claim.id in linked]
+    alone = [claim for claim in material.ledger.values() if claim.id not in linked]
     rows = [
         (parts.entry(material, claim.id), "<br>".join(parts.entry(material, name) for name in claim.uses))
-        for claim in nodes.values()
+        for claim in nodes
         if claim.uses
     ]
-    return parts.WIDE + "\n\n".join(
-        [
-            "# What rests on what",
-            f"{len(nodes)} entries rest on others or carry them: premises stand to the left of what uses them, and "
-            "an entry falls with each of its premises.  Every box is a link; the table below says the same.",
-            _legend(nodes.values()),
-            f"```{{raw}} html\n{picture}\n```",
-            "## The same as a table",
-            parts.table(("entry", "rests on"), rows),
-            "## Entries by themselves",
-            f"{len(alone)} rest on no other, and none rests on them.",
-            "\n".join(f"- {parts.entry(material, claim.id)}" for claim in alone),
-        ]
-    )
+    blocks = [
+        "# What rests on what",
+        f"{len(nodes)} entries rest on others or carry them: premises stand to the left of what uses them, and an "
+        "entry falls with each of its premises.  Dashed boxes are entries on another paper, or on several.  Every box "
+        "is a link; the table below says the same.",
+        _legend(nodes),
+    ]
+    for room in material.rooms:
+        if picture := _picture(material, room):
+            blocks += [f"## {escaped(room.name)}", f"```{{raw}} html\n{picture}\n```"]
+    blocks += ["## The same as a table", parts.table(("entry", "rests on"), rows), "## Entries by themselves"]
+    blocks.append(f"{len(alone)} rest on no other, and none rests on them.")
+    blocks.append("\n".join(f"- {parts.entry(material, claim.id)}" for claim in alone))
+    return parts.WIDE + "\n\n".join(blocks) + "\n"
+
+
+def _picture(material: Material, room: Room) -> str:
+    """Of a paper's entries that rest on others, or carry others of it, with what they rest on elsewhere."""
+    own = [claim for claim in material.claims_of(room) if claim.uses]
+    shown = dict.fromkeys([*(claim.id for claim in own), *(name for claim in own for name in claim.uses)])
+    prefixes = Counter(name.partition(".")[0] for name in shown)
+    usual = max(prefixes, key=prefixes.__getitem__, default="")
+    nodes = {}
+    for name in shown:
+        claim = material.ledger[name]
+        here = room.holds(claim.module)
+        nodes[name] = Node(
+            uses=claim.uses if here else (),
+            kind=claim.verdict if here else f"{claim.verdict} elsewhere",
+            link=claim_page(name).strip("/").removesuffix(".md") + ".html",
+            title=f"{name}, {claim.verdict}: {first_sentence(claim.statement)}",
+            label=name.removeprefix(f"{usual}."),
+        )
+    return drawn(nodes, f"Graph of the claims on {room.name}; the table below says the same") if nodes else ""
 
 
 def _legend(claims: Iterable[Claim]) -> str:

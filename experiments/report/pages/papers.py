@@ -8,14 +8,14 @@ from experiments import catalogue
 from experiments.ledger.answer import Answer, Line
 from experiments.ledger.index import Index
 from experiments.report.material import Material, Room, Run, verdicts_in_order
-from experiments.report.pages import parts
+from experiments.report.pages import documents, parts
 from experiments.report.prose import escaped
 from theory.plans.variants import VARIANTS
 
 MEASURED = parts.experiment_page("index").strip("/").removesuffix(".md")
 FOUND = ("claims/index", "graph", "errata/index", MEASURED, "variants/index", "notation", "verdicts")
-LIBRARY = ("tutorials/index", "api/index", "commands")
-SECTIONS = {"What was found": FOUND, "The library": LIBRARY}
+GUIDE = (*(f"guide/{name}" for name in documents.GUIDE), "tutorials/index")
+REFERENCE = ("commands", "api/index")
 MADE_AGAIN = "`crosslayer verify` runs every check again, `crosslayer claim ID` shows all that there is on one entry"
 
 
@@ -41,7 +41,7 @@ def _front(material: Material) -> str:
     ]
     for room in papers:
         blocks += [f"({room.slug})=", f"## {escaped(room.name)}", *_answer(material, room, front=True)]
-    blocks += [_several(material), _toctrees(papers)]
+    blocks += [_several(material), _toctrees(papers, set(documents.documents(material).values()))]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -109,8 +109,14 @@ def _several(material: Material) -> str:
     )
 
 
-def _toctrees(papers: list[Room]) -> str:
-    entries = {"The papers": (*tuple(f"papers/{room.slug}" for room in papers), f"papers/{'several'}"), **SECTIONS}
+def _toctrees(papers: list[Room], there: set[str]) -> str:
+    """there: documents, of which an installed package has few."""
+    entries = {
+        "The papers": [*(f"papers/{room.slug}" for room in papers), "papers/several"],
+        "What was found": [*(["All findings <findings>"] if documents.FOUND in there else []), *FOUND],
+        "The guide": [*GUIDE],
+        "Reference": [*REFERENCE, *(["contributing"] if documents.CONTRIBUTING in there else [])],
+    }
     return "\n\n".join(
         f"```{{toctree}}\n:hidden:\n:titlesonly:\n:caption: {caption}\n\n" + "\n".join(names) + "\n```"
         for caption, names in entries.items()
@@ -119,6 +125,10 @@ def _toctrees(papers: list[Room]) -> str:
 
 def _paper(material: Material, room: Room) -> str:
     blocks = [f"# {escaped(room.name)}", *_answer(material, room)]
+    if written := documents.of_room(room):
+        blocks.append(
+            " ".join(f"**{parts.link(documents.title(path), f'/{page}')}**." for path, page in written.items())
+        )
     if experiments := material.experiments_of(room):
         rows = [(material.names.named(one.name), escaped(one.title), _ran(material, one.name)) for one in experiments]
         blocks += ["## Experiments", parts.table(("name", "what it asks", "shown run"), rows)]

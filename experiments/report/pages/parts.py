@@ -11,7 +11,7 @@ from typing import Any
 from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification
-from experiments.report.material import Material, Run
+from experiments.report.material import Material, Run, picture
 from experiments.report.prose import code, escaped, in_cell
 from experiments.store.folders import in_a_path
 from experiments.verdicts import words
@@ -79,7 +79,7 @@ def figure(run: Run, name: str = "figure", *, root: str | None = None) -> str:
     page = experiment_page(run.experiment.name).lstrip("/").removesuffix(".md") + ".html"
     options = [f":alt: {_alternative(run)}", *([f":target: {root}{page}"] if root is not None else [])]
     said = f"{escaped(figures(run.experiment).get(name) or run.title)} "
-    path = stored(run.folder / f"{name}.png")
+    path = stored(picture(run.folder / f"{name}.png"))
     return "\n".join([f"::::{{figure}} /{path}", *options, "", f"{said}[{origin(run)}]{{.origin}}", "::::"])
 
 

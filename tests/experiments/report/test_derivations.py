@@ -11,8 +11,11 @@ from experiments import catalogue
 from experiments.report import closed_forms, derivations
 from experiments.report.prose import Names
 from tests.experiments.report.words import words
+from theory.attnres import mixing
 from theory.prompts import moments
-from theory.skipv1 import gap, w0
+from theory.resformer import drains, smoothing
+from theory.skipv1 import gap, gap_weights, w0
+from theory.toy import least_width
 
 PROOFS = {id(c.proof): c.proof for c in catalogue.claims().values() if c.proof is not None}
 SHOWN = """What is shown.
@@ -73,7 +76,7 @@ def value(module, name, **at):
     letters = {"rank": "a"}
     put = {sympy.Symbol(letters.get(key, key)): sympy.Rational(x) for key, x in at.items()}
     put[sympy.Symbol("rho")] = sympy.Rational(gap.signal_share(at["d"], at["n"], at["sigma"]))
-    return formula.subs(put)
+    return formula.subs(put).doit()
 
 
 @pytest.mark.parametrize(
@@ -84,11 +87,16 @@ def value(module, name, **at):
         (moments, "signal_variance", ("d", "n", "sigma")),
         (w0, "small_power", ("d", "n", "sigma")),
         (w0, "spread", ("d", "n", "sigma")),
+        (w0, "two_heads_loss", ("d", "n", "sigma", "power")),
+        (least_width, "sufficient_width", ("d",)),
+        (drains, "least_attended", ("own_length", "first_length", "own", "first")),
+        (gap_weights, "mha_excess", ("d", "n", "sigma", "rank", "beta")),
     ],
 )
 def test_a_formula_is_what_the_function_returns(module, name, arguments):
     assert name in {form.name for form in closed_forms.closed_forms(module)}
-    at = {"d": 5, "n": 7, "sigma": Fraction(1, 2), "rank": 2}
+    at = {"d": 5, "n": 7, "sigma": Fraction(1, 2), "rank": 2, "power": 3, "beta": Fraction(1, 3)}
+    at |= {"own_length": 2, "first_length": 3, "own": Fraction(1, 4), "first": Fraction(1, 5)}
     expected = getattr(module, name)(**{key: at[key] for key in arguments})
     assert value(module, name, **at) == sympy.Rational(expected)
 
@@ -97,3 +105,10 @@ def test_only_arithmetic_is_shown():
     names = {form.name for form in closed_forms.closed_forms(gap)}
     assert "paper_bound" not in names
     assert "loss_gap" not in names
+    assert closed_forms.closed_forms(mixing.semiseparable_rank) == []  # the largest of what a call returns
+
+
+def test_a_function_alone_is_shown():
+    (form,) = closed_forms.closed_forms(smoothing.neutreno_limit)
+    assert form.latex.startswith(r"\frac{\mathrm{weight}")
+    assert closed_forms.closed_forms(gap.LossGap) == []

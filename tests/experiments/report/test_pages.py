@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from experiments.cli.parser import parser
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import recollections
 from experiments.report import files, sources
-from experiments.report.material import claim_page, gathered
-from experiments.report.pages import commands, errata, papers
+from experiments.report.material import claim_page, gathered, picture
+from experiments.report.pages import commands, documents, errata, papers
+from experiments.report.pages import experiments as pages_of_experiments
 from experiments.report.pages.ledger import first_sentence
 from experiments.report.prose import Names
 from experiments.store.folders import RunFolder, UserError
@@ -62,7 +64,7 @@ def test_links_lead_to_pages_and_files(pages, material):
             assert target in there, (name, target)
     assert "crosslayer report" in commands.pages(None)["commands.md"]
     figures = [line for text in pages.values() for line in text.splitlines() if line.startswith("::::{figure}")]
-    described = sum(text.count('\n:alt: "Figure of ') for text in pages.values())
+    described = sum(text.count('\n:alt: "') for text in pages.values())
     assert len(figures) == described > 60
 
 
@@ -78,7 +80,7 @@ def test_a_claim_s_page_says_all_that_there_is(pages):
         "| `mha_explained` | $\\rho a \\left(d - a\\right)$ |",
         "[`skipv1.mha-infimum`](/claims/skipv1.mha-infimum.md) [verified]",
         "[`skipv1-gap`](/experiments/skipv1-gap.md)",
-        "/skipv1-gap/figure.png",
+        "/skipv1-gap/figure.svg",
         "crosslayer claim skipv1.gap",
         "section 4, Theorem 1; appendix A.1",
     ):
@@ -106,10 +108,47 @@ def test_an_experiment_s_page_says_what_was_predicted_and_what_came_out(pages):
     assert "No run of it is finished" in pages[f"experiments/{untouched}.md"]
 
 
+def test_the_files_of_a_run_are_read_once(material, monkeypatch):
+    read, run = [], replace(material.runs["scale-loss"][0])
+    of_a_folder = RunFolder.read
+    monkeypatch.setattr(RunFolder, "read", lambda folder, name: (read.append(name), of_a_folder(folder, name))[1])
+    shown = pages_of_experiments.pages(replace(material, runs={"scale-loss": [run]}))
+    assert list(run.found.untuned) == ["svformer"]
+    assert run.verdict in words(shown["experiments/scale-loss.md"])
+    assert sorted(read) == ["measurement.json", "prediction.json"]
+
+
 def test_a_variant_s_page(pages):
     page = words(pages["variants/skipv1.md"])
     for part in ("layers 2-6: heads 1-3 own, heads 4-6 layer 1", "-22.9%", "3.035 more than vanilla", 'class="from-1"'):
         assert part in page
+
+
+def test_documents_of_the_repository_lead_to_pages_and_files(pages):
+    theorem = pages["papers/skipv1-theorem.md"]
+    assert "[`skipv1.mha-unattained`](/claims/skipv1.mha-unattained.md)" in theorem
+    assert "(/papers/skipv1-theorem.md)" in pages["papers/skipv1.md"]
+    assert "(/experiments/skipv1-w0.md)" in pages["findings.md"]
+    assert "(/papers/resformer-claims.md#what-training-decides)" in pages["findings.md"]
+    assert "{download}`proof </source/theory/skipv1/bias.py>`" in pages["findings.md"]
+    assert "(/guide/layouts.md)" in pages["guide/models.md"]
+    for name in documents.GUIDE:
+        assert f"guide/{name}.md" in pages
+        assert f"\nguide/{name}\n" in pages["index.md"]
+    assert "\nidentity\nvariant\n" in pages["tutorials/index.md"]
+    assert not re.findall(r"\]\((?!/|https://|#)[^)]*\)", "".join(pages[f"guide/{n}.md"] for n in documents.GUIDE))
+
+
+def test_without_a_repository_the_guide_is_there(material, monkeypatch, tmp_path):
+    text = Path("experiments/report/text")
+    shutil.copytree(ROOT / text, tmp_path / text)
+    monkeypatch.setattr(documents, "ROOT", tmp_path)
+    monkeypatch.setattr(documents, "TEXT", tmp_path / text)
+    made = documents.pages(material)
+    assert "findings.md" not in made
+    assert "findings" not in papers.pages(material)["index.md"]
+    assert not re.findall(r"/source/|\]\((?!/|https://|#)[^)]*\)", made["guide/rooms.md"] + made["guide/models.md"])
+    assert documents.files(material) == {}
 
 
 def test_errata_are_in_the_order_of_the_text(material):
@@ -172,6 +211,26 @@ def test_own_runs_come_before_committed_ones(smoke, monkeypatch):
     assert [run.committed for run in found.runs["skipv1-gap"]] == [False]
     assert found.runs["skipv1-gap"][0].folder.path == folder
     assert all(run.committed for name, runs in found.runs.items() if name != "skipv1-gap" for run in runs)
+
+
+def test_of_a_figure_the_drawing_is_shown_unless_it_is_large(smoke, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    _, folder = smoke
+    drawing, png = folder / "figure.svg", folder / "figure.png"
+    whole = drawing.read_bytes()
+    assert picture(png) == drawing
+    with monkeypatch.context() as small:
+        small.setattr("experiments.report.material.LARGEST", len(whole) - 1)
+        assert picture(png) == png
+    try:
+        drawing.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(UserError, match=r"figure\.svg is damaged"):
+            gathered(drawing.parents[2], [])
+        drawing.unlink()
+        assert picture(png) == png
+        gathered(drawing.parents[2], [])
+    finally:
+        drawing.write_bytes(whole)
 
 
 def test_without_a_run_it_says_what_to_do(tmp_path, monkeypatch):

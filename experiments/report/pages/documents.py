@@ -1,0 +1,144 @@
+"""Pages that are read beside the source, too: the guide, tutorials, findings, and what stands in papers' rooms.
+
+Their links are written as a repository's are, relative to the file that holds them.  Here they lead to pages, or else
+to copies of the files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.report.material import Material, Room, picture
+from experiments.report.pages import parts
+from experiments.report.prose import code
+
+TEXT = Path(os.path.abspath(__file__)).parents[1] / "text"
+ROOT = Path(os.path.abspath(__file__)).parents[3]  # of the repository; of an installed package, where packages are
+FOUND, CONTRIBUTING, TUTORIALS = "findings.md", "contributing.md", "tutorials/index.md"
+GUIDE = ("start", "training", "models", "variants", "scale", "rooms")  # in the order of the navigation
+ELSEWHERE = {
+    "results/FINDINGS.md": FOUND,
+    "CONTRIBUTING.md": CONTRIBUTING,
+    "experiments/bench/SCALE.md": "guide/gpus.md",
+    "icl/published/LAYOUTS.md": "guide/layouts.md",
+    "tests/FAULTS.md": "guide/faults.md",
+}
+STAND_FOR = {"README.md": "index.md", "theory/plans/VARIANTS.md": "variants/index.md"}  # pages that say the same
+FIGURE = re.compile(r"results/([a-z0-9-]+)/.*\.(?:png|svg)")
+BLOCK = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+NAMED = re.compile(r"(?<!\[)`(?P<name>[a-z0-9]+\.[a-z0-9-]+)`(?!\])")
+
+
+def documents(material: Material) -> dict[Path, str]:
+    """The page of each file, of those that are there: an installed package has the guide and the tutorials alone."""
+    found = {path: path.relative_to(TEXT).as_posix() for path in sorted(TEXT.rglob("*.md"))}
+    found |= {ROOT / name: page for name, page in ELSEWHERE.items() if (ROOT / name).is_file()}
+    for room in material.rooms:
+        found |= of_room(room)
+    return found
+
+
+def of_room(room: Room) -> dict[Path, str]:
+    """What stands in a paper's room in `theory`."""
+    folder = ROOT / "theory" / room.slug
+    return {path: f"papers/{room.slug}-{path.stem.lower()}.md" for path in sorted(folder.glob("*.md"))}
+
+
+def title(path: Path) -> str:
+    """Markdown of a document's first heading."""
+    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+def pages(material: Material) -> parts.Pages:
+    return _read(material).pages
+
+
+def files(material: Material) -> dict[str, Path]:
+    """What these pages show or lead to, by where it lies among the sources."""
+    return _read(material).files
+
+
+@dataclass
+class _Read:
+    pages: parts.Pages = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+
+
+def _read(material: Material) -> _Read:
+    known, read = documents(material), _Read()
+    for path, page in known.items():
+        document = _Document(path, material, known, read.files)
+        read.pages[page] = (parts.ORPHAN if _alone(page) else "") + "".join(document.markdown())
+    return read
+
+
+def _alone(page: str) -> bool:
+    """Whether the navigation does not name a page, which others lead to."""
+    folder, _, name = page.rpartition("/")
+    return folder == "papers" or (folder == "guide" and name.removesuffix(".md") not in GUIDE)
+
+
+@dataclass
+class _Document:
+    """A document and what its links may lead to.  files: which they led to."""
+
+    path: Path
+    material: Material
+    known: dict[Path, str]
+    files: dict[str, Path]
+
+    def markdown(self) -> Iterator[str]:
+        text = self.path.read_text(encoding="utf-8")
+        for number, part in enumerate(BLOCK.split(text)):
+            yield part if number % 2 else self._linked(part)
+        if self.known[self.path] == TUTORIALS:
+            named = [match["target"].removesuffix(".md") for match in LINK.finditer(text)]
+            yield "\n```{toctree}\n:hidden:\n:titlesonly:\n\n" + "\n".join(named) + "\n```\n"
+
+    def _linked(self, text: str) -> str:
+        text = TABLE.sub(lambda match: f":::{{container}} sheet wide\n\n{match[0]}\n:::\n", text)
+        lines = LINK.sub(self._link, text).splitlines(keepends=True)
+        return "".join(line if line.startswith("#") else NAMED.sub(self._entry, line) for line in lines)
+
+    def _entry(self, match: re.Match[str]) -> str:
+        page = self.material.names.entries.get(match["name"])
+        return parts.link(match[0], page) if page else match[0]
+
+    def _link(self, match: re.Match[str]) -> str:
+        target, anchor = match["target"], match["anchor"] or ""
+        if not target or "://" in target:
+            return match[0]
+        text = " ".join(match["text"].split())
+        file = Path(os.path.normpath(self.path.parent / target))
+        name = Path(os.path.relpath(file, ROOT)).as_posix()
+        page = self._page(file, name)
+        if match["image"]:
+            return self._picture(text, file, page)
+        if page:
+            return parts.link(text, f"/{page}{anchor}")
+        if not file.is_file():
+            return code(name) if name.endswith(text.strip("`")) else f"{text} ({code(name)})"
+        self.files[f"source/{name}"] = file
+        return f"{{download}}`{text.replace('`', '')} </source/{name}>`"
+
+    def _page(self, file: Path, name: str) -> str | None:
+        """Of a figure, its experiment's."""
+        figure = FIGURE.fullmatch(name)
+        if figure and figure[1] in self.material.experiments:
+            return parts.experiment_page(figure[1]).lstrip("/")
+        return self.known.get(file) or STAND_FOR.get(name)
+
+    def _picture(self, text: str, file: Path, page: str | None) -> str:
+        """With what it is for those who do not see it; of one that is not there, that alone."""
+        if not file.is_file():
+            return text
+        file = picture(file)
+        self.files[parts.stored(file)] = file
+        below = f"{parts.link('Numbers and verdicts', f'/{page}')}.\n" if page else ""
+        return f'::::{{figure}} /{parts.stored(file)}\n:alt: "{text}"\n\n{below}::::'
