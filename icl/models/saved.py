@@ -31,9 +31,11 @@ CONFIG, WEIGHTS, PLAN = "config.json", "model.safetensors", "plan.json"
 
 
 def weights(model: Decoder) -> bytes:
-    """The content of `model.safetensors`."""
+    """The content of `model.safetensors`, the same bytes for the same weights."""
     tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
-    return save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
+    return _ordered(
+        save(tensors, metadata={"plan": _digest_of_plan(model.plan), "weights": _digest_of_weights(tensors)})
+    )
 
 
 def load(folder: Path | str, *, variant: str | Plan | None = None, device: torch.device | str = "cpu") -> Decoder:
@@ -77,6 +79,15 @@ def saved_plan(folder: Path) -> Plan | None:
         return from_json(json.loads(path.read_bytes()))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is damaged ({error})") from error
+
+
+def _ordered(content: bytes) -> bytes:
+    """The same file with its metadata in alphabetical order; safetensors writes them in any."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    return content[:8] + ordered.ljust(end - 8) + content[end:]
 
 
 def _config(path: Path) -> tuple[Architecture, str | None]:
