@@ -2,7 +2,8 @@
 PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
-XDIST := --numprocesses auto --maxprocesses 8 --dist loadfile
+# Files in the order of tests/conftest.py, not by their number of tests.
+XDIST := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup reproduce test test-all lint bench scale gpu clean
 
@@ -30,7 +31,7 @@ test-all: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
 bench: setup

@@ -1,6 +1,7 @@
 """Hypothesis: no deadlines (first calls import torch), and the same examples in every CI run.  And one thread: products
 here are tiny, and two threads on a busy machine take many times as long as one."""
 
+import gc
 import os
 import re
 
@@ -12,6 +13,29 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("default", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+# Files that take longest, by far or with few tests: begun first, so that at the end no worker waits for another.
+LONGEST = (
+    "tests/experiments/cli/test_cli.py",
+    "tests/test_contributing.py",
+    "tests/experiments/ledger/test_claims.py",
+    "tests/icl/models/test_references.py",
+    "tests/experiments/cli/test_torchrun.py",
+    "tests/icl/training/parallel/test_two_processes.py",
+    "tests/experiments/store/test_cluster.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
+def pytest_collection_finish():
+    """What is imported and collected stays: the collector of garbage need not go through it ever again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(config, val):  # noqa: ARG001

@@ -22,6 +22,9 @@ LOADED = {
     "experiments.across.printed": ("experiments.{}.printed",),
 }
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
 
 def source_digest(*modules: str) -> str:
     """Of these modules and all that they import, wherever in the file, from our packages and from their own."""
@@ -62,12 +65,18 @@ def _tree(module: str) -> ast.Module:
     path = _path(module)
     assert path is not None
     tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and _has_docstring(
-            node
-        ):
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, DOCUMENTED) and _has_docstring(node):
             node.body = node.body[1:] or [ast.Pass()]
+        waiting += _statements(node)
     return tree
+
+
+def _statements(node: ast.AST) -> list[ast.AST]:
+    """Those right below a statement; no expression holds any."""
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, BLOCKS)]
 
 
 def _has_docstring(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -90,7 +99,7 @@ def _imports(module: str) -> frozenset[str]:
 
 
 def _run(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    for child in ast.iter_child_nodes(node):
+    for child in _statements(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in (

@@ -121,7 +121,7 @@ def train(
     if not save_every >= 0:
         raise UserError(f"--save-every must not be negative, got {save_every}")
     alone = None if launch else ask()  # before torch is imported
-    from icl.training.parallel.ranks import joined
+    from icl.training.parallel.joining import joined
 
     with joined(launch, gpus=device != "cpu", recomputed=recompute) as processes, ExitStack() as stack:
         asked = alone or processes.first(ask)

@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.verdicts.intervals import Interval
+from experiments.verdicts.intervals import Interval, quantile
 
 Array = NDArray[np.float64]
 
@@ -99,8 +99,6 @@ def worth(
     UNKNOWN where a value is none, of a training that diverged.  Raises ValueError for fewer than two sizes or seeds,
     for other numbers of seeds, and for sizes that are not above zero.
     """
-    from scipy.stats import t
-
     sizes = sorted(vanilla)
     counts = {len(values), *(len(vanilla[s]) for s in sizes)}
     if len(sizes) < 2 or min(counts) < 2 or len(counts) > 1:
@@ -112,7 +110,7 @@ def worth(
     ahead = sign * (np.array(values, dtype=float) - np.array([vanilla[s] for s in sizes], dtype=float))
     if not np.isfinite(ahead).all():
         return UNKNOWN
-    allowed = float(t.ppf(1 - (1 - level) / 2 / family, len(values) - 1)) ** 2 / len(values)
+    allowed = quantile(1 - (1 - level) / 2 / family, len(values) - 1) ** 2 / len(values)
     logs = [log(s) for s in sizes]
     kept = [x for i, (x, y) in enumerate(pairwise(logs)) for x in _kept(x, y, ahead[i], ahead[i + 1], allowed)]
     first, last = (float(ahead[i].mean()) for i in (0, -1))

@@ -51,7 +51,7 @@ class Decoder(nn.Module):
             raise ValueError(misfit)
         self.config, self.plan = config, plan
         attending = config.attending(plan)
-        with torch.device("meta"):
+        with torch.device(device):  # `unset` leaves what is made here as it is
             self.stem = stem_of(config)
             learns = config.positions == "learned"
             self.positions = nn.Parameter(torch.empty(config.context, config.d_model)) if learns else None
@@ -62,7 +62,6 @@ class Decoder(nn.Module):
             self.learned = nn.ParameterDict({learned_name(name): torch.empty(1) for name in learned(attending)})
         self.dropout = nn.Dropout(config.dropout)
         if torch.device(device).type != "meta":
-            self.to_empty(device=device)
             initialise(self, config, plan, seed=seed, std=std, scale_outputs=scale_outputs)
 
     @property

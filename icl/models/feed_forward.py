@@ -7,6 +7,7 @@ from torch.nn.functional import gelu, silu
 
 from icl.models.frame import Frame, norm
 from icl.models.projections import Bank
+from icl.models.unset import Linear
 from theory.plans.architecture import Architecture
 
 
@@ -16,10 +17,10 @@ class FeedForward(nn.Module):
     def __init__(self, config: Architecture) -> None:
         super().__init__()
         self.norm = norm(config, config.d_model)
-        self.up = nn.Linear(config.d_model, config.d_ff, config.bias)
-        self.gate = nn.Linear(config.d_model, config.d_ff, config.bias) if config.gated else None
+        self.up = Linear(config.d_model, config.d_ff, config.bias)
+        self.gate = Linear(config.d_model, config.d_ff, config.bias) if config.gated else None
         self.approximate = "tanh" if config.tanh_gelu else "none"
-        self.down = nn.Linear(config.d_ff, config.d_model, config.bias)
+        self.down = Linear(config.d_ff, config.d_model, config.bias)
 
     def forward(self, x: Tensor, bank: Bank, frame: Frame) -> tuple[Tensor, Bank]:
         """(batch, T, d_model) -> the same; the bank passes through."""

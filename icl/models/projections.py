@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
+from icl.models.unset import Linear
 from theory.plans.architecture import Architecture
 from theory.plans.mix import Kind, Learned, Mix
 from theory.plans.plan import Plan, built, lifetimes, runs
@@ -37,7 +38,7 @@ def learned_name(name: str) -> str:
     return f"w_{name}"
 
 
-class HeadLinear(nn.Linear):
+class HeadLinear(Linear):
     """A linear map to some of a layer's heads: those rows of the map to all of them, in every respect.
 
     `made_for` is how many there are, `heads` which of them (from 1) are built, `width` the numbers a head.
@@ -61,7 +62,7 @@ class HeadLinear(nn.Linear):
         return super().forward(x).unflatten(-1, (len(self.heads), self.width)).transpose(1, 2)
 
 
-class MergeLinear(nn.Linear):
+class MergeLinear(Linear):
     """The output projection from some of a layer's heads: those columns of the map from all of them."""
 
     def __init__(self, d_model: int, made_for: int, heads: Sequence[int], width: int, bias: bool) -> None:

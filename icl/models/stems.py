@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from icl.models.unset import Embedding, Linear
 from theory.plans.architecture import Architecture, Patches, Tokens, Vectors
 
 
@@ -13,8 +14,8 @@ class TokenStem(nn.Module):
 
     def __init__(self, stem: Tokens, d_model: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(stem.vocab, d_model)
-        self.head = None if stem.tied else nn.Linear(d_model, stem.vocab, bias=False)
+        self.embedding = Embedding(stem.vocab, d_model)
+        self.head = None if stem.tied else Linear(d_model, stem.vocab, bias=False)
 
     def embed(self, tokens: Tensor) -> Tensor:
         out: Tensor = self.embedding(tokens)
@@ -29,8 +30,8 @@ class VectorStem(nn.Module):
 
     def __init__(self, stem: Vectors, d_model: int) -> None:
         super().__init__()
-        self.read_in = nn.Linear(stem.width, d_model, bias=False) if stem.read_in else nn.Identity()
-        self.head = nn.Linear(d_model, stem.width, bias=False) if stem.read_in else nn.Identity()
+        self.read_in = Linear(stem.width, d_model, bias=False) if stem.read_in else nn.Identity()
+        self.head = Linear(d_model, stem.width, bias=False) if stem.read_in else nn.Identity()
 
     def embed(self, vectors: Tensor) -> Tensor:
         out: Tensor = self.read_in(vectors)
@@ -47,9 +48,9 @@ class PatchStem(nn.Module):
     def __init__(self, stem: Patches, d_model: int) -> None:
         super().__init__()
         self.patch = stem.patch
-        self.read_in = nn.Linear(stem.channels * stem.patch**2, d_model)
+        self.read_in = Linear(stem.channels * stem.patch**2, d_model)
         self.class_token = nn.Parameter(torch.empty(d_model))
-        self.head = nn.Linear(d_model, stem.classes)
+        self.head = Linear(d_model, stem.classes)
 
     def embed(self, images: Tensor) -> Tensor:
         p = self.patch

@@ -56,13 +56,15 @@ with the pairing engine of `theory.prompts.isserlis`, which knows none of these 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from copy import copy
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theory.errors import LARGEST, BadInput, check_memory, check_sizes
+from theory.prompts.rationals import fractions, over_one
 
 Array = NDArray[Any]  # float64; object arrays of exact numbers or polynomials pass through the formulas as well
 
@@ -81,14 +83,17 @@ Formula = Callable[["PromptMoments", Array], Array]
 DENSE = 8  # the largest d at which a formula is applied as one matrix
 
 
-def _as_one_matrix(formula: Formula) -> Formula:
+def _linear(formula: Formula) -> Formula:
     """A formula that is linear in its matrix, applied as one matrix to all entries where d is small: descents need it
     by the million, and a product costs less than the formula's many small ones.  It rounds a few times more; exact and
-    longer numbers go through the formula.
+    longer numbers go through the formula, fractions as whole numbers.
     """
 
     @wraps(formula)
     def applied(self: PromptMoments, m: Array) -> Array:
+        if m.dtype.hasobject and self._whole is not None and (numbers := over_one(m)) is not None:
+            own, scale = self._whole
+            return fractions(formula(own, numbers[0]), numbers[1] * scale**2)
         if self.d > DENSE or not m.dtype == self.w0.dtype == np.float64:
             return formula(self, m)
         if formula.__name__ not in self._matrices:
@@ -164,6 +169,21 @@ class PromptMoments:
             self._h1 = (self._of_xi * (self.kurtosis * v)) @ self._of_xi.T
             self._h_late = self._h1 + (self.kurtosis * v * v).sum() * self._k
 
+    @cached_property
+    def _whole(self) -> tuple[PromptMoments, int] | None:
+        """These moments with whole numbers for all matrices, and what they were multiplied with: each term of the
+        formulas has two of them as factors.  None if they are no fractions, n is no
+        whole number, or there is a kurtosis."""
+        names = ("_f0", "_f1", "_g1", "_k", "_late", "_mean")
+        matrices = [getattr(self, name) for name in names]
+        numbers = over_one(np.concatenate([x.ravel() for x in matrices])) if matrices[0].dtype.hasobject else None
+        if numbers is None or self.kurtosis is not None or type(self.n) is not int:
+            return None
+        own, parts = copy(self), np.split(numbers[0], np.cumsum([x.size for x in matrices])[:-1])
+        for name, x, part in zip(names, matrices, parts, strict=True):
+            setattr(own, name, part.reshape(x.shape))
+        return own, numbers[1]
+
     @property
     def prior_power(self) -> Any:
         """E ||W* Sigma^{1/2}||_F^2 = tr(Psi) tr(Gamma Sigma) + tr(W0 Sigma W0^T): the power of W* x for a query x."""
@@ -195,7 +215,7 @@ class PromptMoments:
             centred=self.centred,
         )
 
-    @_as_one_matrix
+    @_linear
     def sandwich(self, m: Array) -> Array:
         """E[S M S], shape of m: (..., 2d, 2d)."""
         n, k, g1, late = self.n, self._k, self._g1, self._late
@@ -212,7 +232,7 @@ class PromptMoments:
         fourth = (f * (power * self.kurtosis)) @ f.T + h1 @ symmetric @ k + k @ symmetric @ h_late
         return mean + paired + (fourth + trace_k * h_late + _trace(m, h1) * k) * n
 
-    @_as_one_matrix
+    @_linear
     def target_left(self, q: Array) -> Array:
         """E[W* Q S], Q: (..., d, 2d) -> (..., d, 2d)."""
         k, f1 = self._k, self._f1
@@ -220,7 +240,7 @@ class PromptMoments:
         full = full if self.centred else full + self._f0 @ q @ self._mean
         return full[..., self.d :, :] * self.n  # W* = (0 I) F
 
-    @_as_one_matrix
+    @_linear
     def target_right(self, q: Array) -> Array:
         """E[S Q W*], Q: (..., 2d, d) -> (..., 2d, d)."""
         k, f1 = self._k, self._f1

@@ -75,9 +75,9 @@ both the printed inequality is true.  At d = 3 minimisation shows a larger diffe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -237,22 +237,25 @@ def _two_heads_at_three() -> _Reader:
 
 def _reader(d: int, n: int, heads: int) -> _Reader:
     """The best that is known here."""
-    readers = list(_readers(d, heads))
+    readers = _readers(d, heads)
     if not readers:
         least = 4 * heads - 1 if heads % 2 else 2 * heads
         raise InvalidSize(f"no way to read a trace with {heads} heads is known here for d = {d} < {least}")
     return min(readers, key=lambda reader: reader.loss(n))
 
 
-def _readers(d: int, heads: int) -> Iterator[_Reader]:
+@lru_cache(maxsize=64)
+def _readers(d: int, heads: int) -> tuple[_Reader, ...]:
+    readers: list[_Reader] = []
     if heads == 2:
-        yield _of_family(quaternions(d))
+        readers.append(_of_family(quaternions(d)))
         if d == 3:
-            yield _two_heads_at_three()
+            readers.append(_two_heads_at_three())
     if heads > 2 and heads % 2 == 0 and d >= 2 * heads:
-        yield _of_groups(d, heads)
+        readers.append(_of_groups(d, heads))
     if d >= 4 * heads - 1:
-        yield _of_family(cyclic(d, 2 * heads))
+        readers.append(_of_family(cyclic(d, 2 * heads)))
+    return tuple(readers)
 
 
 def _check(d: int, n: int, sigma: Number, heads: int, skips: int) -> None:

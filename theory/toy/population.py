@@ -30,6 +30,7 @@ import numpy as np
 from theory.errors import check_memory
 from theory.plans.heads import Head, shares
 from theory.prompts.moments import Array, PromptMoments
+from theory.prompts.rationals import product
 
 NEGLIGIBLE = 1e-11  # of the largest eigenvalue of F's correlations: below it, rounding outweighs what is there
 
@@ -100,7 +101,7 @@ class PopulationLoss:
         """The loss, in squared units of y summed over its d entries."""
         quadratic, c = self._quadratic(self._terms(weights))
         w = _side_by_side(weights.w)
-        return self._number(np.sum((w @ quadratic) * w) - 2 * np.sum(w * c) + self.zero_loss)
+        return self._number(np.sum(product(w, quadratic) * w) - 2 * np.sum(w * c) + self.zero_loss)
 
     def accurate_value(self, weights: Weights) -> float:
         """`value`, computed in the longest floating-point numbers of the machine: where weights are large, so are the
@@ -163,24 +164,28 @@ class PopulationLoss:
         compress = np.zeros((d, 2 * d), dtype=self._dtype)
         compress[:rank, :d] = weights.a
         compress[rank:, d:] = weights.b
-        ka = (weights.k @ weights.a)[self._share_k]
+        ka = product(weights.k, weights.a)[self._share_k]
         both = (self._key_copied + self._key_raw)[:, None, None]
         copied, raw = self._copied[:, None, None], self._raw[:, None, None]
         left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
-        right = np.stack([both * (self._i_x.T @ ka), np.swapaxes(self._of_keys(compress), -1, -2) @ ka], axis=1)
+        right = np.stack(
+            [both * product(self._i_x.T, ka), product(np.swapaxes(self._of_keys(compress), -1, -2), ka)], axis=1
+        )
         left, right = left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
-        weighted = self.moments.covariance @ np.swapaxes(right, -1, -2)
-        e_rr = self.moments.sandwich(right[:, None] @ weighted[None])
+        weighted = product(self.moments.covariance, np.swapaxes(right, -1, -2))
+        e_rr = self.moments.sandwich(product(right[:, None], weighted[None]))
         return _Terms(compress, left, right, e_rr, self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
         """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
         d, heads, left = self.moments.d, len(self.heads), terms.left
         left_t = np.swapaxes(left, -1, -2)
-        blocks = (left[:, None] @ terms.e_rr @ left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
+        blocks = (
+            product(product(left[:, None], terms.e_rr), left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
+        )
         blocks = _gathered(_gathered(blocks, self._share_w).swapaxes(0, 1), self._share_w).swapaxes(0, 1)
         quadratic = blocks.transpose(0, 2, 1, 3).reshape(self.readouts * d, -1)
-        c = (terms.target @ left_t).reshape(heads, 2, d, d).sum(1)
+        c = product(terms.target, left_t).reshape(heads, 2, d, d).sum(1)
         return quadratic, _side_by_side(_gathered(c, self._share_w))
 
     def _of_keys(self, compress: Array) -> Array:

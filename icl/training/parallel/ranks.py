@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,12 +22,11 @@ from icl.recipe import Recipe
 from icl.training.objectives import Batch, Task
 from icl.training.parallel.agreeing import Agreement
 from icl.training.parallel.checkpoints import ShardedCheckpoints, read
+from icl.training.parallel.joining import PATIENCE
 from icl.training.parallel.launch import Launch, check_shares
 from icl.training.parallel.sharding import gathered, shard
-from icl.training.processes import Alone, Processes
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=2)  # with a process that prepares text or measures, before it is taken for dead
 
 
 class Ranks:
@@ -98,27 +96,3 @@ class Ranks:
         """Likewise, without the others, and whatever comes of it."""
         for saved in self._checkpoints:
             saved.close()
-
-
-@contextmanager
-def joined(launch: Launch | None, *, gpus: bool = True, recomputed: bool = False) -> Iterator[Processes]:
-    """The processes that were launched together (`launched`), connected; or one alone.
-
-    gpus: whether each is to have one, if there are any.  Raises BadInput, in one line, where that cannot be.
-    """
-    if launch is None:
-        yield Alone(recomputed=recomputed)
-        return
-    cuda = gpus and torch.cuda.is_available()
-    launch.check(torch.cuda.device_count() if cuda else 0)
-    if cuda:
-        torch.cuda.set_device(launch.local)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
-    try:
-        ranks = Ranks(launch, recomputed=recomputed)
-        try:
-            yield ranks
-        finally:
-            ranks.close()
-    finally:
-        dist.destroy_process_group()

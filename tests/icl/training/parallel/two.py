@@ -21,8 +21,9 @@ from icl.recipe import Diverged
 from icl.training.loop import train
 from icl.training.parallel import checkpoints
 from icl.training.parallel.agreeing import OfAnother
+from icl.training.parallel.joining import joined
 from icl.training.parallel.launch import launched
-from icl.training.parallel.ranks import Ranks, joined
+from icl.training.parallel.ranks import Ranks
 from tests.icl.training.parallel.cases import CASES, RESUMED, Poisoned, report
 from tests.icl.training.small import ALWAYS, AT_THE_END
 
