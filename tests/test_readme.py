@@ -26,6 +26,8 @@ from theory.skipv1 import w0_heads as skipv1_w0_heads
 
 ROOT = Path(__file__).resolve().parents[1]
 OF_PAPERS = ("theory/skipv1/THEOREM.md", "theory/resformer/CLAIMS.md")
+# Of a run in whose checkout only the results of another run differed: what the source of its commit has for a digest.
+OF_RESULTS_ALONE = "34e570ea7f63"
 FOUND, VARIANTS, FAULTS = "results/FINDINGS.md", "theory/plans/VARIANTS.md", "tests/FAULTS.md"
 GUIDE = [path.relative_to(ROOT).as_posix() for path in sorted((TEXT / "guide").glob("*.md"))]
 OTHERS = [f"{path.relative_to(ROOT)}" for path in (TEXT / "verdicts.md", *sorted((TEXT / "tutorials").glob("*.md")))]
@@ -129,6 +131,25 @@ def test_numbers_of_what_was_found():
         (check,) = (check for check in found if check["id"] == place)
         numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
         assert told.format(" ± ".join(numbers)) in page
+    for kind in ("grouped", "latent"):
+        found = json.loads((ROOT / f"results/scale-uptrain/{kind}/summary.json").read_text())["checks"]
+        measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
+        assert measured["end/the paper/skipv1, mean/continued"] in page
+        assert measured["end/a reason to convert/skipv1, whole/continued"] in page
+    ways = {check["id"]: f"{-check['measured']:.2f} ± {check['tolerance']:.2f} lower" for check in found}
+    assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in page
+    found = json.loads((ROOT / "results/attnres-ablations/summary.json").read_text())["checks"]
+    measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
+    for pair, told in {
+        "attnres-block:size=4/vanilla": "four sublayers end {} nats below PreNorm",
+        "attnres-window/vanilla": "newest eight outputs {}, both as printed",
+        "attnres/vanilla": "not told from it (\u2212{})",
+        "denseformer/vanilla": "DenseFormer ends {} below PreNorm",
+        "attnres-window/attnres": "better than Full, by {},",
+        "attnres-input-query/attnres": "input worse, by {}.",
+        "attnres-heads/attnres-block:size=4": "over depth, {} above Block, as printed",
+    }.items():
+        assert told.format(measured[pair]) in page
     tokens = json.loads((ROOT / "results/scale-uptrain/measurement.json").read_text())
     assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
     assert "eight heads was trained on ten tokens a parameter" in page

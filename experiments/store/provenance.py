@@ -50,7 +50,8 @@ def _version(package: str) -> str | None:
 
 @cache
 def commit() -> str | None:
-    """The checked-out commit, with `+changes` if the tree differs from it; None outside a checkout."""
+    """The checked-out commit, with `+changes` if the tree differs from it other than in results; None outside a
+    checkout."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(ROOT), *arguments]
@@ -59,6 +60,7 @@ def commit() -> str | None:
     try:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT:
             return None
-        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "-uno") else "")
+        changes = git("status", "--porcelain", "-uno", "--", ".", ":!results")
+        return git("rev-parse", "HEAD") + ("+changes" if changes else "")
     except (OSError, subprocess.CalledProcessError):
         return None

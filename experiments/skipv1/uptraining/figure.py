@@ -104,9 +104,9 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         wide: dict[str, Any] = {"linewidth": 4.0, "alpha": 0.35} if name == CONTINUED else {"linewidth": 1.3}
         axis.plot(shares, middle, label=f"{_words(name, heads_of(prediction), measurement)}", **wide, **look)
         axis.fill_between(shares, middle - half, middle + half, color=look["color"], alpha=0.12, linewidth=0)
-    for name, line in ((BASELINE, "--"), (SKIPV1, ":")):
+    for name, words, line in ((BASELINE, heads_of(prediction), "--"), (SKIPV1, SKIPV1, ":")):
         mean = float(np.nanmean(numbers(measurement["scratch"][name])))
-        axis.axhline(mean, color="#777777", linestyle=line, linewidth=1.0, label=f"{name} from scratch, at its end")
+        axis.axhline(mean, color="#777777", linestyle=line, linewidth=1.0, label=f"{words} from scratch, at its end")
     _say_what_lies_on_another(axis, middles)
     axis.set_xlabel("tokens of training on (% of those from scratch)")
     axis.set_ylabel(
