@@ -37,8 +37,8 @@ def product(left: Array, right: Array) -> Array:
     """left @ right, broadcast over leading dimensions; exact where both are of fractions."""
     if not (left.dtype.hasobject and right.dtype.hasobject):
         return left @ right
-    whole = over_one(left), over_one(right)
-    if whole[0] is None or whole[1] is None:
+    first, second = over_one(left), over_one(right)
+    if first is None or second is None:
         return left @ right
-    (n, p), (m, q) = whole
+    (n, p), (m, q) = first, second
     return fractions(n @ m, p * q)
