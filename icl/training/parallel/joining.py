@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-from icl.training.parallel.launch import Launch
+from icl.training.parallel.launch import PATIENCE, Launch
 from icl.training.processes import Alone, Processes
-
-PATIENCE = timedelta(hours=2)  # with a process that prepares text or measures, before it is taken for dead
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from icl.recipe import Recipe
 from theory.errors import BadInput
 
+PATIENCE = timedelta(hours=2)  # with a process that prepares text or measures, before it is taken for dead
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 

@@ -22,8 +22,7 @@ from icl.recipe import Recipe
 from icl.training.objectives import Batch, Task
 from icl.training.parallel.agreeing import Agreement
 from icl.training.parallel.checkpoints import ShardedCheckpoints, read
-from icl.training.parallel.joining import PATIENCE
-from icl.training.parallel.launch import Launch, check_shares
+from icl.training.parallel.launch import PATIENCE, Launch, check_shares
 from icl.training.parallel.sharding import gathered, shard
 
 T = TypeVar("T")
