@@ -26,7 +26,7 @@ LINES = (
     ),
     Line(
         "That it ends below PreNorm at every budget is for training to decide; of the small language models that were "
-        "trained here Full is not seen to, and blocks of four sublayers do in one setting of two.",
+        "trained here Full is not seen to, and blocks of four sublayers do in one of two experiments.",
         ("attnres.loss", "attnres.compute"),
     ),
 )

@@ -234,10 +234,8 @@ def test_the_table_has_a_row_a_factor_and_their_sum():
     assert "-0.100 ±" in rows[2 + list(FACTORS).index(BARE)].split("|")[3]
 
 
-def test_compare_has_the_table_of_a_run_that_fits(tmp_path):
-    run, found = RunFolder(tmp_path), measured(AS_SAID)
-    run.write("measurement.json", found)
-    assert execution.table(EXPERIMENT, run) == EXPERIMENT.table(found)
-    assert execution.table(HEADS, run) is None
-    run.write("measurement.json", {"loss": {BASELINE: [1.0, 2.0]}})  # as another version of it would leave
-    assert execution.table(EXPERIMENT, run) is None
+def test_compare_has_the_table_of_a_run_that_fits():
+    found = measured(AS_SAID)
+    assert execution.table(EXPERIMENT, found) == EXPERIMENT.table(found)
+    assert execution.table(HEADS, found) is None
+    assert execution.table(EXPERIMENT, {"loss": {BASELINE: [1.0, 2.0]}}) is None  # as another version of it would leave
