@@ -182,6 +182,10 @@ def test_numbers_of_compute_optimal_text():
     assert all(abs(check["measured"]) < check["tolerance"] for check in largest)
     widths = [check["tolerance"] for check in largest]
     assert f"told from vanilla's, ± {min(widths):.3f} to {max(widths):.3f} for all" in page
+    widest = [check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/80", name)]
+    assert all(abs(check["measured"]) < check["tolerance"] for check in widest)
+    widths = [check["tolerance"] for check in widest]
+    assert f"two seeds so far, ± {min(widths):.3f} to {max(widths):.3f}." in page
     names = {
         "skipv1": "SkipV1Former",
         "resformer": "ResFormer",
