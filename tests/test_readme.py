@@ -68,6 +68,10 @@ def test_numbers_on_the_theorem_s_page():
     assert f"nothing below {floor:.2f}" in page
 
 
+def checks_of(run):
+    return json.loads((ROOT / "results" / run / "summary.json").read_text())["checks"]
+
+
 def test_numbers_of_what_was_found():
     """What it says of trained models is what was measured."""
     explained = json.loads((ROOT / "results/skipv1-end-to-end/measurement.json").read_text())["explained"]
@@ -100,14 +104,6 @@ def test_numbers_of_what_was_found():
         assert f"in {count}" in page
     first = long.gap("2", "d2-n4-s0.1", "svformer", 2)
     assert f"lead of {first.mean:.2f} ± {first.half_width:.2f} there" in page
-    found = json.loads((ROOT / "results/attnres-compute/summary.json").read_text())["checks"]
-    for pair in ("full/vanilla", "full-slow/full-eps"):
-        for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
-            assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in " ".join(PAGES[FOUND].split())
-    found = json.loads((ROOT / "results/attnres-compute/decay/summary.json").read_text())["checks"]
-    decayed = (c for c in found if c["id"].startswith("loss/full-much-decayed/full-eps/"))
-    lower = (f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in decayed)
-    assert f"otherwise exempt: {' and '.join(lower)} lower" in page
     summary = json.loads((ROOT / "results/dva-against-gpt2/long/summary.json").read_text())
     measured = {check["id"]: f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in summary["checks"]}
     for pair, told in {
@@ -119,7 +115,47 @@ def test_numbers_of_what_was_found():
         assert told.format(measured[pair].removeprefix("-")) in page
     assert len(summary["seeds"]) == 3
     assert "It has three seeds of eight so far" in page
-    found = json.loads((ROOT / "results/scale-uptrain/summary.json").read_text())["checks"]
+    found = checks_of("dva-heads")
+    slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
+    assert f"by {slopes['ordinary']} with ordinary" in page
+    assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
+
+
+def test_numbers_of_attention_residuals():
+    page = " ".join(PAGES[FOUND].split())
+    found = checks_of("attnres-compute")
+    for pair in ("full/vanilla", "full-slow/full-eps"):
+        for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
+            assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in page
+    found = checks_of("attnres-compute/decay")
+    decayed = (c for c in found if c["id"].startswith("loss/full-much-decayed/full-eps/"))
+    lower = (f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in decayed)
+    assert f"otherwise exempt: {' and '.join(lower)} lower" in page
+    found = checks_of("attnres-ablations")
+    measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
+    for pair, told in {
+        "attnres-block:size=4/vanilla": "four sublayers end {} nats below PreNorm",
+        "attnres-window/vanilla": "newest eight outputs {}, both as printed",
+        "attnres/vanilla": "not told from it (\u2212{})",
+        "denseformer/vanilla": "DenseFormer ends {} below PreNorm",
+        "attnres-window/attnres": "better than Full, by {},",
+        "attnres-input-query/attnres": "input worse, by {}.",
+        "attnres-heads/attnres-block:size=4": "over depth, {} above Block, as printed",
+    }.items():
+        assert told.format(measured[pair]) in page
+    shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
+    outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
+    assert f"effectively of {outputs:.1f} outputs, not 25" in page
+    summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
+    checks = {check["id"]: check for check in summary["checks"]}
+    factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
+    assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
+    assert "about twenty times Full AttnRes' and six times Block's" in page
+
+
+def test_numbers_of_conversion_and_decoding():
+    page = " ".join(PAGES[FOUND].split())
+    found = checks_of("scale-uptrain")
     for place, told in {
         "first/the paper/svd": "`svd` begins {} nats lower",
         "first/independent heads/whole": "begins {} lower and ends",
@@ -132,48 +168,24 @@ def test_numbers_of_what_was_found():
         numbers = (f"{abs(check[x]):.{digits}f}" for x in ("measured", "tolerance"))
         assert told.format(" ± ".join(numbers)) in page
     for kind in ("grouped", "latent"):
-        found = json.loads((ROOT / f"results/scale-uptrain/{kind}/summary.json").read_text())["checks"]
+        found = checks_of(f"scale-uptrain/{kind}")
         measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
         assert measured["end/the paper/skipv1, mean/continued"] in page
         assert measured["end/a reason to convert/skipv1, whole/continued"] in page
     ways = {check["id"]: f"{-check['measured']:.2f} ± {check['tolerance']:.2f} lower" for check in found}
     assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in page
-    found = json.loads((ROOT / "results/attnres-ablations/summary.json").read_text())["checks"]
-    measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
-    for pair, told in {
-        "attnres-block:size=4/vanilla": "four sublayers end {} nats below PreNorm",
-        "attnres-window/vanilla": "newest eight outputs {}, both as printed",
-        "attnres/vanilla": "not told from it (\u2212{})",
-        "denseformer/vanilla": "DenseFormer ends {} below PreNorm",
-        "attnres-window/attnres": "better than Full, by {},",
-        "attnres-input-query/attnres": "input worse, by {}.",
-        "attnres-heads/attnres-block:size=4": "over depth, {} above Block, as printed",
-    }.items():
-        assert told.format(measured[pair]) in page
     tokens = json.loads((ROOT / "results/scale-uptrain/measurement.json").read_text())
     assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
     assert "eight heads was trained on ten tokens a parameter" in page
-    found = json.loads((ROOT / "results/scale-decode/summary.json").read_text())["checks"]
+    found = checks_of("scale-decode")
     steps = [check for check in found if check["id"].startswith("slower/skipv1/")]
     ratios, width = sorted(math.exp(-check["measured"]) for check in steps), max(check["tolerance"] for check in steps)
     assert f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in page
-    found = json.loads((ROOT / "results/dva-heads/summary.json").read_text())["checks"]
-    slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
-    assert f"by {slopes['ordinary']} with ordinary" in page
-    assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
-    shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
-    outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
-    assert f"effectively of {outputs:.1f} outputs, not 25" in " ".join(PAGES[FOUND].split())
-    summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
-    checks = {check["id"]: check for check in summary["checks"]}
-    factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
-    assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
-    assert "about twenty times Full AttnRes' and six times Block's" in " ".join(PAGES[FOUND].split())
 
 
 def test_numbers_of_compute_optimal_text():
     page = " ".join(PAGES[FOUND].split())
-    checks = json.loads((ROOT / "results/ladder-text/long/summary.json").read_text())["checks"]
+    checks = checks_of("ladder-text/long")
     found = {check["id"]: check for check in checks}
     for kind, told in (("early", "it is {}, {} and {} nats ahead"), ("paper", "at the end {}, {} and {}.")):
         of_size = (found[f"{kind}/svformer/{width}"] for width in (32, 48, 64))

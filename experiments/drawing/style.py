@@ -112,11 +112,17 @@ def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit:
     )
 
 
-def geometric(axis: Axes, x: Sequence[float], logs: Sequence[Interval], **look: Any) -> list[float]:
-    """Hollow markers at geometric means, with intervals found of logarithms, so that none goes below 0; the means."""
+def geometric(
+    axis: Axes, x: Sequence[float], logs: Sequence[Interval], *, along: bool = False, **look: Any
+) -> list[float]:
+    """Hollow markers at geometric means, with intervals found of logarithms, so that none goes below 0; the means.
+
+    along: the means lie along the horizontal axis, and x on the other
+    """
     means = [math.exp(i.mean) for i in logs]
     errors = [[abs(m * math.expm1(s * i.half_width)) for m, i in zip(means, logs, strict=True)] for s in (-1, 1)]
-    axis.errorbar(x, means, yerr=errors, **{"linestyle": "none", "markerfacecolor": "white", **look})
+    places: dict[str, Any] = {"x": means, "y": x, "xerr": errors} if along else {"x": x, "y": means, "yerr": errors}
+    axis.errorbar(**places, **{"linestyle": "none", "markerfacecolor": "white", **look})
     return means
 
 

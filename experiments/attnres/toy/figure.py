@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, expm1, isfinite, log
+from math import isfinite, log
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -127,12 +127,8 @@ def _fill(colour: str, number: int, of: int) -> tuple[float, ...]:
 
 def _size(axis: Axes, place: int, sizes: list[float], **look: Any) -> None:
     logs = [log(size) for size in sizes if isfinite(size)]
-    if len(logs) < 2:
-        return
-    found = t_interval(logs)
-    mean = exp(found.mean)
-    error = [[mean * -expm1(-found.half_width)], [mean * expm1(found.half_width)]]
-    axis.errorbar([mean], [place], xerr=error, linestyle="none", markersize=4.5, elinewidth=0.9, **look)
+    if len(logs) > 1:
+        style.geometric(axis, [place], [t_interval(logs)], along=True, markersize=4.5, elinewidth=0.9, **look)
 
 
 def _count(axis: Axes, column: float, place: int, text: str, weight: str) -> None:
