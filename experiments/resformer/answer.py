@@ -7,7 +7,7 @@ from experiments.ledger.answer import Answer, Line, Symbol
 LINES = (
     Line(
         "The block form is exact once the earlier layer's keys are replaced.  If that moves no score by more than eps, "
-        "attention weights move by at most 9/32 eps in total variation, for small eps; no smaller bound holds.",
+        "attention weights move by at most (9/32) eps in total variation, for small eps; no smaller bound holds.",
         ("resformer.eqns-3-5", "resformer.block-form-sharp"),
     ),
     Line(

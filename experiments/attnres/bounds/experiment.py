@@ -144,16 +144,10 @@ class Bounds:
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        from experiments.attnres.bounds.measuring import attained, sharp, starts
+        from experiments.attnres.bounds.measuring import attained, measured_all
 
         trained = _trained(config, run, self.name)
-        return {
-            "seeds": seeds,
-            **starts(config, seeds),
-            "attained": attained(config),
-            "sharp": sharp(config, seeds),
-            **trained,
-        }
+        return {"seeds": seeds, **measured_all(config, seeds, run), "attained": attained(config), **trained}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         from experiments.attnres.bounds.verdicts import verdicts

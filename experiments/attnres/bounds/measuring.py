@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import torch
@@ -10,8 +10,9 @@ import torch
 from experiments.attnres.bounds.points import PRESET_STD, RULES, STARTS, Config, at_start, attaining, cell, one_layer
 from experiments.attnres.networks import growing, read_norms, reads
 from experiments.attnres.sharpness import sharpness
-from experiments.store.folders import Json
-from experiments.store.progress import progress
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder
+from experiments.store.work import results
 from experiments.training import magnitude_probe
 from icl.models.decoder import Decoder
 from icl.probes.magnitude import AttentionWeights, sublayer_weights
@@ -20,42 +21,114 @@ from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 
 QUERY = 1e6  # long enough to pick one of a hundred directions round a circle
+BUILT = 32  # layers that are built in the time of one ascent
 
 
-def starts(config: Config, seeds: int) -> Json:
+@dataclass(frozen=True)
+class Start:
     """Mean squares of the last read, over tokens that stand alone, by seed; with outputs as all else, what bounds its
-    norm, from the weights; and by place, as a preset starts."""
-    found: Json = {kind: {cell(rule, depth): [] for rule in RULES for depth in config.depths} for kind in STARTS}
-    cells = [
-        (kind, rule, depth, seed)
-        for kind in STARTS
-        for rule in RULES
-        for depth in config.depths
-        for seed in range(seeds)
-    ]
-    bounds: Json = {at: [] for at in found["start"]}
-    with progress("attnres-bounds: at the start", len(cells)) as at:
-        for done, (kind, rule, depth, seed) in enumerate(cells):
-            at(done)
-            sizes = at_start(config, depth)
-            plan = resolve(rule, sizes.shape)
-            model = Decoder(sizes, plan, seed=seed, std=config.std, scale_outputs=STARTS[kind]).double()
-            tokens = torch.arange(config.tokens)[:, None]
-            found[kind][cell(rule, depth)].append(float(reads(model, tokens)[-1].square().sum(-1).mean()))
-            if kind == "start":
+    norm, from the weights."""
+
+    config: Config
+    kind: str
+    rule: str
+    depth: int
+    seeds: int
+
+    @property
+    def size(self) -> float:
+        return self.depth * self.seeds
+
+    def measured(self, desk: Desk) -> Json:
+        sizes, tokens = at_start(self.config, self.depth), torch.arange(self.config.tokens)[:, None]
+        plan, scaled = resolve(self.rule, sizes.shape), STARTS[self.kind]
+        squares, bounds = [], []
+        for seed in range(self.seeds):
+            desk.report(self.depth * seed)
+            model = Decoder(sizes, plan, seed=seed, std=self.config.std, scale_outputs=scaled).double()
+            squares.append(float(reads(model, tokens)[-1].square().sum(-1).mean()))
+            if not scaled:
                 embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
-                bounds[cell(rule, depth)].append(magnitude_probe.bounds(model, embedding)[-1])
-        at(len(cells))
-    return {**found, "start_bounds": bounds, "preset": [_by_place(config.preset, seed) for seed in range(seeds)]}
+                bounds.append(magnitude_probe.bounds(model, embedding)[-1])
+        return {"squares": squares, "bounds": bounds}
 
 
-def _by_place(sizes: Architecture, seed: int) -> list[float]:
-    """Mean squares of the last read of PreNorm, on prompts of tokens that are all different."""
-    assert isinstance(sizes.stem, Tokens)
-    model = Decoder(sizes, resolve("vanilla", sizes.shape), seed=seed, std=PRESET_STD).double()
-    tokens = torch.arange(sizes.stem.vocab).view(-1, sizes.context)
-    by_place: list[float] = reads(model, tokens)[-1].square().sum(-1).mean(0).tolist()
-    return by_place
+@dataclass(frozen=True)
+class Preset:
+    """By place, mean squares of the last read of PreNorm as a preset starts, on prompts of tokens that are all
+    different."""
+
+    sizes: Architecture
+    seed: int
+
+    @property
+    def size(self) -> float:
+        return self.sizes.n_layers
+
+    def measured(self, desk: Desk) -> Json:  # noqa: ARG002
+        sizes = self.sizes
+        assert isinstance(sizes.stem, Tokens)
+        model = Decoder(sizes, resolve("vanilla", sizes.shape), seed=self.seed, std=PRESET_STD).double()
+        tokens = torch.arange(sizes.stem.vocab).view(-1, sizes.context)
+        return {"squares": reads(model, tokens)[-1].square().sum(-1).mean(0).tolist()}
+
+
+@dataclass(frozen=True)
+class Sharp:
+    """Norms of sublayers' outputs, as `Sharpness` has them, by kind."""
+
+    config: Config
+    width: int
+    seed: int
+    gated: bool
+
+    @property
+    def size(self) -> float:
+        return BUILT
+
+    def measured(self, desk: Desk) -> Json:  # noqa: ARG002
+        config = self.config
+        given = {"starts": config.ascents, "steps": config.steps, "draws": config.random, "seed": self.seed}
+        kinds = _sublayers(self.width, self.seed, gated=self.gated)
+        return {kind: vars(sharpness(weights, **given)) for kind, weights in kinds.items()}
+
+
+Item = Start | Preset | Sharp
+
+
+def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
+    """start, scaled, start_bounds: of `Start`, by cell; preset: of `Preset`, by seed; sharp: of `Sharp`, by kind and
+    width, and seed."""
+    cells = [(rule, depth) for rule in RULES for depth in config.depths]
+    starts = {f"{kind}/{cell(*at)}": Start(config, kind, *at, seeds) for kind in STARTS for at in cells}
+    presets = {f"preset/{seed}": Preset(config.preset, seed) for seed in range(seeds)}
+    sharp = {
+        f"sharp/{width}/{seed}/{gated}": Sharp(config, width, seed, gated)
+        for width in config.widths
+        for seed in range(seeds)
+        for gated in (True, False)
+    }
+    items: dict[str, Item] = {**starts, **presets, **sharp}
+    longest_first = dict(sorted(items.items(), key=lambda item: -item[1].size))
+    found = results("start", longest_first, _measured, run, label="attnres-bounds: at the start", size=_size)
+    norms: Json = {}
+    for at in sharp:
+        for kind, of_kind in found[at].items():
+            norms.setdefault(f"{kind}/{sharp[at].width}", []).append(of_kind)
+    return {
+        **{kind: {cell(*at): found[f"{kind}/{cell(*at)}"]["squares"] for at in cells} for kind in STARTS},
+        "start_bounds": {cell(*at): found[f"start/{cell(*at)}"]["bounds"] for at in cells},
+        "preset": [found[at]["squares"] for at in presets],
+        "sharp": norms,
+    }
+
+
+def _measured(item: Item, desk: Desk) -> Json:
+    return item.measured(desk)
+
+
+def _size(item: Item) -> float:
+    return item.size
 
 
 def attained(config: Config) -> Json:
@@ -67,25 +140,6 @@ def attained(config: Config) -> Json:
             plan = resolve(rule, sizes.shape)
             network = extremal(sizes, plan, 1.0, [1.0] * sizes.sublayers(plan))
             found[cell(rule, depth)] = read_norms(growing(sizes, plan, network, QUERY))[-1]
-    return found
-
-
-def sharp(config: Config, seeds: int) -> Json:
-    """By kind of sublayer, width and seed: norms of its output, as `Sharpness` has them."""
-    found: Json = {}
-    with progress("attnres-bounds: inputs", len(config.widths) * seeds * 2) as at:
-        done = 0
-        for width in config.widths:
-            for seed in range(seeds):
-                for gated in (True, False):
-                    at(done)
-                    done += 1
-                    for kind, weights in _sublayers(width, seed, gated=gated).items():
-                        norms = sharpness(
-                            weights, starts=config.ascents, steps=config.steps, draws=config.random, seed=seed
-                        )
-                        found.setdefault(f"{kind}/{width}", []).append(vars(norms))
-        at(done)
     return found
 
 

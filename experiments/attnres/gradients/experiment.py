@@ -107,10 +107,10 @@ class Gradients:
             },
         }
 
-    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         from experiments.attnres.gradients.measuring import squares
 
-        return {"seeds": seeds, "squares": squares(config, seeds)}
+        return {"seeds": seeds, "squares": squares(config, seeds, run)}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         return [*_by_read(prediction, measurement), *_more_even(prediction, measurement)]

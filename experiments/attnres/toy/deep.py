@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import log
 
@@ -11,8 +12,9 @@ import torch
 from experiments.attnres.networks import descending
 from experiments.attnres.toy.points import RESIDUAL, Config, answer
 from experiments.attnres.toy.prompts import last_read
-from experiments.store.folders import Json
-from experiments.store.progress import progress
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder
+from experiments.store.work import results
 from icl.models.decoder import Decoder
 from icl.prompts import HELD_OUT_STREAM, Generator, Prompts, RegressionTask
 from theory.attnres import deep
@@ -24,22 +26,34 @@ from theory.prompts import spectral
 OF_ANSWERS = 203  # a stream of one seed
 
 
-def answers(config: Config, seeds: int) -> Json:
+@dataclass(frozen=True)
+class _Toy:
+    setting: Setting
+    layers: int
+    prompts: int
+    seeds: int
+
+
+def answers(config: Config, seeds: int, run: RunFolder) -> Json:
     """By deep toy and seed: the mean losses of the best weights over depth and of the best residual stream, on the same
     prompts."""
-    found: Json = {}
-    cells = [(setting, layers) for setting in config.deep for layers in config.layers]
-    with progress("attnres-toy: deep", len(cells)) as at:
-        for done, (setting, layers) in enumerate(cells):
-            at(done)
-            task, of_seeds = RegressionTask(*setting.floats), found.setdefault(answer(setting, layers), [])
-            models = {"depth": weighing(setting, layers), "residual": stepping(setting, layers)}
-            for seed in range(seeds):
-                stream = Generator(HELD_OUT_STREAM, seed, OF_ANSWERS)
-                prompts = task.sample(config.answered, stream, torch.float64)
-                of_seeds.append({what: loss(*model, prompts) for what, model in models.items()})
-        at(len(cells))
-    return found
+    items = {
+        answer(setting, layers): _Toy(setting, layers, config.answered, seeds)
+        for setting in config.deep
+        for layers in config.layers
+    }
+    found = results("deep", items, _losses, run, label="attnres-toy: deep", size=lambda one: one.seeds)
+    return {name: found[name]["losses"] for name in items}
+
+
+def _losses(one: _Toy, desk: Desk) -> Json:
+    task, of_seeds = RegressionTask(*one.setting.floats), []
+    models = {"depth": weighing(one.setting, one.layers), "residual": stepping(one.setting, one.layers)}
+    for seed in range(one.seeds):
+        desk.report(seed)
+        prompts = task.sample(one.prompts, Generator(HELD_OUT_STREAM, seed, OF_ANSWERS), torch.float64)
+        of_seeds.append({what: loss(*model, prompts) for what, model in models.items()})
+    return {"losses": of_seeds}
 
 
 def loss(model: Decoder, readout: float, prompts: Prompts) -> float:

@@ -134,8 +134,8 @@ class Toy:
 
         return {
             "seeds": seeds,
-            **starts(config, seeds),
-            "answers": answers(config, seeds),
+            **starts(config, seeds, run),
+            "answers": answers(config, seeds, run),
             **trained(config, run, self.name),
         }
 

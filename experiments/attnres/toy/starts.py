@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 from experiments.attnres.networks import descending
 from experiments.attnres.toy.points import RESIDUAL, TOKENS, Config, start
 from experiments.attnres.toy.prompts import at_widths, last_read, log_weights
-from experiments.store.folders import Json
-from experiments.store.progress import progress
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder
+from experiments.store.work import results
 from icl.models.decoder import Decoder
 from icl.probes.recording import removed_after
 from icl.prompts import HELD_OUT_STREAM, Generator, RegressionTask
@@ -22,24 +24,45 @@ from theory.plans.plan import DepthAverage, Shape
 OF_INPUTS, OF_WEIGHTS = 201, 202  # streams of one seed
 
 
-def starts(config: Config, seeds: int) -> Json:
+@dataclass(frozen=True)
+class _Start:
+    config: Config
+    kind: str
+    rule: str
+    depth: int
+    seeds: int
+
+
+def starts(config: Config, seeds: int, run: RunFolder) -> Json:
     """squares: by cell and seed, the last read's mean square over prompts of every width, and over weights; plain: of
     the residual stream's context tokens, over prompts as they come alone."""
-    found: Json = {"squares": {}, "plain": {}}
-    cells = list(config.starts())
-    with progress("attnres-toy: at the start", len(cells) * seeds) as at:
-        for done, (kind, rule, depth) in enumerate(cells):
-            for seed in range(seeds):
-                at(done * seeds + seed)
-                squares, weights = last_squares(config, kind, rule, depth, seed)
-                means = {"context": squares[:, :-1].mean(1), "query": squares[:, -1]}
-                for token in TOKENS:
-                    mean = float((weights * means[token]).mean())
-                    found["squares"].setdefault(start(kind, rule, depth, token), []).append(mean)
-                if kind == "descent" and rule == RESIDUAL:
-                    plain = float(means["context"][: config.prompts].mean())
-                    found["plain"].setdefault(str(depth), []).append(plain)
-        at(len(cells) * seeds)
+    cells = {"/".join(map(str, at)): at for at in config.starts()}
+    items = {name: _Start(config, *at, seeds) for name, at in cells.items()}
+    longest_first = dict(sorted(items.items(), key=lambda item: -_layers(item[1])))
+    found = results("start", longest_first, _squares, run, label="attnres-toy: at the start", size=_layers)
+    of_tokens = {start(*at, token): found[name]["squares"][token] for name, at in cells.items() for token in TOKENS}
+    plain = {str(one.depth): found[name]["plain"] for name, one in items.items() if _is_plain(one)}
+    return {"squares": of_tokens, "plain": plain}
+
+
+def _layers(one: _Start) -> int:
+    return one.depth * one.seeds
+
+
+def _is_plain(one: _Start) -> bool:
+    return one.kind == "descent" and one.rule == RESIDUAL
+
+
+def _squares(one: _Start, desk: Desk) -> Json:
+    found: Json = {"squares": {token: [] for token in TOKENS}, "plain": []}
+    for seed in range(one.seeds):
+        desk.report(one.depth * seed)
+        squares, weights = last_squares(one.config, one.kind, one.rule, one.depth, seed)
+        means = {"context": squares[:, :-1].mean(1), "query": squares[:, -1]}
+        for token in TOKENS:
+            found["squares"][token].append(float((weights * means[token]).mean()))
+        if _is_plain(one):
+            found["plain"].append(float(means["context"][: one.config.prompts].mean()))
     return found
 
 

@@ -75,7 +75,7 @@ class Example:
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:  # noqa: ARG002
         from experiments.dva.example.training import trained
 
-        return {"errors": trained(config)}
+        return {"errors": trained(config, run)}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
         from experiments.dva.example.verdicts import verdicts

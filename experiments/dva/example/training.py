@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from experiments.dva.example.points import LAYERS, Config, Table, cell
-from experiments.store.folders import Json
-from experiments.store.progress import progress
+from experiments.store.desk import Desk
+from experiments.store.folders import Json, RunFolder
+from experiments.store.work import results
 from icl.models.decoder import Decoder
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.plan import plan
@@ -14,19 +17,36 @@ from theory.plans.plan import plan
 RATE, STD = 0.02, 0.3
 
 
-def trained(config: Config) -> Json:
+@dataclass(frozen=True)
+class _Restarts:
+    layer: str
+    table: Table
+    width: int
+    count: int
+    steps: int
+
+    @property
+    def numbers(self) -> int:
+        """Of a projection to the heads, by which the time of a training goes."""
+        adjectives, nouns = self.table
+        return adjectives * nouns * self.width
+
+
+def trained(config: Config, run: RunFolder) -> Json:
     """By training: the mean squared error that every restart ended with."""
-    cells = config.cells()
-    found: Json = {}
-    with progress("dva-example", len(cells) * config.restarts) as at:
-        for i, (layer, table, width) in enumerate(cells):
-            name = cell(layer, table, width)
-            found[name] = []
-            for restart in range(config.restarts):
-                at(i * config.restarts + restart, name)
-                found[name].append(fit(layer, table, width, restart, config.steps))
-        at(len(cells) * config.restarts)
-    return found
+    every = [_Restarts(*at, config.restarts, config.steps) for at in config.cells()]
+    items = {cell(one.layer, one.table, one.width): one for one in every}
+    longest_first = dict(sorted(items.items(), key=lambda item: -item[1].numbers))
+    found = results("table", longest_first, _trained, run, label="dva-example", size=lambda one: one.count)
+    return {name: found[name]["errors"] for name in items}
+
+
+def _trained(one: _Restarts, desk: Desk) -> Json:
+    errors = []
+    for restart in range(one.count):
+        desk.report(restart)
+        errors.append(fit(one.layer, one.table, one.width, restart, one.steps))
+    return {"errors": errors}
 
 
 def decoder(layer: str, table: Table, width: int, seed: int) -> Decoder:
