@@ -49,7 +49,7 @@ def test_no_training_ends_below_the_bound():
 
 
 def test_smoke_from_end_to_end(tmp_path, capsys):
-    assert main(["run", "dva-example", "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    assert main(["run", "dva-example", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (summary,) = tmp_path.glob("dva-example/*/summary.json")
     assert {check["verdict"] for check in json.loads(summary.read_bytes())["checks"]} == {"pass"}
     assert (summary.parent / "figure.svg").is_file()
