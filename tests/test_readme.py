@@ -187,17 +187,19 @@ def test_numbers_of_compute_optimal_text():
     page = " ".join(PAGES[FOUND].split())
     checks = checks_of("ladder-text/long")
     found = {check["id"]: check for check in checks}
-    for kind, told in (("early", "it is {}, {} and {} nats ahead"), ("paper", "at the end {}, {} and {}.")):
-        of_size = (found[f"{kind}/svformer/{width}"] for width in (32, 48, 64))
-        assert told.format(*(f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in of_size)) in page
+    for kind, told in (("early", "it is {}, {}, {} and {} nats ahead"), ("paper", "at the end {}, {}, {} and {}.")):
+        of_size = (found[f"{kind}/svformer/{width}"] for width in (32, 48, 64, 80))
+        assert told.format(*(_ahead(check) for check in of_size)) in page
+    crossed = [found[f"early/svformer/{width}"]["statement"] for width in (48, 64, 80)]
+    assert [re.search(r"(\d) of 3 seeds cross for good", words)[1] for words in crossed] == ["1", "1", "2"]
     largest = [check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/64", name)]
     assert all(abs(check["measured"]) < check["tolerance"] for check in largest)
-    widths = [check["tolerance"] for check in largest]
-    assert f"told from vanilla's, ± {min(widths):.3f} to {max(widths):.3f} for all" in page
-    widest = [check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/80", name)]
-    assert all(abs(check["measured"]) < check["tolerance"] for check in widest)
-    widths = [check["tolerance"] for check in widest]
-    assert f"two seeds so far, ± {min(widths):.3f} to {max(widths):.3f}." in page
+    assert f"told from vanilla's, {_range(largest)} for all" in page
+    widest = {name: check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/80", name)}
+    apart = {name.split("/")[1] for name, check in widest.items() if abs(check["measured"]) > check["tolerance"]}
+    assert apart == {"shared-keys"}
+    assert f"at 0.47 million, {_range(widest.values())}, none but that of `shared-keys`" in page
+    assert f"ends lower, by {_ahead(found['paper/shared-keys/80'])}, against ResFormer's words and the toy's" in page
     names = {
         "skipv1": "SkipV1Former",
         "resformer": "ResFormer",
@@ -209,6 +211,15 @@ def test_numbers_of_compute_optimal_text():
         assert f"{names.get(name, f'`{name}`')} {worth}" in page
     ahead = found["paper/cla-v/48"]
     assert f"ahead at 0.13 million, by {-ahead['measured']:.3f} ± {ahead['tolerance']:.3f}" in page
+
+
+def _ahead(check):
+    return f"{-check['measured']:.3f} ± {check['tolerance']:.3f}".replace("-", "\u2212")
+
+
+def _range(checks):
+    tolerances = [check["tolerance"] for check in checks]
+    return f"± {min(tolerances):.3f} to {max(tolerances):.3f}"
 
 
 @pytest.mark.parametrize(("command", "page"), [("papers", "README.md"), ("variants", VARIANTS)])
