@@ -1,7 +1,7 @@
 """Toys trained on sampled prompts: stacks of them, each an item of `experiments.store.work`, resumed where killed.
 
 Toys of different widths go into different stacks: a stack pads all its toys to the widest one, and its numbers no
-longer fit into a core's cache.
+longer fit into a core's cache.  Those of one width go into PARTS of them, by seed, so that no core waits for another's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Start = Literal["orthogonal", "gaussian"]
 BATCHES_A_REPORT = 16  # of held-out prompts
+PARTS = 2  # smaller ones are slower: a step's calls cost as much as its arithmetic
 SECONDS_BETWEEN_SAVES = 5.0
 
 
@@ -49,7 +50,7 @@ class Training:
 @dataclass(frozen=True)
 class _Group:
     points: tuple[Point, ...]
-    seeds: int
+    seeds: tuple[int, ...]
     training: Training
 
 
@@ -58,12 +59,20 @@ def train_all(points: Sequence[Point], seeds: int, training: Training, run: RunF
     by_width: dict[int, list[Point]] = defaultdict(list)
     for point in points:
         by_width[point.size.d].append(point)
-    groups = {f"{training.start}/d{d}": _Group(tuple(some), seeds, training) for d, some in by_width.items()}
+    parts = [tuple(range(part, seeds, PARTS)) for part in range(min(PARTS, seeds))]
+    groups = {
+        f"{training.start}/d{d}/{part}": _Group(tuple(by_width[d]), of_part, training)
+        for d in sorted(by_width, reverse=True)  # what takes longest first
+        for part, of_part in enumerate(parts)
+    }
     label = f"training {len(points) * seeds} toys, {training.start} start"
     size = training.steps + held_out_batches(training.held_out)
     trained = results("trained", groups, _trained, run, label=label, size=lambda _: size)
-    explained = {key: values for group in trained.values() for key, values in group["explained"].items()}
-    return {point.key: explained[point.key] for point in points}
+    explained: dict[tuple[str, int], float] = {}
+    for name, group in groups.items():
+        for key, values in trained[name]["explained"].items():
+            explained |= {(key, seed): value for seed, value in zip(group.seeds, values, strict=True)}
+    return {point.key: [explained[point.key, seed] for seed in range(seeds)] for point in points}
 
 
 def _trained(group: _Group, desk: Desk) -> Json:
@@ -148,27 +157,24 @@ def readouts_only(points: Sequence[Point], seeds: int, start: Start) -> Json:
     from theory.prompts.moments import PromptMoments
     from theory.toy.population import PopulationLoss
 
-    specs = _specs(points, seeds, start)
+    specs = _specs(points, range(seeds), start)
     toys = StackedToys(specs)
     explained = []
     for i, spec in enumerate(specs):
         loss = PopulationLoss(PromptMoments(spec.task.d, spec.task.n, spec.task.sigma), spec.heads)
         explained.append(loss.zero_loss - loss.value(loss.best_readout(population_weights(toys, i))))
-    return _by_point(points, seeds, explained)
+    return _by_point(points, range(seeds), explained)
 
 
-def _specs(points: Sequence[Point], seeds: int, start: Start) -> list[ToySpec]:
+def _specs(points: Sequence[Point], seeds: Sequence[int], start: Start) -> list[ToySpec]:
     from icl.prompts import RegressionTask
     from icl.toys.stacked import Gaussian, Orthogonal, ToySpec
 
     init = Orthogonal() if start == "orthogonal" else Gaussian()
-    return [
-        ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init)
-        for p in points
-        for seed in range(seeds)
-    ]
+    return [ToySpec(RegressionTask(*p.size.floats), TOYS[p.toy], p.rank, seed, init) for p in points for seed in seeds]
 
 
-def _by_point(points: Sequence[Point], seeds: int, values: Sequence[float]) -> Json:
+def _by_point(points: Sequence[Point], seeds: Sequence[int], values: Sequence[float]) -> Json:
     """Values in the order of `_specs`, as one list of seeds a point."""
-    return {point.key: list(values[i * seeds : (i + 1) * seeds]) for i, point in enumerate(points)}
+    count = len(seeds)
+    return {point.key: list(values[i * count : (i + 1) * count]) for i, point in enumerate(points)}
