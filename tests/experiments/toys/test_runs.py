@@ -104,12 +104,19 @@ def test_a_stack_out_of_time_is_saved(whole, tmp_path, monkeypatch):
     left = iter([9.0, -1.0])
     with monkeypatch.context() as patch:
         patch.setattr(Slot, "seconds_left", property(lambda _: next(left)))
-        with pytest.raises(Unfinished, match="training 12 toys, orthogonal start: 0 of 1 are finished"):
+        with pytest.raises(Unfinished, match="training 12 toys, orthogonal start: 0 of 2 are finished"):
             trained(run)
     steps, add = [], StepLog.add
     monkeypatch.setattr(StepLog, "add", lambda log, step, **fields: (steps.append(step), add(log, step, **fields)))
     assert trained(run) == whole[1]
-    assert steps == [200, 300]
+    assert steps == [200, 300, 100, 200, 300]  # the second half of the seeds had not begun
+
+
+def test_a_seed_is_the_same_whatever_others_are_trained(tmp_path):
+    few, more = (train_all(POINTS, seeds, TRAINING, RunFolder(tmp_path / str(seeds), Slot(jobs=1))) for seeds in (2, 3))
+    for key, (first, second) in few.items():
+        assert more[key][:2] == pytest.approx([first, second], rel=1e-4)
+        assert first != pytest.approx(second, rel=1e-3) or first == 0
 
 
 def test_toys_of_several_widths_are_trained_apart(tmp_path):
