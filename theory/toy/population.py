@@ -56,11 +56,11 @@ class Weights:
 class _Terms:
     """What the loss needs of A, B and K, W apart.  Terms are ordered (head 1: 1, 2), (head 2: 1, 2), ...
 
-    compress U (d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), target all E[W* Sigma R_t^T S] (2H, d, 2d),
-    e_rr all E[S R_s Sigma R_t^T S] (2H, 2H, 2d, 2d).
+    keys all key_copied U + key_raw I_y (H, d, 2d), left all C (2H, d, 2d), right all R (2H, 2d, d), target all
+    E[W* Sigma R_t^T S] (2H, d, 2d), e_rr all E[S R_s Sigma R_t^T S] (2H, 2H, 2d, 2d).
     """
 
-    compress: Array
+    keys: Array
     left: Array
     right: Array
     e_rr: Array
@@ -81,12 +81,13 @@ class PopulationLoss:
         self.keys, self._share_k = shares(self.heads, "key")
         d, self._dtype = moments.d, moments.w0.dtype
         eye, zero = np.eye(d, dtype=self._dtype), np.zeros((d, d), dtype=self._dtype)
-        self._i_x = np.concatenate([eye, zero], axis=1)
-        self._i_y = np.concatenate([zero, eye], axis=1)
-        self._copied = np.array([h.copied for h in self.heads], dtype=self._dtype)
-        self._raw = np.array([h.raw for h in self.heads], dtype=self._dtype)
-        self._key_copied = np.array([h.key_copied for h in self.heads], dtype=self._dtype)
-        self._key_raw = np.array([h.key_raw for h in self.heads], dtype=self._dtype)
+        i_x, i_y = np.concatenate([eye, zero], axis=1), np.concatenate([zero, eye], axis=1)
+        of_heads = ("copied", "raw", "key_copied", "key_raw")
+        numbers = np.array([[getattr(h, name) for name in of_heads] for h in self.heads], dtype=self._dtype)
+        copied, raw, key_copied, key_raw = numbers.T[..., None, None]  # (H, 1, 1) each
+        self._copied, self._key_copied, self._keys = copied, key_copied, key_copied + key_raw
+        self._of_x, self._of_y, self._keys_of_y = (copied + raw) * i_x, raw * i_y, key_raw * i_y
+        self._share_terms = np.repeat(self._share_w, 2)  # one readout per term
 
     def _number(self, x: Any) -> Any:
         """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
@@ -132,8 +133,8 @@ class PopulationLoss:
 
     def _differentiate(self, weights: Weights, terms: _Terms) -> tuple[float, Weights]:
         d, heads = self.moments.d, len(self.heads)
-        compress, left, right, e_rr, target = terms.compress, terms.left, terms.right, terms.e_rr, terms.target
-        w = np.repeat(weights.w[self._share_w], 2, axis=0)  # one readout per term
+        left, right, e_rr, target = terms.left, terms.right, terms.e_rr, terms.target
+        w = weights.w[self._share_terms]
         wc = w @ left  # (2H, d, 2d)
         # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s Sigma R_t^T S] - 2 E[W* Sigma R_t^T S]
         read = (wc[:, None] @ e_rr).sum(0)
@@ -148,12 +149,12 @@ class PopulationLoss:
 
         value = float(np.sum((read - 2 * target) * wc) + self.zero_loss)
         ka = (weights.k @ weights.a)[self._share_k]
-        by_ka = (self._key_copied + self._key_raw)[:, None, None] * by_right[0::2, :d]
-        by_ka = _gathered(by_ka + self._of_keys(compress) @ by_right[1::2], self._share_k)
-        by_compress = np.einsum("h,hij->ij", self._copied, by_left[1::2])
-        by_compress = by_compress + np.einsum("h,hij,hkj->ik", self._key_copied, ka, by_right[1::2])
+        by_keys = by_right[1::2]
+        by_ka = _gathered(self._keys * by_right[0::2, :d] + terms.keys @ by_keys, self._share_k)
+        by_compress = self._copied * by_left[1::2] + self._key_copied * (ka @ np.swapaxes(by_keys, -1, -2))
+        by_compress = by_compress.sum(0)
         by_k = by_ka @ weights.a.T
-        by_a = by_compress[: weights.rank, :d] + np.einsum("hji,hjk->ik", weights.k, by_ka)
+        by_a = by_compress[: weights.rank, :d] + (np.swapaxes(weights.k, -1, -2) @ by_ka).sum(0)
         return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
 
     def _terms(self, weights: Weights) -> _Terms:
@@ -165,16 +166,14 @@ class PopulationLoss:
         compress[:rank, :d] = weights.a
         compress[rank:, d:] = weights.b
         ka = product(weights.k, weights.a)[self._share_k]
-        both = (self._key_copied + self._key_raw)[:, None, None]
-        copied, raw = self._copied[:, None, None], self._raw[:, None, None]
-        left = np.stack([(copied + raw) * self._i_x, copied * compress + raw * self._i_y], axis=1)
-        right = np.stack(
-            [both * product(self._i_x.T, ka), product(np.swapaxes(self._of_keys(compress), -1, -2), ka)], axis=1
-        )
-        left, right = left.reshape(-1, d, 2 * d), right.reshape(-1, 2 * d, d)
+        keys = self._key_copied * compress + self._keys_of_y
+        left = np.empty((2 * len(self.heads), d, 2 * d), dtype=self._dtype)
+        left[0::2], left[1::2] = self._of_x, self._copied * compress + self._of_y
+        right = np.zeros((2 * len(self.heads), 2 * d, d), dtype=self._dtype)
+        right[0::2, :d], right[1::2] = self._keys * ka, product(np.swapaxes(keys, -1, -2), ka)
         weighted = product(self.moments.covariance, np.swapaxes(right, -1, -2))
         e_rr = self.moments.sandwich(product(right[:, None], weighted[None]))
-        return _Terms(compress, left, right, e_rr, self.moments.target_left(weighted))
+        return _Terms(keys, left, right, e_rr, self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
         """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
@@ -188,17 +187,13 @@ class PopulationLoss:
         c = product(terms.target, left_t).reshape(heads, 2, d, d).sum(1)
         return quadratic, _side_by_side(_gathered(c, self._share_w))
 
-    def _of_keys(self, compress: Array) -> Array:
-        """key_copied U + key_raw I_y for every head: (H, d, 2d)."""
-        return self._key_copied[:, None, None] * compress + self._key_raw[:, None, None] * self._i_y
-
 
 def correlations(covariance: Array) -> tuple[Array, Array, Array]:
     """Standard deviations of what has this covariance (k, k), 1 for what is zero, and the eigenvalues, rising, and
     eigenvectors of its correlations: a pseudo-inverse in terms of these is not misled by sizes."""
     size = np.sqrt(covariance.diagonal())
     size = np.where(size > 0, size, 1)
-    return size, *np.linalg.eigh((covariance + covariance.T) / (2 * np.outer(size, size)))
+    return size, *np.linalg.eigh((covariance + covariance.T) / (2 * size * size[:, None]))
 
 
 def _gathered(of_heads: Array, places: list[int]) -> Array:
