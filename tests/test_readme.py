@@ -18,6 +18,7 @@ from experiments import catalogue
 from experiments.across.ladder.reading import NEARLY, Results
 from experiments.cli import main
 from experiments.cli.parser import parser
+from experiments.dva.against_gpt2.verdicts import what_adds
 from experiments.report.pages.documents import TEXT
 from experiments.verdicts.intervals import t_interval
 from theory.plans.papers import rooms
@@ -108,13 +109,27 @@ def test_numbers_of_what_was_found():
     measured = {check["id"]: f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in summary["checks"]}
     for pair, told in {
         "dva/vanilla": "ends {} below model a",
-        "dva/shallow": "and {} below a GPT-2 with its number of parameters in fewer layers",
-        "dva/thin": "in narrower layers (\u2212{})",
+        "dva/shallow": "{} below a GPT-2 with its number of parameters in fewer layers",
+        "dva/thin": "{} below one with as many in narrower layers",
+        "dva/flops": "and {} below one with its FLOPs",
+        "no feed-forward/dva": "is not told from model b (\u2212{})",
+        "gate/dva": "The gate alone ends {} higher",
+        "one head no feed-forward no projection/dva": "feed-forward and projection ends {} higher",
         "part/dynamic": "dynamic values make \u2212{} of that",
+        "part/with dynamic values": "more for dynamic values (by {})",
     }.items():
         assert told.format(measured[pair].removeprefix("-")) in page
-    assert len(summary["seeds"]) == 3
-    assert "It has three seeds of eight so far" in page
+    assert len(summary["seeds"]) == 8
+    (rough,) = (check for check in summary["checks"] if check["id"] == "training/roughness")
+    middle, width = rough["measured"], rough["tolerance"]
+    percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
+    assert "rougher, by {:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
+    added = what_adds(json.loads((ROOT / "results/dva-against-gpt2/long/measurement.json").read_text()))
+    means = {name: f"{part.mean.mean:+.3f} ± {part.mean.half_width:.3f}" for name, part in added.items()}
+    told = f"no feed-forward {means['no feed-forward']}, no output projection {means['no projection']}, and one head"
+    assert f"{told} for many {means['one head']}".replace("-0", "\u22120") in page
+    last = added["no projection"].latest
+    assert f"model b would end {last.mean:.3f} ± {last.half_width:.3f} lower" in page
     found = checks_of("dva-heads")
     slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
     assert f"by {slopes['ordinary']} with ordinary" in page
