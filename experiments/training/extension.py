@@ -19,7 +19,7 @@ OPTIONS = {  # of fields that are not called as their option is
     "n_layers": "--layers",
     "initial": "--init",
     **dict.fromkeys(
-        ("norm", "norm_eps", "gated", "positions", "rope_theta", "qkv_bias", "bias", "dropout"), "--preset"
+        ("norm", "normed", "norm_eps", "gated", "positions", "rope_theta", "qkv_bias", "bias", "dropout"), "--preset"
     ),
 }
 MAY_CHANGE = {"--steps", "--schedule", "--learning-rate", "--weight-decay", "--accumulate", "--precision", "--compile"}

@@ -79,7 +79,7 @@ def train_arm(
         folder.mkdir(parents=True, exist_ok=True)
         for other in arm.tasks_elsewhere():
             _fitting(model, other)  # before anything is trained
-        return _probed(arm, model, task, device)
+        return probed(arm, model, task, device)
 
     at_start = processes.first(prepared)
     log = processes.first(lambda: StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED))
@@ -93,7 +93,7 @@ def train_arm(
             _check_end(arm, log, warn)
             if weights is not None:
                 write_atomically(weights, saved.weights(whole))
-        at_end = dict.fromkeys(at_start) if whole is None else _probed(arm, whole, task, device)
+        at_end = dict.fromkeys(at_start) if whole is None else probed(arm, whole, task, device)
         return {
             "kind": "run",
             "key": arm.key(device),
@@ -108,7 +108,7 @@ def train_arm(
             **_of_text(task, arm),
             "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
             "mfu": _median([line["mfu"] for line in log.lines]),
-            **_of_probes(at_start, at_end),
+            **of_probes(at_start, at_end),
             "seconds": round(time.monotonic() - began, 1),
             **({"processes": processes.count} if processes.count > 1 else {}),
             **provenance(device, __name__, *map(probes.module, arm.probes)),
@@ -206,11 +206,12 @@ def _fitting(model: Decoder, task: PromptTask) -> None:
     fitting(model, task)
 
 
-def _probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:
+def probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:
+    """What the arm's probes measure, by name."""
     return {name: probes.probe(name)(model, task, device) for name in arm.probes}
 
 
-def _of_probes(at_start: Json, at_end: Json) -> Json:
+def of_probes(at_start: Json, at_end: Json) -> Json:
     """What a record says of them; magnitudes stand where they stood when there was no other probe."""
     values = {name: {"start": at_start[name], "end": at_end[name]} for name in at_start}
     return {"magnitudes": values.pop(probes.MAGNITUDE, None), **({"probes": values} if values else {})}

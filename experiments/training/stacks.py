@@ -22,9 +22,10 @@ from experiments.store.progress import warn
 from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog, stoppable
 from experiments.store.work import results
+from experiments.training import probes
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.pool import train_all
-from experiments.training.records import losses, of_elsewhere
+from experiments.training.records import losses, of_elsewhere, of_probes, probed
 from icl.recipe import Recipe
 from theory.plans.accounting import total_parameters
 from theory.plans.plan import Plan
@@ -72,7 +73,8 @@ def stacks(arms: Sequence[Arm]) -> list[Stack]:
         of_any_rate = sorted((replace(recipe, learning_rate=1.0) for recipe in recipes), key=lambda r: r.steps)
         sharing = [of_any_rate] if _share(of_any_rate) else [[recipe] for recipe in of_any_rate]
         for some in sharing:
-            shapes[arm.architecture, arm.source, arm.std, tuple(some), _common(arm.plan), arm.elsewhere].append(arm)
+            common = _common(arm.plan), type(arm), arm.elsewhere, arm.probes
+            shapes[arm.architecture, arm.source, arm.std, tuple(some), *common].append(arm)
     return [
         Stack(tuple(members[i : i + MOST]), shape[3])
         for shape, members in shapes.items()
@@ -99,11 +101,12 @@ def _common(plan: Plan) -> tuple[object, ...]:
 
 def _stacks(arm: Arm) -> bool:
     from icl.stacks.decoder import misfit
+    from icl.stacks.feed import StackTask
     from icl.stacks.training import MEANINGLESS
 
     plain = all(getattr(arm.recipe, field) == value for field, value in MEANINGLESS.items())
-    ours = isinstance(arm.source, PromptSource) and not arm.probes and not arm.start and not arm.initial
-    return ours and plain and misfit(arm.architecture, arm.plan) is None
+    ours = isinstance(arm.source, PromptSource) and not arm.start and not arm.initial
+    return ours and plain and misfit(arm.architecture, arm.plan) is None and isinstance(arm.task(), StackTask)
 
 
 def _name(stack: Stack, device: str) -> str:
@@ -130,15 +133,17 @@ def stacked(run: RunFolder) -> list[Json]:
 
 
 def _trained(stack: Stack, desk: Desk) -> Json:
+    from icl.stacks.feed import StackTask
     from icl.stacks.training import train
-    from icl.training.objectives import PromptTask
 
     began, members, device = time.monotonic(), stack.members, desk.slot.device
     task = members[0].task()
-    assert isinstance(task, PromptTask)
+    assert isinstance(task, StackTask)
+    models = [arm.model(device) for arm in members]
+    at_start = [probed(arm, model, task, device) for arm, model in zip(members, models, strict=True)]
     log = StepLog(RunFolder(desk.folder), "step", 1, **LOGGED)
     steps = train(
-        [arm.model(device) for arm in members],
+        models,
         task,
         stack.recipes,
         [arm.seed for arm in members],
@@ -147,6 +152,7 @@ def _trained(stack: Stack, desk: Desk) -> Json:
         warn=warn,
         name=_name(stack, device),
         elsewhere=members[0].tasks_elsewhere(),
+        probe=(lambda i, model: probed(members[i], model, task, device)) if members[0].probes else None,
     )
     note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
     with stoppable(steps):
@@ -155,18 +161,23 @@ def _trained(stack: Stack, desk: Desk) -> Json:
             if ends and logged.elsewhere:
                 found = zip(ends, logged.elsewhere, members, strict=True)
                 ends = [end if isinstance(end, str) else {**end, **of_elsewhere(arm, x)} for end, x, arm in found]
+            if ends and logged.probed:
+                both = zip(ends, logged.probed, strict=True)
+                ends = [end if isinstance(end, str) else {**end, "probed": found} for end, found in both]
             numbers = [loss if math.isfinite(loss) else None for loss in logged.losses]
             where = {"recipe": logged.recipe, "shared": logged.shared, "at": logged.step}
             log.add(logged.done, **where, losses=numbers, held_out=ends)
             desk.report(logged.done * len(members), f"{note} {logged.step}")
     seconds = round((time.monotonic() - began) / (len(members) * len(stack.recipes)), 2)
-    about = {"seconds": seconds, **provenance(device, __name__)}
+    about = {"seconds": seconds, **provenance(device, __name__, *map(probes.module, members[0].probes))}
     trainings = [(i, place) for place in range(len(stack.recipes)) for i in range(len(members))]
-    common, records = packed([{**_record(stack, i, place, log.lines, device), **about} for i, place in trainings])
+    common, records = packed(
+        [{**_record(stack, i, place, log.lines, device, at_start[i]), **about} for i, place in trainings]
+    )
     return {"common": common, "records": records}
 
 
-def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str) -> Json:
+def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str, at_start: Json) -> Json:
     """Of member i's training by the recipe at `place`, as `records.train_arm` has it; seconds are its share."""
     arm = stack.arm(stack.members[i], stack.recipes[place])
     own = [line for line in lines if line["recipe"] == place or (line["shared"] and line["recipe"] < place)]
@@ -175,6 +186,7 @@ def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str
     curve = [{"step": line["at"], "loss": line["losses"][i], "held_out": None} for line in own]
     held_out = None if diverged else dict(end)
     besides = held_out.pop("elsewhere", None) if held_out else None
+    at_end = held_out.pop("probed", {}) if held_out else dict.fromkeys(at_start)
     curve[-1]["held_out"] = held_out
     return {
         "key": arm.key(device),
@@ -185,8 +197,8 @@ def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str
         "diverged": diverged,
         **losses(arm, curve, diverged),
         **({"elsewhere": besides or [None] * len(arm.elsewhere)} if arm.elsewhere else {}),
-        "tokens": arm.recipe.steps * arm.recipe.batch * arm.architecture.context,
+        "tokens": arm.recipe.steps * arm.recipe.batch * arm.task().tokens,
         "tokens_per_second": None,
         "mfu": None,
-        "magnitudes": None,
+        **of_probes(at_start, at_end),
     }

@@ -44,7 +44,7 @@ class Attention(nn.Module):
             d, plan, layer, head_sizes(config), group=group, bias=config.qkv_bias, norm=of_heads
         )
         reads = self.projections.kinds or plan.dynamic != "no"
-        self.norm = norm(config, d) if reads else nn.Identity()
+        self.norm = norm(config, d, config.sublayer_norm) if reads else nn.Identity()
         self.queries = Reader(live, tuple(h.query for h in heads), exist, group)
         self.layer, self.live, self.heads = layer, live, heads
         self.segments = self.attending(exist)

@@ -23,7 +23,7 @@ class AssumedCopy(nn.Module):
         assert config.copy_rank is not None
         d, rank = config.d_model, config.copy_rank
         self.projections = Projections(d, plan, layer, head_sizes(config), group=config.group, bias=config.qkv_bias)
-        self.norm = norm(config, d)
+        self.norm = norm(config, d, config.sublayer_norm)
         self.a = nn.Parameter(torch.empty(rank, d))
         self.b = nn.Parameter(torch.empty(d - rank, d))
 

@@ -57,7 +57,7 @@ class Decoder(nn.Module):
             self.positions = nn.Parameter(torch.empty(config.context, config.d_model)) if learns else None
             self.layers = nn.ModuleList(layer_of(config, attending, n) for n in range(1, config.n_layers + 1))
             self.depth = depth_rule(config, plan)
-            self.norm = norm(config, config.d_model)
+            self.norm = norm(config, config.d_model, config.head_norm)
             # Of shape (1,), not (), as FSDP2 wants.
             self.learned = nn.ParameterDict({learned_name(name): torch.empty(1) for name in learned(attending)})
         self.dropout = nn.Dropout(config.dropout)

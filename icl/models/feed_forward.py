@@ -16,7 +16,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: Architecture) -> None:
         super().__init__()
-        self.norm = norm(config, config.d_model)
+        self.norm = norm(config, config.d_model, config.sublayer_norm)
         self.up = Linear(config.d_model, config.d_ff, config.bias)
         self.gate = Linear(config.d_model, config.d_ff, config.bias) if config.gated else None
         self.approximate = "tanh" if config.tanh_gelu else "none"

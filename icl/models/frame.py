@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from icl.models.rotary import Rotation
-from theory.plans.architecture import Architecture
+from theory.plans.architecture import Architecture, Norm
 
 
 class Past(Protocol):
@@ -69,9 +69,9 @@ class RMSNorm(nn.RMSNorm):
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
-def norm(config: Architecture, width: int, kind: str = "") -> nn.Module:
-    """RMSNorm, LayerNorm or nothing, as the architecture says or `kind` overrides."""
-    match kind or config.norm:
+def norm(config: Architecture, width: int, kind: Norm) -> nn.Module:
+    """RMSNorm, LayerNorm or nothing, with the architecture's eps and bias."""
+    match kind:
         case "rms":
             return RMSNorm(width, eps=config.norm_eps)
         case "layer":

@@ -53,7 +53,7 @@ class LatentAttention(nn.Module):
         self.queries = Reader(tuple(everyone), tuple(head.query for head in row), exist)
         self.layer, self.heads = layer, row
         self.segments = self.attending(exist)
-        self.norm = norm(config, d) if self.projections.kinds else nn.Identity()
+        self.norm = norm(config, d, config.sublayer_norm) if self.projections.kinds else nn.Identity()
         self.latent_norm = norm(config, latent.width, kind="none" if config.norm == "none" else "rms")
         self.key_up = HeadLinear(latent.width, heads, everyone, width, False)
         self.value_up = HeadLinear(latent.width, heads, everyone, width, False)

@@ -141,8 +141,8 @@ class FeedForwardWeights:
 def sublayer_weights(model: Decoder) -> list[AttentionWeights | FeedForwardWeights]:
     """The weights that bound every sublayer's output, in order.
 
-    Raises ValueError where no such bound holds: unless the model has norms and no biases, and softmax attention in
-    which every head attends over its own layer's values and nothing is added beside them.
+    Raises ValueError where no such bound holds: unless the model's sublayers have norms, it has no biases, and softmax
+    attention in which every head attends over its own layer's values and nothing is added beside them.
     """
     for problem in _unbounded(model):
         raise ValueError(f"no bound on what sublayers put out: {problem}")
@@ -165,8 +165,8 @@ def sublayer_weights(model: Decoder) -> list[AttentionWeights | FeedForwardWeigh
 
 def _unbounded(model: Decoder) -> Iterator[str]:
     config, plan = model.config, model.plan
-    if config.norm == "none":
-        yield "it has no norms"
+    if config.sublayer_norm == "none":
+        yield "its sublayers have no norms"
     if config.bias or config.qkv_bias:
         yield "it has biases"
     if config.score != "softmax" or config.copy_rank is not None:

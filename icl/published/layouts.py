@@ -135,9 +135,9 @@ def _in_neighbours(name: str, held: Held, part: Tensor) -> Tensor:
 
 def vocabulary(architecture: Architecture) -> Tokens | None:
     """The stem of a model that a published one could be: causal, softmax, nothing but what plans vary."""
-    plain = architecture.mask == "causal" and architecture.score == "softmax" and architecture.copy_rank is None
-    stem = architecture.stem
-    return stem if plain and architecture.latent is None and isinstance(stem, Tokens) else None
+    a, stem = architecture, architecture.stem
+    plain = (a.mask, a.score, a.normed, a.copy_rank, a.latent) == ("causal", "softmax", "all", None, None)
+    return stem if plain and isinstance(stem, Tokens) else None
 
 
 def per_layer(architecture: Architecture, names: Mapping[str, Held], theirs: str) -> Layout:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
+from icl.data.windows import EVERY
 from icl.models.decoder import Decoder
 from icl.models.projections import learned_name
 from icl.stacks.forward import Structure, answers
@@ -93,6 +95,14 @@ class StackedDecoder:
         row = (self.flat if flat is None else flat)[i]
         return {name: row[place].view(shape) for name, (place, shape) in self._places[self.plans[i]].items()}
 
+    @torch.no_grad()
+    def copied(self, i: int, model: Decoder) -> Decoder:
+        """A copy of the model that was given as decoder i, with its weights as they are now."""
+        copy, weights = deepcopy(model), self.weights(i)
+        for name, parameter in copy.named_parameters():
+            parameter.copy_(weights[name])
+        return copy
+
     @property
     def decayed(self) -> Tensor:
         """Which numbers of a row weight decay applies to, as 1, and to which not, as 0."""
@@ -110,25 +120,28 @@ class StackedDecoder:
         ends = [round(i * len(self.flat) / count) for i in range(count + 1)]
         return [slice(a, b) for a, b in pairwise(ends)]
 
-    def losses(self, rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor, read: slice) -> Tensor:
-        """Squared errors, summed over the d outputs: (rows, tokens read, B).
+    def losses(
+        self, rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor, read: slice, slot: slice = EVERY
+    ) -> Tensor:
+        """Squared errors, summed over the d numbers that are scored: (rows, tokens read, B).
 
         rows     of which decoders these are the weights `flat`
-        inputs   (rows, d, T, B); targets: (rows, d, tokens read, B); read: the tokens whose answers count
+        inputs   (rows, width, T, B); targets: (rows, d, tokens read, B)
+        read     the tokens whose answers count; slot: the d numbers of an answer that are scored
         """
         fixed = [x[rows] for x in self.mixes.fixed]
         placed = [None if x is None else x[rows] for x in self.mixes.placed]
-        return _losses(self.structure, self.shapes, read, flat, fixed, placed, inputs, targets)
+        return _losses(self.structure, self.shapes, read, slot, flat, fixed, placed, inputs, targets)
 
-    def compiled(self, read: slice) -> Losses:
+    def compiled(self, read: slice, slot: slice = EVERY) -> Losses:
         """`losses` by torch.compile, for any number of rows; as it is where there is no compiler.
 
         It is compiled when it is first called.
         """
         if not can_compile(self.flat.device):
-            return partial(self.losses, read=read)
+            return partial(self.losses, read=read, slot=slot)
         torch.compiler.reset()  # else stacks before this one count against the number of recompilations
-        fast = torch.compile(partial(_losses, self.structure, self.shapes, read))
+        fast = torch.compile(partial(_losses, self.structure, self.shapes, read, slot))
 
         def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
             fixed = [x[rows] for x in self.mixes.fixed]
@@ -151,6 +164,7 @@ def _losses(
     structure: Structure,
     shapes: dict[str, torch.Size],
     read: slice,
+    slot: slice,
     flat: Tensor,
     fixed: list[Tensor],
     placed: list[Tensor | None],
@@ -160,7 +174,7 @@ def _losses(
     parts = flat.split([math.prod(shape) for shape in shapes.values()], dim=1)
     weights = {name: part.view(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
     mixes = numbers(fixed, placed, weights[LEARNED]) if LEARNED in weights else fixed
-    return (answers(structure, weights, mixes, inputs, read) - targets).square().sum(1)
+    return (answers(structure, weights, mixes, inputs, read)[:, slot] - targets).square().sum(1)
 
 
 def _shapes(model: Decoder, learnt: int) -> dict[str, torch.Size]:

@@ -81,8 +81,8 @@ def linear(x: Tensor, weights: Parameters, name: str) -> Tensor:
 
 
 def norm(config: Architecture, x: Tensor, weights: Parameters, name: str) -> Tensor:
-    """`icl.models.frame.norm`."""
-    if config.norm == "none":
+    """`icl.models.frame.norm`; x itself where there are no weights of that name."""
+    if f"{name}.weight" not in weights:
         return x
     if config.norm == "layer":
         x = x - x.mean(1, keepdim=True)

@@ -17,18 +17,19 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from icl.checkpoint import Checkpoints
 from icl.models.decoder import Decoder
-from icl.prompts import TRAIN_STREAM, Generator
 from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
+from icl.stacks.feed import Feed, StackTask
 from icl.training.elsewhere import fitting
 from icl.training.loop import DIVERGED, HeldOut
-from icl.training.objectives import Batch, PromptTask
+from icl.training.objectives import PromptTask
 from theory.errors import BadInput
 from theory.plans.identity import text
 
@@ -55,6 +56,7 @@ class Logged:
     losses    of every decoder, the mean over these steps
     held_out  at the end of a recipe: of every decoder, or why it diverged
     elsewhere there, of every decoder, on each of the other tasks asked for; None where it is no number, or diverged
+    probed    there, what was asked to be measured of every decoder; None of one that diverged
     done      steps in all, shared ones once
     """
 
@@ -65,6 +67,7 @@ class Logged:
     held_out: tuple[HeldOut | str, ...] | None
     done: int
     elsewhere: tuple[tuple[HeldOut | None, ...], ...] | None = None
+    probed: tuple[Any, ...] | None = None
 
 
 def stretches(recipes: Sequence[Recipe]) -> list[Stretch]:
@@ -109,28 +112,6 @@ class AdamW:
         flat.sub_(rate / (1 - beta1**count) * first / spread)
 
 
-class Feed:
-    """The prompts of every decoder: equal seeds see the same ones."""
-
-    def __init__(self, task: PromptTask, seeds: Sequence[int], like: Tensor) -> None:
-        self.task, self.like = task, like
-        self.streams = list(dict.fromkeys(seeds))
-        self.of = torch.tensor([self.streams.index(seed) for seed in seeds], device=like.device)
-        self.read = slice(task.tokens - 1, task.tokens) if task.scored == "last" else slice(0, task.tokens, 2)
-
-    def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
-        """`PromptTask.batch` of every stream: inputs (streams, d, T, B), targets (streams, d, tokens read, B)."""
-        prompts = self.task.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in self.streams])
-        inputs, targets = (x.to(self.like).permute(0, 2, 3, 1).contiguous() for x in (prompts.tokens(), prompts.y))
-        return inputs, targets[:, :, -1:] if self.task.scored == "last" else targets
-
-    def laid(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The batch last: (d, T, B) and (d, tokens read, B)."""
-        targets = batch.targets[:, -1:] if self.task.scored == "last" else batch.targets
-        inputs, targets = (x.to(self.like).permute(2, 1, 0).contiguous() for x in (batch.inputs, targets))
-        return inputs, targets
-
-
 class Run:
     """The state of a training: weights, optimiser, and which decoders have left for good."""
 
@@ -166,7 +147,7 @@ class Run:
 
 def train(
     models: Sequence[Decoder],
-    task: PromptTask,
+    task: StackTask,
     recipes: Sequence[Recipe],
     seeds: Sequence[int],
     rates: Sequence[float],
@@ -177,12 +158,14 @@ def train(
     on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
     elsewhere: Sequence[PromptTask] = (),
+    probe: Callable[[int, Decoder], Any] | None = None,
 ) -> Steps[Logged, bool | None, StackedDecoder]:
     """Train copies of the decoders, yielding after every `log_every` steps and at the end of every recipe.
 
     recipes  trainings that differ in length only (`stretches`), the shortest first; their rate gives way to
     rates    of every decoder; seeds: of its data's order
     elsewhere  other tasks, on whose held-out prompts every recipe's end is evaluated too
+    probe    what else is measured there, from a decoder's place and a copy of it
     folder   for checkpoints, from which a killed training is resumed; name: as in `icl.training.loop.train`
 
     Returns the stack at the end of the last recipe.  Sent True, it saves and ends.  Raises BadInput for decoders that
@@ -209,7 +192,11 @@ def train(
         run.restore(checkpoint.tensors)
         trunk = {name: checkpoint.tensors[f"trunk.{name}"] for name in trunk}
         done = checkpoint.step
-    losses = stack.compiled(feed.read) if recipes[-1].compile else partial(stack.losses, read=feed.read)
+    losses = (
+        stack.compiled(feed.read, feed.slot)
+        if recipes[-1].compile
+        else partial(stack.losses, read=feed.read, slot=feed.slot)
+    )
     taken, last_save = 0, time.perf_counter()
     on_step(done)
     for before, stretch in zip([None, *plan], plan, strict=False):
@@ -234,8 +221,9 @@ def train(
             ended = stretch.ends and step + 1 == stretch.last
             found = evaluate(stack, feed, run.left) if ended else None
             besides = _each_on(stack, others, run.left) if ended and others else None
+            probed = _probed(stack, models, probe, found) if found and probe else None
             mean = tuple(logged.mean(0)[: stack.models].tolist())
-            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, besides)
+            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, besides, probed)
             window = []
             finished = stretch is plan[-1] and step + 1 == stretch.last
             if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
@@ -271,7 +259,7 @@ def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut |
             for rows, found in zip(chunks, parts, strict=True):
                 flat = stack.flat[rows]
                 same, wanted = (tensor.expand(len(flat), *tensor.shape) for tensor in (x, y))
-                found.append(stack.losses(rows, flat, same, wanted, feed.read).double())
+                found.append(stack.losses(rows, flat, same, wanted, feed.read, feed.slot).double())
     losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
     count = losses.shape[-1]
     mean, spread = losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5
@@ -288,3 +276,14 @@ def _each_on(stack: StackedDecoder, others: Sequence[Feed], left: Tensor) -> tup
     """By decoder, then by task."""
     by_task = [[None if isinstance(x, str) else x for x in evaluate(stack, feed, left)] for feed in others]
     return tuple(zip(*by_task, strict=True))
+
+
+def _probed(
+    stack: StackedDecoder,
+    models: Sequence[Decoder],
+    probe: Callable[[int, Decoder], Any],
+    ends: Sequence[HeldOut | str],
+) -> tuple[Any, ...]:
+    """Of every decoder that did not diverge."""
+    each = enumerate(zip(models, ends, strict=True))
+    return tuple(None if isinstance(end, str) else probe(i, stack.copied(i, model)) for i, (model, end) in each)

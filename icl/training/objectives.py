@@ -6,7 +6,7 @@ apart by position, of which the training loss is the mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
@@ -196,6 +196,21 @@ class PromptTask:
 
     def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
         return _prompts(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
+
+    @property
+    def read(self) -> slice:
+        """The tokens whose answers are scored."""
+        return slice(self.tokens - 1, self.tokens) if self.scored == "last" else slice(0, self.tokens, 2)
+
+    @property
+    def slot(self) -> slice:
+        """Of such an answer, which numbers."""
+        return EVERY
+
+    def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
+        """`batch` of every seed, to rounding, with a dimension of as many in front."""
+        prompts = self.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in seeds])
+        return Batch(prompts.tokens().mT, prompts.y.mT)
 
     def held_out(self) -> Iterator[Batch]:
         for index in range(self._prompts // self._held_out_batch):

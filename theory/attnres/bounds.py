@@ -70,11 +70,12 @@ def weight_floor(sources: int, query_norm: float, d: int) -> float:
 def start_scale(config: Architecture, plan: Plan) -> list[float]:
     """At the start, what every read (the last one too) is of the PreNorm network's, exactly if norms have eps = 0.
 
-    Raises BadInput where there is no such number: no norms, no residual stream, or a window that leaves outputs out.
+    Raises BadInput where there is no such number: no norm before the sublayers or the head, no residual stream, or a
+    window that leaves outputs out.
     """
     reads = _reads(config, plan)
-    if config.norm == "none":
-        raise BadInput("without norms, dividing what a sublayer reads changes what it puts out")
+    if "none" in (config.sublayer_norm, config.head_norm):
+        raise BadInput("without norms, dividing what a sublayer or the head reads changes what it puts out")
     if isinstance(plan.depth, Chain):
         raise BadInput("a chain has no residual stream, so it does not start as a PreNorm network")
     if any(sum(map(len, sources)) != i + 1 for i, sources in enumerate(reads)):

@@ -35,10 +35,10 @@ from theory.plans.plan import Plan
 def initial_outputs(config: Architecture, plan: Plan, std: float = 0.02, *, scale_outputs: bool = True) -> list[float]:
     """E ||v_i||^2 of the embedding and every sublayer's output, one token alone, eps = 0.
 
-    std, scale_outputs as a decoder takes them.  Raises BadInput for a model without norms or tokens, with a latent, and
-    for a plan that changes values.
+    std, scale_outputs as a decoder takes them.  Raises BadInput for a model without tokens or without norms before its
+    sublayers, with a latent, and for a plan that changes values.
     """
-    if config.norm == "none" or not isinstance(config.stem, Tokens) or config.latent is not None:
+    if config.sublayer_norm == "none" or not isinstance(config.stem, Tokens) or config.latent is not None:
         raise BadInput("sizes at initial weights are worked out for tokens, with norms and without a latent")
     if config.score != "softmax" or config.copy_rank is not None or not _ordinary(plan):
         raise BadInput("sizes at initial weights are worked out for softmax attention over a layer's own values")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isqrt
 
-from theory.plans.architecture import Architecture, Patches, Tokens
+from theory.plans.architecture import Architecture, Norm, Patches, Tokens
 from theory.plans.mix import KINDS, Kind
 from theory.plans.plan import Chain, DepthAttention, DepthAverage, Plan, built, learned, lifetimes
 
@@ -74,7 +74,9 @@ def parameters(config: Architecture, plan: Plan) -> dict[str, int]:
         "copy": 0 if config.copy_rank is None else d * d,
         "mixing": len(learned(config.attending(plan))),
         "feed_forward": _feed_forward(config) * feed_forwards,
-        "norms": _norm(config) * (1 + feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes)))
+        "norms": norm_parameters(config, config.head_norm)
+        + norm_parameters(config, config.sublayer_norm)
+        * (feed_forwards + sum(p.reads_input or n in copies for n, p in enumerate(shapes)))
         + config.qk_norm * config.width * sum(bool(p.query) + bool(p.key) for p in shapes),
         "depth": _depth(config, plan),
         "head": _head(config),
@@ -120,8 +122,9 @@ def _head(config: Architecture) -> int:
             return stem.width * config.d_model if stem.read_in else 0
 
 
-def _norm(config: Architecture) -> int:
-    return {"rms": 1, "layer": 1 + config.bias, "none": 0}[config.norm] * config.d_model
+def norm_parameters(config: Architecture, kind: Norm) -> int:
+    """Of one norm as wide as the model."""
+    return {"rms": 1, "layer": 1 + config.bias, "none": 0}[kind] * config.d_model
 
 
 def _feed_forward(config: Architecture) -> int:

@@ -48,6 +48,7 @@ class Patches:
 
 
 Stem = Tokens | Vectors | Patches
+Norm = Literal["rms", "layer", "none"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class Architecture:
     context                 the longest sequence, class token included
     qk_norm                 queries and keys are normed before their positions, each head by itself: RMSNorm, whose gain
                             a layer's heads share
+    normed                  where `norm` stands: before every sublayer and the head (all), or before either alone; a
+                            latent has its own wherever there is a `norm`
     window                  a token sees so many tokens, itself the last of them; 0: all before it
     tanh_gelu               without a gate: GELU's approximation by a tanh, as GPT-2 was released
     rope_stretched          rotary positions at rates of their own
@@ -102,7 +105,7 @@ class Architecture:
     stem: Stem
     n_kv_heads: int = 0
     head_dim: int = 0
-    norm: Literal["rms", "layer", "none"] = "rms"
+    norm: Norm = "rms"
     norm_eps: float = 1e-5
     gated: bool = True
     positions: Literal["rope", "learned", "none", "bias"] = "rope"
@@ -118,6 +121,7 @@ class Architecture:
     rope_stretched: Stretched | None = None
     qk_norm: bool = False
     window: int = 0
+    normed: Literal["all", "sublayers", "head"] = "all"
 
     def __post_init__(self) -> None:
         parts = [self, self.stem, *(part for part in (self.latent, self.rope_stretched) if part)]
@@ -137,6 +141,16 @@ class Architecture:
     def group(self) -> int:
         """Query heads a key/value head."""
         return self.n_heads // self.kv_heads
+
+    @property
+    def sublayer_norm(self) -> Norm:
+        """What stands before every sublayer."""
+        return "none" if self.normed == "head" else self.norm
+
+    @property
+    def head_norm(self) -> Norm:
+        """What stands before the head."""
+        return "none" if self.normed == "sublayers" else self.norm
 
     @property
     def shape(self) -> Shape:
@@ -179,6 +193,8 @@ class Architecture:
             yield from self._problems_of_latent(self.latent)
         if self.rope_stretched is not None:
             yield from _problems_of_stretched(self, self.rope_stretched)
+        if self.norm == "none" and self.normed != "all":
+            yield f"without norms there are none before the {self.normed} alone: normed must be all"
         if self.window and self.mask != "causal":
             yield f"a window ends at the token that looks through it: the mask must be causal, got {self.mask}"
         if self.tanh_gelu and self.gated:

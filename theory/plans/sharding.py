@@ -6,7 +6,7 @@ gradient before it is summed up, while it is at work, of which two overlap; what
 
 from __future__ import annotations
 
-from theory.plans.accounting import parameters, projections, total_parameters
+from theory.plans.accounting import norm_parameters, parameters, projections, total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.memory import activations, answered, reads_over_depth
 from theory.plans.plan import Plan, lifetimes
@@ -16,11 +16,10 @@ WEIGHT = 4  # bytes of a number of weights, gradients and moments
 
 def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
     """Of attention and feed-forward of layer 1, of layer 2, ..., as `icl.models.decoder.Decoder.sublayers` has them."""
-    of_one = parameters(config, plan)
+    of_one, gain = parameters(config, plan), norm_parameters(config, config.sublayer_norm)
     attention = []
     for n, p in enumerate(projections(config, plan), 1):
         reads = p.reads_input or (n == 1 and config.copy_rank is not None)
-        gain = {"rms": 1, "layer": 1 + config.bias, "none": 0}[config.norm] * config.d_model
         rows = config.d_model + config.qkv_bias
         count = rows * (p.query + p.key + p.value + p.query_gate + p.key_gate) + gain * reads
         count += (p.attended + config.bias) * config.d_model * bool(p.attended) * plan.output_projection
@@ -34,7 +33,6 @@ def sublayer_parameters(config: Architecture, plan: Plan) -> list[int]:
             attention[n] += of_one["latent"] // len(there)
     if not config.has_feed_forward(plan):
         return attention
-    gain = {"rms": 1, "layer": 1 + config.bias, "none": 0}[config.norm] * config.d_model
     feed_forward = of_one["feed_forward"] // config.n_layers + gain
     return [count for own in attention for count in (own, feed_forward)]
 

@@ -126,6 +126,8 @@ def layer_words(config: Architecture, plan: Plan) -> str:
         heads = f"{config.n_heads} head{'s' if config.n_heads > 1 else ''} of {config.width}"
         heads += f" in groups of {config.group}" if config.group > 1 else ""
     parts = [heads]
+    if config.normed != "all":
+        parts.append("no norm before the head" if config.normed == "sublayers" else "a norm before the head alone")
     if config.qk_norm:
         parts.append("normed queries and keys")
     if config.window:

@@ -79,8 +79,8 @@ def _divergences(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             f"at {depth} layers fewer trainings diverge where sublayers start with a norm than where nothing does",
         ),
         f"diverged/{depth}/head": (
-            [name for name in about if about[name].bare == "head" and without(name) in UNKEYED],
-            [name for name in about if about[name].bare == "sublayers"],
+            [name for name in about if about[name].normed and not about[name].head and without(name) in UNKEYED],
+            [name for name in about if about[name].head and not about[name].normed],
             f"at {depth} layers fewer trainings diverge where sublayers alone start with a norm than the head",
         ),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
@@ -24,8 +23,6 @@ RULES = {  # of reading over depth at the start, and the words for them
 WEIGHTS = {"descent": "gradient steps", "random": "random weights"}
 TOKENS = {"context": "a context token", "query": "the query"}
 
-Bare = Literal["", "head", "sublayers"]
-
 
 @dataclass(frozen=True)
 class Network:
@@ -36,11 +33,6 @@ class Network:
     variant: str
     normed: bool = False
     head: bool = False
-
-    @property
-    def bare(self) -> Bare:
-        """Where norms are left out of an architecture that has them, if it has any."""
-        return "" if self.normed == self.head else "head" if self.normed else "sublayers"
 
     @property
     def keys_normed(self) -> bool:
@@ -115,10 +107,12 @@ class Config:
 
     def trained(self, network: Network, depth: int) -> Architecture:
         """Tokens (x ; y) side by side, read in by a linear map; all else as in the toy, but for the norms."""
+        normed, head = network.normed, network.head
         return replace(
             toy(self.width, self.task.n, heads=1, layers=depth),
             stem=Vectors(2 * self.task.d),
-            norm="rms" if network.normed or network.head else "none",
+            norm="rms" if normed or head else "none",
+            normed="all" if normed == head else "sublayers" if normed else "head",
         )
 
 

@@ -21,7 +21,7 @@ from icl.prompts import Prompts
 
 
 def side_by_side(prompts: Prompts) -> Tensor:
-    """Tokens (x_t ; y_t) and the query (x ; 0): (batch, n + 1, 2d)."""
+    """Tokens (x_t ; y_t) and the query (x ; 0): (batch, n + 1, 2d), or with more dimensions in front."""
     y = torch.cat([prompts.y[..., :-1], torch.zeros_like(prompts.y[..., -1:])], dim=-1)
     return torch.cat([prompts.x, y], dim=-2).mT.contiguous()
 

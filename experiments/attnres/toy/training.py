@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from experiments.attnres.toy.points import BASELINE, NETWORKS, TWIN, WIDTHS, Bare, Config, cell
+from experiments.attnres.toy.points import BASELINE, NETWORKS, TWIN, WIDTHS, Config, cell
 from experiments.store.folders import Json, RunFolder
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import of_runs, rounds
+from experiments.training.stacks import train_stacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +45,20 @@ class SideBySide:
 
         return _batch(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
 
+    @property
+    def read(self) -> slice:
+        return slice(self.task.n, self.task.n + 1)
+
+    @property
+    def slot(self) -> slice:
+        return slice(self.task.d, 2 * self.task.d)
+
+    def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
+        """As `batch`, of every seed."""
+        from icl.prompts import TRAIN_STREAM, Generator
+
+        return _batch(self.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in seeds]))
+
     def held_out(self, width: float = 1.0) -> Iterator[Batch]:
         """One batch, whose context's inputs are so many times as wide."""
         from experiments.attnres.toy.prompts import at_widths
@@ -55,7 +70,7 @@ class SideBySide:
 
     def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
         """(batch, 1)."""
-        found: Tensor = (answer[:, -1:, self.task.d :].float() - targets).square().sum(-1)
+        found: Tensor = (answer[:, self.read, self.slot].float() - targets).square().sum(-1)
         return found
 
 
@@ -63,28 +78,15 @@ def _batch(prompts: Prompts) -> Batch:
     from experiments.attnres.toy.prompts import side_by_side
     from icl.training.objectives import Batch
 
-    return Batch(side_by_side(prompts), prompts.label[:, None])
+    return Batch(side_by_side(prompts), prompts.label[..., None, :])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToyArm(Arm):
-    """An arm whose prompts are side by side.  bare: where it has no norms, of an architecture with norms."""
-
-    bare: Bare = ""
+    """An arm whose prompts are side by side."""
 
     def key(self, device: str) -> str:
         return f"{super().key(device)}-side-by-side"
-
-    def model(self, device: str) -> Decoder:
-        from torch import nn
-
-        found = super().model(device)
-        if self.bare == "head":
-            found.norm = nn.Identity()
-        elif self.bare == "sublayers":
-            for sublayer in found.sublayers:
-                sublayer.norm = nn.Identity()
-        return found
 
     def task(self, rank: int = 0, count: int = 1) -> Task:  # noqa: ARG002
         assert isinstance(self.source, PromptSource)
@@ -119,7 +121,6 @@ def trained(config: Config, run: RunFolder, label: str) -> Json:
             recipe=config.recipe,
             seed=seed,
             std=config.std,
-            bare=network.bare,
             twin=name == TWIN,
             probes=(PROBE,),
             label=BASELINE if name == TWIN else name,
@@ -128,7 +129,7 @@ def trained(config: Config, run: RunFolder, label: str) -> Json:
     # The longest first, so that none is left to run alone at the end.
     depths = (config.deeper, *reversed(config.trained_depths))
     cells = [(name, depth) for depth in depths for name in (*NETWORKS, TWIN)]
-    by_seed = rounds(lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label)
+    by_seed = rounds(lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label, train_stacked)
     records = [record for of_seed in by_seed for record in of_seed.values()]
     return {
         "trained": {cell(*at): [of_seed[at]["probes"][PROBE]["end"] for of_seed in by_seed] for at in cells},

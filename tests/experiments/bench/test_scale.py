@@ -87,7 +87,7 @@ SIZES = [
     *((GPT2, name) for name in ("vanilla", "dva", "dva-initial")),
     *(
         (replace(LLAMA, **change), "vanilla")
-        for change in ({"n_kv_heads": 1}, {"qk_norm": True}, {"positions": "bias"})
+        for change in ({"n_kv_heads": 1}, {"qk_norm": True}, {"positions": "bias"}, {"normed": "head"})
     ),
     (replace(LLAMA, latent=Latent(16, 4)), "skipv1"),
 ]

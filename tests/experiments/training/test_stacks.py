@@ -1,13 +1,19 @@
 """Arms in stacks leave the records that they leave alone, whatever is finished, and whoever stacks with them."""
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from experiments.store.common import unpacked
+from experiments.store.desk import OutOfTime
 from experiments.store.folders import RunFolder, Slot
 from experiments.training import stacks
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.pool import train_all
+from experiments.training.probes import MAGNITUDE
 from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
@@ -181,3 +187,70 @@ def test_out_of_time_what_is_finished_is_given_and_the_rest_goes_on(records, tmp
     assert {arm: r["loss"] for arm, r in found.items()} == {
         arm: pytest.approx(stacked[arm]["loss"], rel=1e-4) for arm in ARMS[:4]
     }
+
+
+SIZES = f"{__name__}:sizes"
+PROBING = [replace(arm, seed=seed, probes=(MAGNITUDE, SIZES)) for seed in (0, 1) for arm in (BASE, LONGER)]
+WILD = replace(PROBING[0], recipe=replace(LATE, learning_rate=1e6))
+
+
+def sizes(model, task, device):  # noqa: ARG001
+    """A probe: which prompts, and of which weights."""
+    return {"tokens": task.tokens, "norms": [float(p.detach().norm()) for p in model.parameters()]}
+
+
+def test_probes_find_in_a_stack_what_they_find_alone(tmp_path):
+    arms = [*PROBING, WILD]
+    alone = train_all(arms, run(tmp_path / "alone"), "alone")
+    stacked = stacks.train_stacked(arms, run(tmp_path / "stacked"), "stacked")
+    for one, other in ((alone[arm], stacked[arm]) for arm in PROBING):
+        assert one.keys() == other.keys()
+        assert one["probes"][SIZES]["start"] == other["probes"][SIZES]["start"]
+        assert one["probes"][SIZES]["end"]["tokens"] == other["probes"][SIZES]["end"]["tokens"] == 7
+        assert other["probes"][SIZES]["end"]["norms"] == pytest.approx(one["probes"][SIZES]["end"]["norms"], rel=1e-4)
+        assert other["magnitudes"]["start"] == one["magnitudes"]["start"]
+        assert other["magnitudes"]["end"].keys() == one["magnitudes"]["end"].keys()
+        for name, found in one["magnitudes"]["end"].items():
+            assert other["magnitudes"]["end"][name] == pytest.approx(found, rel=1e-3), name
+    ends = [stacked[arm]["probes"][SIZES]["end"]["norms"] for arm in PROBING]
+    assert len({tuple(end) for end in ends}) == len(PROBING)  # of every member, at every length
+    for record in (alone[WILD], stacked[WILD]):
+        assert record["diverged"]
+        assert record["probes"][SIZES]["end"] is record["magnitudes"]["end"] is None
+        assert record["probes"][SIZES]["start"] == stacked[PROBING[0]]["probes"][SIZES]["start"]
+
+
+@pytest.mark.parametrize("killed", [1, 4, 5, 9])
+def test_a_killed_stack_resumes_to_the_same_records_with_what_was_probed(tmp_path, killed):
+    """It is killed while it shares its beginning, at the shorter training's end, after it, and at the last step."""
+
+    @dataclass
+    class Desk:
+        folder: Path
+        left: int
+        slot: Slot = field(default_factory=partial(Slot, jobs=1))
+
+        def report(self, done: float, note: str = "") -> None:  # noqa: ARG002
+            self.left -= 1
+            if not self.left:
+                raise OutOfTime
+
+    (stack,) = stacks.stacks(PROBING)
+    assert len(stack.recipes) == 2
+    desks = [Desk(tmp_path / name, left) for name, left in (("whole", -1), ("killed", killed))]
+    for desk in desks:
+        desk.folder.mkdir()
+    whole = stacks._trained(stack, desks[0])
+    assert -desks[0].left - 1 == 9
+    with pytest.raises(OutOfTime):
+        stacks._trained(stack, desks[1])
+    resumed = stacks._trained(stack, replace(desks[1], left=-1))
+    one, other = (unpacked(found["common"], found["records"]) for found in (whole, resumed))
+    assert len(one) == 4
+    assert [written(record) for record in one] == [written(record) for record in other]
+    assert all(record["probes"][SIZES]["end"] for record in one)
+
+
+def written(record):
+    """But for the time that it took."""
+    return json.dumps({**record, "seconds": None}, sort_keys=True)

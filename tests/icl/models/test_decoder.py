@@ -34,6 +34,8 @@ ARCHITECTURES = {
     "patches": replace(GPT2, stem=Patches(8, 4, 3, 5), context=5, mask="none"),
     "bias": replace(LLAMA, n_heads=8, n_kv_heads=4, head_dim=3, positions="bias", context=7),
     "linear": replace(LLAMA, score="linear", stem=Vectors(5), norm="none", positions="none", d_ff=0),
+    "bare head": replace(GPT2, normed="sublayers"),
+    "bare sublayers": replace(LLAMA, latent=Latent(12, 4), normed="head"),
     "copying": replace(LLAMA, stem=Vectors(24, read_in=False), score="linear", mask="context", copy_rank=9),
 }
 OPTIONS = {"attnres-heads": ":heads=3"}
@@ -99,6 +101,28 @@ def test_accounting_equals_the_built_model(config, chosen):
     assert out.isfinite().all()
     out.square().mean().backward()
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+
+
+NORMS = {"all": ("sublayers", "head"), "sublayers": ("sublayers",), "head": ("head",)}
+
+
+@pytest.mark.parametrize("normed", NORMS)
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "latent", "copying"])
+def test_norms_stand_where_they_are_said_to(kind, normed):
+    """Those that do not are as if nothing stood there, and the others, and all other weights, start as they do."""
+    config = ARCHITECTURES[kind]
+    chosen = resolve("attnres", config.shape)
+    whole, model = (Decoder(made, chosen, seed=3, std=0.3) for made in (config, replace(config, normed=normed)))
+    before = whole(some_input(config))
+    if "head" not in NORMS[normed]:
+        whole.norm = torch.nn.Identity()
+    if "sublayers" not in NORMS[normed]:
+        for sublayer in whole.sublayers:
+            sublayer.norm = torch.nn.Identity()
+    assert list(model.state_dict()) == list(whole.state_dict())
+    assert all(torch.equal(x, whole.state_dict()[name]) for name, x in model.state_dict().items())
+    assert torch.equal(model(some_input(config)), whole(some_input(config)))
+    assert torch.equal(model(some_input(config)), before) == (normed == "all")
 
 
 COUNTED = ["vanilla", "skipv1", "skipv0", "svformer", "cross-layer", "cla", "dva-attention", "attnres-input-query"]
@@ -485,6 +509,8 @@ def test_other_shapes_and_longer_inputs_are_refused():
         ({"d_model": 24.0}, "d_model must be a whole number, got 24.0"),
         ({"mask": "causl"}, "mask must be one of causal, none, context, got causl"),
         ({"norm": "rmsnorm"}, "norm must be one of rms, layer, none, got rmsnorm"),
+        ({"normed": "heads"}, "normed must be one of all, sublayers, head, got heads"),
+        ({"norm": "none", "normed": "head"}, "without norms there are none before the head alone"),
         ({"gated": 1}, "gated must be true or false"),
         ({"rope_theta": -1.0}, "rope_theta must not be negative"),
         ({"latent": Latent(12.0, 4)}, "width must be a whole number, got 12.0"),

@@ -26,6 +26,7 @@ CASES = [
     *((LLAMA, name) for name in ("resformer", "cross-layer")),
     *((GPT2, name) for name in ("vanilla", "dva", "dva-initial", "dva-attention")),
     *((replace(config, positions="bias"), "vanilla") for config in (LLAMA, GROUPED, GPT2, replace(GPT2, dropout=0.0))),
+    *((replace(config, normed=where), "vanilla") for config in (LLAMA, GPT2) for where in ("sublayers", "head")),
     *((replace(config, qk_norm=True), "vanilla") for config in (LLAMA, GROUPED)),
     *((config, "vanilla") for config in (GROUPED, LATENT, SMALL, replace(GPT2, dropout=0.0))),
     *((replace(GPT2, dropout=0.0), name) for name in ("dva", "dva-gate", "dva-initial", "dva-attention")),

@@ -234,6 +234,7 @@ def test_dropout_counts_in_training():
         ("vanilla", {"bias": True}),
         ("vanilla", {"qkv_bias": True}),
         ("vanilla", {"norm": "none"}),
+        ("vanilla", {"normed": "head"}),
         ("vanilla", {"score": "linear"}),
     ],
 )

@@ -93,6 +93,8 @@ def test_plain_tensor_code_answers_as_we_do(name):
         ("denseformer", replace(GPT2, stem=Vectors(3)), "is of decoders of tokens, of this kind: LayerNorm"),
         ("resformer", replace(LLAMA, dropout=0.1), "is of decoders of tokens, of this kind: RMSNorm"),
         ("resformer", replace(LLAMA, norm="layer"), "of this kind: RMSNorm"),
+        ("resformer", replace(LLAMA, normed="head"), "of this kind: RMSNorm"),
+        ("denseformer", replace(GPT2, normed="sublayers"), "of this kind: LayerNorm"),
         ("svformer", replace(LLAMA, bias=True), "of this kind: RMSNorm"),
     ],
 )

@@ -25,6 +25,8 @@ MORE = {
     "linear": {"norm": "none", "score": "linear", "d_ff": 0, "positions": "bias"},
     "context": {"mask": "context"},
     "bare": {"positions": "none", "mask": "none", "head_dim": 3},
+    "bare head": {"normed": "sublayers"},
+    "bare sublayers": {"norm": "layer", "bias": True, "normed": "head"},
     "as they are": {"stem": Vectors(6, read_in=False)},
 }
 

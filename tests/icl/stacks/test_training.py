@@ -10,7 +10,8 @@ from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
 from icl.stacks.decoder import StackedDecoder
-from icl.stacks.training import AdamW, Feed, stretches, train
+from icl.stacks.feed import Feed
+from icl.stacks.training import AdamW, stretches, train
 from icl.training import loop
 from icl.training.elsewhere import evaluate_on
 from icl.training.objectives import PromptTask

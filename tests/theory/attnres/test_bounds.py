@@ -187,6 +187,8 @@ def test_start_scales():
         lambda: attnres.start_scale(config_of(2), plan_of(2, Chain())),
         lambda: attnres.start_scale(config_of(2), plan_of(2, DepthAttention(window=2))),
         lambda: attnres.start_scale(config_of(2, norm="none"), plan_of(2, DepthAttention())),
+        lambda: attnres.start_scale(config_of(2, normed="head"), plan_of(2, DepthAttention())),
+        lambda: attnres.start_scale(config_of(2, normed="sublayers"), plan_of(2, DepthAttention())),
     ],
 )
 def test_bad_input(call):

@@ -48,4 +48,6 @@ def test_bad_input():
     with pytest.raises(BadInput):
         initial.initial_outputs(replace(SIZES, norm="none"), plan_of(3, Residual()))
     with pytest.raises(BadInput):
+        initial.initial_outputs(replace(SIZES, normed="head"), plan_of(3, Residual()))
+    with pytest.raises(BadInput):
         initial.initial_outputs(SIZES, resolve("resformer", SIZES.shape))

@@ -7,18 +7,21 @@ import torch
 
 from experiments.attnres.toy.points import NETWORKS
 from experiments.attnres.toy.training import PROBE, SideBySide, ToyArm, largest
-from experiments.training import probes
+from experiments.store.folders import RunFolder, Slot
+from experiments.training import probes, stacks
 from experiments.training.arms import Arm, PromptSource, prompt_task
+from experiments.training.pool import train_all
 from icl.prompts import RegressionTask
+from icl.stacks.feed import StackTask
 from tests.experiments.attnres.toy.made_up import SMOKE
 
 SOURCE = PromptSource(2, 4, 0.5, 64, scored="last")
+ROUNDING = 100 * torch.finfo(torch.float32).eps  # of few steps
 
 
 def arm(name="residual", kind=ToyArm, depth=2, **changes):
     network = NETWORKS[name]
     sizes = SMOKE.trained(network, depth)
-    changes |= {"bare": network.bare} if kind is ToyArm else {}
     return kind(architecture=sizes, variant=network.variant, source=SOURCE, recipe=SMOKE.recipe, seed=0, **changes)
 
 
@@ -67,3 +70,42 @@ def test_the_largest_read_grows_with_the_prompts_and_may_be_no_number():
     normed = arm("full+keys+sublayers", std=0.5)
     usual, wide = largest(normed.model("cpu"), normed.task(), "cpu")
     assert wide == pytest.approx(usual, rel=2)
+
+
+def test_a_stack_s_prompts_are_those_of_its_seeds():
+    task = SideBySide(RegressionTask(2, 4, 0.5), 64)
+    assert isinstance(task, StackTask)
+    together = task.batches([3, 1], 5, 8)
+    for i, seed in enumerate((3, 1)):
+        alone = task.batch(seed, 5, 8)
+        torch.testing.assert_close(together.inputs[i], alone.inputs)
+        torch.testing.assert_close(together.targets[i], alone.targets)
+    assert not torch.equal(together.inputs[0], together.inputs[1])
+
+
+def test_stacked_every_network_ends_where_it_ends_alone(tmp_path):
+    arms = [replace(arm(name, std=SMOKE.std, probes=(PROBE,)), seed=seed) for name in NETWORKS for seed in (0, 1)]
+    assert {len(stack.members) for stack in stacks.stacks(arms)} == {2}
+    alone = train_all(arms, RunFolder(tmp_path / "alone", Slot(jobs=1)), "alone")
+    stacked = stacks.train_stacked(arms, RunFolder(tmp_path / "stacked", Slot(jobs=1)), "stacked")
+    for one, other in zip(alone.values(), stacked.values(), strict=True):
+        assert one.keys() == other.keys()
+        for same in ("arm", "key", "parameters", "diverged", "tokens", "magnitudes", "source"):
+            assert one.get(same) == other.get(same), same
+        assert other["loss"] == pytest.approx(one["loss"], rel=ROUNDING)
+        (before, after), (start, end) = ([r["probes"][PROBE][at] for at in ("start", "end")] for r in (one, other))
+        assert start == before
+        assert end == pytest.approx(after, rel=10 * ROUNDING)
+        assert end != pytest.approx(start, rel=1e-3)
+    assert len({tuple(record["probes"][PROBE]["end"]) for record in stacked.values()}) == len(arms)
+
+
+def test_what_stacks_with_what():
+    """The twin beside its network; other networks, probes and prompts apart."""
+    ours, plain = arm(), arm(kind=Arm)
+    together = [ours, replace(ours, twin=True), replace(ours, seed=1)]
+    found = stacks.stacks([*together, plain, replace(ours, probes=(PROBE,)), arm("residual+head")])
+    assert [stack.members for stack in found if len(stack.members) > 1] == [
+        tuple(replace(one, recipe=found[0].members[0].recipe) for one in together)
+    ]
+    assert len(found) == 4

@@ -1,0 +1,63 @@
+"""What a stack is trained on: the prompts of many streams, drawn together, with the batch last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from icl.training.objectives import Batch
+
+
+@runtime_checkable
+class StackTask(Protocol):
+    """Vectors in, and squared errors of some numbers of some tokens' answers.
+
+    identity  as of `icl.training.objectives.Task`
+    tokens    of a prompt
+    read      the tokens whose answers count; a batch's last targets are theirs
+    slot      which numbers of such an answer are scored
+    """
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def read(self) -> slice: ...
+
+    @property
+    def slot(self) -> slice: ...
+
+    def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
+        """`Task.batch` of every seed, to rounding, with a dimension of as many in front."""
+        ...
+
+    def held_out(self) -> Iterator[Batch]:
+        """The same every time."""
+        ...
+
+
+class Feed:
+    """The prompts of every decoder: equal seeds see the same ones."""
+
+    def __init__(self, task: StackTask, seeds: Sequence[int], like: Tensor) -> None:
+        self.task, self.like = task, like
+        self.streams = list(dict.fromkeys(seeds))
+        self.of = torch.tensor([self.streams.index(seed) for seed in seeds], device=like.device)
+        self.read, self.slot = task.read, task.slot
+
+    def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
+        """Of every stream: inputs (streams, width, T, B), targets (streams, d, tokens read, B)."""
+        return self.laid(self.task.batches(self.streams, step, size))
+
+    def laid(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The batch last: (..., B, T, width) as (..., width, T, B), targets as (..., d, tokens read, B)."""
+        count = len(range(self.task.tokens)[self.read])
+        parts = (batch.inputs, batch.targets[..., -count:, :])
+        inputs, targets = (x.to(self.like).transpose(-3, -1).contiguous() for x in parts)
+        return inputs, targets
