@@ -22,7 +22,7 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import versions
 from experiments.store.sources import source_digest
-from experiments.store.work import results
+from experiments.store.work import longest_first, results
 from icl.files import opened, sealed, write_atomically
 
 
@@ -105,9 +105,9 @@ def _outcomes(claims: list[Claim], *, afresh: bool) -> dict[str, Verification]:
     digests = {claim.id: evidence_digest(claim) for claim in claims}
     remembered = {} if afresh else {c.id: v for c in claims if (v := memory.recalled(c, digests[c.id]))}
     missing = {claim.id: (claim.module, claim.id) for claim in claims if claim.id not in remembered}
-    longest_first = dict(sorted(missing.items(), key=lambda item: -memory.seconds(item[0])))
+    in_order = longest_first(missing, lambda place: memory.seconds(place[1]))
     with TemporaryDirectory() as folder:
-        lines = results("claim", longest_first, judge, RunFolder(Path(folder)), label="verifying")
+        lines = results("claim", in_order, judge, RunFolder(Path(folder)), label="verifying")
     by_id = {claim.id: claim for claim in claims}
     new = {i: _verification(by_id[i], line) for i, line in lines.items()}
     memory.keep({i: (digests[i], line) for i, line in lines.items() if new[i].holds}, forget=set(new))

@@ -11,9 +11,10 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from typing import Protocol
 
 from experiments.store.backends import Backend, Item, Processes, Results, Serial, Work
-from experiments.store.desk import scratch
+from experiments.store.desk import Desk, scratch
 from experiments.store.folders import Json, RunFolder, Slot, Unfinished
 from experiments.store.progress import progress
 
@@ -53,6 +54,20 @@ def results(
     if len(there) < len(items) and not partial:
         raise Unfinished(f"{label}: {len(there)} of {len(items)} are finished")
     return {key: {name: x for name, x in records[key].items() if name not in ("kind", field)} for key in there}
+
+
+class Measurable(Protocol):
+    def measured(self, desk: Desk) -> Json: ...
+
+
+def measured(item: Measurable, desk: Desk) -> Json:
+    """`work` of items of several kinds, each of which knows its own."""
+    return item.measured(desk)
+
+
+def longest_first(items: Mapping[str, Item], time: Callable[[Item], float]) -> dict[str, Item]:
+    """In the order in which none is left to run alone at the end; time: of an item, in any unit."""
+    return dict(sorted(items.items(), key=lambda item: -time(item[1])))
 
 
 def _chosen(slot: Slot, items: int) -> Backend:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Start = Literal["orthogonal", "gaussian"]
 BATCHES_A_REPORT = 16  # of held-out prompts
-PARTS = 2  # smaller ones are slower: a step's calls cost as much as its arithmetic
+PARTS = 2  # halves cost no more than the whole; below some size a step's calls outweigh its arithmetic
 SECONDS_BETWEEN_SAVES = 5.0
 
 

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from icl.training.objectives import Batch
+from icl.training.objectives import Batch, Task
 
 
 @runtime_checkable
-class StackTask(Protocol):
+class StackTask(Task, Protocol):
     """Vectors in, and squared errors of some numbers of some tokens' answers.
 
-    identity  as of `icl.training.objectives.Task`
-    tokens    of a prompt
-    read      the tokens whose answers count; a batch's last targets are theirs
-    slot      which numbers of such an answer are scored
+    read  the tokens whose answers count; a batch's last targets are theirs
+    slot  which numbers of such an answer are scored
     """
-
-    @property
-    def identity(self) -> str: ...
-
-    @property
-    def tokens(self) -> int: ...
 
     @property
     def read(self) -> slice: ...
@@ -34,11 +26,7 @@ class StackTask(Protocol):
     def slot(self) -> slice: ...
 
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
-        """`Task.batch` of every seed, to rounding, with a dimension of as many in front."""
-        ...
-
-    def held_out(self) -> Iterator[Batch]:
-        """The same every time."""
+        """`batch` of every seed, to rounding, with a dimension of as many in front."""
         ...
 
 

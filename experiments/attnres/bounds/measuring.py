@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
+from operator import attrgetter
 
 import torch
 
@@ -12,7 +13,7 @@ from experiments.attnres.networks import growing, read_norms, reads
 from experiments.attnres.sharpness import sharpness
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
-from experiments.store.work import results
+from experiments.store.work import longest_first, measured, results
 from experiments.training import magnitude_probe
 from icl.models.decoder import Decoder
 from icl.probes.magnitude import AttentionWeights, sublayer_weights
@@ -93,9 +94,6 @@ class Sharp:
         return {kind: vars(sharpness(weights, **given)) for kind, weights in kinds.items()}
 
 
-Item = Start | Preset | Sharp
-
-
 def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
     """start, scaled, start_bounds: of `Start`, by cell; preset: of `Preset`, by seed; sharp: of `Sharp`, by kind and
     width, and seed."""
@@ -108,9 +106,9 @@ def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
         for seed in range(seeds)
         for gated in (True, False)
     }
-    items: dict[str, Item] = {**starts, **presets, **sharp}
-    longest_first = dict(sorted(items.items(), key=lambda item: -item[1].size))
-    found = results("start", longest_first, _measured, run, label="attnres-bounds: at the start", size=_size)
+    items: dict[str, Start | Preset | Sharp] = {**starts, **presets, **sharp}
+    size, label = attrgetter("size"), "attnres-bounds: at the start"
+    found = results("start", longest_first(items, size), measured, run, label=label, size=size)
     norms: Json = {}
     for at in sharp:
         for kind, of_kind in found[at].items():
@@ -121,14 +119,6 @@ def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
         "preset": [found[at]["squares"] for at in presets],
         "sharp": norms,
     }
-
-
-def _measured(item: Item, desk: Desk) -> Json:
-    return item.measured(desk)
-
-
-def _size(item: Item) -> float:
-    return item.size
 
 
 def attained(config: Config) -> Json:

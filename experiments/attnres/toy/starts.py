@@ -14,7 +14,7 @@ from experiments.attnres.toy.points import RESIDUAL, TOKENS, Config, start
 from experiments.attnres.toy.prompts import at_widths, last_read, log_weights
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
-from experiments.store.work import results
+from experiments.store.work import longest_first, results
 from icl.models.decoder import Decoder
 from icl.probes.recording import removed_after
 from icl.prompts import HELD_OUT_STREAM, Generator, RegressionTask
@@ -38,8 +38,8 @@ def starts(config: Config, seeds: int, run: RunFolder) -> Json:
     the residual stream's context tokens, over prompts as they come alone."""
     cells = {"/".join(map(str, at)): at for at in config.starts()}
     items = {name: _Start(config, *at, seeds) for name, at in cells.items()}
-    longest_first = dict(sorted(items.items(), key=lambda item: -_layers(item[1])))
-    found = results("start", longest_first, _squares, run, label="attnres-toy: at the start", size=_layers)
+    in_order, label = longest_first(items, _layers), "attnres-toy: at the start"
+    found = results("start", in_order, _squares, run, label=label, size=_layers)
     of_tokens = {start(*at, token): found[name]["squares"][token] for name, at in cells.items() for token in TOKENS}
     plain = {str(one.depth): found[name]["plain"] for name, one in items.items() if _is_plain(one)}
     return {"squares": of_tokens, "plain": plain}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 
 from experiments.dva.example.points import LAYERS, Config, Table, cell
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
-from experiments.store.work import results
+from experiments.store.work import longest_first, results
 from icl.models.decoder import Decoder
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.plan import plan
@@ -36,8 +37,8 @@ def trained(config: Config, run: RunFolder) -> Json:
     """By training: the mean squared error that every restart ended with."""
     every = [_Restarts(*at, config.restarts, config.steps) for at in config.cells()]
     items = {cell(one.layer, one.table, one.width): one for one in every}
-    longest_first = dict(sorted(items.items(), key=lambda item: -item[1].numbers))
-    found = results("table", longest_first, _trained, run, label="dva-example", size=lambda one: one.count)
+    in_order = longest_first(items, attrgetter("numbers"))
+    found = results("table", in_order, _trained, run, label="dva-example", size=attrgetter("count"))
     return {name: found[name]["errors"] for name in items}
 
 

@@ -19,7 +19,7 @@ from experiments.resformer.blocks.points import (
 )
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
-from experiments.store.work import results
+from experiments.store.work import measured, results
 from experiments.toys.runs import Point, population_weights
 from experiments.toys.training import Training, held_out_batches, held_out_signal, train_stack
 from theory.plans.setting import Setting
@@ -130,7 +130,7 @@ def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
         for seed in range(seeds)
     }
     items: dict[str, Trained | Moved] = {**trained, **moved}  # the longest first
-    found = results("linear", items, _measured, run, label="linear attention", size=attrgetter("steps"))
+    found = results("linear", items, measured, run, label="linear attention", size=attrgetter("steps"))
     return {
         "keys": {
             distance_key(size.key, way, distance): [
@@ -146,10 +146,6 @@ def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
             "distance": found[CROSS]["distance"],
         },
     }
-
-
-def _measured(item: Trained | Moved, desk: Desk) -> Json:
-    return item.measured(desk)
 
 
 def _swapped(toys: StackedToys, i: int) -> float:
