@@ -43,6 +43,7 @@ from experiments.store.folders import Json
 from experiments.training import magnitude_probe
 from experiments.training.arms import Arm, PromptSource
 from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.stacks import train_stacked
 from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
@@ -95,7 +96,7 @@ PROFILES = {
     "cpu": Profile(
         config=_CPU,
         seeds=12,
-        seconds=150,
+        seconds=80,
         detects="10 % of a mean square, and about one power of the depth, in narrow and briefly trained networks",
     ),
     "full": Profile(
@@ -178,7 +179,7 @@ def _trained(config: Config, run: RunFolder, label: str) -> Json:
         )
 
     cells = [(rule, depth) for depth in reversed(config.trained_depths) for rule in (*TRAINED, TWIN)]
-    by_seed = rounds(lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label)
+    by_seed = rounds(lambda seed: {at: arm(*at, seed) for at in cells}, config.trained_seeds, run, label, train_stacked)
     records = [record for of_seed in by_seed for record in of_seed.values()]
     return {
         "trained": {cell(*at): [of_seed[at]["magnitudes"]["end"] for of_seed in by_seed] for at in cells},

@@ -50,7 +50,7 @@ PROFILES = {
         seconds=10,
         detects="nothing below 100 % of a mean square",
     ),
-    "cpu": Profile(config=_CPU, seeds=12, seconds=60, detects="16 % of a root mean square, width 128"),
+    "cpu": Profile(config=_CPU, seeds=12, seconds=25, detects="16 % of a root mean square, width 128"),
     "full": Profile(
         config=replace(_CPU, sizes=replace(_CPU.sizes, n_layers=48)),
         seeds=48,

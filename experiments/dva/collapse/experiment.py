@@ -40,7 +40,7 @@ PROFILES = {
             turns=7,
         ),
         seeds=0,
-        seconds=75,
+        seconds=40,
         detects=_DETECTS,
     ),
     "full": Profile(

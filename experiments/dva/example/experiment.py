@@ -40,7 +40,7 @@ _SMOKE = replace(_CPU, tables=((3, 3),), swept=(4, 2), widths=(4,), restarts=1, 
 _FULL = replace(_CPU, swept=(7, 6), widths=(6, 12, 18, 24, 30, 36, 40), restarts=10, steps=1000)
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=0, seconds=6, detects=_detects(_SMOKE)),
-    "cpu": Profile(config=_CPU, seeds=0, seconds=50, detects=_detects(_CPU)),
+    "cpu": Profile(config=_CPU, seeds=0, seconds=20, detects=_detects(_CPU)),
     "full": Profile(config=_FULL, seeds=0, seconds=3600, detects=_detects(_FULL)),
 }
 

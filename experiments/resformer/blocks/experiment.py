@@ -66,7 +66,7 @@ PROFILES = {
             starts=4,
         ),
         seeds=8,
-        seconds=30,
+        seconds=25,
         detects=_DETECTS,
     ),
     "full": Profile(

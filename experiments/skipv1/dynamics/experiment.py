@@ -55,7 +55,7 @@ PROFILES = {
             ),
         ),
         seeds=8,
-        seconds=60,
+        seconds=65,
         detects=_DETECTS,
     ),
     "full": Profile(

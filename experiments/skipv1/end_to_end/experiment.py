@@ -66,7 +66,7 @@ PROFILES = {
             )
         ),
         seeds=6,
-        seconds=150,
+        seconds=190,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -64,7 +64,7 @@ PROFILES = {
             training=Training(steps=3500, held_out=65_536),
         ),
         seeds=8,
-        seconds=65,
+        seconds=55,
         detects=_DETECTS,
     ),
     "full": Profile(
