@@ -31,7 +31,7 @@ def panels(four: Sequence[Callable[[Axes, Json, Json], None]], prediction: Json,
 
 
 def place_of(spectrum: Any, c: float, d: int, n: int, heads: int) -> str:
-    return Point(Prior(spectrum, c), d, n, "mha", heads, d, 1).place
+    return Point(Prior(spectrum, c), d, n, "mha", heads, d).place
 
 
 def share(loss: float, d: int, c: float) -> float:

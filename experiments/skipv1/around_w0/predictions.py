@@ -24,7 +24,7 @@ def few_heads(prior: Prior, d: int, n: int, heads: int) -> Json:
     except InvalidSize:  # no family of so many matrices is known
         reached = None
     return {
-        "place": Point(prior, d, n, "mha", heads, d, 1).place,
+        "place": Point(prior, d, n, "mha", heads, d).place,
         "d": d,
         "n": n,
         "c": c,
@@ -86,7 +86,7 @@ def mixed_heads(d: int, n: int, heads: int) -> list[Json]:
     rho, base = setting.signal_share(d, n, SIGMA), setting.zero_loss(d, n, SIGMA)
     return [
         {
-            "place": Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, 1, skips).place,
+            "place": Point(Prior("identity", C_HEADS), d, n, "skipv1", heads, d, skips=skips).place,
             "d": d,
             "n": n,
             "skips": skips,

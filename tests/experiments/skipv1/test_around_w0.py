@@ -28,7 +28,8 @@ TINY = Config(
     spectra=("rank one",),
     biased=("rank one",),
     mixed=(2, 2, 1),
-    starts=2,
+    starts=6,
+    finished=2,
 )
 EXPERIMENT = catalogue.experiment("skipv1-w0")
 
@@ -80,7 +81,7 @@ def test_what_is_found_beats_what_is_printed(measured):
     """At d = 4, W0 = 8 I, two heads each, SkipV1Former's optimum lies above MHA's; around W0 = I / 2 below."""
     exact = measured[1]["exact"]
     for c, sign in ((0.5, -1), (8.0, 1)):
-        place = Point(Prior("identity", c), 4, 1, "mha", 2, 4, 1).place
+        place = Point(Prior("identity", c), 4, 1, "mha", 2, 4).place
         assert math.copysign(1, best(exact, place, "skipv1", 4) - best(exact, place, "mha", 4)) == sign
 
 
@@ -127,6 +128,7 @@ def test_seeds_have_no_effect_where_nothing_is_random(monkeypatch, tmp_path):
         biased=("rank one",),
         mixed=(2, 2, 1),
         starts=3,
+        finished=2,
     )
     monkeypatch.setitem(EXPERIMENT.profiles, "smoke", replace(EXPERIMENT.profiles["smoke"], config=tiny))
     assert main(["run", "skipv1-w0", "--profile", "smoke", "--seeds", "3", "--out", str(tmp_path)]) == 0
