@@ -79,10 +79,10 @@ KEYS = {
 TASK = RegressionTask(2, 3, 0.1)
 RUNS = {
     "skipv1-gap smoke": "skipv1-gap/smoke-02749383d3",
-    "skipv1-gap cpu": "skipv1-gap/cpu-589d991499",
+    "skipv1-gap cpu": "skipv1-gap/cpu-141db503b1",
     "skipv1-gap full": "skipv1-gap/full-432780cec1",
     "skipv1-limit smoke": "skipv1-limit/smoke-09a1e8eca6",
-    "skipv1-limit cpu": "skipv1-limit/cpu-84f64eea30",
+    "skipv1-limit cpu": "skipv1-limit/cpu-c2a8a03cb8",
     "skipv1-limit full": "skipv1-limit/full-527740ca1b",
     "skipv1-w0 smoke": "skipv1-w0/smoke-375bba562d",
     "skipv1-w0 cpu": "skipv1-w0/cpu-aece837fa1",

@@ -76,7 +76,7 @@ PROFILES = {
             exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
             trained=(_SMALL, _MIDDLE, _LARGE),
             shown=_LARGE,
-            training=Training(steps=3500, held_out=131_072),
+            training=Training(steps=2500, held_out=65_536),
             from_gaussian=_gaussian(2500),
             starts=6,
         ),

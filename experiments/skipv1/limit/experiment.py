@@ -61,7 +61,7 @@ PROFILES = {
             contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256),
             trained=(4, 16, 64, 256),
             widths=(1, 2, 3, 4, 5, 6),
-            training=Training(steps=3500, held_out=65_536),
+            training=Training(steps=2500, held_out=65_536),
         ),
         seeds=8,
         seconds=55,
