@@ -78,7 +78,9 @@ def _time(measurement: Json) -> str:
     found, printed = t_interval(of_trainings(measurement, MODEL_B)["time"]), 1 - SECONDS["b"] / SECONDS["a"]
     if not abs(found.mean) > found.half_width:  # nor where a training diverged
         return f"b's time is not told from a's (printed: {100 * printed:.1f} % less)"
-    return f"b takes {100 * (1 - math.exp(found.mean)):.0f} % less time (printed: {100 * printed:.1f} %)"
+    ends = (found.mean, found.mean + found.half_width, found.mean - found.half_width)
+    mean, least, most = (100 * (1 - math.exp(x)) for x in ends)
+    return f"b takes {mean:.0f} % ({least:.0f} to {most:.0f}) less time (printed: {100 * printed:.1f} %)"
 
 
 def _band(
