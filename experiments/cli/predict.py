@@ -91,7 +91,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
     reached = {True: "attained", False: "an infimum, not attained", None: "attained or not: not known"}
     how = result["method"]
     if result["starts"]:
-        how += f", {result['agreeing']} of {result['starts']} descents ended here"
+        how += f", {result['agreeing']} of {result['finished']} descents ended here"
     print(f"The assumed-copy toy at {task}, W0 = 0:")
     print(f"  {result['loss']:12.6g}  lowest loss of {result['plan']} ({how}; {reached[result['attained']]})")
     words = {
@@ -138,7 +138,8 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any]) -> int
         return 0
     print(f"The assumed-copy toy at {_words(options, law)}:")
     if minimised is not None:
-        how = f"{minimised.agreeing} of {minimised.starts} descents ended here"
+        how = f"{minimised.agreeing} of {minimised.finished} descents ended here"
+        how += f", which were the lowest of {minimised.starts}" * (minimised.starts > minimised.finished)
         print(f"  {minimised.loss:12.6g}  lowest loss found of {options.plan}, an upper bound on its infimum ({how})")
     if bounds is not None:
         _print_bounds(bounds, biased=options.bias)
@@ -199,16 +200,16 @@ def _evidence(between: Between) -> list[tuple[float, str]]:
 def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: dict[str, Any]) -> Optimum:
     """The lowest of the descents at these ranks, with their progress."""
     from experiments.store.progress import progress
-    from theory.toy.value_maps import STARTS, optimum_by_descent
+    from theory.toy.value_maps import descents, optimum_by_descent
 
-    task = (options.d, options.n, options.sigma)
+    task, starts = (options.d, options.n, options.sigma), descents(law)
     found = []
-    with progress("minimising", STARTS * len(ranks)) as at:
+    with progress("minimising", starts * len(ranks)) as at:
         at(0)
         for done, rank in enumerate(ranks):
 
             def after_start(i: int, loss: float, done: int = done, rank: int = rank) -> None:
-                at(done * STARTS + i, f"rank {rank}, loss {loss:.5g}")
+                at(done * starts + i, f"rank {rank}, loss {loss:.5g}")
 
             found.append(optimum_by_descent(plan, *task, rank, law=law, after_start=after_start))
     return min(found, key=lambda optimum: optimum.loss)

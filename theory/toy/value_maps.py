@@ -50,7 +50,8 @@ from theory.toy.raw_keys import COPIED, RAW
 
 LARGEST_MINIMISED = 10  # of d: an exact minimisation then takes about a minute
 MOST_MINIMISED = 800  # of heads d^2, likewise
-STARTS = 12
+STARTS, AROUND = 12, 48  # around W0 != 0 more, as there are many local minima; then only FINISHED go on to their end
+FINISHED = 6
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Optimum:
     """The lowest loss of a plan's toy, in squared units of y summed over its d entries.
 
     attained    whether weights reach it (None: not known); otherwise it is an infimum
-    method      closed form, or exact minimisation: then `loss` is the lowest of `starts` descents, an upper bound on
-                the infimum, and `agreeing` of them ended there
+    method      closed form, or exact minimisation: then `loss` is an upper bound on the infimum, the lowest of
+                `finished` descents, those that were lowest of `starts`, and `agreeing` of them ended there
     """
 
     loss: float
@@ -67,6 +68,7 @@ class Optimum:
     attained: bool | None
     method: str
     starts: int = 0
+    finished: int = 0
     agreeing: int = 0
 
 
@@ -97,13 +99,13 @@ def optimum_by_descent(
     sigma: float,
     rank: int,
     *,
-    starts: int = STARTS,
+    starts: int | None = None,
     law: Mapping[str, Any] | None = None,
     after_start: Callable[[int, float], None] | None = None,
 ) -> Optimum:
-    """The lowest of `starts` exact descents; `after_start` as in `theory.toy.minimise`.  Raises as `optimum`.
+    """The lowest of `starts` exact descents, by default `descents(law)`; `after_start` as in `theory.toy.minimise`.
 
-    law: what else `PromptMoments` takes, such as w0; here nothing needs W0 = 0.
+    law: what else `PromptMoments` takes, such as w0; here nothing needs W0 = 0.  Raises as `optimum`.
     """
     heads = toy_heads(plan)
     if _has_beside(plan):
@@ -121,9 +123,15 @@ def optimum_by_descent(
     from theory.toy.population import PopulationLoss
 
     loss = PopulationLoss(PromptMoments(d, n, sigma, **(law or {})), heads)
-    certificate = minimise(loss, rank, starts=starts, after_start=after_start)
-    explained = float(loss.zero_loss) - certificate.value
-    return Optimum(certificate.value, explained, None, "exact minimisation", certificate.starts, certificate.agreeing)
+    finished = FINISHED if "w0" in (law or {}) else None
+    found = minimise(loss, rank, starts=starts or descents(law), finished=finished, after_start=after_start)
+    counts = found.starts, found.finished, found.agreeing
+    return Optimum(found.value, float(loss.zero_loss) - found.value, None, "exact minimisation", *counts)
+
+
+def descents(law: Mapping[str, Any] | None) -> int:
+    """How many descents are begun by default, where the task has this law."""
+    return AROUND if "w0" in (law or {}) else STARTS
 
 
 def _has_beside(plan: Plan) -> bool:

@@ -144,7 +144,7 @@ def place(tmp_path_factory):
         "from theory import plan, v\ndef mine(s):\n    return plan(s)\ndef wrong(s):\n    raise KeyError('x')\n"
     )
     few = [Document(str(i), f"line {i}\n" * 20) for i in range(60)]
-    found = SimpleNamespace(value=1.0, starts=1, agreeing=1)
+    found = SimpleNamespace(value=1.0, starts=1, finished=1, agreeing=1)
     catalogue.claims()  # a module that is first imported below would keep what is put in its imports' place
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.chdir(work))

@@ -60,6 +60,9 @@ def test_other_inputs_other_heads_other_plans(capsys):
     assert main(f"predict skipv1 {SMALL} --w0=-1,2 --rank 1 --minimise --json".split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["bounds"]["skipv1"]["lower"] <= found["minimised"]["loss"]
+    assert found["minimised"]["agreeing"] <= found["minimised"]["finished"] < found["minimised"]["starts"]
+    assert main(f"predict skipv1 {SMALL} --w0=-1,2 --rank 1 --minimise".split()) == 0
+    assert "descents ended here, which were the lowest of 48)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
