@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from experiments.across.ladder.measuring import measured, together
 from experiments.across.ladder.points import VARIANTS, Config, climbed
-from experiments.across.ladder.rungs import INGREDIENTS, ROTARY
+from experiments.across.ladder.rungs import INGREDIENTS, OF_OUR_OWN, ROTARY
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, Unfinished
 from experiments.training.campaign import BASELINE
@@ -123,12 +123,12 @@ _TASKS = replace(
     tuning=replace(_RATES, share=0.125, restarts=4, finals=Finals(rates=2, trials=2)),
     doublings=1,
 )
-# As many restarts as there can be, where sixteen miss the best optimum for most seeds.
+# As many restarts as there can be, of what learns most, where sixteen miss the best optimum for most seeds.
 _OPTIMA = replace(
     _LONG,
     only=("4", "5", "6"),
     wider=(1.5, 2.0),
-    variants=(BASELINE, "skipv1", "svformer"),
+    variants=(BASELINE, "skipv1", "resformer", "svformer", *OF_OUR_OWN),
     widths=(1.0,),
     between=(),
     orders=(),
