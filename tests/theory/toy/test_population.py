@@ -162,7 +162,9 @@ def test_best_readout_is_stationary_and_no_worse(d, data, seed):
     assert together == value
     assert all(np.array_equal(x, y) for x, y in zip(at_once.arrays(), gradient.arrays(), strict=True))
     assert value <= loss.zero_loss * (1 + 1e-12)
-    assert np.linalg.norm(gradient.w) * np.linalg.norm(best.w) <= 1e-6 * loss.zero_loss
+    # Each W^h in units of its own size: where A is small they are of very different sizes, and so is their rounding.
+    slopes, sizes = (np.linalg.norm(w, axis=(1, 2)) for w in (gradient.w, best.w))
+    assert slopes @ sizes <= 1e-6 * loss.zero_loss
 
 
 def test_scales_to_d_16():
