@@ -100,7 +100,7 @@ class SkipV1W0:
     title = "Around W0 != 0: where SkipV1Former beats MHA, and where it does not (Theorem 2 as printed)"
     caption = (
         "Two heads each, around W0 = c I. Exact minima are the lowest of several descents. (a) Loss over c, on an "
-        "axis that is linear near 0: lines are proved or reached by explicit weights, markers exact minima; dash- "
+        "axis that is linear near 0: lines are proved or reached by explicit weights, markers exact minima; dash-"
         "dotted: SkipV1Former with enough heads. (b) Which architecture is lower over c and the number of pairs n: "
         "shaded and hatched regions are proved, markers exact minima, above them SkipV1Former's less MHA's in per "
         "cent of E‖W*‖². (c) What is lost of a large W0, SkipV1Former's over MHA's, by width: lines are proved at "
