@@ -26,26 +26,37 @@ from experiments.training.tuning import APART, TUNING_SEED, Tuning, tuned
 
 @dataclass(frozen=True, kw_only=True)
 class Restarts:
-    """count: of initial weights tried for each seed, for so many steps, decay included; 1: none is tried beforehand.
+    """count     of initial weights tried for each seed, for so many steps, decay included; 1: none is tried beforehand
+    finished  so many, the best of these, are trained to the shortest length that is compared too, and the best of
+              them is the seed's: what is behind after `steps` may be ahead by then
 
-    Raises ValueError for so many that they would reach the seeds that rates are tuned on.
+    Raises ValueError for so many that they would reach the seeds that rates are tuned on, and for more finished than
+    there are.
     """
 
     count: int = 1
     steps: int = 0
+    finished: int = 1
 
     def __post_init__(self) -> None:
         if self.count * APART > TUNING_SEED:
             raise ValueError(f"at most {TUNING_SEED // APART} restarts, got {self.count}")
+        if not 1 <= self.finished <= self.count:
+            raise ValueError(f"of {self.count} restarts 1 to {self.count} are finished, got {self.finished}")
 
     def described(self) -> str:
         """What a prediction says of them."""
         if self.count == 1:
             return "one start a seed"
+        last = (
+            f", and of the best {self.finished} of these, trained to the shortest length, the best by then"
+            if self.finished > 1
+            else ""
+        )
         return (
             f"a seed is the best of {self.count} random restarts, by the training loss at the end of {self.steps} "
-            "steps (the last mean of its log); how many set in is said of all of them, each by itself, after those "
-            "steps.  So a seed's number pairs two models, but not their initial weights or the order of their data"
+            f"steps (the last mean of its log){last}; how many set in is said of all of them, each by itself, after "
+            "those steps.  So a seed's number pairs two models, but not their initial weights or the order of their data"
         )
 
 
@@ -98,16 +109,18 @@ class Comparison(Generic[M]):
 @dataclass(frozen=True)
 class Trained(Generic[M]):
     """rounds: records of one seed's models by length, for every seed; tried: by a model's key, for every seed the
-    records of its restarts, none where there is but one."""
+    records of its restarts, none where there is but one; finished: of those of them that were trained on."""
 
     rounds: Sequence[Mapping[tuple[M, int], Json]]
     tuning: Json
     tried: Mapping[str, Sequence[Sequence[Json]]]
+    finished: Mapping[str, Sequence[Sequence[Json]]]
 
     @property
     def records(self) -> list[Json]:
         every = [record for of_seed in self.rounds for record in of_seed.values()]
-        return [*every, *(record for seeds in self.tried.values() for tries in seeds for record in tries)]
+        tried = [seeds for some in (self.tried, self.finished) for seeds in some.values()]
+        return [*every, *(record for seeds in tried for tries in seeds for record in tries)]
 
     @property
     def about(self) -> Json:
@@ -147,7 +160,7 @@ def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -
     trials = {m.key: comparison.tried(make(m, 0, lengths(m)[-1], None)) for m in models if m.tuned_as == m}
     rates, tuning = tuned(trials, comparison.tuning, run, label, stacks.train_stacked)
     rate_of = {m: rates[m.tuned_as.key] for m in models}
-    chosen, tried = _tried(comparison, rate_of, seeds, run, label)
+    chosen, tried, finished = _restarted(comparison, rate_of, seeds, run, label)
 
     def best(m: M, seed: int, steps: int) -> Arm:
         return make(m, chosen[m][seed], steps, rate_of[m])
@@ -160,7 +173,8 @@ def trained(comparison: Comparison[M], seeds: int, run: RunFolder, label: str) -
         label,
         stacks.train_stacked,
     )
-    found = Trained(by_seed, tuning, {name: of_seeds[: len(by_seed)] for name, of_seeds in tried.items()})
+    of_seeds = ({name: some[: len(by_seed)] for name, some in each.items()} for each in (tried, finished))
+    found = Trained(by_seed, tuning, *of_seeds)
     return _longer(comparison, found, best, run, label)
 
 
@@ -193,32 +207,62 @@ def _longer(
     return found
 
 
-def _tried(
+Kept = dict[str, list[list[Json]]]  # records by a model's key, seed and restart
+
+
+def _restarted(
     comparison: Comparison[M], rate_of: Mapping[M, float], seeds: int, run: RunFolder, label: str
-) -> tuple[dict[M, list[int]], dict[str, list[list[Json]]]]:
-    """Of every model, for as many seeds as time allows: the seeds that are the best of their restarts; and all
-    records."""
-    trial = comparison.tried
-    restarted = {m: found for m in comparison.models if (found := comparison.restarts(m)).count > 1}
-    arms = {
-        (m, seed): [trial(comparison.make(m, seed + APART * r, some.steps, rate_of[m])) for r in range(some.count)]
-        for seed in range(seeds)
-        for m, some in restarted.items()
-    }
-    every = [arm for tries in arms.values() for arm in tries]
-    records = stacks.train_stacked(every, run, f"{label}, restarts") if every else {}
-    complete = next((s for (_, s), tries in arms.items() if any(arm not in records for arm in tries)), seeds)
-    if complete < 2:
-        done = sum(arm in records for arm in every)
-        raise Unfinished(f"{label}: {done} of {len(every)} restarts are finished; a comparison needs two seeds of all")
-    tried = {m.key: [[records[arm] for arm in arms[m, seed]] for seed in range(complete)] for m in restarted}
+) -> tuple[dict[M, list[int]], Kept, Kept]:
+    """Of every model, for as many seeds as time allows: the seeds that are the best of their restarts; the records of
+    all restarts, and of those that were finished."""
+    some = {m: found for m in comparison.models if (found := comparison.restarts(m)).count > 1}
+    starts = {m: [[s + APART * r for r in range(of_m.count)] for s in range(seeds)] for m, of_m in some.items()}
+    steps = {m: of_m.steps for m, of_m in some.items()}
+    tried = _records(comparison, starts, steps, rate_of, run, f"{label}, restarts")
+    best = {m: _best(starts[m], tried[m.key], of_m.finished) for m, of_m in some.items()}
+    on = {m: of_seeds for m, of_seeds in best.items() if some[m].finished > 1}
+    lengths = {m: comparison.lengths(m)[0] for m in on}
+    finished = _records(comparison, on, lengths, rate_of, run, f"{label}, best restarts")
+    best |= {m: _best(on[m], finished[m.key], 1) for m in on}
+    complete = min(map(len, best.values()), default=seeds)
     chosen = {
-        m: [s + APART * _best(tried[m.key][s]) if m in restarted else s for s in range(complete)]
+        m: [seed for (seed, *_) in best[m][:complete]] if m in best else list(range(complete))
         for m in comparison.models
     }
-    return chosen, tried
+    return chosen, tried, finished
 
 
-def _best(tries: Sequence[Json]) -> int:
-    """The first of those with the least training loss; one that diverged only where all have."""
-    return min(range(len(tries)), key=lambda i: inf if tries[i]["diverged"] else tries[i]["curve"][-1][1])
+def _records(
+    comparison: Comparison[M],
+    starts: Mapping[M, Sequence[Sequence[int]]],
+    steps: Mapping[M, int],
+    rate_of: Mapping[M, float],
+    run: RunFolder,
+    label: str,
+) -> Kept:
+    """By key, of as many seeds as are finished for all models: those of its starts.
+
+    Raises Unfinished for fewer than two.
+    """
+    arms = {
+        m: [[comparison.tried(comparison.make(m, start, steps[m], rate_of[m])) for start in tries] for tries in seeds]
+        for m, seeds in starts.items()
+    }
+    by_seed = [arm for seeds in zip(*arms.values(), strict=True) for tries in seeds for arm in tries]
+    records = stacks.train_stacked(by_seed, run, label) if by_seed else {}
+    late = [s for seeds in arms.values() for s, tries in enumerate(seeds) if any(arm not in records for arm in tries)]
+    if late and min(late) < 2:
+        done = sum(arm in records for arm in by_seed)
+        raise Unfinished(f"{label}: {done} of {len(by_seed)} are finished; a comparison needs two seeds of all")
+    complete = min(late, default=None)
+    return {m.key: [[records[arm] for arm in tries] for tries in seeds[:complete]] for m, seeds in arms.items()}
+
+
+def _best(starts: Sequence[Sequence[int]], tried: Sequence[Sequence[Json]], count: int) -> list[list[int]]:
+    """Of every seed so many starts, those with the least training loss first; one that diverged comes last."""
+
+    def loss(at: tuple[int, Json]) -> float:
+        return inf if at[1]["diverged"] else at[1]["curve"][-1][1]
+
+    pairs = (zip(of_seed, records, strict=True) for of_seed, records in zip(starts, tried, strict=False))
+    return [[start for start, _ in sorted(some, key=loss)[:count]] for some in pairs]

@@ -168,8 +168,56 @@ def test_seeds_of_which_all_restarts_and_lengths_are_finished_count(monkeypatch,
 
 def test_fewer_than_two_seeds_are_none(monkeypatch, run):
     by(monkeypatch, ends=lambda arm: arm.seed % APART < 1)
-    with pytest.raises(Unfinished, match=r"6 of 18 restarts"):
+    with pytest.raises(Unfinished, match=r"restarts: 6 of 18 are finished"):
         trained(comparison(), 3, run, "made up")
+
+
+TWO_FINISHED = replace(SOME, finished=2)
+
+
+def overtaken(arm):
+    """Training losses: the last restart leads after 40 steps, the one before it from 50 on; the first always trails."""
+    restart = arm.seed // APART
+    return -restart if arm.recipe.steps == 40 or restart == 0 else restart
+
+
+def test_of_the_restarts_that_are_finished_the_best_is_trained(monkeypatch, run):
+    seen = []
+    by(monkeypatch, seen=seen, training=overtaken)
+    found = trained(comparison(TWO_FINISHED), 2, run, "made up")
+    assert found.last(MODELS[1], 100, "loss") == [APART, APART + 1]
+    assert {arm.seed // APART for arm in seen if arm.recipe.steps == 100} == {1}
+    assert {arm.seed // APART for arm in seen if not arm.elsewhere and arm.recipe.steps == 50} == {1, 2}
+    assert found.alone()["skipv1"] == [[0, APART, 2 * APART], [1, APART + 1, 2 * APART + 1]]
+    assert found.about["provenance"]["trainings"] == 2 * 2 * (2 + 2 + 3)
+
+
+def test_without_more_finished_the_one_that_leads_early_is(monkeypatch, run):
+    by(monkeypatch, training=overtaken)
+    found = trained(comparison(SOME), 2, run, "made up")
+    assert found.last(MODELS[1], 100, "loss") == [2 * APART, 2 * APART + 1]
+
+
+def test_one_finished_that_diverges_is_not_chosen(monkeypatch, run):
+    by(monkeypatch, training=lambda arm: None if arm.recipe.steps == 50 and arm.seed // APART == 2 else -arm.seed)
+    found = trained(comparison(TWO_FINISHED), 2, run, "made up")
+    assert found.last(MODELS[0], 100, "loss") == [APART, APART + 1]
+
+
+def test_seeds_of_which_all_best_restarts_are_finished_count(monkeypatch, run):
+    late = {2, 2 + APART, 2 + 2 * APART}
+    by(monkeypatch, ends=lambda arm: arm.elsewhere or arm.recipe.steps == 40 or arm.seed not in late)
+    found = trained(comparison(TWO_FINISHED), 4, run, "made up")
+    assert found.about["seeds"] == 2
+    by(monkeypatch, ends=lambda arm: arm.elsewhere or arm.recipe.steps == 40 or arm.seed % APART < 1)
+    with pytest.raises(Unfinished, match=r"best restarts: 4 of 12 are finished"):
+        trained(comparison(TWO_FINISHED), 3, run, "made up")
+
+
+@pytest.mark.parametrize("finished", [0, 4])
+def test_no_more_are_finished_than_there_are(finished):
+    with pytest.raises(ValueError, match=f"of 3 restarts 1 to 3 are finished, got {finished}"):
+        replace(SOME, finished=finished)
 
 
 def test_restarts_are_the_beginning_of_what_is_trained():
@@ -183,6 +231,7 @@ def test_restarts_are_the_beginning_of_what_is_trained():
 @pytest.mark.parametrize("restarts", [NONE, SOME])
 def test_in_words(restarts):
     assert ("3 random restarts" in restarts.described()) == (restarts is SOME)
+    assert "the best 2 of these, trained to the shortest length" in TWO_FINISHED.described()
 
 
 def settled_by(steps):
