@@ -56,7 +56,8 @@ class Restarts:
         return (
             f"a seed is the best of {self.count} random restarts, by the training loss at the end of {self.steps} "
             f"steps (the last mean of its log){last}; how many set in is said of all of them, each by itself, after "
-            "those steps.  So a seed's number pairs two models, but not their initial weights or the order of their data"
+            "those steps.  So a seed's number pairs two models, but not their initial weights or the order of their "
+            "data"
         )
 
 
