@@ -54,14 +54,19 @@ def _bounds_if_any(model: Decoder, embedding: float) -> list[float] | None:
 
 def bounds(model: Decoder, embedding: float) -> list[float]:
     """`theory.attnres.bounds.read_bounds` for a model's weights."""
-    from icl.probes.magnitude import AttentionWeights, sublayer_weights
     from theory.attnres.bounds import read_bounds
+
+    return read_bounds(model.config, model.plan, embedding, output_bounds(model))
+
+
+def output_bounds(model: Decoder) -> list[float]:
+    """What no output of each sublayer can exceed, from its weights."""
+    from icl.probes.magnitude import AttentionWeights, sublayer_weights
     from theory.attnres.sublayers import attention_bound, feed_forward_bound
 
-    outputs = [
+    return [
         attention_bound(w.value, w.output, w.gain)
         if isinstance(w, AttentionWeights)
         else feed_forward_bound(w.gate, w.up, w.down, w.gain)
         for w in sublayer_weights(model)
     ]
-    return read_bounds(model.config, model.plan, embedding, outputs)

@@ -54,7 +54,7 @@ PROFILES = {
             shown=Setting(2, 6, 0.3),
             mixed_size=Setting(2, 6, 0.3),
             starts=4,
-            shown_starts=4,
+            joint_starts=4,
         ),
         seeds=2,
         seconds=12,
@@ -62,7 +62,7 @@ PROFILES = {
     ),
     "cpu": Profile(
         config=Config(
-            every_rank=(_SHORT, _LONG, _NOISY), shown=Setting(4, 16, 0.3), mixed_size=_SHORT, starts=6, shown_starts=20
+            every_rank=(_SHORT, _LONG, _NOISY), shown=Setting(4, 16, 0.3), mixed_size=_SHORT, starts=6, joint_starts=20
         ),
         seeds=2,
         seconds=45,
@@ -74,7 +74,7 @@ PROFILES = {
             shown=Setting(4, 16, 0.3),
             mixed_size=Setting(4, 16, 0.3),
             starts=12,
-            shown_starts=60,
+            joint_starts=60,
         ),
         seeds=4,
         seconds=1500,
@@ -123,11 +123,11 @@ class ToyOrderings:
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         architectures = toys(config.heads)[0]
-        shown = _shown_points(config, architectures)
-        rest = [point for point in _points(config, architectures) if point not in shown]
+        joint = [p for p in _shown_points(config, architectures) if needs_free_weights(architectures[p.toy])]
+        rest = [point for point in _points(config, architectures) if point not in joint]
         starts = config.starts * seeds
         exact = [
-            *minimisations(shown, config.shown_starts * seeds, architectures),
+            *minimisations(joint, config.joint_starts * seeds, architectures),
             *minimisations(rest, starts, architectures),
         ]
         mixed = [Minimisation(point, heads, starts) for point, heads in _mixed_points(config)]

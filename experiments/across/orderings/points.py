@@ -34,14 +34,15 @@ class Config:
     """every_rank: sizes at which every toy is minimised at every rank; shown: the figure's, at d/2 and d only.
 
     heads: of every plan; mixed: of the mixtures of ordinary and skip heads, minimised at `mixed_size`.  A seed stands
-    for one block of `starts` descents, of which the lowest counts.
+    for one block of `starts` descents, of which the lowest counts; of `joint_starts` for the figure's toys whose heads
+    have to work together, where one descent in forty may find the best.
     """
 
     every_rank: tuple[Setting, ...]
     shown: Setting
     mixed_size: Setting
     starts: int
-    shown_starts: int
+    joint_starts: int
     heads: int = 2
     mixed: int = 4
 

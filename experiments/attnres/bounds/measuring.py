@@ -17,6 +17,7 @@ from experiments.store.work import longest_first, measured, results
 from experiments.training import magnitude_probe
 from icl.models.decoder import Decoder
 from icl.probes.magnitude import AttentionWeights, sublayer_weights
+from theory.attnres.bounds import read_bounds
 from theory.attnres.growth import extremal
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
@@ -27,31 +28,33 @@ BUILT = 32  # layers that are built in the time of one ascent
 
 @dataclass(frozen=True)
 class Start:
-    """Mean squares of the last read, over tokens that stand alone, by seed; with outputs as all else, what bounds its
-    norm, from the weights."""
+    """By rule of reading over depth, for networks of one seed, whose sublayers have the same weights: `square`, the
+    mean square of the last read, over tokens that stand alone; with outputs as all else `bound`, what bounds its norm,
+    from the weights."""
 
     config: Config
     kind: str
-    rule: str
     depth: int
-    seeds: int
+    seed: int
 
     @property
     def size(self) -> float:
-        return self.depth * self.seeds
+        return self.depth * len(RULES)
 
-    def measured(self, desk: Desk) -> Json:
+    def measured(self, desk: Desk) -> Json:  # noqa: ARG002
         sizes, tokens = at_start(self.config, self.depth), torch.arange(self.config.tokens)[:, None]
-        plan, scaled = resolve(self.rule, sizes.shape), STARTS[self.kind]
-        squares, bounds = [], []
-        for seed in range(self.seeds):
-            desk.report(self.depth * seed)
-            model = Decoder(sizes, plan, seed=seed, std=self.config.std, scale_outputs=scaled).double()
-            squares.append(float(reads(model, tokens)[-1].square().sum(-1).mean()))
-            if not scaled:
-                embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
-                bounds.append(magnitude_probe.bounds(model, embedding)[-1])
-        return {"squares": squares, "bounds": bounds}
+        scaled, outputs = STARTS[self.kind], list[float]()
+        found: Json = {}
+        for rule in RULES:
+            plan = resolve(rule, sizes.shape)
+            model = Decoder(sizes, plan, seed=self.seed, std=self.config.std, scale_outputs=scaled).double()
+            found[rule] = {"square": float(reads(model, tokens)[-1].square().sum(-1).mean())}
+            if scaled:
+                continue
+            outputs = outputs or magnitude_probe.output_bounds(model)
+            embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
+            found[rule]["bound"] = read_bounds(sizes, plan, embedding, outputs)[-1]
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,12 @@ def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
     """start, scaled, start_bounds: of `Start`, by cell; preset: of `Preset`, by seed; sharp: of `Sharp`, by kind and
     width, and seed."""
     cells = [(rule, depth) for rule in RULES for depth in config.depths]
-    starts = {f"{kind}/{cell(*at)}": Start(config, kind, *at, seeds) for kind in STARTS for at in cells}
+    starts = {
+        f"{kind}/{depth}/{seed}": Start(config, kind, depth, seed)
+        for kind in STARTS
+        for depth in config.depths
+        for seed in range(seeds)
+    }
     presets = {f"preset/{seed}": Preset(config.preset, seed) for seed in range(seeds)}
     sharp = {
         f"sharp/{width}/{seed}/{gated}": Sharp(config, width, seed, gated)
@@ -113,9 +121,16 @@ def measured_all(config: Config, seeds: int, run: RunFolder) -> Json:
     for at in sharp:
         for kind, of_kind in found[at].items():
             norms.setdefault(f"{kind}/{sharp[at].width}", []).append(of_kind)
+
+    def at_starts(kind: str, what: str) -> Json:
+        return {
+            cell(rule, depth): [found[f"{kind}/{depth}/{seed}"][rule][what] for seed in range(seeds)]
+            for rule, depth in cells
+        }
+
     return {
-        **{kind: {cell(*at): found[f"{kind}/{cell(*at)}"]["squares"] for at in cells} for kind in STARTS},
-        "start_bounds": {cell(*at): found[f"start/{cell(*at)}"]["bounds"] for at in cells},
+        **{kind: at_starts(kind, "square") for kind in STARTS},
+        "start_bounds": at_starts("start", "bound"),
         "preset": [found[at]["squares"] for at in presets],
         "sharp": norms,
     }

@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from experiments import catalogue
-from experiments.attnres.bounds.measuring import attained
-from experiments.attnres.bounds.points import TRAINED, cell, largest
+from experiments.attnres.bounds.measuring import Start, attained
+from experiments.attnres.bounds.points import RULES, TRAINED, at_start, cell, largest
 from experiments.attnres.bounds.verdicts import slopes, verdicts
 from experiments.drawing import style
+from experiments.store.desk import LocalDesk
+from experiments.store.folders import RunFolder
+from experiments.training.magnitude_probe import bounds
+from icl.models.decoder import Decoder
 from theory.attnres import growth
+from theory.plans.names import resolve
 
 NAME = "attnres-bounds"
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
@@ -115,3 +120,15 @@ def test_a_network_that_diverged_is_left_out(stored):
     with style.drawing():
         catalogue.experiment(NAME).draw(prediction, measurement)
     assert judged(prediction, measurement)["exponent/attnres"] == "inconclusive"
+
+
+def test_bounds_at_the_start_are_those_of_every_rule_s_own_network(tmp_path):
+    """Sublayers are bounded once a seed, as its networks share their weights: read by every rule they do."""
+    depth, seed = SMOKE.depths[-1], 1
+    found = Start(SMOKE, "start", depth, seed).measured(LocalDesk("start", RunFolder(tmp_path), lambda *_: None))
+    sizes = at_start(SMOKE, depth)
+    for rule in RULES:
+        model = Decoder(sizes, resolve(rule, sizes.shape), seed=seed, std=SMOKE.std, scale_outputs=False).double()
+        embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
+        assert found[rule]["bound"] == bounds(model, embedding)[-1]
+    assert len({of["bound"] for of in found.values()}) > 1
