@@ -18,10 +18,11 @@ The depth rule says how a sublayer's input is made from what the sublayers befor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Literal
 
 from theory.errors import at_least, field_problems
@@ -129,6 +130,13 @@ class Plan:
             last |= dict.fromkeys(over_time + within, n)
         order = sorted(last, key=lambda s: (s.layer, KINDS.index(s.kind), s.head))
         return tuple(Lifetime(s, last[s], s in attended) for s in order)
+
+    @cached_property
+    def _built(self) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
+        heads: dict[tuple[Kind, int], list[int]] = {}
+        for life in self._lifetimes:
+            heads.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
+        return MappingProxyType({key: tuple(numbers) for key, numbers in heads.items()})
 
 
 Rule = Callable[[int, int], Mix]
@@ -255,12 +263,9 @@ def lifetimes(plan: Plan) -> tuple[Lifetime, ...]:
     return plan._lifetimes
 
 
-def built(plan: Plan) -> dict[tuple[Kind, int], tuple[int, ...]]:
+def built(plan: Plan) -> Mapping[tuple[Kind, int], tuple[int, ...]]:
     """The heads of every projection that is built, by kind and layer; a kind that a layer lacks has no entry."""
-    heads: dict[tuple[Kind, int], list[int]] = {}
-    for life in lifetimes(plan):
-        heads.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
-    return {key: tuple(numbers) for key, numbers in heads.items()}
+    return plan._built
 
 
 def learned(plan: Plan) -> dict[str, float]:
