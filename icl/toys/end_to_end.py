@@ -93,12 +93,11 @@ class TokenBatch:
         return (clean.square() - (predicted - clean).square()).sum(-1).sum(-1)
 
 
-def token_batch(prompts: Sequence[Prompts]) -> TokenBatch:
-    return TokenBatch(
-        torch.stack([p.tokens() for p in prompts]),
-        torch.stack([p.label for p in prompts]),
-        torch.stack([(p.w @ p.query[..., None])[..., 0] for p in prompts]),
-    )
+def token_batch(prompts: Mapping[RegressionTask, Prompts]) -> TokenBatch:
+    """Of the only task."""
+    (only,) = prompts.values()
+    clean = only.w @ only.query[..., None]
+    return TokenBatch(only.tokens().contiguous(), only.label.contiguous(), clean[..., 0])
 
 
 class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
@@ -130,7 +129,7 @@ class EndToEndToys(Stack[EndToEndSpec, TokenBatch]):
             sees_itself[self.locate[i]] = float(_contents(spec) and spec.scores != "printed")
         self.register_buffer("sees_itself", sees_itself)
 
-    def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
+    def gathered(self, prompts: Mapping[RegressionTask, Prompts]) -> TokenBatch:
         return token_batch(prompts)
 
     def first_layer(self, tokens: Tensor) -> tuple[Tensor, Tensor]:

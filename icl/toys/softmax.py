@@ -8,12 +8,12 @@ E, as a head says.  Logits are x_t^T m_h for x_t's token and u_t^T m_h for y_t's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from icl.prompts import Prompts
+from icl.prompts import Prompts, RegressionTask
 from icl.toys.end_to_end import TokenBatch, token_batch
 from icl.toys.stacked import AssumedCopyToys, ToySpec
 from theory.errors import BadInput
@@ -29,7 +29,7 @@ class SoftmaxToys(AssumedCopyToys[TokenBatch]):
         if not (self.plain_keys and self.unshared):
             raise BadInput("softmax toys have copied keys, and heads whose readouts and keys are their own")
 
-    def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
+    def gathered(self, prompts: Mapping[RegressionTask, Prompts]) -> TokenBatch:
         return token_batch(prompts)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -42,8 +42,9 @@ BatchT = TypeVar("BatchT")
 class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
     """The toys of `specs`, in their order, as one module.
 
-    Toy specs[i] is slot m of stream s, (s, m) = `locate[i]`; `streams` holds each stream's task and seed, `shape` is
-    (streams, slots).  copied and raw: (heads, streams, slots, 1, 1), what the second layer's heads attend over.
+    Toy specs[i] is slot m of stream s, (s, m) = `locate[i]`; `streams` holds each stream's task and seed, `of_task` the
+    streams of each task, `shape` is (streams, slots).  copied and raw: (heads, streams, slots, 1, 1), what the second
+    layer's heads attend over.
     A kind of toy adds its parameters by `add` and says what it predicts of a batch.
     """
 
@@ -57,6 +58,9 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
         for i, spec in enumerate(self.specs):
             slots[spec.task, spec.seed].append(i)
         self.streams = tuple(slots)
+        self.of_task: dict[RegressionTask, list[int]] = defaultdict(list)
+        for s, (task, _) in enumerate(self.streams):
+            self.of_task[task].append(s)
         self.locate = {i: (s, m) for s, members in enumerate(slots.values()) for m, i in enumerate(members)}
         self.shape = len(self.streams), max(map(len, slots.values()))
         self._sizes: dict[str, list[tuple[int, int]]] = {}
@@ -104,11 +108,13 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
 
         A stream's prompts depend on its own task and seed, the purpose and the step, not on what else is in the stack.
         """
+        seeds = [seed for _, seed in self.streams]
+
+        def generators(streams: Sequence[int]) -> list[Generator]:
+            return [Generator(purpose, seeds[s], step, device=self.device) for s in streams]
+
         return self.gathered(
-            [
-                task.sample(size, Generator(purpose, seed, step, device=self.device), self.dtype)
-                for task, seed in self.streams
-            ]
+            {task: task.samples(size, generators(streams), self.dtype) for task, streams in self.of_task.items()}
         )
 
     def sampled_losses(self, size: int, purpose: int, step: int) -> Tensor:
@@ -123,8 +129,9 @@ class Stack(nn.Module, ABC, Generic[SpecT, BatchT]):
         return (self.batch(EVAL_BATCH, HELD_OUT_STREAM, start + i) for i in range(prompts // EVAL_BATCH))
 
     @abstractmethod
-    def gathered(self, prompts: Sequence[Prompts]) -> BatchT:
-        """The prompts of all streams as one batch, over n where contents are read."""
+    def gathered(self, prompts: Mapping[RegressionTask, Prompts]) -> BatchT:
+        """As one batch, over n where contents are read: by task the prompts of its streams (`of_task`), with a
+        dimension of these in front."""
 
     @abstractmethod
     def losses(self, batch: BatchT) -> Tensor:

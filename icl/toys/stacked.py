@@ -175,15 +175,15 @@ class AssumedCopyToys(Stack[ToySpec, BatchT]):
 class StackedToys(AssumedCopyToys[Batch]):
     """Assumed-copy toys with linear attention."""
 
-    def gathered(self, prompts: Sequence[Prompts]) -> Batch:
-        d, streams, size = self.d_max, len(self.streams), len(prompts[0].x)
+    def gathered(self, prompts: Mapping[RegressionTask, Prompts]) -> Batch:
+        d, streams, size = self.d_max, len(self.streams), next(iter(prompts.values())).x.shape[1]
         moments = self.copied.new_zeros(streams, size, 2, d, 2, d)
         query, label = (self.copied.new_zeros(streams, size, d) for _ in range(2))
         w = self.copied.new_zeros(streams, size, d, d)
-        for s, (prompt, (task, _)) in enumerate(zip(prompts, self.streams, strict=True)):
-            k = task.d
-            moments[s, :, :, :k, :, :k] = prompt.second_moment().view(size, 2, k, 2, k) / task.n
-            query[s, :, :k], label[s, :, :k], w[s, :, :k, :k] = prompt.query, prompt.label, prompt.w
+        for task, some in prompts.items():
+            at, k = self.of_task[task], task.d
+            moments[at, :, :, :k, :, :k] = some.second_moment().view(len(at), size, 2, k, 2, k) / task.n
+            query[at, :, :k], label[at, :, :k], w[at, :, :k, :k] = some.query, some.label, some.w
         return Batch(moments.view(streams, size, 2 * d, 2 * d), query, label, w)
 
     def forward(self, moments: Tensor, query: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ every token attending to all n + 1, scores over the root of a head's width, no n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,7 +55,7 @@ class TransformerToys(Stack[TransformerSpec, TokenBatch]):
             masks = [_allowed(spec) if name == "squeeze" else torch.ones(()) for spec in specs]
             self.add(name, [numbers[name] for numbers in start], masks)
 
-    def gathered(self, prompts: Sequence[Prompts]) -> TokenBatch:
+    def gathered(self, prompts: Mapping[RegressionTask, Prompts]) -> TokenBatch:
         return token_batch(prompts)
 
     def forward(self, tokens: Tensor) -> Tensor:
