@@ -140,13 +140,12 @@ def _descend(
     *,
     dense: bool,
 ) -> tuple[float, Weights, int]:
-    shapes = [start.a.shape, start.b.shape, start.k.shape]
-    ends = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
+    of_a, of_ab = start.a.size, start.a.size + start.b.size
     evaluations, before = 0, np.inf
 
     def unpack(flat: Array) -> Weights:
-        a, b, k = (part.reshape(s) for part, s in zip(np.split(flat, ends), shapes, strict=True))
-        return Weights(a, b, start.w, k)
+        a, b, k = flat[:of_a], flat[of_a:of_ab], flat[of_ab:]
+        return Weights(a.reshape(start.a.shape), b.reshape(start.b.shape), start.w, k.reshape(start.k.shape))
 
     def objective(flat: Array) -> tuple[float, Array]:
         nonlocal evaluations

@@ -88,6 +88,7 @@ class PopulationLoss:
         self._copied, self._key_copied, self._keys = copied, key_copied, key_copied + key_raw
         self._of_x, self._of_y, self._keys_of_y = (copied + raw) * i_x, raw * i_y, key_raw * i_y
         self._share_terms = np.repeat(self._share_w, 2)  # one readout per term
+        self._zero_loss = self._number(moments.zero_loss)
 
     def _number(self, x: Any) -> Any:
         """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
@@ -96,7 +97,7 @@ class PopulationLoss:
     @property
     def zero_loss(self) -> float:
         """The task's loss of predicting zero, as a float unless the task is exact."""
-        return self._number(self.moments.zero_loss)
+        return self._zero_loss
 
     def value(self, weights: Weights) -> float:
         """The loss, in squared units of y summed over its d entries."""
@@ -139,10 +140,10 @@ class PopulationLoss:
         # d loss / d (W C)_t = 2 sum_s W C_s E[S R_s Sigma R_t^T S] - 2 E[W* Sigma R_t^T S]
         read = (wc[:, None] @ e_rr).sum(0)
         by_wc = 2 * (read - target)
-        by_w = _gathered((by_wc @ np.swapaxes(left, -1, -2)).reshape(heads, 2, d, d).sum(1), self._share_w)
-        by_left = np.swapaxes(w, -1, -2) @ by_wc
+        by_w = _gathered((by_wc @ left.mT).reshape(heads, 2, d, d).sum(1), self._share_w)
+        by_left = w.mT @ by_wc
         # d loss / d R_t = (2 sum_s E[S (W C)_t^T (W C)_s S] R_s - 2 E[S (W C)_t^T W*]) Sigma
-        wc_t = np.swapaxes(wc, -1, -2)
+        wc_t = wc.mT
         e_ll = self.moments.sandwich(wc_t[:, None] @ wc[None])
         by_right = 2 * ((e_ll @ right).sum(1) - self.moments.target_right(wc_t))
         by_right = by_right @ self.moments.covariance
@@ -151,10 +152,10 @@ class PopulationLoss:
         ka = (weights.k @ weights.a)[self._share_k]
         by_keys = by_right[1::2]
         by_ka = _gathered(self._keys * by_right[0::2, :d] + terms.keys @ by_keys, self._share_k)
-        by_compress = self._copied * by_left[1::2] + self._key_copied * (ka @ np.swapaxes(by_keys, -1, -2))
+        by_compress = self._copied * by_left[1::2] + self._key_copied * (ka @ by_keys.mT)
         by_compress = by_compress.sum(0)
         by_k = by_ka @ weights.a.T
-        by_a = by_compress[: weights.rank, :d] + (np.swapaxes(weights.k, -1, -2) @ by_ka).sum(0)
+        by_a = by_compress[: weights.rank, :d] + (weights.k.mT @ by_ka).sum(0)
         return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
 
     def _terms(self, weights: Weights) -> _Terms:
@@ -170,15 +171,15 @@ class PopulationLoss:
         left = np.empty((2 * len(self.heads), d, 2 * d), dtype=self._dtype)
         left[0::2], left[1::2] = self._of_x, self._copied * compress + self._of_y
         right = np.zeros((2 * len(self.heads), 2 * d, d), dtype=self._dtype)
-        right[0::2, :d], right[1::2] = self._keys * ka, product(np.swapaxes(keys, -1, -2), ka)
-        weighted = product(self.moments.covariance, np.swapaxes(right, -1, -2))
+        right[0::2, :d], right[1::2] = self._keys * ka, product(keys.mT, ka)
+        weighted = product(self.moments.covariance, right.mT)
         e_rr = self.moments.sandwich(product(right[:, None], weighted[None]))
         return _Terms(keys, left, right, e_rr, self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
         """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
         d, heads, left = self.moments.d, len(self.heads), terms.left
-        left_t = np.swapaxes(left, -1, -2)
+        left_t = left.mT
         blocks = (
             product(product(left[:, None], terms.e_rr), left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
         )
