@@ -202,7 +202,7 @@ def _minimised(options: argparse.Namespace, plan: Plan, ranks: list[int], law: d
     from experiments.store.progress import progress
     from theory.toy.value_maps import descents, optimum_by_descent
 
-    task, starts = (options.d, options.n, options.sigma), descents(law)
+    task, (starts, _) = (options.d, options.n, options.sigma), descents(law)
     found = []
     with progress("minimising", starts * len(ranks)) as at:
         at(0)

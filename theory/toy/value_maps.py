@@ -103,8 +103,9 @@ def optimum_by_descent(
     law: Mapping[str, Any] | None = None,
     after_start: Callable[[int, float], None] | None = None,
 ) -> Optimum:
-    """The lowest of `starts` exact descents, by default `descents(law)`; `after_start` as in `theory.toy.minimise`.
+    """The lowest of `starts` exact descents, by default as many as `descents(law)` says.
 
+    after_start: as in `theory.toy.minimise`.
     law: what else `PromptMoments` takes, such as w0; here nothing needs W0 = 0.  Raises as `optimum`.
     """
     heads = toy_heads(plan)
@@ -123,15 +124,16 @@ def optimum_by_descent(
     from theory.toy.population import PopulationLoss
 
     loss = PopulationLoss(PromptMoments(d, n, sigma, **(law or {})), heads)
-    finished = FINISHED if "w0" in (law or {}) else None
-    found = minimise(loss, rank, starts=starts or descents(law), finished=finished, after_start=after_start)
+    begun, finished = descents(law)
+    found = minimise(loss, rank, starts=starts or begun, finished=finished, after_start=after_start)
     counts = found.starts, found.finished, found.agreeing
     return Optimum(found.value, float(loss.zero_loss) - found.value, None, "exact minimisation", *counts)
 
 
-def descents(law: Mapping[str, Any] | None) -> int:
-    """How many descents are begun by default, where the task has this law."""
-    return AROUND if "w0" in (law or {}) else STARTS
+def descents(law: Mapping[str, Any] | None) -> tuple[int, int | None]:
+    """How many descents are begun by default where the task has this law, and how many of them, the lowest, are
+    finished; None: all."""
+    return (AROUND, FINISHED) if "w0" in (law or {}) else (STARTS, None)
 
 
 def _has_beside(plan: Plan) -> bool:
