@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Literal
 
 from theory.errors import at_least, field_problems
@@ -136,7 +135,7 @@ class Plan:
         heads: dict[tuple[Kind, int], list[int]] = {}
         for life in self._lifetimes:
             heads.setdefault((life.source.kind, life.source.layer), []).append(life.source.head)
-        return MappingProxyType({key: tuple(numbers) for key, numbers in heads.items()})
+        return {key: tuple(numbers) for key, numbers in heads.items()}
 
 
 Rule = Callable[[int, int], Mix]
