@@ -1,7 +1,9 @@
 """The vocabulary: sums of sources, what makes no sense and why, and what follows from a plan."""
 
 import math
+import pickle
 import re
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -147,6 +149,14 @@ def test_nobody_builds_what_nobody_reads():
     assert built(skipv0(Shape(3, 4)))["q", 2] == (1, 2)
     assert skipv0(Shape(3, 4)).live(2) == (1, 2)
     assert built(VARIANTS["shared-queries"].make(Shape(3, 2))).get(("q", 2)) is None
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda plan: pickle.loads(pickle.dumps(plan))])
+def test_a_plan_that_was_asked_is_copied_as_it_is(copied):
+    asked = skipv1(Shape(3, 4))
+    of, lives = built(asked), lifetimes(asked)
+    again = copied(asked)
+    assert (again, built(again), lifetimes(again)) == (asked, of, lives)
 
 
 @given(shapes, st.data())
