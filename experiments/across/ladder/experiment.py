@@ -146,13 +146,14 @@ _RESIDUAL = replace(
     restarts=Restarts(count=16, steps=4000),
     doublings=2,
 )
-# With norms the start that leads after 4,000 steps often ends in a worse optimum, and few trials tell rates badly.
+# From norms on, the start that leads after 4,000 steps often ends in a worse optimum, and few trials tell rates badly.
 _NORMS = replace(
     _OPTIMA,
     only=("5",),
     restarts=replace(_OPTIMA.restarts, finished=5),
     tuning=replace(_OPTIMA.tuning, restarts=32, finals=Finals(rates=2, trials=8)),
 )
+_FEED_FORWARD = replace(_NORMS, only=("6",))
 _DEPTHS = replace(
     _CPU,
     only=("6", *(f"7, {depth} layers" for depth in (4, 8, 12))),
@@ -179,6 +180,7 @@ PROFILES = {
     "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=_NARROW, grows=True),
     "optima": Profile(config=_OPTIMA, seeds=16, seconds=7200, detects=_NARROW, grows=True),
     "norms": Profile(config=_NORMS, seeds=16, seconds=3600, detects=_NARROW, grows=True),
+    "feed-forward": Profile(config=_FEED_FORWARD, seeds=16, seconds=2700, detects=_NARROW, grows=True),
     "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=_NARROW, grows=True),
     "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
