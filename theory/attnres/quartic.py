@@ -13,8 +13,8 @@ away.  T is (1 + c) ||K||^2, and c and l are sought; any are bounds.
 
 F(X) takes products of (f, f) and (f, d) matrices only, as
     4 sum_ij G_ij M_i X M_j = A^T (G * BXB^T) A + A^T (G * BXA^T) B + B^T (G * AXB^T) A + B^T (G * AXA^T) B,
-entrywise products with G.  Up to width 16 its eigenvalue is that of the whole matrix; above, Lanczos' from a random
-start, to which its residual is added.
+entrywise products with G.  Up to width 16 its eigenvalue is that of its whole matrix; above, Lanczos' from a random
+start, then from where the try before ended, to which its residual is added.
 
 One inner number.  The largest of ||k|| |silu(a . u) b . u| is found in the plane of a and b (`one_number_maximum`), and
 (2) is ||k|| h d ||M||, ||M|| = (||a|| ||b|| + |a . b|) / 2, at T = ||k||^2 (1 + 1/(2 s)), c = 1/(2 s), and l = 0.  They
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 WHOLE = 16  # widths up to which the matrix of F is written down
 TRIES = 24
+VECTORS, ACCURACY = 10, 1e-4  # of Lanczos: kept at a time, and relative, of the eigenvalue
 
 
 def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int = TRIES) -> float:
@@ -63,12 +64,16 @@ def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int 
     shares = even_share(sqrt(d) * np.linalg.norm(a, axis=1), "silu")
     spread, products = down @ down.T, gram(a, b)
     size = float(np.linalg.eigvalsh(spread)[-1])
+    random = np.random.default_rng(0).standard_normal((d, d))
+    start = (random + random.T).ravel()
 
     def squared(c: float, shift: float) -> float:
+        nonlocal start
         even = np.diag(shares**2) * size * (1 + c)
         form = even + down.T @ np.linalg.solve(np.eye(len(down)) - spread / size / (1 + c), down) / 4
         unit = 2 * float((form * products).sum()) / (d * (d + 1))  # the mean eigenvalue of (1)'s matrix
-        return _largest(_quartic(a, b, form, shift * unit), d)
+        largest, start = _largest(_quartic(a, b, form, shift * unit), start, d)
+        return largest
 
     usual = 1 / (2 * float(shares.max()))
     found = [squared(usual, 0.0)]
@@ -111,33 +116,40 @@ def one_number_maximum(gate: Array, up: Array, column: Array) -> float:
 
 
 def _quartic(a: Array, b: Array, form: Array, shift: float) -> Callable[[Array], Array]:
-    """F on (d * d,)."""
+    """F on (..., d, d)."""
     import numpy as np
 
     d = a.shape[1]
     eye = np.eye(d)
 
-    def applied(flat: Array) -> Array:
-        x = flat.reshape(d, d)
-        x = (x + x.T) / 2
+    def applied(x: Array) -> Array:
+        x = (x + x.mT) / 2
         ax, bx = a @ x, b @ x
         inner = a.T @ ((form * (bx @ b.T)) @ a + (form * (bx @ a.T)) @ b)
         inner += b.T @ ((form * (ax @ b.T)) @ a + (form * (ax @ a.T)) @ b)
-        whole = inner / 4 + shift * (x - np.trace(x) * eye)
-        return (whole + whole.T).ravel() / 2
+        whole = inner / 4 + shift * (x - np.trace(x, axis1=-2, axis2=-1)[..., None, None] * eye)
+        return (whole + whole.mT) / 2
 
     return applied
 
 
-def _largest(applied: Callable[[Array], Array], d: int) -> float:
-    """The largest eigenvalue on symmetric matrices, if it is not negative."""
+def _largest(applied: Callable[[Array], Array], start: Array, d: int) -> tuple[float, Array]:
+    """The largest eigenvalue on symmetric matrices, if it is not negative, and where the next search may start."""
     import numpy as np
     from scipy.sparse.linalg import LinearOperator, eigsh
 
+    def flat(x: Array) -> Array:
+        return applied(x.reshape(d, d)).ravel()
+
     if d <= WHOLE:
-        return float(np.linalg.eigvalsh(np.stack([applied(row) for row in np.eye(d * d)]))[-1])
-    start = np.random.default_rng(0).standard_normal((d, d))
-    operator = LinearOperator((d * d, d * d), matvec=applied, dtype=np.float64)
-    values, vectors = eigsh(operator, k=1, which="LA", tol=1e-5, v0=(start + start.T).ravel())
+        basis = np.zeros((d * (d + 1) // 2, d, d))
+        rows, columns = np.triu_indices(d)
+        basis[np.arange(len(basis)), rows, columns] = 1
+        basis = basis + basis.mT
+        basis /= np.linalg.norm(basis, axis=(1, 2), keepdims=True)
+        whole = applied(basis).reshape(len(basis), -1) @ basis.reshape(len(basis), -1).T
+        return float(np.linalg.eigvalsh(whole)[-1]), start
+    operator = LinearOperator((d * d, d * d), matvec=flat, dtype=np.float64)
+    values, vectors = eigsh(operator, k=1, which="LA", tol=ACCURACY, v0=start, ncv=VECTORS)
     vector = vectors[:, 0] / np.linalg.norm(vectors[:, 0])
-    return float(values[0]) + float(np.linalg.norm(applied(vector) - values[0] * vector))
+    return float(values[0]) + float(np.linalg.norm(flat(vector) - values[0] * vector)), vector

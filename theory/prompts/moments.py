@@ -89,6 +89,8 @@ def _linear(formula: Formula) -> Formula:
     longer numbers go through the formula, fractions as whole numbers.
     """
 
+    name = formula.__name__
+
     @wraps(formula)
     def applied(self: PromptMoments, m: Array) -> Array:
         if m.dtype.hasobject and self._whole is not None and (numbers := over_one(m)) is not None:
@@ -96,11 +98,11 @@ def _linear(formula: Formula) -> Formula:
             return fractions(formula(own, numbers[0]), numbers[1] * scale**2)
         if self.d > DENSE or not m.dtype == self.w0.dtype == np.float64:
             return formula(self, m)
-        if formula.__name__ not in self._matrices:
+        if name not in self._matrices:
             entries = m.shape[-2] * m.shape[-1]
             images = formula(self, np.eye(entries).reshape(entries, *m.shape[-2:]))
-            self._matrices[formula.__name__] = images.reshape(entries, -1), images.shape[1:]
-        matrix, shape = self._matrices[formula.__name__]
+            self._matrices[name] = images.reshape(entries, -1), images.shape[1:]
+        matrix, shape = self._matrices[name]
         return (m.reshape(-1, len(matrix)) @ matrix).reshape(*m.shape[:-2], *shape)
 
     return applied
