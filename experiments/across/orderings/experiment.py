@@ -65,7 +65,7 @@ PROFILES = {
             every_rank=(_SHORT, _LONG, _NOISY), shown=Setting(4, 16, 0.3), mixed_size=_SHORT, starts=6, joint_starts=20
         ),
         seeds=2,
-        seconds=45,
+        seconds=50,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -96,7 +96,7 @@ PROFILES = {
     "cpu": Profile(
         config=_CPU,
         seeds=12,
-        seconds=80,
+        seconds=110,
         detects="10 % of a mean square, and about one power of the depth, in narrow and briefly trained networks",
     ),
     "full": Profile(

@@ -75,7 +75,7 @@ PROFILES = {
     "cpu": Profile(
         config=_CPU,
         seeds=24,
-        seconds=60,
+        seconds=65,
         detects="10 % of a mean square (16 layers of a residual stream: 50 %), a third of the deep toy's gains at "
         "their largest; of what is trained briefly, 7 powers of the depth on wide prompts",
     ),

@@ -70,7 +70,7 @@ PROFILES = {
             finished=3,
         ),
         seeds=0,
-        seconds=125,
+        seconds=195,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -66,7 +66,7 @@ PROFILES = {
             )
         ),
         seeds=6,
-        seconds=190,
+        seconds=260,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -81,7 +81,7 @@ PROFILES = {
             starts=6,
         ),
         seeds=8,
-        seconds=115,
+        seconds=85,
         detects=_DETECTS,
     ),
     "full": Profile(

@@ -62,7 +62,7 @@ PROFILES = {
             construction_prompts=65_536,
         ),
         seeds=6,
-        seconds=40,
+        seconds=50,
         detects=_DETECTS,
     ),
     "full": Profile(
