@@ -147,6 +147,12 @@ def test_numbers_of_what_was_found():
 
 def test_numbers_of_attention_residuals():
     page = " ".join(PAGES[FOUND].split())
+    powers = {
+        check["id"]: f"{check['measured']:.2f} ± {check['tolerance']:.2f}".replace("-", "\u2212")
+        for check in checks_of("attnres-bounds")
+    }
+    full, block = powers["exponent/attnres"], powers["exponent/attnres-block:size=4"]
+    assert f"Full's by {full} and that of blocks of 4 by {block}," in page
     found = checks_of("attnres-compute")
     for pair in ("full/vanilla", "full-slow/full-eps"):
         for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
