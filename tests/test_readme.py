@@ -80,19 +80,22 @@ def test_numbers_of_what_was_found():
         share = t_interval(explained[f"d2-n8-s0.1/positions/random/{arm}"])
         assert f"{share.mean:.3f} ± {share.half_width:.3f}" in PAGES[FOUND]
     page = " ".join(PAGES[FOUND].split())
-    long, optima, norms, residual, tasks = (
+    long, optima, norms, forward, residual, tasks = (
         Results(
             *(json.loads((ROOT / "results" / run / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
         )
-        for run in ("ladder", "ladder/optima", "ladder/norms", "ladder/residual", "ladder/tasks")
+        for run in (
+            "ladder",
+            *(f"ladder/{profile}" for profile in ("optima", "norms", "feed-forward", "residual", "tasks")),
+        )
     )
-    for results, rungs in ((long, "456"), (optima, "46"), (norms, "5"), (residual, "3")):
+    for results, rungs in ((long, "456"), (optima, "4"), (norms, "5"), (forward, "6"), (residual, "3")):
         for rung in rungs:
             lead = results.gap(rung, "d2-n4-s0.1", "svformer", 2)
             assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
     between = residual.gap("3", "d2-n4-s0.1", "svformer", 3)
     assert f"{between.mean:.2f} ± {between.half_width:.2f} with a residual stream, on 131,072 prompts" in page
-    for results, rung in ((optima, "4"), (norms, "5"), (optima, "6")):
+    for results, rung in ((optima, "4"), (norms, "5"), (forward, "6")):
         lead = results.gap(rung, "d2-n4-s0.1", "skipv1", 2)
         assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
         worth = results.worth(rung, "d2-n4-s0.1", "svformer", 2, less=NEARLY)
