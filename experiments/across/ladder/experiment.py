@@ -136,7 +136,6 @@ _OPTIMA = replace(
     depths=(),
     restarts=Restarts(count=50, steps=4000, finished=5),
     tuning=replace(_LONG.tuning, restarts=32, finals=Finals(rates=2, trials=8)),
-    doublings=1,
 )
 # Losses of linear attention have heavy tails: here on as many prompts as the rungs after it, and between d and 2d too.
 _RESIDUAL = replace(
@@ -147,7 +146,6 @@ _RESIDUAL = replace(
     wider=(),
     restarts=_LONG.restarts,
     tuning=_LONG.tuning,
-    doublings=2,
 )
 _DEPTHS = replace(
     _CPU,
@@ -173,7 +171,7 @@ PROFILES = {
     "cpu": Profile(config=_CPU, seeds=16, seconds=1400, detects=_NARROW),
     "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=_NARROW, grows=True),
-    "optima": Profile(config=_OPTIMA, seeds=16, seconds=9000, detects=_NARROW, grows=True),
+    "optima": Profile(config=_OPTIMA, seeds=16, seconds=10_000, detects=_NARROW, grows=True),
     "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=_NARROW, grows=True),
     "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
     "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
