@@ -92,6 +92,9 @@ def test_numbers_of_what_was_found():
             assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
     between = residual.gap("3", "d2-n4-s0.1", "svformer", 3)
     assert f"{between.mean:.2f} ± {between.half_width:.2f} with a residual stream, on 131,072 prompts" in page
+    between = [optima.gap(rung, "d2-n4-s0.1", "svformer", 3) for rung in "456"]
+    told = [f"{lead.mean:.2f} ± {lead.half_width:.2f} with" for lead in between]
+    assert "at 1.5 d, SVFormer's lead is {} softmax, {} norms and {} a feed-forward".format(*told) in page
     for rung in "456":
         lead = optima.gap(rung, "d2-n4-s0.1", "skipv1", 2)
         assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
