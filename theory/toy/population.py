@@ -89,7 +89,6 @@ class PopulationLoss:
         self._of_x, self._of_y, self._keys_of_y = (copied + raw) * i_x, raw * i_y, key_raw * i_y
         self._share_terms = np.repeat(self._share_w, 2)  # one readout per term
         self._zero_loss = self._number(moments.zero_loss)
-        self._product = product if self._dtype.hasobject else np.matmul
 
     def _number(self, x: Any) -> Any:
         """A float, unless the moments are exact numbers (see `moments.PromptMoments`): then as it is."""
@@ -160,33 +159,33 @@ class PopulationLoss:
         return value, Weights(by_a, by_compress[weights.rank :, d:], by_w, by_k)
 
     def _terms(self, weights: Weights) -> _Terms:
-        d, rank, times = self.moments.d, weights.rank, self._product
+        d, rank = self.moments.d, weights.rank
         shapes = ((rank, d), (d - rank, d), (self.readouts, d, d), (self.keys, d, rank))
         if tuple(x.shape for x in weights.arrays()) != shapes:
             raise ValueError(f"for rank {rank} the weights must have shapes {shapes}")
         compress = np.zeros((d, 2 * d), dtype=self._dtype)
         compress[:rank, :d] = weights.a
         compress[rank:, d:] = weights.b
-        ka = times(weights.k, weights.a)[self._share_k]
+        ka = product(weights.k, weights.a)[self._share_k]
         keys = self._key_copied * compress + self._keys_of_y
         left = np.empty((2 * len(self.heads), d, 2 * d), dtype=self._dtype)
         left[0::2], left[1::2] = self._of_x, self._copied * compress + self._of_y
         right = np.zeros((2 * len(self.heads), 2 * d, d), dtype=self._dtype)
-        right[0::2, :d], right[1::2] = self._keys * ka, times(keys.mT, ka)
-        weighted = times(self.moments.covariance, right.mT)
-        e_rr = self.moments.sandwich(times(right[:, None], weighted[None]))
+        right[0::2, :d], right[1::2] = self._keys * ka, product(keys.mT, ka)
+        weighted = product(self.moments.covariance, right.mT)
+        e_rr = self.moments.sandwich(product(right[:, None], weighted[None]))
         return _Terms(keys, left, right, e_rr, self.moments.target_left(weighted))
 
     def _quadratic(self, terms: _Terms) -> tuple[Array, Array]:
         """E[F Sigma F^T] (Hd, Hd) and c = E[W* Sigma F^T] (d, Hd)."""
-        d, heads, left, times = self.moments.d, len(self.heads), terms.left, self._product
+        d, heads, left = self.moments.d, len(self.heads), terms.left
         left_t = left.mT
         blocks = (
-            times(times(left[:, None], terms.e_rr), left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
+            product(product(left[:, None], terms.e_rr), left_t[None]).reshape(heads, 2, heads, 2, d, d).sum(axis=(1, 3))
         )
         blocks = _gathered(_gathered(blocks, self._share_w).swapaxes(0, 1), self._share_w).swapaxes(0, 1)
         quadratic = blocks.transpose(0, 2, 1, 3).reshape(self.readouts * d, -1)
-        c = times(terms.target, left_t).reshape(heads, 2, d, d).sum(1)
+        c = product(terms.target, left_t).reshape(heads, 2, d, d).sum(1)
         return quadratic, _side_by_side(_gathered(c, self._share_w))
 
 
