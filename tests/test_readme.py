@@ -84,35 +84,35 @@ def test_numbers_of_what_was_found():
         Results(
             *(json.loads((ROOT / "results" / run / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
         )
-        for run in ("ladder", *(f"ladder/{profile}" for profile in ("optima", "residual", "tasks")))
+        for run in ("ladder", "ladder/optima", "ladder/residual", "ladder/tasks")
     )
     for results, rungs in ((long, "456"), (optima, "456"), (residual, "3")):
         for rung in rungs:
             lead = results.gap(rung, "d2-n4-s0.1", "svformer", 2)
-            assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
+            assert f"{_interval(lead)} with" in page
     between = residual.gap("3", "d2-n4-s0.1", "svformer", 3)
-    assert f"{between.mean:.2f} ± {between.half_width:.2f} with a residual stream, on 131,072 prompts" in page
+    assert f"{_interval(between)} with a residual stream, on 131,072 prompts" in page
     between = [optima.gap(rung, "d2-n4-s0.1", "svformer", 3) for rung in "456"]
-    told = [f"{lead.mean:.2f} ± {lead.half_width:.2f} with" for lead in between]
+    told = [f"{_interval(lead)} with" for lead in between]
     assert "at 1.5 d, SVFormer's lead is {} softmax, {} norms and {} a feed-forward".format(*told) in page
     for rung in "456":
         lead = optima.gap(rung, "d2-n4-s0.1", "skipv1", 2)
-        assert f"{lead.mean:.2f} ± {lead.half_width:.2f} with" in page
+        assert f"{_interval(lead)} with" in page
         worth = optima.worth(rung, "d2-n4-s0.1", "svformer", 2, less=NEARLY)
         assert f"{worth.factor:.2f} ({worth.least:.2f} to {worth.most:.2f}) with" in page
     few, many = (results.gap("5", "d2-n4-s0.1", "resformer", 2) for results in (long, optima))
-    assert f"ResFormer's lead is {few.mean:.2f} ± {few.half_width:.2f}" in page
-    assert f"of fifty, five of them finished, {many.mean:.2f} ± {many.half_width:.2f}" in page
+    assert f"ResFormer's lead is {_interval(few)}" in page
+    assert f"of fifty, five of them finished, {_interval(many)}" in page
     best = {v: optima.best("5", "d2-n4-s0.1", v, 2) for v in ("vanilla", "svformer")}
     assert f"Between best seeds SVFormer is {best['svformer'] - best['vanilla']:.2f} ahead there" in page
     for task in tasks.tasks:
         lead = tasks.gap("3", task, "svformer", tasks.tasks[task]["d"])
-        assert f"{lead.mean:.2f} ± {lead.half_width:.2f}" in page
+        assert _interval(lead) in page
     for variant, count in (("svformer", "47 of 192"), ("skipv1", "6 of")):
         assert f"{tasks.sets_in('3', 'd5-n10-s0.1', variant, 5).count} of" in count
         assert f"in {count}" in page
     first = long.gap("2", "d2-n4-s0.1", "svformer", 2)
-    assert f"lead of {first.mean:.2f} ± {first.half_width:.2f} there" in page
+    assert f"lead of {_interval(first)} there" in page
     summary = json.loads((ROOT / "results/dva-against-gpt2/long/summary.json").read_text())
     measured = {check["id"]: f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in summary["checks"]}
     for pair, told in {
@@ -239,6 +239,10 @@ def test_numbers_of_compute_optimal_text():
         worth = found[f"worth/{name}/64"]["statement"].partition("found ")[2].partition(",")[0]
         assert f"{names.get(name, f'`{name}`')} {worth}" in page
     assert f"ahead at 0.13 million, by {_ahead(found['paper/cla-v/48'])}" in page
+
+
+def _interval(found):
+    return f"{found.mean:.2f} ± {found.half_width:.2f}"
 
 
 def _ahead(check):

@@ -136,14 +136,7 @@ _OPTIMA = replace(
     tuning=replace(_LONG.tuning, restarts=32, finals=Finals(rates=2, trials=8)),
 )
 # Losses of linear attention have heavy tails: here on as many prompts as the rungs after it, and between d and 2d too.
-_RESIDUAL = replace(
-    _OPTIMA,
-    only=("3",),
-    variants=(BASELINE, "svformer"),
-    wider=(),
-    restarts=_LONG.restarts,
-    tuning=_LONG.tuning,
-)
+_RESIDUAL = replace(_LONG, only=("3",), variants=(BASELINE, "svformer"), wider=(), orders=(), depths=())
 _DEPTHS = replace(
     _CPU,
     only=("6", *(f"7, {depth} layers" for depth in (4, 8, 12))),
