@@ -6,13 +6,13 @@ from experiments.ledger.answer import Answer, Line, Symbol
 
 LINES = (
     Line(
-        "A softmax over depth bounds what is read by the outputs, and the outputs by nothing: that hangs on the norms "
-        "before the sublayers.",
+        "A softmax over depth bounds what is read by the outputs.  Norms before the sublayers bound the outputs; "
+        "without them Full is bounded if no sublayer enlarges its input, else some networks grow geometrically.",
         ("attnres.norms", "attnres.bounded"),
     ),
     Line(
-        "With these norms, and outputs of at most C, the last read after M sublayers is at most (M + 1) C in PreNorm, "
-        "C in Full, and min(S, M) C with blocks of S sublayers; a fixed number of blocks grows linearly too.",
+        "With these norms, eps = 0, and outputs and embedding of at most C, the last read after M sublayers is at most "
+        "(M + 1) C in PreNorm, C in Full, and min(S, M) C with blocks of S sublayers; a fixed number of blocks grows linearly too.",
         ("attnres.growth",),
     ),
     Line(

@@ -15,9 +15,9 @@ LINES = (
         ("dva.initial",),
     ),
     Line(
-        "One dynamic head multiplies with the query's own token, as no number of ordinary heads can; and it cannot do "
-        "what two ordinary heads do.  Heads are not redundant because of it.",
-        ("dva.one-head",),
+        "Ordinary heads cannot replace a dynamic head, whose query's token is a factor (inputs in all of R^d or on a "
+        "sphere, no output matrix); in the paper's example two can.  Nor can it replace two ordinary heads.",
+        ("dva.one-head", "dva.example"),
     ),
     Line(
         "It has not done without a feed-forward, but holds a bilinear one.",

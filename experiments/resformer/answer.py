@@ -7,7 +7,8 @@ from experiments.ledger.answer import Answer, Line, Symbol
 LINES = (
     Line(
         "The block form is exact once the earlier layer's keys are replaced.  If that moves no score by more than eps, "
-        "attention weights move by at most (9/32) eps in total variation, for small eps; no smaller bound holds.",
+        "attention weights move by at most kappa(eps) in total variation, (9/32) eps to first order; no smaller bound "
+        "holds.",
         ("resformer.eqns-3-5", "resformer.block-form-sharp"),
     ),
     Line(
@@ -16,7 +17,8 @@ LINES = (
         ("resformer.block-form-better", "resformer.cross-layer-any-w0"),
     ),
     Line(
-        "Where nothing but attention acts, depth makes tokens alike, and half of layer 1's values keep them apart.",
+        "Where nothing but attention acts, by one matrix whose eigenvalues but one are smaller than 1, depth makes "
+        "tokens alike, and half of layer 1's values keep them apart.",
         ("resformer.smoothing", "resformer.smoothing-any-layers"),
     ),
     Line(

@@ -20,12 +20,13 @@ LINES = (
         ("skipv1.limit",),
     ),
     Line(
-        "Around any W0 it is ahead of MHA if it has enough heads, or if a term C x is added to the prediction.",
+        "Around any W0 it is ahead of MHA if it has enough heads, or, with two heads, if a term C x with a free matrix "
+        "C is added to the prediction.",
         ("skipv1.w0-enough-heads", "skipv1.bias"),
     ),
     Line(
-        "The first layer that the proof needs is assumed: without positions none can copy so.  The cache is smaller as "
-        "counted, but decoding reads as much of it as MHA's.",
+        "The first layer that the proof needs is assumed: linear attention without positions cannot copy so.  The cache "
+        "is smaller as counted, but decoding reads as much of it as MHA's.",
         ("skipv1.assumption1", "skipv1.inference-memory", "skipv1.inference-speed"),
     ),
 )

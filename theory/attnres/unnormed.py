@@ -9,8 +9,8 @@ p = 1, for M sublayers and ||v_0|| = 1 (`unnormed_law`):
     residual    (1 + a)^M
     Full        max(1, a)^M
     Block       g(S)^q g(r), M = q S + r, 0 <= r < S,   g(j) = max(1, b_j), b_0 = 0, b_j = b_{j-1} + a max(1, b_{j-1})
-For a >= 1 Full's is geometric and g(S) = a (1 + a)^(S - 1): a convex combination of outputs bounds nothing if outputs
-are not bounded.  Full is bounded, whatever the depth, if and only if a <= 1; a residual stream only at a = 0; Block,
+For a >= 1 Full's is geometric and g(S) = a (1 + a)^(S - 1): a convex combination of outputs is bounded only if
+outputs are.  Full is bounded, whatever the depth, if and only if a <= 1; a residual stream only at a = 0; Block,
 whose blocks are residual streams, if b_S <= 1, so S a <= 1.
     Proof for Block: no source before a block is larger than m, the largest read so far; if all that a block reads is
 the larger of m and its own sum, its sum after j sublayers is m b_j, by induction, and cannot be larger.

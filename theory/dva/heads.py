@@ -1,4 +1,4 @@
-"""What one dynamic head does that no number of ordinary heads can, and what two ordinary heads do that it cannot.
+"""What one dynamic head does that ordinary heads cannot, over all of R^d or a sphere, and what two do that it cannot.
 
 Setting.  One layer, tokens x_1, x_2, ... (columns), what the last of them gets.  An ordinary head h gives it
 sum_j s_j W_h x_j, W_h its value and output together and s a softmax of scores that are bilinear in the query's token
@@ -18,6 +18,8 @@ of all x.
     Proof.  V x - sum W_h x is odd in x and (Q x) * (K x) is even; if they add up to zero on a set that holds -x with
     x, both are zero there.  <Q_k, x> <K_k, x> = 0 on a sphere makes it zero everywhere, and a product of two linear
     forms is zero only if one of them is.                                                                        QED
+Over a finite vocabulary this does not hold: there ordinary heads can do the same (`theory.dva.meanings`).  Nor is it
+said of a dynamic head with an output matrix.
 So the gate is a nonlinearity of the token itself: `theory.dva.feed_forward`.
 
 Theorem 2 (a dynamic head cannot).  Fix a token y, the second of a causal sequence, which sees itself and the first,

@@ -24,7 +24,8 @@ attained: let the scores of a share q of p rise by eps, with
 and those of the others fall by eps; let the values of the former be one end of a diameter, all others the other end.
 One earlier layer (Eqn. (3)): w = 1/2.  All layers up to n (Eqn. (5)), the scores of each within eps: w = 1/n.
 
-    eps -> 0:          (1 - w/2)^2 eps / 2, which is (9/32) eps for one earlier layer
+    eps -> 0:          (1 - w/2)^2 eps / 2 + w^2 (1 - w/2) eps^2 / 8 + ..., which is
+                       (9/32) eps + (3/128) eps^2 + ... for one earlier layer: above (9/32) eps for small eps
     eps -> infinity:   1 - 2 sqrt(w) e^(-eps/2)
     w -> 0:            tanh(eps / 2), the bound for a softmax all of whose scores move
 One token, or scores that move together: only D moves, and the total variation is at most v w (t - 1) / (w t + v).

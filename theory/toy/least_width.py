@@ -4,7 +4,8 @@ Setting and notation of `theory.toy.positions`: width m, n pairs, tokens f_t = a
 b_t from y's, G = sum over t <= 2n of f_t f_t^T, P = T(G) with a linear map T that is free if heads are enough.  To
 *approach* rho e is to explain more than rho e - eps for every eps > 0, with some weights.
 
-Theorem.  Let d >= 1.
+Theorem.  Let d >= 1, and let layer 1's scores depend on positions alone.  With scores of contents (B) fails, at
+d = m = 1 and n <= 6 (`theory.toy.content_scores`).
 (A) If MHA of width m approaches rho d^2, with any numbers of heads, then
         m (m+1) / 2 >= d^2 + ceil(m / (2n)),
     which is m^2 >= 2 d^2 at n = 1, and m (m+1) / 2 > d^2 at least for every n.

@@ -8,8 +8,8 @@ is added to the prediction.
 (1) If layer 1's scores are of positions, R e_t is what one more head of layer 1 would add, whose bias is the identity.
     So with enough heads all tokens that are possible without it are possible with it, and no others: what is explained
     changes by nothing but the second addition, a matrix C that does not depend on the context.
-(2) C takes the mean off P's even part.  MHA then explains at most rho min(d^2, m (m+1) / 2), as before, but the half
-    entry of `least_width`, part (B), is no longer lost for certain.
+(2) C takes the mean off P's even part.  MHA then explains at most rho min(d^2, m (m+1) / 2), as before where layer 1's
+    scores are of positions, but the half entry of `least_width`, part (B), is no longer lost for certain.
 (3) Under the assumed copy the token of y_t is (A x_t ; B y_t) + R y_t, with a = m rows of A any A x_t + R y_t.  The
     theorem of `theory.toy.width` is then wrong: its B S_yx A^T was all the odd part held.  floor(m/2) ceil(m/2) is
     attained still, by an R without the rows of A, and is exceeded: at d = m = 1 it is 0.

@@ -15,6 +15,9 @@ With two heads in each layer,
     rho floor(m/2) ceil(m/2)       is attained by MHA, for d <= m <= 2d,
     rho (d^2/4 + d/2)              is attained by MHA at m = d, for even d.
 
+These bounds hold if layer 1's scores depend on positions alone; scores of contents break them
+(`theory.toy.content_scores`).
+
 So Assumption 1 does not only ask of Eqn. (2) what it cannot do: it also holds MHA back, whose share at m = d it limits
 to floor(d^2/4) entries, half of what MHA attains at d = 2 and two thirds at d = 4; and that even this is not attained
 (`theory.skipv1.gap`) is because it keeps the x tokens.  At m = d a gap remains, of rho d (d-1) / 2 at least.
@@ -54,8 +57,9 @@ with scores of contents, f_{2n+1} = sum_h V_h E_c (E_c^T M_h x_{n+1} + r_h) with
 it is zero, while Assumption 1 has A x_{n+1} there whatever the context.  So Assumption 1 needs its first layer to see
 positions, and to have another mask than P.
 
-With scores of contents beside the positions, tokens are cubic in the prompt and none of these bounds holds: the Bayes
-posterior mean (`regression.ridge`) is what limits all of them.
+With scores of contents beside the positions, tokens are cubic in the prompt and none of these bounds holds
+(`theory.toy.content_scores` exceeds two of them at d = 1): the Bayes posterior mean (`regression.ridge`) is what limits
+all of them.
 """
 
 from __future__ import annotations

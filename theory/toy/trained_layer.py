@@ -7,7 +7,8 @@ heads as wide as tokens.  `First` says what layer 2 reads:
     residual        that and the embedding, as in a residual stream (`theory.toy.mixed_tokens`)
     copy-residual   the assumed copy and the embedding
 All of it is in units of rho = n / (n + d + 1 + sigma^2), and an upper bound is one on suprema.  With scores of contents
-in layer 1 the lower bounds hold still, and of the upper ones only that of the Bayes posterior mean.  Layer 2 hides the
+in layer 1 the lower bounds hold still, and of the upper ones only that of the Bayes posterior mean
+(`theory.toy.content_scores` exceeds others).  Layer 2 hides the
 query from itself, as SkipV1Former's mask does.  Where it sees itself, the lower bounds of a trained layer 1 hold still,
 since a query scaled down by c adds a term that is c^2 times smaller; an assumed copy does not let it be scaled.  The
 upper ones do, but for the half entry of (2), if the query's token holds nothing of the context: what the query adds is

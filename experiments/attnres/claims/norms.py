@@ -35,12 +35,15 @@ NORMS = Claim(
     place=PLACE,
     statement="Without norms before sublayers, and with linear sublayers of norm a, the largest last read after M of "
     "them is (1 + a)^M of the embedding for a residual stream, max(1, a)^M under Full, a geometric sequence under "
-    "Block too, and some network reads it.  Outputs that are all aligned grow under Full as a power of M, about "
-    "M^(a - 1), whatever the queries.",
+    "Block too, which grows for S a > 1, and some network comes as near to it as one likes.  Outputs that are all "
+    "aligned grow under Full as a power of M, about M^(a - 1), whatever the queries.",
     assumes="one softmax over depth with normed keys, eps = 0; the limit of long queries where outputs turn",
     verdict="corrected",
-    correction="Boundedness hangs on the norms before sublayers: a softmax over depth bounds reads by outputs, and "
-    "outputs by nothing.  Under linear attention, whose output is cubic in what is read, growth is doubly exponential.",
+    correction="A softmax over depth bounds reads by outputs.  Without norms before the sublayers these are bounded, at "
+    "every depth, if and only if the sublayers are small: for a <= 1 under Full, S a <= 1 with blocks of S sublayers, "
+    "a = 0 in a residual stream (outputs of at most a times their input).  A norm after the sum, PostNorm, bounds what "
+    "is read as well (attnres.growth).  Under linear attention, whose output is cubic in what is read, growth can be "
+    "doubly exponential.",
     proof=unnormed,
     unjudged=UNJUDGED,
 )

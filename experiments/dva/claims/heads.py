@@ -19,16 +19,17 @@ ONE_HEAD = Claim(
     "dva.one-head",
     PAPER.name,
     place="abstract, sections 2.2 and 7: one dynamic head replaces all redundant heads",
-    statement="A dynamic head makes maps of the sequence that no number of ordinary heads of any width makes, unless "
-    "in each coordinate Q or K is zero; and two ordinary heads, neither's matrix zero, whose score directions for some "
-    "query are not zero, not equal and not opposite make one that no dynamic head makes.",
+    statement="Over inputs in all of R^d, or on a sphere, a dynamic head without an output matrix makes maps of the "
+    "sequence that no number of ordinary heads of any width makes, unless in each coordinate Q or K is zero; and two "
+    "ordinary heads, neither's matrix zero, whose score directions for some query are not zero, not equal and not opposite make one that no dynamic head makes.",
     assumes="one causal layer, without positions and biases; inputs of all lengths; or of one, as RMSNorm leaves them, "
     "in two dimensions at least; or as LayerNorm leaves them, in three, with Q, K, score directions and matrices taken "
     "on vectors whose mean is zero; gains, none zero, are in the matrices; the gates' first part: no output matrix",
     verdict="corrected",
     correction="Neither contains the other.  What a dynamic head adds is a product with the query's own token, which "
     "ordinary heads lack; what it lacks is a second softmax: for one query it is one ordinary head.  So heads are not "
-    "redundant because of it.",
+    "redundant because of it.  Of a finite vocabulary, or of an output matrix, the first part says nothing: in the "
+    "paper's example two ordinary heads do what the dynamic one does (dva.example).",
     proof=heads,
 )
 

@@ -145,8 +145,8 @@ SHARP = Claim(
     place="theory/resformer/blocks.py, on Eqn. (3)",
     statement="If replacing the keys moves every score of the earlier layers by at most eps, cross-layer attention and "
     "its block form differ by at most kappa_w(eps) = (t - sqrt(w t + 1 - w))^2 / (t^2 - 1) in total variation, t = "
-    "e^eps, w = 1/L the share of the layer's own scores: (9/32) eps for one earlier layer and small eps; and no "
-    "smaller bound holds.",
+    "e^eps, w = 1/L the share of the layer's own scores; and no smaller bound holds.  For one earlier layer kappa is "
+    "(9/32) eps to first order; the next term is (3/128) eps^2, so that (9/32) eps itself is no bound.",
     assumes="one softmax over L >= 2 layers, one mask; sharp where tokens can split the attention as the extreme case "
     "does, which takes two of them",
     verdict="verified",

@@ -173,8 +173,9 @@ POSITIONS_BOUND = Claim(
     "toy.positions-bound",
     PAPER.ours,
     place="theory/toy/positions.py, steps (1) to (5)",
-    statement="Without Assumption 1, MHA of width m explains at most rho min(d^2, m (m+1) / 2), with any heads and "
-    "weights: at m = d a gap of at least rho d (d-1) / 2 to SkipV1Former stays.",
+    statement="Without Assumption 1, if layer 1's scores depend on positions alone, MHA of width m explains at most "
+    "rho min(d^2, m (m+1) / 2), with any heads and weights: at m = d a gap of at least rho d (d-1) / 2 to SkipV1Former "
+    "stays.  With scores of contents neither this nor rho d^2 is a bound (toy.content-scores).",
     assumes=SETTING,
     verdict="verified",
     proof=positions,
