@@ -11,8 +11,9 @@ LINES = (
         ("attnres.norms", "attnres.bounded"),
     ),
     Line(
-        "With these norms, eps = 0, and outputs and embedding of at most C, the last read after M sublayers is at most "
-        "(M + 1) C in PreNorm, C in Full, and min(S, M) C with blocks of S sublayers; a fixed number of blocks grows linearly too.",
+        "With these norms, eps = 0, and outputs and embedding of at most C, the last read after M sublayers is at "
+        "most (M + 1) C in PreNorm, C in Full, and min(S, M) C with blocks of S sublayers; a fixed number of blocks "
+        "grows linearly too.",
         ("attnres.growth",),
     ),
     Line(

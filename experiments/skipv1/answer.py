@@ -25,8 +25,8 @@ LINES = (
         ("skipv1.w0-enough-heads", "skipv1.bias"),
     ),
     Line(
-        "The first layer that the proof needs is assumed: linear attention without positions cannot copy so.  The cache "
-        "is smaller as counted, but decoding reads as much of it as MHA's.",
+        "The first layer that the proof needs is assumed: linear attention without positions cannot copy so.  The "
+        "cache is smaller as counted, but decoding reads as much of it as MHA's.",
         ("skipv1.assumption1", "skipv1.inference-memory", "skipv1.inference-speed"),
     ),
 )

@@ -39,11 +39,11 @@ NORMS = Claim(
     "aligned grow under Full as a power of M, about M^(a - 1), whatever the queries.",
     assumes="one softmax over depth with normed keys, eps = 0; the limit of long queries where outputs turn",
     verdict="corrected",
-    correction="A softmax over depth bounds reads by outputs.  Without norms before the sublayers these are bounded, at "
-    "every depth, if and only if the sublayers are small: for a <= 1 under Full, S a <= 1 with blocks of S sublayers, "
-    "a = 0 in a residual stream (outputs of at most a times their input).  A norm after the sum, PostNorm, bounds what "
-    "is read as well (attnres.growth).  Under linear attention, whose output is cubic in what is read, growth can be "
-    "doubly exponential.",
+    correction="A softmax over depth bounds reads by outputs.  Without norms before the sublayers these are bounded, "
+    "at every depth, if and only if the sublayers are small: for a <= 1 under Full, S a <= 1 with blocks of S "
+    "sublayers, a = 0 in a residual stream (outputs of at most a times their input).  A norm after the sum, PostNorm, "
+    "bounds what is read as well (attnres.growth).  Under linear attention, whose output is cubic in what is read, "
+    "growth can be doubly exponential.",
     proof=unnormed,
     unjudged=UNJUDGED,
 )

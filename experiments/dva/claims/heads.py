@@ -21,7 +21,8 @@ ONE_HEAD = Claim(
     place="abstract, sections 2.2 and 7: one dynamic head replaces all redundant heads",
     statement="Over inputs in all of R^d, or on a sphere, a dynamic head without an output matrix makes maps of the "
     "sequence that no number of ordinary heads of any width makes, unless in each coordinate Q or K is zero; and two "
-    "ordinary heads, neither's matrix zero, whose score directions for some query are not zero, not equal and not opposite make one that no dynamic head makes.",
+    "ordinary heads, neither's matrix zero, whose score directions for some query are not zero, not equal and not "
+    "opposite make one that no dynamic head makes.",
     assumes="one causal layer, without positions and biases; inputs of all lengths; or of one, as RMSNorm leaves them, "
     "in two dimensions at least; or as LayerNorm leaves them, in three, with Q, K, score directions and matrices taken "
     "on vectors whose mean is zero; gains, none zero, are in the matrices; the gates' first part: no output matrix",

@@ -182,6 +182,26 @@ def extreme_case_attains(factor: float) -> bool:
 
 
 @SHARP.check(
+    "one earlier layer, small eps: what the bound has beyond (9/32) eps, over eps^2",
+    states=3 / 128,
+    control=0.0,
+    wrong="nothing, as if (9/32) eps were a bound",
+    kind="float64",
+)
+def first_order_is_no_bound(second: float) -> bool:
+    """And tokens whose scores move so exceed (9/32) eps at every eps up to 1, by their own total variation."""
+    for eps in (1e-2, 1e-3):
+        if abs((blocks.block_form_share(eps) - 9 / 32 * eps) / eps**2 - second) > 0.02 * eps:
+            return False
+    for eps in (1e-2, 0.1, 1.0):
+        rising = blocks.rising_share(eps)
+        found = _variation(np.array([0.5, rising / 2, (1 - rising) / 2]), np.array([0, eps, -eps]))
+        if (float(found) > 9 / 32 * eps) != (second > 0):
+            return False
+    return True
+
+
+@SHARP.check(
     "80 random rows with moves up to eps stay below, and hill climbing from them comes within 1 % of the bound",
     states=1.0,
     control=0.9,
