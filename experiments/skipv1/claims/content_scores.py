@@ -43,7 +43,7 @@ def _explained_by_pairing(n: int, kappa: Fraction, gamma: Fraction | None) -> Fr
     """(E w P)^2 / E P^2 for P = (S_xx + 2 gamma S_yx + gamma^2 S_yy) (1 - kappa S_xx), or S_yx (1 - kappa S_xx)."""
     engine = PromptEngine(1)
     linear = {"yx": Fraction(1)} if gamma is None else {"xx": Fraction(1), "yx": 2 * gamma, "yy": gamma**2}
-    terms = [((name,), value) for name, value in linear.items()]
+    terms: list[tuple[tuple[str, ...], Fraction]] = [((name,), value) for name, value in linear.items()]
     terms += [((name, "xx"), -kappa * value) for name, value in linear.items()]
 
     def mean(*names: str) -> Fraction:
