@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE
+from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.optimal import cell
 from experiments.training.tuning import mark
 from experiments.verdicts.intervals import Interval, against_baseline
@@ -67,3 +67,13 @@ def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], li
         for ours, base in pairs
         if ours is not None and base is not None
     ]
+
+
+def other_rates_on_the_way(measurement: Json, width: str, variant: str) -> str:
+    """Say why a variant's curve is not compared with vanilla's before the last step; empty at one learning rate.
+
+    Early losses follow the learning rate, so before the last step curves are compared at one rate only.
+    """
+    rates = measurement["widths"][width]["rates"]
+    mine, base = rates[BASELINE if variant == TWIN else variant], rates[BASELINE]
+    return "" if mine == base else f"not comparable before the last step: rates {mine:g} and {base:g}"

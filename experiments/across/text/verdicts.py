@@ -9,7 +9,7 @@ from statistics import fmean
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, relative, untuned, worth_of
+from experiments.training.of_widths import differences, other_rates_on_the_way, relative, untuned, worth_of
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
 from experiments.verdicts.intervals import Interval, t_interval
@@ -69,7 +69,7 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
         if said["sign"] is not None:
             better = "better" if said["sign"] < 0 else "worse"
             text = f"{name} ends {better} than vanilla ({said['place']})"
-            if name in CROSSING:
+            if name in CROSSING and not other_rates_on_the_way(measurement, width, name):
                 text += f"; {told(crossings(measurement, width, name, CROSSING[name]), parameters)}"
             yield expect("paper", name, "the paper's sign", text, float(said["sign"]))
         if (toy := prediction["toy"][name]) and toy["sign"]:
@@ -139,15 +139,16 @@ def _overtaken(measurement: Json, width: str, claim: str) -> Iterator[Expectatio
         return t_interval(means) if len(means) > 1 else Interval(math.nan, math.nan, math.nan)
 
     words = f"ahead over the first {EARLY:.0%} of the tokens"
-    crossed = told(crossings(measurement, width, SVFORMER, 1.0), parameters)
+    crossed = f"behind: {told(crossings(measurement, width, SVFORMER, 1.0), parameters)}"
+    apart = other_rates_on_the_way(measurement, width, SVFORMER)
     yield expected(
         f"early/{SVFORMER}/{width}",
         f"{SVFORMER}: {words}",
         claim,
-        f"{SVFORMER} is {words}, at {parameters / 1e6:.2f}M parameters; behind: {crossed}",
+        f"{SVFORMER} is {words}, at {parameters / 1e6:.2f}M parameters; {apart or crossed}",
         "sign",
         -1.0,
         early(SVFORMER),
-        early(TWIN),
+        None if apart else early(TWIN),  # without a control the verdict is inconclusive
         quantity=LOST,
     )

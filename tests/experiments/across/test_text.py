@@ -146,6 +146,7 @@ def measured(worths, crossing_at=None):
 
         widths[str(width)] = {
             "seeds": SEEDS,
+            "rates": dict.fromkeys(config.variants, 0.004),
             "parameters": dict.fromkeys(names, size),
             "tokens": tokens[-1],
             "loss": {name: [loss(name, seed) for seed in range(SEEDS)] for name in names},
@@ -284,3 +285,12 @@ def test_a_sitting_counts_the_sizes_of_which_two_seeds_are_finished(
     assert set(measurement["tuning"]["best"]) == {f"{name}/16" for name in config.variants}
     for about in measurement["widths"].values():
         assert about["rates"][BASELINE] <= measurement["widths"]["16"]["rates"][BASELINE]
+
+
+def test_curves_at_two_learning_rates_are_not_compared_before_the_last_step():
+    prediction, measurement = measured({})[:2]
+    for about in measurement["widths"].values():
+        about["rates"]["svformer"] = 0.008
+    early = [c for c in EXPERIMENT.compare(prediction, measurement) if c.id.startswith("early/")]
+    assert {c.verdict for c in early} == {"inconclusive"}
+    assert all("rates 0.008 and 0.004" in c.statement for c in early)
