@@ -216,11 +216,11 @@ def test_numbers_of_compute_optimal_text():
     page = " ".join(PAGES[FOUND].split())
     checks = checks_of("ladder-text/long")
     found = {check["id"]: check for check in checks}
-    for kind, told in (("early", "it is {}, {}, {} and {} nats ahead"), ("paper", "at the end {}, {}, {} and {}.")):
-        of_size = (found[f"{kind}/svformer/{width}"] for width in (32, 48, 64, 80))
-        assert told.format(*(_ahead(check) for check in of_size)) in page
-    crossed = [found[f"early/svformer/{width}"]["statement"] for width in (48, 64, 80)]
-    assert [re.search(r"(\d) of 3 seeds cross for good", words)[1] for words in crossed] == ["1", "1", "2"]
+    ends = (_ahead(found[f"paper/svformer/{width}"]) for width in (32, 48, 64, 80))
+    assert "At the end, at those two rates, it is {}, {}, {} and {} nats ahead.".format(*ends) in page
+    early = [found[f"early/svformer/{width}"] for width in (32, 48, 64, 80)]
+    assert {check["verdict"] for check in early} == {"inconclusive"}
+    assert all("not comparable before the last step" in check["statement"] for check in early)
     largest = [check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/64", name)]
     assert all(abs(check["measured"]) < check["tolerance"] for check in largest)
     assert f"told from vanilla's, {_range(largest)} for all" in page
