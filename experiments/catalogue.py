@@ -7,7 +7,7 @@ A paper's room in `experiments`, or the package that an entry point of the group
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Container
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,8 +21,12 @@ from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
 from experiments.store.folders import UserError
 from theory.plans.papers import Room, rooms
+from theory.plans.presets import PRESETS
+from theory.plans.suggestions import unknown
+from theory.plans.variants import VARIANTS
 
 ACROSS = "experiments.across"
+FAR = 0.4  # ids of claims are long: what is less alike is still of use
 
 
 @cache
@@ -57,9 +61,9 @@ def claim(name: str) -> Claim:
     ledger = claims()
     if name in ledger:
         return ledger[name]
-    near = get_close_matches(name, ledger, n=3, cutoff=0.4)
-    hint = f"did you mean {', '.join(near)}?" if near else "`crosslayer verify --json` lists all"
-    raise UserError(f"unknown ledger entry {name!r}; {hint}")
+    others = {"experiment": names(), "variant": VARIANTS, "preset": PRESETS}
+    lists = "`crosslayer verify --json` lists all"
+    raise UserError(unknown("ledger entry", name, ledger, others=others, lists=lists, close=FAR))
 
 
 def indexes() -> list[Index]:
@@ -96,8 +100,13 @@ def experiment(name: str) -> Experiment:
     """The experiment of that name.  Raises UserError for an unknown one."""
     known = all_experiments()
     if name not in known:
-        raise UserError(f"unknown experiment {name!r}; there are {', '.join(known)}")
+        raise UserError(unknown("experiment", name, known, others=_others(name)))
     return known[name]
+
+
+def _others(name: str) -> dict[str, Container[str]]:
+    """What else may have the name of an experiment: ids of claims alone have a dot, and take longer to look up."""
+    return {"ledger entry": claims() if "." in name else (), "variant": VARIANTS, "preset": PRESETS}
 
 
 def check_claims(experiment: Experiment) -> None:

@@ -61,6 +61,7 @@ from theory.plans.architecture import misfits
 from theory.plans.mix import Learned, Mix
 from theory.plans.names import fitting, resolve
 from theory.plans.plan import Plan
+from theory.plans.suggestions import unknown
 
 WAYS = ("first", "mean", "apart", "top-v", "mean-vo", "top-vo", "svd", "whole")
 
@@ -73,7 +74,7 @@ def convert(model: Decoder, variant: str | Plan, how: str = "mean") -> Decoder:
     that has no meaning for the model's kind of heads.
     """
     if how not in WAYS:
-        raise BadInput(f"unknown way {how!r}; there are {', '.join(WAYS)}")
+        raise BadInput(unknown("way", how, WAYS))
     if model.plan != resolve("vanilla", model.config.shape):
         raise BadInput("only a vanilla model can be converted: what others have learned is made for their own plan")
     plan = fitting(variant, model.config) if isinstance(variant, str) else variant

@@ -62,9 +62,10 @@ def describe(options: argparse.Namespace) -> int:
     from experiments.cli.describe import BYTES, description, print_description
     from experiments.training.user_files import model
     from theory.plans.presets import PRESETS
+    from theory.plans.suggestions import unknown
 
     if options.dtype not in BYTES:
-        raise UserError(f"unknown dtype {options.dtype!r}; there are {', '.join(BYTES)}")
+        raise UserError(unknown("dtype", options.dtype, BYTES))
     if options.context is not None and options.context < 1:
         raise UserError(f"--context must be at least 1, got {options.context}")
     if options.figure is not None and options.figure.suffix not in FIGURES:

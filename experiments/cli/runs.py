@@ -185,11 +185,13 @@ def compare(options: argparse.Namespace) -> int:
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict
     from theory.plans.presets import PRESETS
+    from theory.plans.suggestions import hint
 
     known = catalogue.names("scale")
     models = [name for name in options.names if name not in known]
     if unknown := [name for name in models if not (Path(name).is_dir() or name in PRESETS)]:
-        raise UserError(f"{unknown[0]!r} is no full-size experiment; there are {', '.join(known)}; nor a model")
+        near = hint(unknown[0], [*known, *PRESETS], f"there are {', '.join(known)}; nor a model")
+        raise UserError(f"{unknown[0]!r} is no full-size experiment; {near}")
     shown = side_by_side(models) if models else None
     if shown is not None and len(models) == len(options.names):
         if options.variant:

@@ -23,6 +23,7 @@ from experiments.store.sources import source_digest
 from experiments.store.threads import one_thread
 from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
+from theory.plans.suggestions import hint
 
 RESULTS = Path("results")  # what is committed of finished runs
 MOST_SEEDS = 1000
@@ -68,8 +69,9 @@ def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: P
     """Check what was asked for.  Raises UserError for an unknown profile or an impossible number of seeds."""
     profile = experiment.profiles.get(profile_name)
     if profile is None:
-        known = ", ".join(experiment.profiles)
-        raise UserError(f"{experiment.name} has no profile {profile_name!r}; it has {known}")
+        known = f"it has {', '.join(experiment.profiles)}"
+        near = hint(profile_name, experiment.profiles, known)
+        raise UserError(f"{experiment.name} has no profile {profile_name!r}; {near}")
     seeds = seeds if seeds is not None and profile.seeds else profile.seeds
     if profile.seeds and not 2 <= seeds <= MOST_SEEDS:
         raise UserError(f"--seeds must be from 2, for an interval, to {MOST_SEEDS}; got {seeds}")

@@ -19,9 +19,11 @@ from theory.plans.law import law
 from theory.plans.names import pairs, sized
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS, resized
+from theory.plans.suggestions import suggestions, unknown
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
+REGRESSION = "regression"
 SIZES = {"d": int, "n": int, "sigma": float}
 
 
@@ -75,7 +77,7 @@ def arm(
     replaced: settings of the schedule, unless None; recipe: fields of `Recipe`.
     """
     if schedule not in SCHEDULES:
-        raise UserError(f"unknown schedule {schedule!r}; there are {', '.join(SCHEDULES)}")
+        raise UserError(unknown("schedule", schedule, SCHEDULES))
     if seed < 0:
         raise UserError(f"--seed must not be negative, got {seed}")
     check_at_least_one(context=context, batch=batch)
@@ -98,13 +100,21 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
 
     A vocabulary that is not known yet is taken for the least that there can be.
     """
-    if not data.startswith("regression:"):
+    if not data.startswith(f"{REGRESSION}:"):
+        _check_kind(data)
         config = replace(config, context=min(config.context, CONTEXT) if context is None else context)
         return _of_vocabulary(config, VOCAB if data == STDLIB else 1), TextSource(data, "")
     prompts = _prompts(data)
     if context is not None:
         raise UserError("--context is for text: a prompt of regression data has 2 n + 1 tokens")
     return replace(config, stem=Vectors(prompts.d), context=2 * prompts.n + 1), prompts
+
+
+def _check_kind(data: str) -> None:
+    """Raises UserError for what is written as `regression:...` is, and misspelt, unless it is there."""
+    kind, colon, _ = data.partition(":")
+    if colon and not Path(data).exists() and (near := suggestions(kind, [REGRESSION])):
+        raise UserError(f"unknown data {data!r}; did you mean {near[0]}:...?")
 
 
 def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:

@@ -15,6 +15,7 @@ from experiments.store.provenance import commit, versions
 from experiments.training import extension, user_files
 from experiments.training.model_folders import BESIDE, IMPORTED, WEIGHTS, ModelFolder, digest_of, model_folder
 from icl.files import new_folder
+from theory.plans.suggestions import unknown
 from theory.plans.written import to_json
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def export(run: Path | str, out: Path | str, *, to: str = HF, dtype: str = "floa
     from icl.published.kinds import PAPERS
 
     if to not in (HF, *PAPERS):
-        raise UserError(f"there is no layout {to!r}; there are {', '.join((HF, *PAPERS))}")
+        raise UserError(unknown("layout", to, (HF, *PAPERS)))
     of = model_folder(Path(run))
     _free(Path(out))
     with progress(f"exporting {run}", 2) as at:

@@ -17,6 +17,7 @@ from experiments.training.by_layer import Sample
 from experiments.training.device import chosen_device
 from experiments.training.layer_probes import FAMILIES
 from experiments.training.subjects import Asked, Subject, about, check_alike, named, subjects
+from theory.plans.suggestions import unknown
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
@@ -87,7 +88,7 @@ def families(subjects: Sequence[Subject], what: Sequence[str] | None) -> list[st
 def _check_known(what: Sequence[str]) -> None:
     for name in what:
         if name not in FAMILIES:
-            raise UserError(f"unknown probe {name!r}; there are {', '.join(FAMILIES)}")
+            raise UserError(unknown("probe", name, FAMILIES))
 
 
 def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], sample: Sample, device: str) -> Json:

@@ -23,6 +23,7 @@ from icl.published.writing import SHARD, dtype_called, named, write_folder
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture
 from theory.plans.names import fitting
+from theory.plans.suggestions import unknown
 
 
 def save(
@@ -49,7 +50,7 @@ def save(
 def in_paper_s(model: Decoder, layout: str, dtype: torch.dtype) -> tuple[Mapping[str, Any], dict[str, Tensor]]:
     """config.json and tensors.  Raises BadInput for a plan or for sizes that the layout cannot say."""
     if layout not in PAPERS:
-        raise BadInput(f"no paper's layout is called {layout!r}; there are {', '.join(PAPERS)}")
+        raise BadInput(unknown("layout", layout, PAPERS))
     kind, variant = PAPERS[layout]
     for problem in _problems(model, kind, variant):
         raise BadInput(f"the layout {layout} {problem}")

@@ -40,6 +40,7 @@ import numpy as np
 
 from theory.attnres.two_phase import Array, Part, Sublayer, attend, merge
 from theory.errors import BadInput, InvalidSize, at_least
+from theory.plans.suggestions import unknown
 
 
 class Memory:
@@ -225,7 +226,7 @@ def traffic(
     at_least("sublayers", len(sublayers), 1)
     at_least("block", block, 1)
     if schedule not in SCHEDULES:
-        raise BadInput(f"unknown schedule {schedule!r}: one of {', '.join(SCHEDULES)}")
+        raise BadInput(unknown("schedule", schedule, SCHEDULES))
     if queries.shape != (len(sublayers), *embedding.shape):
         raise InvalidSize(f"queries {queries.shape} do not fit {len(sublayers)} sublayers of width {embedding.shape}")
     memory, inputs = Memory(len(sublayers)), []
@@ -252,5 +253,5 @@ def mean_traffic(schedule: str, blocks: int, size: int) -> Fraction:
         "two-phase Block": (n + 1) / (2 * s) + (5 - 2 / s if size > 1 else 2),
     }
     if schedule not in forms:
-        raise BadInput(f"unknown schedule {schedule!r}: one of {', '.join(forms)}")
+        raise BadInput(unknown("schedule", schedule, forms))
     return forms[schedule]

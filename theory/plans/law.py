@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Literal
 
 from theory.errors import LARGEST, BadInput, field_problems
+from theory.plans.suggestions import hint
 
 Inputs = Literal["normal", "rademacher", "uniform", "laplace", "sphere"]
 # Excess, of independent entries.
@@ -90,9 +91,8 @@ def law(given: Mapping[str, str]) -> Law:
     values: dict[str, float | int | str] = {}
     for name, value in given.items():
         if name not in LAW_FIELDS:
-            raise BadInput(
-                f"regression has no {name!r}; beside d, n, sigma and scored it takes {', '.join(LAW_FIELDS)}"
-            )
+            takes = f"beside d, n, sigma and scored it takes {', '.join(LAW_FIELDS)}"
+            raise BadInput(f"regression has no {name!r}; {hint(name, ('scored', *LAW_FIELDS), takes)}")
         kind = type(getattr(PLAIN, name))
         try:
             values[name] = kind(value.strip())

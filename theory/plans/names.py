@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
@@ -20,6 +19,7 @@ from theory.plans.architecture import Architecture, Latent, misfits
 from theory.plans.combine import combine
 from theory.plans.plan import Plan, Shape
 from theory.plans.presets import PRESETS
+from theory.plans.suggestions import hint, unknown
 from theory.plans.variants import VARIANTS
 
 
@@ -77,7 +77,7 @@ def sized(preset: str | Architecture, variant: str | None = None) -> tuple[Archi
     elif preset in PRESETS:
         config, default = PRESETS[preset].architecture, PRESETS[preset].variant
     else:
-        raise BadName(_unknown("preset", preset, PRESETS))
+        raise BadName(unknown("preset", preset, PRESETS, others={"variant": VARIANTS}))
     parts = (default if variant is None else variant).split("+")
     kinds = [name for name, _ in map(parsed, parts) if name in HEAD_KINDS]
     if len(kinds) > 1:
@@ -129,7 +129,7 @@ def _plan(part: str, shape: Shape) -> Plan:
     if name in SIZES:
         raise BadName(f"{name} says something of a model's architecture; here there is no model")
     if name not in VARIANTS:
-        raise BadName(_unknown("variant", name, VARIANTS))
+        raise BadName(unknown("variant", name, [*VARIANTS, *SIZES], others={"preset": PRESETS}))
     return called(name, VARIANTS[name].make, options, shape)
 
 
@@ -153,7 +153,7 @@ def called(name: str, make: Callable[..., Any], text: str, first: object) -> Any
     for key, value in pairs(name, text).items():
         if key not in parameters:
             takes = f"it takes {', '.join(parameters)}" if parameters else "it takes none"
-            raise BadName(f"{name} has no option {key!r}; {takes}")
+            raise BadName(f"{name} has no option {key!r}; {hint(key, parameters, takes)}")
         options[key] = _value(f"{name}: {key}", value, parameters[key].default)
     try:
         return make(first, **options)
@@ -191,8 +191,3 @@ def _value(what: str, text: str, default: object) -> object:
         expected = f"{words} in brackets" if isinstance(default, tuple) else f"a {words[:-1]}"
         raise BadName(f"{what} must be {expected}, got {text!r}")
     return numbers if isinstance(default, tuple) else value
-
-
-def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"unknown {what} {name!r}; " + (f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}")

@@ -353,7 +353,7 @@ def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
         (["export", "{work}/vanilla", "--out", "{tmp}/x", "--dtype", "int4"], "not 'int4'"),
         (
             ["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "onnx"],
-            "there is no layout 'onnx'; there are hf, skipv1",
+            "unknown layout 'onnx'; there are hf, skipv1",
         ),
         (["export", "{work}/vanilla", "--out", "{tmp}/x", "--to", "skipv1"], "layout skipv1 is of models under skipv1"),
         (

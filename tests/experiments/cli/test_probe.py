@@ -240,7 +240,7 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("runs", "options", "message"),
     [
-        (["vanilla"], ["--what", "entropy,entropie"], "unknown probe 'entropie'; there are entropy, importance"),
+        (["vanilla"], ["--what", "entropy,entropie"], "unknown probe 'entropie'; did you mean entropy"),
         (["vanilla"], ["--what", ""], "unknown probe ''"),
         (["vanilla"], ["--tokens", "31"], "two sequences or more"),
         (["vanilla"], ["--tokens", "0"], "--tokens must be at least 1"),

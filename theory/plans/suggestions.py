@@ -1,0 +1,84 @@
+"""What to say of a name that is not there.  Standard library only.
+
+Names of every kind are looked up with this one rule, so that a misspelling leads to the same hint wherever it is typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping
+from difflib import get_close_matches
+
+MOST = 3  # suggestions
+SHARE = 0.4  # of a longer name, which a name that begins it must fill
+CLOSE = 0.6  # ratio of `difflib`, from which two names are alike
+
+
+def suggestions(name: str, known: Iterable[str], *, close: float = CLOSE) -> list[str]:
+    """Return up to three known names that may be meant, best first.
+
+    Case, hyphens and underscores do not count.  A name that is the same without them stands alone; else names that
+    begin this one (skipv1 of skipv1former), names that this one begins or whose initials it is (lr), and at last names
+    spelt alike.
+    """
+    plain = {candidate: _plain(candidate) for candidate in known}
+    wanted = _plain(name)
+    if not wanted:
+        return []
+    if same := [candidate for candidate, letters in plain.items() if letters == wanted]:
+        return same[:MOST]
+    begin = [c for c, letters in plain.items() if letters and wanted.startswith(letters) and _fills(letters, wanted)]
+    if begin:
+        return sorted(begin, key=len, reverse=True)[:1]
+    begun = [c for c, letters in plain.items() if len(wanted) > 1 and letters.startswith(wanted)]
+    initials = [c for c in plain if len(wanted) > 1 and _initials(c) == wanted]
+    if first := [*initials, *sorted(begun, key=len)]:
+        return list(dict.fromkeys(first))[:MOST]
+    by_letters: dict[str, str] = {}
+    for candidate, letters in plain.items():
+        by_letters.setdefault(letters, candidate)
+    return [by_letters[letters] for letters in get_close_matches(wanted, by_letters, n=MOST, cutoff=close)]
+
+
+def unknown(
+    what: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    others: Mapping[str, Container[str]] | None = None,
+    lists: str = "",
+    close: float = CLOSE,
+) -> str:
+    """Return the line for a name that is not there, with what may be meant.
+
+    Args:
+        what: The kind of name, such as "variant".
+        name: What was given.
+        known: The names that there are.
+        others: By their kind, names that stand for something else, which the line then says.
+        lists: Where all names are listed, in place of naming them where none is alike.
+        close: The ratio of `difflib` from which names are alike.
+    """
+    known = list(known)
+    where = lists or f"there are {', '.join(known)}"
+    elsewhere = next((kind for kind, names in (others or {}).items() if name in names), "")
+    line = f"unknown {what} {name!r}" + (f", which is a {elsewhere}" if elsewhere else "")
+    return f"{line}; {hint(name, known, where, close=close)}"
+
+
+def hint(name: str, known: Iterable[str], otherwise: str, *, close: float = CLOSE) -> str:
+    """Return the question whether a known name is meant, or what to say where none is alike."""
+    near = suggestions(name, known, close=close)
+    return f"did you mean {', '.join(near)}?" if near else otherwise
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]", "", name.lower())
+
+
+def _fills(part: str, whole: str) -> bool:
+    return len(part) > 1 and len(part) >= SHARE * len(whole)
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in re.split(r"[-_ ]+", name.lower()) if word)
