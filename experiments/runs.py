@@ -61,10 +61,11 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
 
 
-def mutate(*ids: str, afresh: bool = False) -> list[Mutation]:
+def mutate(*ids: str, afresh: bool = False, source: bool = False) -> list[Mutation]:
     """Alter, one at a time, what these ledger entries' checks call in `theory`, by default of all.
 
     afresh: what is remembered, too.
+    source: places in the source of the modules that prove the entries, not results of what their checks call.
 
     Raises UserError for an id that is not there, or an entry that does not stand as it is.
     """
@@ -72,4 +73,4 @@ def mutate(*ids: str, afresh: bool = False) -> list[Mutation]:
     from experiments.toys.unjudged import UNJUDGED
 
     ledger = catalogue.claims()
-    return mutations([catalogue.claim(name) for name in ids or ledger], ledger, UNJUDGED, afresh=afresh)
+    return mutations([catalogue.claim(name) for name in ids or ledger], ledger, UNJUDGED, afresh=afresh, source=source)

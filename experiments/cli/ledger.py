@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cli.commands import OUT, Commands
+from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
     from experiments.ledger.mutation import Mutation
@@ -30,6 +31,12 @@ def add_to(commands: Commands) -> None:
         "constant, those of a function beside it), and show what they do not notice; all entries: about half an hour, "
         "and what was killed goes on where it was",
     )
+    command.add_argument(
+        "--source",
+        action="store_true",
+        help="with --mutate: alter the source instead, in the modules that prove the entries, one constant, operator, "
+        "comparison or reduction at a time; takes minutes an entry",
+    )
 
     command = commands.add(
         "claim", claim, "show everything on one entry of the claims ledger", "crosslayer claim skipv1.gap"
@@ -45,6 +52,8 @@ def verify(options: argparse.Namespace) -> int:
 
     if options.mutate:
         return _mutate(options)
+    if options.source:
+        raise UserError("--source says what --mutate alters: give both")
     done = runs.verify(*dict.fromkeys(options.ids), afresh=options.afresh)
     if options.json:
         print(json.dumps([verification_json(v) for v in done], indent=1))
@@ -66,7 +75,7 @@ def verify(options: argparse.Namespace) -> int:
 def _mutate(options: argparse.Namespace) -> int:
     from experiments import runs
 
-    done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh)
+    done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh, source=options.source)
     if options.json:
         print(json.dumps([_mutation_json(m) for m in done], indent=1))
         return int(any(m.unexcused for m in done))

@@ -17,23 +17,26 @@ from typing import Any
 import numpy as np
 import sympy
 
+from experiments.ledger.rewriting import rewritings
+
 Instead = Callable[..., Any]  # of the function as it was, and then of its arguments
 SCALE = Fraction(21, 20)
 
 
-def functions(modules: Iterable[ModuleType]) -> dict[str, FunctionType]:
-    """The public functions, and public methods of public classes, that stand in these modules, by full name."""
+def functions(modules: Iterable[ModuleType], *, private: bool = False) -> dict[str, FunctionType]:
+    """The functions, and methods of classes, that stand in these modules, by full name; public ones, or all."""
     found: dict[str, FunctionType] = {}
     for module in modules:
-        for thing in _public(vars(module)):
+        for thing in _members(module, private):
             if getattr(thing, "__module__", None) == module.__name__:
-                members = _public(vars(thing)) if isinstance(thing, type) else [thing]
+                members = _members(thing, private) if isinstance(thing, type) else [thing]
                 found |= {full_name(function): function for x in members if (function := underlying(x))}
     return found
 
 
-def _public(members: Mapping[str, Any]) -> list[Any]:
-    return [thing for name, thing in members.items() if not name.startswith("_")]
+def _members(owner: ModuleType | type, private: bool) -> list[Any]:
+    hidden = "__" if private else "_"
+    return [thing for name, thing in vars(owner).items() if not name.startswith(hidden)]
 
 
 def underlying(thing: Any) -> FunctionType | None:
@@ -134,6 +137,11 @@ def alterations(function: FunctionType, all_functions: Mapping[str, FunctionType
     }
 
 
+def rewritten(function: FunctionType) -> dict[str, Callable[[], Altered]]:
+    """The function with one place of its source altered, by name."""
+    return {one.name: _relative(one.applied(function)) for one in rewritings(function)}
+
+
 def _relative(other: FunctionType) -> Callable[[], Altered]:
     return lambda: Relative(other)
 
@@ -197,7 +205,9 @@ def _dataclass(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether the same numbers and truth values are in both, in the same order."""
+    """Whether the same numbers and truth values are in both, in the same order.  Two functions differ."""
+    if callable(one) and callable(other):
+        return one is other
     parts: tuple[list[Any], list[Any]] = [], []
     for value, into in zip((one, other), parts, strict=True):
         _collect(value, into)

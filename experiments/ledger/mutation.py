@@ -5,6 +5,10 @@ several ways (`alterations`), and the checks that call it are run again.  The en
 or accepts its control, or raises, or does not end within DEADLINE times the processor time that it takes otherwise.
 Else the alteration is a survivor: nobody would notice if the function were wrong in this way.
 
+`source` alters the source instead (`rewriting`): of every function, private ones too, of the module that proves the
+entry, one constant, operator, comparison or reduction at a time.  That is what sees a wrong constant inside an
+expression, or a least eigenvalue in place of a largest.
+
 An entry falls with its premises, so what a premise notices is no survivor.  A function whose values an entry rightly
 does not judge (a start of a descent, a bound that may be weaker) is named beside it, with the reason, which is printed:
 `Claim.unjudged`; what no entry judges, such as the source of random inputs, in one place for all.
@@ -25,7 +29,7 @@ from multiprocessing import get_context
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias
 
-from experiments.ledger.alterations import alterations, full_name, functions, replaced, underlying
+from experiments.ledger.alterations import Altered, alterations, full_name, functions, replaced, rewritten, underlying
 from experiments.ledger.claim import Claim, Evidence, outcome
 from experiments.ledger.verify import entry_of, evidence_digest, premises
 from experiments.store.cache import cache
@@ -71,22 +75,25 @@ def mutations(
     unjudged: Mapping[Callable[..., Any], str],
     *,
     afresh: bool = False,
+    source: bool = False,
 ) -> list[Mutation]:
     """One of each, in order; premises are altered too.
 
     unjudged  functions that no entry need judge, with the reason
     afresh    nothing is remembered
+    source    the source of what proves an entry is altered, not the results of what its checks call
 
     Raises UserError for an entry whose checks do not stand as they are.
     """
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
     keys = {f"{i} {evidence_digest(ledger[i], alterations.__module__)}": i for i in ids}
-    folder = RunFolder(cache() / "mutation")
+    folder = RunFolder(cache() / ("mutation-source" if source else "mutation"))
     with folder.locked():
         _forget_lines(folder, ids if afresh else (), keys)
         items = {key: (ledger[i].module, i) for key, i in keys.items()}
-        lines = results("claim", items, mutate, folder, label="altering what entries judge")
+        work = mutate_source if source else mutate
+        lines = results("claim", items, work, folder, label="altering what entries judge")
     fates = {keys[key]: line["fates"] for key, line in lines.items()}
     if broken := [i for i, found in fates.items() if found is None]:
         raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
@@ -130,9 +137,33 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
 
     Every run of checks has a process of its own, forked for it: nothing that was altered, or computed with it, stays.
     """
-    claim = entry_of(*entry)
-    modules = [import_module(name) for name in closure([entry[0], *(e.holds.__module__ for e in claim.evidence)])]
+    modules = _evidence_modules(entry)
     judged = functions(module for module in modules if _is_theory(module.__name__))
+    return _fates(entry, modules, judged, lambda function: alterations(function, judged), desk)
+
+
+def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
+    """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof."""
+    proof = entry_of(*entry).proof
+    if proof is None:
+        return {"fates": {}}
+    module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
+    return _fates(entry, _evidence_modules(entry), functions([module], private=True), rewritten, desk)
+
+
+def _evidence_modules(entry: tuple[str, str]) -> list[ModuleType]:
+    evidence = entry_of(*entry).evidence
+    return [import_module(name) for name in closure([entry[0], *(e.holds.__module__ for e in evidence)])]
+
+
+def _fates(
+    entry: tuple[str, str],
+    modules: Sequence[ModuleType],
+    judged: Mapping[str, FunctionType],
+    altered: Callable[[FunctionType], Mapping[str, Callable[[], Altered]]],
+    desk: Desk | None,
+) -> Json:
+    claim = entry_of(*entry)
     calls = _forked(lambda: _calls(claim.evidence, judged, modules), LONGEST)
     if not isinstance(calls, list) or not all(line["ok"] for line in calls):
         return {"fates": None}
@@ -148,8 +179,8 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
         quickest_first = [evidence for _, evidence in sorted(lines, key=lambda line: line[0])]
         allowed = DEADLINE * (1 + sum(seconds for seconds, _ in lines))
         found = {
-            how: _fate(judged[name], how, judged, quickest_first, modules, allowed)
-            for how in alterations(judged[name], judged)
+            how: _fate(judged[name], instead, lines=quickest_first, modules=modules, allowed=allowed)
+            for how, instead in altered(judged[name]).items()
         }
         fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
     return {"fates": fates}
@@ -183,15 +214,15 @@ def _calls(
 
 def _fate(
     function: FunctionType,
-    how: str,
-    judged: Mapping[str, FunctionType],
+    alteration: Callable[[], Altered],
+    *,
     lines: Sequence[Evidence],
     modules: Sequence[ModuleType],
     allowed: float,
 ) -> Fate:
     def fate() -> Fate:
         _forget(modules)
-        instead = alterations(function, judged)[how]()
+        instead = alteration()
         with replaced({function: instead}):
             if not all(outcome(line).ok for line in lines):
                 return "falls"

@@ -72,7 +72,7 @@ def gated_bound(gate: Array, up: Array, down: Array, gain: Array, *, tries: int 
         even = np.diag(shares**2) * size * (1 + c)
         form = even + down.T @ np.linalg.solve(np.eye(len(down)) - spread / size / (1 + c), down) / 4
         unit = 2 * float((form * products).sum()) / (d * (d + 1))  # the mean eigenvalue of (1)'s matrix
-        largest, start = _largest(_quartic(a, b, form, shift * unit), start, d)
+        largest, start = _largest(quartic_map(a, b, form, shift * unit), start, d)
         return largest
 
     usual = 1 / (2 * float(shares.max()))
@@ -115,8 +115,15 @@ def one_number_maximum(gate: Array, up: Array, column: Array) -> float:
     return -float(np.linalg.norm(column)) * beta * min(lost(0.0), inside)
 
 
-def _quartic(a: Array, b: Array, form: Array, shift: float) -> Callable[[Array], Array]:
-    """F on (..., d, d)."""
+def quartic_map(a: Array, b: Array, form: Array, shift: float) -> Callable[[Array], Array]:
+    """Return (1)'s map F of matrices (..., d, d), of l = `shift`; of u u^T it gives the quartic form, whatever l is.
+
+    Args:
+        a: gates with the gain in them, (f, d).
+        b: ups with the gain in them, (f, d).
+        form: G, (f, f).
+        shift: l.
+    """
     import numpy as np
 
     d = a.shape[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from experiments.ledger.claim import Claim
 from theory.attnres import quartic, sublayers
 from theory.attnres.paper import PAPER
-from theory.attnres.quartic import gated_bound, one_number_maximum
+from theory.attnres.quartic import gated_bound, one_number_maximum, quartic_map
 from theory.attnres.sublayers import feed_forward_bound
 
 if TYPE_CHECKING:
@@ -255,4 +255,32 @@ def one_number_is_exact(rows: float) -> bool:
         found = float((gated * b).max() if rows == 1 else gated.max() * b.max()) * float(np.linalg.norm(down))
         if not math.isclose(one_number_maximum(gate[0], up[0], down[:, 0]), found, rel_tol=1e-6):
             return False
+    return True
+
+
+@QUARTIC.check(
+    "at u u^T the form is sum_ij G_ij (a_i.u)(b_i.u)(a_j.u)(b_j.u) for every l; d = 1, 3, 5, l = 0, 0.7, 40",
+    states=1.0,
+    control=1.2,
+    wrong="a fifth more of the trace term, which then no longer vanishes there",
+)
+def multiple_of_zero_is_added(trace: float) -> bool:
+    """And the map is symmetric on symmetric matrices, so that its largest eigenvalue bounds the form."""
+    import numpy as np
+
+    rng = np.random.default_rng(6)
+    for d, inner in ((1, 1), (3, 4), (5, 2)):
+        a, b = rng.standard_normal((2, inner, d))
+        form = rng.standard_normal((inner, inner))
+        form = form @ form.T
+        u, (x, y) = rng.standard_normal(d), rng.standard_normal((2, d, d))
+        gated = (a @ u) * (b @ u)
+        for shift in (0.0, 0.7, 40.0):
+            applied = quartic_map(a, b, form, shift)
+            at_u = float(u @ applied(np.outer(u, u)) @ u)
+            expected = float(gated @ form @ gated) + shift * (1 - trace) * float(u @ u) ** 2
+            x, y = x + x.T, y + y.T
+            left, right = float((applied(x) * y).sum()), float((x * applied(y)).sum())
+            if not math.isclose(at_u, expected, rel_tol=1e-9) or not math.isclose(left, right, rel_tol=1e-9):
+                return False
     return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from experiments.ledger.claim import Claim
@@ -157,6 +159,33 @@ def ranks_are_bounded(more: int) -> bool:
             below_most.append(most - round(entries))
             lost += round(entries) < d
     return min(above_least) == 0 == min(below_most) and lost > 0 and max(above_least) > 0
+
+
+@REACHABILITY.check(
+    "the flow from a start with eigenvalues of Q of both signs ends at rank 2, from keys just above the compression, "
+    "with and without an antisymmetric part, at 1, which the keys' signs say; d = 2",
+    states=np.max,
+    control=np.min,
+    wrong="the least eigenvalue of Q in place of its largest",
+)
+def signs_bound_where_all_keys_outweigh(extreme: Callable[[Array], float]) -> bool:
+    """The bounds are computed here from Q and the keys' signs, too; both bounds are met, and neither always."""
+    signal = Signal("skip", 2, 2, 4, 0.5)
+    for keys, turned, compression, rank in (
+        ((2.0, -0.2), 0.0, (1.0, 1.0), 2),
+        ((1.0, -0.9), 0.0, (1.3, 1.2), 1),
+        ((1.0, -0.9), 0.15, (1.3, 1.2), 1),
+    ):
+        k, a = np.diag(keys) + turned * np.array([[0, 1], [-1, 0]]), np.diag(compression)
+        outweighs = np.linalg.eigvalsh(a @ a.T - k @ k.T - k.T @ k)
+        most = int((np.array(keys) > 0).sum()) if extreme(outweighs) + 2 * turned**2 < 0 else 2
+        start = signal.flat({"a": a, "k": k, "v": np.zeros((2, 2)), "b": np.zeros(signal.shapes["b"])})
+        end = signal.loss(signal.flow(start, [100.0], 1e-5)[-1])
+        entries = (signal.zero_loss - end) / signal.rho / 2
+        bounds = (max(1, int((outweighs > 0).sum())), most)
+        if dynamics.rank_bounds(k, a) != bounds or abs(entries - rank) > 0.01 or not bounds[0] <= rank <= bounds[1]:
+            return False
+    return True
 
 
 @REACHABILITY.check(

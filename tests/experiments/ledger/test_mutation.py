@@ -17,6 +17,7 @@ from experiments import catalogue, runs
 from experiments.cli import main
 from experiments.ledger import alterations, mutation
 from experiments.ledger.mutation import mutations
+from experiments.ledger.rewriting import rewritings
 from experiments.store import sources
 from experiments.store.backends import Serial
 from experiments.store.folders import UserError
@@ -323,3 +324,47 @@ def test_public_functions_are_found_without_their_decorators():
 @pytest.mark.slow
 def test_every_entry_falls_with_what_it_judges():
     assert not {found.claim.id: found.unexcused for found in runs.mutate() if found.unexcused}
+
+
+REWRITTEN = '''
+def ends(values):
+    """Of numbers: 2 is no place in a docstring."""
+    if len(values) < 1:
+        raise ValueError("fewer than 1")
+    return max(values) - 0.5 * sum(values)
+'''
+
+
+def test_every_place_of_a_source_is_altered(tmp_path, monkeypatch):
+    """Constants, operators, comparisons and reductions; not what an error says, nor the docstring."""
+    (tmp_path / "rewritten.py").write_text(REWRITTEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    ends = importlib.import_module("rewritten").ends
+    found = {
+        one.name.partition(": ")[2]: one.applied(ends)((4, 2)) for one in rewritings(ends) if "line 2" not in one.name
+    }
+    assert found == {
+        "Sub as Add": 7,
+        "second term x 1.2": pytest.approx(0.4),
+        "max as min": -1,
+        "Mult as Div": pytest.approx(4 - 0.5 / 6),
+        "0.5 x 1.2": pytest.approx(0.4),
+        "sum as max": 2,
+    }
+    assert ends((4, 2)) == 1
+    guards = {one.name.partition(": ")[2] for one in rewritings(ends)} - set(found)
+    assert guards == {"Lt as GtE", "1 + 1"}
+
+
+def test_the_source_of_a_proof_is_altered(ledger, monkeypatch):
+    """A private function's, too; a check at one point misses places that checks at three do not."""
+    formulas = sys.modules["made_up.formulas"]
+    for name in ("made.sound", "made.tautology"):
+        monkeypatch.setattr(ledger[name], "proof", formulas)
+    (sound,) = mutations([ledger["made.sound"]], ledger, {}, source=True)
+    assert sound.altered
+    assert not sound.survivors
+    (tautology,) = mutations([ledger["made.tautology"]], ledger, {}, source=True)
+    assert "made_up.formulas.area" in tautology.survivors
+    (nothing,) = mutations([ledger["made.nothing"]], ledger, {}, source=True)
+    assert not nothing.altered

@@ -138,3 +138,9 @@ def test_impossible_sizes_are_refused():
     for kind, scales in (("skip", (1.0,) * 3), ("ordinary", (1.0,) * 2), ("skip", ())):
         with pytest.raises(InvalidSize):
             balanced_start(2, scales, kind)
+
+
+def test_the_rank_is_bounded_by_signs_only_where_all_keys_outweigh():
+    """One eigenvalue of Q is positive, the other negative: the keys' signs say nothing.  And of keys just above A."""
+    assert rank_bounds(np.diag([2.0, -0.2]), np.eye(2)) == (1, 2)
+    assert rank_bounds(np.diag([1.0, -0.9]), np.diag([1.3, 1.2])) == (1, 1)
