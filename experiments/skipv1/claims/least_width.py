@@ -97,6 +97,20 @@ def least_width_is(width: Callable[[int, int], int]) -> bool:
 
 
 @LEAST_WIDTH.check(
+    "the width that suffices is that of the tokens with one entry hidden, d = 2 to 12",
+    states=0,
+    control=1,
+    wrong="one number less from d = 4 on",
+    kind="exact",
+)
+def weights_have_the_sufficient_width(less: int) -> bool:
+    return all(
+        least_width.sufficient_width(d) - less * (d >= 4) == least_width.hidden_tokens(d, 0.25).shape[1] == 2 * d - 1
+        for d in range(2, 13)
+    )
+
+
+@LEAST_WIDTH.check(
     "d = m = 2 and d = 3, m = 4: descents find no more than m (m+1) / 2 - 1/2",
     states=Fraction(1, 2),
     control=1,

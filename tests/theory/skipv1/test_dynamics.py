@@ -73,6 +73,18 @@ def test_large_symmetric_keys_end_at_their_number_of_eigenvalues_of_the_right_si
         assert end == pytest.approx(float(plateau(*signal.task, d, right)), abs=1e-2)
 
 
+@pytest.mark.parametrize("w", [0.0, 0.5, 1.0])
+def test_the_rank_is_bounded_from_where_the_keys_outweigh_the_compression(w):
+    """For K = diag(u, -v) + w J and A = alpha 1 the theorem's condition is alpha^2 < 2 v^2, whatever w is."""
+    u, v = 1.3, 0.8
+    keys = np.array([[u, w], [-w, -v]])
+    for factor, most in ((0.98, 1), (1.02, 2), (20.0, 2)):
+        least = 2 if factor == 20 else 1
+        assert rank_bounds(keys, (factor * 2 * v**2) ** 0.5 * np.eye(2)) == (least, most)
+    between = (2 * (u**2 + v**2) / 2 + 2 * w**2) ** 0.5
+    assert rank_bounds(keys, between * np.eye(2)) == (1, 2)
+
+
 @settings(max_examples=15, deadline=None)
 @given(signals(), st.integers(0, 99))
 def test_balance_is_kept_in_any_directions(signal, seed):

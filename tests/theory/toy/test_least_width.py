@@ -97,6 +97,10 @@ def test_where_the_bounds_meet():
     assert [sufficient_width(d) for d in (1, 2, 3, 4)] == [2, 3, 5, 7]
 
 
+def test_the_sufficient_width_is_that_of_the_tokens():
+    assert all(sufficient_width(d) == hidden_tokens(d, 0.5).shape[1] == 2 * d - 1 for d in range(2, 20))
+
+
 @pytest.mark.parametrize(("d", "hidden"), SIZES[:4])
 def test_the_best_map_of_the_hiding_tokens_approaches_what_the_weights_do(d, hidden):
     for eps in (0.1, 0.01):
