@@ -17,7 +17,7 @@ def memory() -> int:
 def _group_limits() -> Iterator[int]:
     """Of the control groups that this process is in, by either version of Linux's."""
     try:
-        own = OWN_GROUPS.read_text().splitlines()
+        own = OWN_GROUPS.read_text(encoding="utf-8").splitlines()
     except OSError:
         return
     for line in own:
@@ -29,6 +29,6 @@ def _group_limits() -> Iterator[int]:
         for group in (folder, *folder.parents):
             if group.is_relative_to(root):
                 try:
-                    yield int((group / name).read_text())
+                    yield int((group / name).read_text(encoding="utf-8"))
                 except (OSError, ValueError):  # the group is not to be seen here, or has no limit: "max"
                     continue

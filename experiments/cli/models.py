@@ -133,7 +133,7 @@ def _table(
 def _replace(path: Path, name: str, table: str) -> None:
     """Put a table between `<!-- name -->` and `<!-- end of name -->`.  Raises UserError for a file without these."""
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, _, rest = path.read_text(errors="surrogateescape").partition(begin)
+    before, _, rest = path.read_text(encoding="utf-8", errors="surrogateescape").partition(begin)
     _, closed, after = rest.partition(end)
     if not closed:
         raise UserError(f"{path} has no lines {begin.strip()} and {end}, between which the table belongs")

@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn, TypeVar
 
+from experiments.cli.encoding import keep_text
+from experiments.store.shadows import shadowed
+
 STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "stopped"}
 MOMENT = 0.5  # seconds
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -45,6 +48,9 @@ def _status(arguments: Sequence[str] | None) -> int:
     resumes = False
     try:
         _open_standard_streams()
+        keep_text()
+        if message := shadowed():
+            return _stop(message, 2)
         from experiments.cli.parser import parser
         from experiments.store.folders import UserError
         from theory.errors import BadInput
@@ -121,7 +127,7 @@ def _open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
 def _silence_standard_output() -> None:

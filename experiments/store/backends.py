@@ -11,13 +11,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from queue import Empty
 from typing import Any, Protocol, TypeVar
 
 from experiments.store.desk import Desk, LocalDesk, OutOfTime, Pace, Tell
 from experiments.store.folders import Json, RunFolder, UserError
+from experiments.store.starting import ADVICE, UNGUARDED, leave_if_starting
 from experiments.store.threads import environment, one_thread, one_thread_environment
 
 Item = TypeVar("Item")
@@ -68,7 +70,8 @@ class Processes:
     count: int
 
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
-        context = get_context("spawn")
+        leave_if_starting()
+        context, workers = get_context("spawn"), set[BaseProcess]()
         with environment(QUIET):  # of the process that cleans up
             news, (line, held) = context.Queue(), context.Pipe(duplex=False)
         count = min(self.count, len(items))
@@ -82,6 +85,7 @@ class Processes:
                         key = waiting.pop(0)
                         with _interrupts_kept_from_children():
                             began[pool.submit(_result, work, items[key], key, run)] = key, time.monotonic()
+                            workers |= {*active_children()}
                     if not began:
                         return
                     for job in wait(began, POLL, FIRST_COMPLETED).done:
@@ -95,6 +99,8 @@ class Processes:
                 held.close()  # at which the workers leave
                 pool.shutdown(cancel_futures=True)
                 if isinstance(error, BrokenProcessPool):
+                    if any(worker.exitcode == UNGUARDED for worker in workers):
+                        raise UserError(ADVICE) from None
                     raise UserError(f"a process that worked in {run.path} died, perhaps for want of memory") from None
                 raise
 

@@ -175,7 +175,7 @@ def _result(
 
 def _sees(run: RunFolder, token: str) -> bool:
     try:
-        return (run / TOKEN).read_text() == token
+        return (run / TOKEN).read_text(encoding="utf-8") == token
     except OSError:
         return False
 
@@ -216,7 +216,7 @@ def _ready(ray: Any, references: list[Any]) -> list[Any]:
 @contextmanager
 def _token(run: RunFolder) -> Iterator[str]:
     token = os.urandom(8).hex()
-    (run / TOKEN).write_text(token)
+    (run / TOKEN).write_text(token, encoding="utf-8")
     try:
         yield token
     finally:

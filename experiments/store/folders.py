@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from experiments.store.starting import leave_if_starting
 from icl.files import naming, opened, sealed, write_atomically
 
 Json = dict[str, Any]
@@ -75,9 +76,10 @@ class RunFolder:
         if self._locked:
             yield
             return
+        leave_if_starting()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self / ".lock").open("a")
+            lock = (self / ".lock").open("a", encoding="utf-8")
         except OSError as error:
             raise UserError(f"cannot write to {self.path}: {error.strerror}") from error
         with lock:
@@ -164,7 +166,7 @@ class RunFolder:
         write_atomically(self / METRICS, "".join(json.dumps(sealed(line)) + "\n" for line in lines))
 
     def log(self, line: Json) -> None:
-        with naming(self / METRICS), (self / METRICS).open("a") as file:
+        with naming(self / METRICS), (self / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(sealed(line)) + "\n")
 
 

@@ -107,7 +107,7 @@ def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mappin
             if (before / name).is_file():
                 shutil.copy(before / name, part / name)
         for name, text in {**texts, PLAN: json.dumps(to_json(model.plan))}.items():
-            (part / name).write_text(text)
+            (part / name).write_text(text, encoding="utf-8")
         (part / WEIGHTS).write_bytes(weights(model))
         sizes = {"plan": f"in {PLAN}", "architecture": asdict(model.config)}
         count = sum(p.numel() for p in model.parameters())

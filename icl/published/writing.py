@@ -96,7 +96,7 @@ def write_folder(
         raise BadInput(f"{folder} is there already; nothing is written over")
     with new_folder(folder) as part:
         for name, text in {CONFIG: json.dumps(config, indent=1), **(texts or {})}.items():
-            (part / name).write_text(text)
+            (part / name).write_text(text, encoding="utf-8")
         for path in beside:
             shutil.copy(path, part / path.name)
         _write_tensors(part, tensors, shard)
@@ -117,4 +117,4 @@ def _write_tensors(folder: Path, tensors: Mapping[str, Tensor], shard: int) -> N
         save_file(group, folder / called, metadata={"format": "pt"})
         places |= dict.fromkeys(group, called)
     index = {"metadata": {"total_size": sum(x.nbytes for x in tensors.values())}, "weight_map": places}
-    (folder / INDEX).write_text(json.dumps(index, indent=1))
+    (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")

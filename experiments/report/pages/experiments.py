@@ -149,7 +149,7 @@ def _days_of_commits() -> dict[str, str]:
     """The day on which each committed prediction last changed."""
     command = ["git", "log", "--format=%x00%cs", "--name-only", "--", f"{RESULTS}/*prediction.json"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        told = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return {}
     days: dict[str, str] = {}
