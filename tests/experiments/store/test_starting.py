@@ -6,10 +6,17 @@ import sys
 import pytest
 
 UNGUARDED = """
-import experiments
+from pathlib import Path
+from experiments.store.backends import Processes
+from experiments.store.folders import RunFolder, UserError
+from experiments.store.work import results
+
+def double(item, desk):
+    return {"value": 2 * item}
+
 try:
-    experiments.run("skipv1-gap", "smoke", jobs=2)
-except experiments.UserError as error:
+    results("twice", {"a": 1, "b": 2}, double, RunFolder(Path("run")), label="two", backend=Processes(2))
+except UserError as error:
     print(error)
 """
 
