@@ -189,6 +189,32 @@ def signs_bound_where_all_keys_outweigh(extreme: Callable[[Array], float]) -> bo
 
 
 @REACHABILITY.check(
+    "both bounds jump where the theorem says, within 2 %, for keys with and without an antisymmetric part",
+    states=1.0,
+    control=0.5,
+    wrong="keys of half the size",
+    kind="float64",
+)
+def bounds_jump_at_their_edges(size: float) -> bool:
+    """With A = alpha 1 and K = diag(u, -v) + w J, 0 < v < u, J antisymmetric: K K^T + K^T K = 2 diag(u^2, v^2) + 2 w^2.
+
+    So Q + |K_a|^2 is negative below alpha^2 = 2 v^2, where one eigenvalue of two has the right sign, and an eigenvalue
+    of Q becomes positive at alpha^2 = 2 v^2 + 2 w^2 and at 2 u^2 + 2 w^2.
+    """
+    u, v = 1.3, 0.8
+    for w in (0.0, 0.5, 1.0):
+        keys = size * np.array([[u, w], [-w, -v]])
+        edges = [2 * v**2 + 2 * w**2, 2 * u**2 + 2 * w**2]
+        for edge in (2 * v**2, *edges):
+            for square in (0.98 * edge, 1.02 * edge):
+                least = max(1, sum(square > other for other in edges))
+                most = 1 if square < 2 * v**2 else 2
+                if dynamics.rank_bounds(keys, square**0.5 * np.eye(2)) != (least, most):
+                    return False
+    return True
+
+
+@REACHABILITY.check(
     "the toy's exact gradient flow reaches the optimum from a compression larger than the keys; d = 2",
     states=0.2,
     control=5.0,

@@ -7,14 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from experiments.cli import main
 from experiments.cli.encoding import spell
 from tests.experiments.cli.test_process import PRINTING
-from tests.isolation import ROOT
 
+ROOT = Path(__file__).resolve().parents[3]
 ENCODINGS = ["ascii", "latin-1", "cp1252", "cp437", "utf-8"]
 RULE = "def größe(s):\n    from theory.plans.plan import plan\n    return plan(s)\n"
 
