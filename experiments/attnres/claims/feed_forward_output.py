@@ -213,6 +213,7 @@ def small_weights(half: float) -> bool:
     states=1.0,
     control=1.2,
     wrong="the trace term times 1.2",
+    kind="descent",
 )
 def bound_is_the_least_eigenvalue(trace: float) -> bool:
     """Without the trace term it is larger by 1 % or more."""

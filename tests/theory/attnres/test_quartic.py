@@ -43,11 +43,11 @@ def test_the_map_is_the_sum_that_the_proof_writes(d, inner, seed):
     form, x = form + form.T, x + x.T
     forms = (np.einsum("fi,fj->fij", a, b) + np.einsum("fi,fj->fij", b, a)) / 2
     said = np.einsum("fg,fij,jk,gkl->il", form, forms, x, forms) + 0.7 * (x - np.trace(x) * np.eye(d))
-    several = quartic._quartic(a, b, form, 0.7)(np.stack([x, 2 * x]))
+    several = quartic.quartic_map(a, b, form, 0.7)(np.stack([x, 2 * x]))
     np.testing.assert_allclose(several, [said, 2 * said], atol=1e-9)
     q, outer = (a @ u) * (b @ u), np.outer(u, u)
     for shift in (0.0, 3.0):
-        found = np.sum(outer * quartic._quartic(a, b, form, shift)(outer))
+        found = np.sum(outer * quartic.quartic_map(a, b, form, shift)(outer))
         assert found == pytest.approx(q @ form @ q, rel=1e-8, abs=1e-8)
 
 
