@@ -67,9 +67,7 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from experiments.store.shadows import shadowed
-
-        if message := shadowed():
+        if message := import_module("experiments.store.shadows").shadowed():
             raise ImportError(message)
         home, _, there = _HOMES[name].partition(":")
         return getattr(import_module(home), there or name)
