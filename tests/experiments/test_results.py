@@ -77,6 +77,11 @@ def test_verdicts_drawn_again_are_those_committed(name):
     assert all(judgement(content).verdict == content["verdict"] for content in before.values())
 
 
+# A descent towards an infimum at infinity, cut off by its number of steps: another processor's products end elsewhere,
+# by 1e-6 of it where this was seen.
+LIMITED = frozenset({"enough_heads"})
+
+
 def differences(new, old, place=()):
     """Places where numbers differ by more than rounding, or than the standard error that stands beside them."""
     if isinstance(new, dict):
@@ -92,7 +97,8 @@ def differences(new, old, place=()):
         for i, (x, y) in enumerate(zip(new, old, strict=True)):
             yield from differences(x, y, (*place, i))
     elif isinstance(new, float):
-        if abs(new - old) > 1e-9 * max(1.0, abs(old)):
+        rounding = 1e-5 if LIMITED.intersection(place) else 1e-9
+        if abs(new - old) > rounding * max(1.0, abs(old)):
             yield place
     elif not isinstance(new, str) and new != old:
         yield place
