@@ -28,8 +28,8 @@ from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
 from icl.stacks.feed import Feed, StackTask
 from icl.training.elsewhere import fitting
-from icl.training.loop import DIVERGED, HeldOut
-from icl.training.objectives import PromptTask
+from icl.training.loop import DIVERGED, HeldOut, is_far, starting_loss
+from icl.training.objectives import PromptTask, blind_loss
 from theory.errors import BadInput
 from theory.plans.identity import text
 
@@ -115,9 +115,10 @@ class AdamW:
 class Run:
     """The state of a training: weights, optimiser, and which decoders have left for good."""
 
-    def __init__(self, stack: StackedDecoder, optimiser: AdamW) -> None:
+    def __init__(self, stack: StackedDecoder, optimiser: AdamW, blind: float) -> None:
         rows = len(stack.flat)
-        self.start = stack.flat.new_full((rows,), math.nan)  # the first logged loss
+        self.blind = blind
+        self.start = stack.flat.new_full((rows,), math.nan)  # `icl.training.loop.starting_loss`
         self.left = stack.flat.new_zeros(rows)  # the step by which it diverged
         self.tensors = {
             "flat": stack.flat,
@@ -135,11 +136,11 @@ class Run:
             tensor.copy_(tensors[name])
 
     def watch(self, losses: Tensor, step: int) -> None:
-        """As `icl.training.loop` stops a training whose loss is no number or has left its first one far behind.
+        """Note which trainings `icl.training.loop` would stop: the loss is no number, or has left its start far behind.
 
         losses: (steps, rows), since what was logged before
         """
-        self.start.copy_(torch.where(self.start.isnan(), losses.mean(0), self.start))
+        self.start.copy_(torch.where(self.start.isnan(), starting_loss(losses, self.blind), self.start))
         far = losses.median(0).values > DIVERGED * self.start
         gone = ~losses.isfinite().all(0) | far | ~self.tensors["flat"].isfinite().all(1)
         self.left.copy_(torch.where(gone & (self.left == 0), float(step), self.left))
@@ -183,7 +184,7 @@ def train(
     feed = Feed(task, [*seeds, *[seeds[0]] * extra], stack.flat)
     others = [Feed(other, [0], stack.flat) for other in elsewhere]
     optimiser = AdamW(stack, recipes[-1], padded)
-    run, plan = Run(stack, optimiser), stretches(recipes)
+    run, plan = Run(stack, optimiser, blind_loss(task, models[0].config.stem)), stretches(recipes)
     about = (models[0].config, [m.plan for m in models], task.identity, list(recipes), list(seeds), list(rates), name)
     identity = hashlib.sha256(text((*about, str(stack.flat.dtype), stack.flat.device.type)).encode()).hexdigest()
     saved = Checkpoints(folder, identity, warn) if folder else None
@@ -219,8 +220,8 @@ def train(
             logged = torch.stack(window)
             run.watch(logged, step + 1)
             ended = stretch.ends and step + 1 == stretch.last
-            found = evaluate(stack, feed, run.left) if ended else None
-            besides = _each_on(stack, others, run.left) if ended and others else None
+            found = evaluate(stack, feed, run) if ended else None
+            besides = _each_on(stack, others, found) if found and others else None
             probed = _probed(stack, models, probe, found) if found and probe else None
             mean = tuple(logged.mean(0)[: stack.models].tolist())
             stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, besides, probed)
@@ -248,9 +249,22 @@ def take_step(stack: StackedDecoder, feed: Feed, optimiser: AdamW, recipe: Recip
     return torch.cat(means)
 
 
+def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str, ...]:
+    """Return the held-out losses of every decoder at the end of its training; of one that diverged, by which step."""
+    mean, spread = _held_out(stack, feed)
+    diverged = ~mean.isfinite().all(-1) | is_far(mean, spread, run.start.double(), run.blind)
+    ends: list[HeldOut | str] = []
+    for step, last, of_mean, of_spread in zip(run.left.tolist(), diverged.tolist(), mean, spread, strict=True):
+        if step or last:
+            ends.append(f"training diverged by step {step:.0f}" if step else "training diverged at its last step")
+        else:
+            ends.append(HeldOut(tuple(of_mean.tolist()), tuple(of_spread.tolist())))
+    return tuple(ends[: stack.models])
+
+
 @torch.no_grad()
-def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut | str, ...]:
-    """As `icl.training.loop.evaluate`, of every decoder; of one that diverged, by which step; left: 0, or that step."""
+def _held_out(stack: StackedDecoder, feed: Feed) -> tuple[Tensor, Tensor]:
+    """As `icl.training.loop.evaluate`, of every row: means and standard errors, (rows, positions)."""
     chunks = stack.chunks(EVALUATED)
     parts: list[list[Tensor]] = [[] for _ in chunks]
     for batch in feed.task.held_out():
@@ -262,20 +276,19 @@ def evaluate(stack: StackedDecoder, feed: Feed, left: Tensor) -> tuple[HeldOut |
                 found.append(stack.losses(rows, flat, same, wanted, feed.read, feed.slot).double())
     losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
     count = losses.shape[-1]
-    mean, spread = losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5
-    ends: list[HeldOut | str] = []
-    for step, of_mean, of_spread in zip(left.tolist(), mean, spread, strict=True):
-        if step or not of_mean.isfinite().all():
-            ends.append(f"training diverged by step {step:.0f}" if step else "training diverged at its last step")
-        else:
-            ends.append(HeldOut(tuple(of_mean.tolist()), tuple(of_spread.tolist())))
-    return tuple(ends[: stack.models])
+    return losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5
 
 
-def _each_on(stack: StackedDecoder, others: Sequence[Feed], left: Tensor) -> tuple[tuple[HeldOut | None, ...], ...]:
+def _each_on(
+    stack: StackedDecoder, others: Sequence[Feed], ends: Sequence[HeldOut | str]
+) -> tuple[tuple[HeldOut | None, ...], ...]:
     """By decoder, then by task."""
-    by_task = [[None if isinstance(x, str) else x for x in evaluate(stack, feed, left)] for feed in others]
-    return tuple(zip(*by_task, strict=True))
+    each = [_held_out(stack, feed) for feed in others]
+    return tuple(tuple(None if isinstance(end, str) else _row(i, *one) for one in each) for i, end in enumerate(ends))
+
+
+def _row(i: int, mean: Tensor, spread: Tensor) -> HeldOut | None:
+    return HeldOut(tuple(mean[i].tolist()), tuple(spread[i].tolist())) if bool(mean[i].isfinite().all()) else None
 
 
 def _probed(

@@ -23,7 +23,7 @@ from torch import Tensor
 from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
 from icl.training.devices import peak_flops
-from icl.training.objectives import Task
+from icl.training.objectives import Task, blind_loss
 from icl.training.optimiser import adamw, set_rate
 from icl.training.processes import ALONE, Processes
 from theory.plans.accounting import flops
@@ -31,7 +31,7 @@ from theory.plans.identity import text
 
 ROUTINE = 1  # to be raised by any change after which the same recipe trains another model; a test of golden losses asks
 SAVING = 0.05  # the share of the time that is spent on saving at most, unless all that can be saved is to be
-DIVERGED = 3.0  # times the first logged loss: more than that at most steps, as a single prompt may cost a hundred times
+DIVERGED = 3.0  # times `starting_loss`: more than that at most steps, as a single prompt may cost a hundred times
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,35 @@ def identity(model: Decoder, task: Task, recipe: Recipe, seed: int, name: str = 
     kind = next(model.parameters()).device.type
     about = (ROUTINE, model.config, model.plan, task.identity, recipe, seed, kind, name)
     return hashlib.sha256(text(about).encode()).hexdigest()
+
+
+def starting_loss(losses: Tensor, blind: float) -> Tensor:
+    """Return the loss against which divergence is judged: that of the first logged steps, unless they have diverged.
+
+    What they reach is then capped by the loss before the first update, or that of a blind guess if it is larger.
+
+    Args:
+        losses: of the first logged steps, (steps, ...).
+        blind: `icl.training.objectives.blind_loss`.
+
+    Returns:
+        One loss for each training, (...).
+    """
+    return torch.minimum(losses.mean(0), losses[0].clamp(min=blind))
+
+
+def is_far(loss: Tensor, stderr: Tensor, start: Tensor, blind: float) -> Tensor:
+    """Return whether held-out losses show that a training diverged after most of the steps that were logged last.
+
+    A few sequences that cost a thousand times what others cost do not: their standard error is as large.
+
+    Args:
+        loss: by position, (..., positions).
+        stderr: over sequences, likewise.
+        start: `starting_loss`, (...).
+        blind: `icl.training.objectives.blind_loss`.
+    """
+    return (loss - 2 * stderr).mean(-1) > DIVERGED * start.clamp(min=blind)
 
 
 def train(
@@ -109,6 +138,7 @@ def train(
     token_flops = 3 * flops(model.config, model.plan, (task.tokens + 1) // 2)
     peak = peak_flops(device, recipe.precision)
     peak = peak * processes.count if peak else None
+    blind = blind_loss(task, model.config.stem)
     window: list[Tensor] = []
     model.train()
     on_step(done)
@@ -123,12 +153,14 @@ def train(
         loss, norm = float(losses.mean()), float(norms.max())
         speed = len(window) * recipe.batch * task.tokens / (time.perf_counter() - began)
         window = []
-        first = loss if first is None else first
+        first = float(starting_loss(losses, blind)) if first is None else first
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
         held_out = evaluate(model, task, recipe, processes) if due else None
         numbers = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
-        if not all(map(math.isfinite, numbers)) or float(losses.median()) > DIVERGED * first:
-            raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}")
+        far = float(losses.median()) > DIVERGED * first or (step + 1 == recipe.steps and _ends_far(held_out, first, blind))
+        if far or not all(map(math.isfinite, numbers)):
+            ends = f", held-out loss {sum(held_out.loss) / len(held_out.loss):.4g}" if held_out else ""
+            raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}{ends}")
         mfu = speed * token_flops / peak if peak else None
         stop = yield Logged(step + 1, loss, norm, recipe.rate(step), speed, mfu, held_out)
         stop, long_ago = processes.any(bool(stop), time.perf_counter() - last_save >= pause)
@@ -187,6 +219,13 @@ def evaluate(model: Decoder, task: Task, recipe: Recipe, processes: Processes = 
     losses = processes.sum(torch.cat(parts))
     spread = losses.std(0, correction=min(1, len(losses) - 1)) / len(losses) ** 0.5
     return HeldOut(tuple(losses.mean(0).tolist()), tuple(spread.tolist()))
+
+
+def _ends_far(end: HeldOut | None, start: float, blind: float) -> bool:
+    if end is None:
+        return False
+    loss, stderr, reference = (torch.tensor(x, dtype=torch.float64) for x in (end.loss, end.stderr, start))
+    return bool(is_far(loss, stderr, reference, blind))
 
 
 def _autocast(device: torch.device, recipe: Recipe) -> AbstractContextManager[None]:

@@ -6,6 +6,7 @@ apart by position, of which the training loss is the mean.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
@@ -18,6 +19,7 @@ from icl.data.shards import TokenData
 from icl.data.windows import EVERY, TokenArray, Windows
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
 from theory.errors import BadInput, at_least
+from theory.plans.architecture import Patches, Stem, Tokens
 
 HELD_OUT_SEED = 0
 Scored = Literal["all", "last"]  # which answers of a prompt
@@ -67,6 +69,21 @@ class Task(HeldOut, Protocol):
     def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
         """That of a step, or these rows of it."""
         ...
+
+
+def blind_loss(task: HeldOut, stem: Stem) -> float:
+    """Return the loss of a blind guess: all tokens, or classes, are equally likely; or all vectors zero.
+
+    Args:
+        task: whose unit the loss has; of vectors, the first held-out batch says how long they are.
+        stem: of the model that answers.
+    """
+    match stem:
+        case Tokens():
+            return math.log(stem.vocab)
+        case Patches():
+            return math.log(stem.classes)
+    return float(next(task.held_out()).targets.float().square().sum(-1).mean())
 
 
 class TextTask:

@@ -9,12 +9,13 @@ import torch
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Recipe
+from icl.stacks import training
 from icl.stacks.decoder import StackedDecoder
 from icl.stacks.feed import Feed
 from icl.stacks.training import AdamW, stretches, train
 from icl.training import loop
 from icl.training.elsewhere import evaluate_on
-from icl.training.objectives import PromptTask
+from icl.training.objectives import Batch, PromptTask, blind_loss
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.law import Law
@@ -129,6 +130,23 @@ def test_a_member_that_diverges_takes_nobody_with_it():
     assert str(found[1]).startswith("training diverged by step")
     for i in (0, 2):
         assert found[i].loss == pytest.approx(alone(wild[i], LATE)[1].loss, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("since", [1, 25])  # before and after the middle of the only logged steps
+def test_what_explodes_in_the_first_logged_steps_has_diverged(since, monkeypatch):
+    batches, held_out, blind = Feed.batches, PromptTask.held_out, blind_loss(task(), CONFIG.stem)
+
+    def larger(self, step, size):
+        inputs, targets = batches(self, step, size)
+        return inputs, targets * (30 if step >= since else 1)
+
+    monkeypatch.setattr(Feed, "batches", larger)
+    monkeypatch.setattr(PromptTask, "held_out", lambda self: (Batch(x.inputs, 30 * x.targets) for x in held_out(self)))
+    monkeypatch.setattr(training, "blind_loss", lambda *_: blind)
+    elsewhere = PromptTask(RegressionTask(2, 2, 0.1), 64, 64)
+    (last, _) = trained([replace(LATE, log_every=40)], elsewhere=[elsewhere])
+    assert all(str(end).startswith("training diverged") for end in last.held_out)
+    assert last.elsewhere == ((None,),) * len(MEMBERS)
 
 
 def test_a_step_that_costs_much_is_no_divergence(monkeypatch):

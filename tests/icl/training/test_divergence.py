@@ -7,11 +7,25 @@ from dataclasses import replace
 import pytest
 import torch
 
+from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
 from icl.recipe import Diverged, Recipe
-from icl.training.loop import train
-from icl.training.objectives import Batch, PromptTask
-from tests.icl.training.small import ALWAYS, RECIPE, REGRESSOR, assert_same_bits, model_of, numbers, prompts, weights_of
+from icl.training.loop import DIVERGED, train
+from icl.training.objectives import Batch, PromptTask, blind_loss
+from tests.icl.training.small import (
+    ALWAYS,
+    READER,
+    RECIPE,
+    REGRESSOR,
+    assert_same_bits,
+    model_of,
+    numbers,
+    prompts,
+    text,
+    weights_of,
+)
+from theory.plans.architecture import Vectors
+from theory.plans.names import resolve
 
 
 class Poisoned(PromptTask):
@@ -38,6 +52,66 @@ def test_what_diverges_keeps_the_last_good_checkpoint(factor, tmp_path, monkeypa
     seen += [numbers(x) for x in train(resumed, prompts(), recipe, 0, folder=tmp_path, warn=pytest.fail)]
     assert seen == [numbers(x) for x in train(unbroken, prompts(), recipe, 0)]
     assert_same_bits(weights_of(resumed), weights_of(unbroken))
+
+
+class Exploding(PromptTask):
+    """Targets that are larger from some step on, and held out, as a training's errors are after it exploded."""
+
+    since = 1
+
+    def batch(self, seed, step, size):
+        batch = super().batch(seed, step, size)
+        return batch if step < self.since else Batch(batch.inputs, 30 * batch.targets)
+
+    def held_out(self):
+        for i, batch in enumerate(super().held_out()):
+            yield Batch(batch.inputs, (30 if i else 1) * batch.targets)
+
+
+@pytest.mark.parametrize("steps", [10, 23])
+@pytest.mark.parametrize("since", [1, 7])  # before and after the middle of the first window
+def test_what_explodes_in_the_first_logged_steps_has_diverged(steps, since, monkeypatch):
+    monkeypatch.setattr(Exploding, "since", since)
+    task, recipe = Exploding(RegressionTask(2, 3, 0.1), 256, 32), replace(RECIPE, steps=steps, log_every=10, evaluate_every=0)
+    with pytest.raises(Diverged, match=f"diverged by step {10 if since == 1 or steps == 10 else 20}: loss"):
+        list(train(model_of(REGRESSOR), task, recipe, 0))
+
+
+@pytest.mark.parametrize("log_every", [10, 60])
+def test_a_wild_rate_on_text_diverges_however_seldom_it_is_logged(log_every):
+    """Losses of hundreds of nats where a blind guess costs ln 23."""
+    recipe = Recipe(steps=log_every, batch=4, learning_rate=30.0, log_every=log_every)
+    with pytest.raises(Diverged, match=r"loss \d+.*held-out loss \d+"):
+        list(train(model_of(READER), text(), recipe, 0))
+
+
+@pytest.mark.parametrize("log_every", [1, 20])
+def test_a_large_first_loss_that_comes_down_is_no_divergence(log_every):
+    """It starts at tens of blind guesses, and is far above one for most of its first steps."""
+    model = Decoder(REGRESSOR, resolve("vanilla", REGRESSOR.shape), seed=0)
+    with torch.no_grad():
+        model.stem.head.weight.mul_(1000)
+    recipe = Recipe(steps=100, batch=16, learning_rate=0.02, log_every=log_every)
+    first, *_, last = train(model, prompts(), recipe, 0)
+    assert first.loss > 10 * DIVERGED * blind_loss(prompts(), REGRESSOR.stem)
+    assert last.loss < first.loss / 10
+
+
+def test_held_out_sequences_that_cost_much_are_no_divergence():
+    class Rare(PromptTask):
+        def held_out(self):
+            batches = list(super().held_out())
+            batches[0].targets[0] *= 1000
+            return iter(batches)
+
+    *_, last = train(model_of(REGRESSOR), Rare(RegressionTask(2, 3, 0.1), 64, 32), RECIPE, 0)
+    assert sum(last.held_out.loss) > 1000
+
+
+def test_a_blind_guess():
+    assert blind_loss(text(), READER.stem) == pytest.approx(math.log(23))
+    wide = prompts(d=3, held_out_prompts=4096, held_out_batch=4096)
+    assert blind_loss(wide, Vectors(3)) == pytest.approx(3 * 3 + 3 * 0.1**2, rel=0.05)
 
 
 class Spiked(PromptTask):
