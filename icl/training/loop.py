@@ -157,9 +157,8 @@ def train(
         due = step + 1 == recipe.steps or (recipe.evaluate_every and (step + 1) % recipe.evaluate_every == 0)
         held_out = evaluate(model, task, recipe, processes) if due else None
         numbers = (loss, norm, *(held_out.loss if held_out else ()))  # only the last tells of the last update
-        far = float(losses.median()) > DIVERGED * first or (
-            step + 1 == recipe.steps and _ends_far(held_out, first, blind)
-        )
+        ends_far = step + 1 == recipe.steps and _ends_far(held_out, first, blind)
+        far = float(losses.median()) > DIVERGED * first or ends_far
         if far or not all(map(math.isfinite, numbers)):
             ends = f", held-out loss {sum(held_out.loss) / len(held_out.loss):.4g}" if held_out else ""
             raise Diverged(f"training diverged by step {step + 1}: loss {loss:.4g}, gradient norm {norm:.4g}{ends}")

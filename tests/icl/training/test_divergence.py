@@ -72,10 +72,8 @@ class Exploding(PromptTask):
 @pytest.mark.parametrize("since", [1, 7])  # before and after the middle of the first window
 def test_what_explodes_in_the_first_logged_steps_has_diverged(steps, since, monkeypatch):
     monkeypatch.setattr(Exploding, "since", since)
-    task, recipe = (
-        Exploding(RegressionTask(2, 3, 0.1), 256, 32),
-        replace(RECIPE, steps=steps, log_every=10, evaluate_every=0),
-    )
+    task = Exploding(RegressionTask(2, 3, 0.1), 256, 32)
+    recipe = replace(RECIPE, steps=steps, log_every=10, evaluate_every=0)
     with pytest.raises(Diverged, match=f"diverged by step {10 if since == 1 or steps == 10 else 20}: loss"):
         list(train(model_of(REGRESSOR), task, recipe, 0))
 
