@@ -9,6 +9,7 @@ Little is imported before `main` is called, as nothing can be done about a signa
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import os
 import signal
@@ -41,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _status(arguments)
     with _signals_raise():
-        return _status(None)
+        status = _status(None)
+    if status > 128:
+        gc.freeze()  # else an interpreter that holds much looks through all of it, for seconds, before it ends
+    return status
 
 
 def _status(arguments: Sequence[str] | None) -> int:

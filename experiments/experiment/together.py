@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -44,30 +44,61 @@ def executed(jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
 def _side_by_side(jobs: Sequence[Job], cores: int) -> Iterator[tuple[Job, Result]]:
     by_name = {job.experiment.name: job for job in jobs}
     seconds = {name: job.profile.seconds for name, job in by_name.items()}
-    elapsed = dict.fromkeys(by_name, 0.0)
+    shares = dict.fromkeys(by_name, 0.0)
     place = RunFolder(jobs[0].run.path.parent.parent, jobs[0].run.slot)
     with progress(f"{len(jobs)} experiments", sum(seconds.values())) as at:
 
-        def tell(name: str, spent: float, note: str) -> None:
-            elapsed[name] = max(elapsed[name], min(spent, 0.99 * seconds[name]))
-            at(sum(elapsed.values()), f"{name}, {note}")
+        def tell(name: str, share: float, note: str) -> None:
+            shares[name] = max(shares[name], share)
+            at(done(), f"{name}, {note}")
+
+        def done() -> float:
+            return sum(share * seconds[name] for name, share in shares.items())
 
         at(0)
         for name, result in Processes(cores).run(_work, dict(by_name), place, tell):
-            elapsed[name] = seconds[name]
-            at(sum(elapsed.values()), f"{name} done")
+            shares[name] = 1.0
+            at(done(), f"{name} done")
             yield by_name.pop(name), _result(result)
     for job in by_name.values():
         yield job, Unfinished(f"{job.experiment.name} is not begun")
 
 
-def _work(job: Job, desk: Desk) -> Json:
-    """Carry a job through in a worker; how far it is, is told by the time that it took."""
-    began = time.monotonic()
+class Share:
+    """How much of an experiment is done, from the seconds that it should take and the parts that it goes through.
 
-    def tell(note: str) -> None:
+    Each part of its work has a progress bar, and how many there are is not known before.  So it takes as long as is
+    expected, or until the part under way ends at the speed that this part has had, if that is later.
+    """
+
+    def __init__(self, expected: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.expected, self.clock = expected, clock
+        self.began = clock()
+        self.largest = 0.0
+        self._part: tuple[float, float] = self.began, 0.0  # the part under way: when it began, and how far it was
+        self._last = 0.0
+
+    def at(self, part: float) -> float:
+        """Return the share that is done, from 0 to below 1, where this much of the part under way is done."""
+        now = self.clock()
+        if part < self._last:  # another one
+            self._part = now, part
+        self._last = part
+        since, first = self._part
+        spent = now - self.began
+        left = (now - since) / (part - first) * (1 - part) if part > first else 0.0
+        if spent > 0:
+            self.largest = max(self.largest, min(0.99, spent / max(self.expected, spent + left)))
+        return self.largest
+
+
+def _work(job: Job, desk: Desk) -> Json:
+    """Carry a job through in a worker."""
+    share = Share(job.profile.seconds)
+
+    def tell(note: str, part: float) -> None:
         with suppress(OutOfTime):  # the experiment sees to the deadline itself, and keeps what it has
-            desk.report(time.monotonic() - began, note)
+            desk.report(share.at(part), note)
 
     with relayed(tell):
         try:

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 15.0
 
 
-_relay: Callable[[str], None] | None = None
+Relay = Callable[[str, float], None]  # what there is to show, and the share of it that is done
+_relay: Relay | None = None
 
 
 @contextmanager
-def relayed(tell: Callable[[str], None]) -> Iterator[None]:
+def relayed(tell: Relay) -> Iterator[None]:
     """Inside, no progress is shown: `tell` hears of it, in a process whose parent shows that of several."""
     global _relay
     before, _relay = _relay, tell
@@ -63,7 +64,12 @@ def progress(label: str, total: float) -> Iterator[Advance]:
         return shown
 
     if (tell := _relay) is not None:
-        yield lambda done, note=None: tell(f"{label}: {done / total if total else 1:.0%} {latest(note)}".rstrip())
+
+        def pass_on(done: float, note: str | None = None) -> None:
+            share = done / total if total else 1.0
+            tell(f"{label}: {share:.0%} {latest(note)}".rstrip(), share)
+
+        yield pass_on
         return
     if sys.stderr.isatty():
         with _bar() as bar:
@@ -79,10 +85,12 @@ def progress(label: str, total: float) -> Iterator[Advance]:
         now, note = time.monotonic(), latest(note)
         if began is None:
             began = now, done
-        if now - last < SECONDS_BETWEEN_LINES or done <= began[1]:
             return
-        left = (now - began[0]) / (done - began[1]) * (total - done)
-        _say(f"{label}: {done / total:.0%}, {left:.0f} s left  {note}")
+        if now - last < SECONDS_BETWEEN_LINES:
+            return
+        speed = (done - began[1]) / max(1e-9, now - began[0])
+        left = f", {(total - done) / speed:.0f} s left" if speed > 0 else ""
+        _say(f"{label}: {done / total:.0%}{left}  {note}")
         last = now
 
     yield line

@@ -174,7 +174,7 @@ def _trained(asked: Asked, processes: Processes, save_every: float) -> Json:
     processes.first(lambda: _describe(arm, run))
     if device == "cuda" and processes.count > 1:
         device = f"cuda:{processes.local}"
-    quiet = relayed(lambda _: None) if processes.rank else nullcontext()
+    quiet = relayed(lambda *_: None) if processes.rank else nullcontext()
     with quiet, progress(f"{asked.called} {arm.name}", arm.recipe.steps) as at:
         return train_arm(
             arm,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from icl.data.shards import FORMAT, MANIFEST, SPLITS, Manifest, Request, open_data, read_manifest
-from icl.data.sources import UTF8, describe, documents
+from icl.data.sources import UTF8, describe, documents, in_words, left_out
 from icl.data.tokenising import STATE, OtherText, Progress, as_it_was, digest_of, dtype_of, is_held_out, left, written
 from icl.data.tokenizers import LEAST_VOCAB, Foreign, Tokenizer, check_vocab, from_ranks, saved_tokenizer, train_bpe
 from icl.files import write_atomically
@@ -147,9 +147,7 @@ def _write(part: Path, request: Request, fixed: Tokenizer | None, on_progress: P
     for file in part.iterdir():
         file.unlink()
     _check_sizes(request)
-    if fixed is None:
-        on_progress(0, "training the tokenizer", None)
-    tokenizer = fixed or train_bpe(_sample(request), request.vocab or LEAST_VOCAB)
+    tokenizer = fixed or _trained(request, on_progress)
     tokenizer.save(part)
     return _whole(part, request, tokenizer, None, on_progress)
 
@@ -160,7 +158,9 @@ def _whole(
     splits, shards = written(part, request, tokenizer, state, on_progress)
     _check_split(request, {name: split.documents for name, split in splits.items()})
     dtype = dtype_of(tokenizer).str
-    manifest = Manifest(FORMAT, request, describe(request.source), tokenizer.info, dtype, splits, shards)
+    manifest = Manifest(
+        FORMAT, request, describe(request.source, request.encoding), tokenizer.info, dtype, splits, shards
+    )
     write_atomically(part / MANIFEST, json.dumps(manifest.to_json(), indent=1) + "\n")
     (part / STATE).unlink(missing_ok=True)
     return manifest
@@ -181,7 +181,8 @@ def _check_split(request: Request, found: Mapping[str, int]) -> None:
     if all(found.values()):
         return
     if not any(found.values()) and request.max_tokens is None:
-        raise BadInput(f"{request.source} holds no text")
+        others = in_words(left_out(request.source, request.encoding))
+        raise BadInput(f"{request.source} holds no text{others}")
     limit = "" if request.max_tokens is None else f" within {request.max_tokens} training tokens"
     empty, change = ("held_out", "larger") if found["train"] else ("train", "smaller")
     helps = (
@@ -191,6 +192,14 @@ def _check_split(request: Request, found: Mapping[str, int]) -> None:
         f"{request.source} is too small to split: of its {sum(found.values())} documents{limit} none is for the split "
         f"{empty}; give more text or {helps}"
     )
+
+
+def _trained(request: Request, on_progress: Progress) -> Tokenizer:
+    def waiting(seconds: float) -> None:
+        on_progress(0, f"training the tokenizer, {seconds:.0f} s", 0.0)
+
+    on_progress(0, "training the tokenizer", 0.0)
+    return train_bpe(_sample(request), request.vocab or LEAST_VOCAB, waiting)
 
 
 def _sample(request: Request) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from icl.data.sources import documents, package
+from icl.interruptible import interruptible
 from theory.errors import BadInput, check_memory
 
 TOKENIZER = "tokenizer.json"
@@ -46,7 +47,8 @@ class PublishedTokenizer:
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, with nothing in front of it or after it."""
-        return [encoding.ids for encoding in self._model.encode_batch(texts, add_special_tokens=False)]
+        encodings = interruptible(lambda: self._model.encode_batch(texts, add_special_tokens=False))
+        return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids; halves of characters become U+FFFD."""

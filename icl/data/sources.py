@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import itertools
 import json
 import platform
 import re
 import sysconfig
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,13 +19,45 @@ from typing import Any
 from theory.errors import BadInput
 
 NO_PART_OF_STDLIB = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
-HEAD = 4096  # bytes of a file in which a NUL says that it is no text
+UTF8 = "utf-8"
+HEAD = 4096  # bytes of a file that say whether it is text
+MARKS = (  # at the beginning of a file, the longest first: the encoding that they tell
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, UTF8),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+FORMATS = (  # that are no text, by how their files begin
+    (b"%PDF-", "a PDF"),
+    (b"PK\x03\x04", "a zip archive, such as a .docx or .epub"),
+    (b"\x1f\x8b", "compressed by gzip, and its name does not end in .gz"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd, and its name does not end in .zst"),
+    (b"\xfd7zXZ\x00", "compressed by xz"),
+    (b"BZh91AY&SY", "compressed by bzip2"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a rar archive"),
+    (b"\x89PNG\r\n\x1a\n", "an image (PNG)"),
+    (b"\xff\xd8\xff", "an image (JPEG)"),
+    (b"GIF8", "an image (GIF)"),
+    (b"II*\x00", "an image (TIFF)"),
+    (b"MM\x00*", "an image (TIFF)"),
+    (b"RIFF", "a RIFF file: sound, an image or a video"),
+    (b"OggS", "an Ogg file"),
+    (b"ID3", "an MP3"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"PAR1", "a Parquet file"),
+)
+CONTROLS = bytes({*range(1, 8), *range(14, 27), *range(28, 32), 127})  # which text does not hold
+MOST_CONTROLS = 0.02  # share of a file's first bytes
+NAMED = 3  # files that are left out of a folder
 CHUNK = 2**20
 PIECES = 200  # that a long text alone is cut into, so that a twentieth of them is never none
 LEAST_PIECE = 1024  # characters
 REACH = 4  # how many least pieces a better place to cut may be away
 ENDS = tuple(re.compile(end) for end in (r"\n\n|\r\n\r\n|\r\r", r"\r\n|\n|\r", r"\s"))  # of paragraphs, lines, words
-UTF8 = "utf-8"
 EXTRAS = {"datasets": "'crosslayer[hub]'", "lm_eval": "'crosslayer[eval]'"}
 
 
@@ -41,10 +75,10 @@ def documents(source: str, encoding: str = UTF8) -> Iterator[Document]:
     `stdlib`: the .py files of the running Python's standard library, without its tests.  `hf:NAME[:CONFIG[:SPLIT]]`: a
     Hugging Face dataset, streamed; its column "text", or else its first column of strings; SPLIT is "train" if left
     out.  Anything else is a path (`./stdlib` for one of that name): a file, cut into pieces at paragraphs (or lines, or
-    words, where it has none), or all files below a folder, but for hidden ones and those with a NUL byte in their first
-    4096.  .gz and .zst are decompressed; .jsonl, compressed or not, gives a document a line, its "text".
+    words, where it has none), or all files below a folder, but for hidden ones and those that `left_out` names.  .gz
+    and .zst are decompressed; .jsonl, compressed or not, gives a document a line, its "text".
 
-    encoding    of files, one of Python's
+    encoding    of files, one of Python's; by default, one that begins with a mark of UTF-8, 16 or 32 is read as that
     Raises BadInput, some of it only when the documents are drawn: nothing there, a damaged file, bytes that are not of
     the encoding, a line without a text, a missing package.
     """
@@ -56,18 +90,38 @@ def documents(source: str, encoding: str = UTF8) -> Iterator[Document]:
     elif source.startswith("hf:"):
         stream = _hub(source)
     else:
-        stream = _path(Path(source), encoding, skip_binary=known)
+        stream = _path(Path(source), encoding, ascii_in=known)
     return (Document(d.name, _without_surrogates(d.text)) for d in stream if d.text.strip())
 
 
-def describe(source: str) -> str:
+def describe(source: str, encoding: str = UTF8) -> str:
     """What a source was when it was read, in a few words: the version of Python, the number of files."""
     if source == "stdlib":
         return f"the standard library of Python {platform.python_version()}"
     if source.startswith("hf:"):
         return "a dataset from the Hugging Face hub"
     path = Path(source)
-    return f"a folder of {sum(1 for _ in _files(path))} files" if path.is_dir() else "a file"
+    if not path.is_dir():
+        return "a file"
+    others = left_out(source, encoding)
+    return f"a folder of {sum(1 for _ in _files(path)) - len(others)} files{in_words(others)}"
+
+
+def left_out(source: str, encoding: str = UTF8) -> dict[str, str]:
+    """Return the files of a folder that are no text, by name below it, and why; none for any other source."""
+    folder, known = Path(source), _is_ascii_in(encoding)
+    if source == "stdlib" or source.startswith("hf:") or not folder.is_dir():
+        return {}
+    reasons = ((path.relative_to(folder).as_posix(), _why_no_text(path, ascii_in=known)) for path in _files(folder))
+    return {name: reason for name, reason in reasons if reason}
+
+
+def in_words(others: Mapping[str, str]) -> str:
+    """Return how many files `left_out` found and the first of them, to be appended to a sentence; "" for none."""
+    if not others:
+        return ""
+    names = ", ".join(f"{name} ({reason})" for name, reason in list(others.items())[:NAMED])
+    return f"; {len(others)} left out as no text: {names}{', ...' if len(others) > NAMED else ''}"
 
 
 def characters_about(source: str) -> int | None:
@@ -127,16 +181,16 @@ def _is_ascii_in(encoding: str) -> bool:
         raise BadInput(f"unknown encoding {encoding!r}; give one that Python knows, such as latin-1") from None
 
 
-def _path(path: Path, encoding: str, *, skip_binary: bool) -> Iterator[Document]:
+def _path(path: Path, encoding: str, *, ascii_in: bool) -> Iterator[Document]:
     if path.is_dir():
-        files = (file for file in _files(path) if not (skip_binary and _binary(file)))
+        files = (file for file in _files(path) if not _why_no_text(file, ascii_in=ascii_in))
         return (document for file in files for document in _file(file, encoding))
     if not path.exists():
         raise BadInput(f"there is no file or folder {path}; other sources are stdlib and hf:NAME")
     if not path.is_file():
         raise BadInput(f"{path} is no plain file, and text is read more than once; save it in one first")
-    if skip_binary and _binary(path):
-        raise BadInput(f"{path} is no text: it holds a NUL byte near its beginning")
+    if reason := _why_no_text(path, ascii_in=ascii_in):
+        raise BadInput(f"{path} is no text: {reason}")
     return (piece for document in _file(path, encoding) for piece in _pieces(document))
 
 
@@ -173,13 +227,11 @@ def _file(path: Path, encoding: str) -> Iterator[Document]:
     if not name.removesuffix(".gz").removesuffix(".zst").endswith(".jsonl"):
         yield Document(str(path), _decoded(b"".join(_chunks(path)), encoding, str(path)))
         return
-    for number, line in enumerate(_lines(_chunks(path)), 1):
+    for number, line in enumerate(_text_lines(path, encoding), 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(_decoded(line, encoding, f"{path}, line {number},").removeprefix("\ufeff"))
-        except BadInput:
-            raise
+            row = json.loads(line.removeprefix("\ufeff"))
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{path}, line {number}, is not JSON: {error}") from error
         text = row.get("text") if isinstance(row, dict) else None
@@ -188,8 +240,31 @@ def _file(path: Path, encoding: str) -> Iterator[Document]:
         yield Document(f"{path}:{number}", text)
 
 
+def _text_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Raises BadInput as `_decoded`."""
+    chunks = _chunks(path)
+    first = next(chunks, b"")
+    chunks = itertools.chain([first], chunks)
+    if _is_ascii_in(_marked(first, encoding)[1]):
+        for number, line in enumerate(_lines(chunks), 1):
+            yield _decoded(line, encoding, f"{path}, line {number},")
+    else:  # where the byte of a line feed may be half of a character
+        yield from _decoded(b"".join(chunks), encoding, str(path)).split("\n")
+
+
+def _marked(content: bytes, encoding: str) -> tuple[bytes, str]:
+    """The mark with which a file begins and the encoding that it tells, where no other than UTF-8 was given."""
+    if codecs.lookup(encoding).name == UTF8:
+        for mark, name in MARKS:
+            if content.startswith(mark):
+                return mark, name
+    return b"", encoding
+
+
 def _decoded(content: bytes, encoding: str, what: str) -> str:
     """Raises BadInput that names the first byte that is not of the encoding."""
+    mark, encoding = _marked(content, encoding)
+    content = content[len(mark) :]
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
@@ -199,13 +274,26 @@ def _decoded(content: bytes, encoding: str, what: str) -> str:
         raise BadInput(f"{what} is not {encoding}: {error}") from None
 
 
-def _binary(path: Path) -> bool:
+def _why_no_text(path: Path, *, ascii_in: bool) -> str | None:
+    """What a file is that is no text, None for one that may be.
+
+    ascii_in    whether it is in an encoding that ASCII is itself in, so that there are bytes which no text holds
+    """
     head = b""
     for chunk in _chunks(path):
         head += chunk
         if len(head) >= HEAD:
             break
-    return b"\0" in head[:HEAD]
+    head = head[:HEAD]
+    for beginning, kind in FORMATS:
+        if head.startswith(beginning):
+            return f"it is {kind}"
+    if not ascii_in or _marked(head, UTF8)[0]:
+        return None
+    if b"\0" in head:
+        return "it holds a NUL byte near its beginning"
+    controls = len(head) - len(head.translate(None, CONTROLS))
+    return "it holds control characters near its beginning" if controls > MOST_CONTROLS * len(head) else None
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

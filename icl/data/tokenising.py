@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from icl.data.sources import Document, characters_about, documents
 from icl.data.tokenizers import Tokenizer, TokenizerInfo, load_tokenizer
 from icl.data.writing import Writer
 from icl.files import opened, sealed, write_atomically
+from icl.interruptible import interruptible
 from theory.errors import BadInput
 
 BATCH_CHARACTERS = 2**20  # what is tokenised at once
 STATE = "unfinished.json"  # how far a folder is that is not whole
 SECONDS_BETWEEN_STATES = 10.0
+LONG = 2.0  # seconds after which progress says that a batch takes long
 
 Progress = Callable[[int, str, float | None], None]
 
@@ -85,7 +88,14 @@ def written(
         seen = _Seen() if state is None else _Seen.again(stream, state)
         saved, full = time.monotonic(), False
         for texts in _batches(document.text for document in stream):
-            for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
+
+            def waiting(seconds: float) -> None:
+                if seconds > LONG:
+                    count, share = train.documents + held_out.documents, _share(request, size, train, held_out)
+                    on_progress(train.tokens, f"{count:,} documents, {seconds:.0f} s for the next", share)
+
+            encoded = interruptible(partial(tokenizer.encode, texts), waiting)
+            for text, ids in zip(texts, encoded, strict=True):
                 digest = seen.add(text)
                 tokens = [*ids, tokenizer.end]
                 if is_held_out(digest, request.held_out):

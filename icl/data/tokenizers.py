@@ -11,19 +11,24 @@ import binascii
 import hashlib
 import json
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from icl.data.published import ENDS, PublishedTokenizer, ends
 from icl.data.sources import package
 from icl.files import write_atomically
+from icl.interruptible import interruptible
 from theory.errors import BadInput, at_least
 
 END = "<|end|>"
 LEAST_VOCAB = 257  # the bytes and the end
+LONGEST_WORD = 256  # characters that merges are learned from at once: beyond, training costs more than linearly
+LONG_TEXT = 2**18  # characters, which may take half a second of compiled code
+RUN = re.compile(rf" ?\S{{{LONGEST_WORD},}}|\s{{{LONGEST_WORD},}}")  # which may hold a longer word
 LARGEST_VOCAB = 2**20  # several times that of any model's tokenizer; training one sets memory aside for all of it
 
 # Where GPT-2 cuts text before merging, part of what its ranks mean.  Possessive: long runs need no backtracking.
@@ -100,7 +105,8 @@ class BytePairs(Tokenizer):
         super().__init__(content, f"bpe-{vocab}", vocab, self._model.token_to_id(END))
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._model.encode_batch_fast(texts, add_special_tokens=False)]
+        encodings = interruptible(lambda: self._model.encode_batch_fast(texts, add_special_tokens=False))
+        return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._model.decode([int(i) for i in ids], skip_special_tokens=False)
@@ -123,7 +129,10 @@ class Ranks(Tokenizer):
         super().__init__(content, name, len(ranks) + 1, len(ranks))
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        return self._encoding.encode_ordinary_batch(texts, num_threads=os.cpu_count() or 1)
+        if max(map(len, texts), default=0) <= LONG_TEXT:
+            return self._encoding.encode_ordinary_batch(texts, num_threads=os.cpu_count() or 1)
+        # The library's pool of threads keeps a process from ending, and a long text takes one of them anyway.
+        return interruptible(lambda: [self._encoding.encode_ordinary(text) for text in texts])
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._encoding.decode([int(i) for i in ids])
@@ -161,15 +170,25 @@ class Foreign(Tokenizer):
             write_atomically(folder / ENDS[0], json.dumps({"eos_token_id": self.end}))
 
 
-def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
-    """Byte-level BPE of at most `vocab` ids: the 256 bytes, the end, and merges of pairs that occur more than once.
+def train_bpe(texts: Iterable[str], vocab: int, on_wait: Callable[[float], None] = lambda _: None) -> Tokenizer:
+    """Train a byte-level BPE of at most `vocab` ids: the 256 bytes, the end, and merges of pairs that occur twice.
 
-    Equal texts in equal order give an equal tokenizer.  Raises BadInput as `check_vocab`.
+    Equal texts in equal order give an equal tokenizer.  No merge is learned across the places at which words of more
+    than LONGEST_WORD characters are cut.
+
+    Args:
+        texts: what it is trained on.
+        vocab: the most ids that it may have.
+        on_wait: hears a few times a second how many seconds it has taken.
+
+    Raises:
+        BadInput: as `check_vocab`.
     """
     check_vocab(vocab)
     library = package("tokenizers")
     model = library.Tokenizer(library.models.BPE())
-    model.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.pre_tokenizer = words
     model.decoder = library.decoders.ByteLevel()
     trainer = library.trainers.BpeTrainer(
         vocab_size=vocab,
@@ -178,8 +197,20 @@ def train_bpe(texts: Iterable[str], vocab: int) -> Tokenizer:
         initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    model.train_from_iterator(texts, trainer)
+    pieces = [piece for text in texts for piece in _short_words(text, words)]  # no Python code while it trains
+    interruptible(lambda: model.train_from_iterator(pieces, trainer), on_wait)
     return BytePairs(model.to_str().encode())
+
+
+def _short_words(text: str, pre_tokenizer: Any) -> Iterator[str]:
+    """The text, cut within words that are longer than LONGEST_WORD and nowhere else."""
+    begin = 0
+    for run in RUN.finditer(text):
+        for _, (first, last) in pre_tokenizer.pre_tokenize_str(run[0]):
+            for cut in range(run.start() + first + LONGEST_WORD, run.start() + last, LONGEST_WORD):
+                yield text[begin:cut]
+                begin = cut
+    yield text[begin:]
 
 
 def check_vocab(vocab: int) -> None:

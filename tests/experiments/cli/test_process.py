@@ -210,3 +210,19 @@ def test_only_a_signal_that_comes_later_ends_at_once(moment, ends, monkeypatch):
         for stop, handler in before.items():
             signal.signal(stop, handler)
     assert ended == ends
+
+
+ENDING = """
+import gc, sys
+from experiments.cli import process
+process._status = lambda _: int(sys.argv[1])
+process.main()
+print(gc.get_freeze_count() > 0)
+"""
+
+
+@pytest.mark.parametrize(("status", "frozen"), [(0, "False"), (143, "True")])
+def test_after_a_signal_the_interpreter_does_not_look_through_all_that_it_holds(status, frozen):
+    """Which took `report` four seconds."""
+    command = [sys.executable, "-c", ENDING, str(status)]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip() == frozen

@@ -44,7 +44,7 @@ def test_a_bar_is_there_at_any_width(columns, monkeypatch):
 
 def test_a_note_stays_until_there_is_another_one(monkeypatch, capsys):
     told = []
-    with relayed(told.append), progress("training", 10) as at:
+    with relayed(lambda text, _: told.append(text)), progress("training", 10) as at:
         at(1, "loss 3")
         at(2)
         at(3, "loss 2")

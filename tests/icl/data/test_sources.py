@@ -1,8 +1,11 @@
 """Where text comes from: folders, files, compressed ones, lines of JSON, the hub."""
 
+import bz2
 import gzip
 import json
+import lzma
 import os
+import re
 import sys
 import types
 from pathlib import Path
@@ -13,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.data import sources
-from icl.data.sources import Document, describe, documents
+from icl.data.preparing import prepare
+from icl.data.sources import Document, describe, documents, left_out
 from tests.icl.data.small import texts_of
 from theory.errors import BadInput
 
@@ -36,7 +40,66 @@ def test_a_folder_is_read_in_order_without_hidden_empty_and_binary_files(tmp_pat
     found = list(documents(str(tmp_path)))
     assert [d.text for d in found] == ["one\r\n", "two", "café", "x" * 4096 + "\0"]
     assert found[0] == Document(str(tmp_path / "a.txt"), "one\r\n")
-    assert describe(str(tmp_path)) == "a folder of 7 files"
+    assert describe(str(tmp_path)) == (
+        "a folder of 5 files; 2 left out as no text: image.png (it holds a NUL byte near its beginning), packed.gz (it "
+        "holds a NUL byte near its beginning)"
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("endian", ["le", "be"])
+def test_a_mark_at_the_beginning_tells_the_encoding(tmp_path, encoding, endian):
+    text, rows = "Grüße,\n\u0a0a \N{PARTY POPPER}\n", ["one", "\u0a0a\n"]
+    name = "utf-8" if encoding == "utf-8-sig" else f"{encoding}-{endian}"
+    (tmp_path / "a.txt").write_bytes(("\ufeff" + text).encode(name))
+    lines = "\n".join(json.dumps({"text": row}, ensure_ascii=False) for row in rows)
+    (tmp_path / "b.jsonl").write_bytes(("\ufeff" + lines).encode(name))
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress(("\ufeff" + text).encode(name)))
+    assert texts_of(tmp_path) == [text, *rows, text]
+    assert texts_of(tmp_path / "a.txt") == [text]
+    assert describe(str(tmp_path)) == "a folder of 3 files"
+
+
+def test_a_marked_file_that_is_cut_short_is_named(tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeffword".encode("utf-16-le")[:-1])
+    with pytest.raises(BadInput, match=r"a\.txt is not utf-16-le: .*--encoding"):
+        texts_of(tmp_path)
+
+
+OTHERS = {
+    "paper": (b"%PDF-1.4\n1 0 obj << /Type /Catalog >> endobj\n", "a PDF"),
+    "book.txt": (b"PK\x03\x04words", "a zip archive"),
+    "text": (gzip.compress(b"words"), r"compressed by gzip, and its name does not end in \.gz"),
+    "text.zstd": (zstandard.compress(b"words"), r"compressed by zstd"),
+    "text.xz": (lzma.compress(b"words"), "compressed by xz"),
+    "text.bz2": (bz2.compress(b"words"), "compressed by bzip2"),
+    "paper.pdf.gz": (gzip.compress(b"%PDF-1.4\n"), "a PDF"),
+    "photo": (b"\xff\xd8\xff\xe0", "an image"),
+    "bytes": (bytes(range(1, 32)) * 9, "control characters"),
+    "wide": ("no mark, but words".encode("utf-16-le"), "a NUL byte"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_text_is_refused_alone_and_named_in_a_folder(tmp_path, name):
+    content, reason = OTHERS[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=rf"{name} is no text: it .*{reason}"):
+        texts_of(tmp_path / name)
+    (tmp_path / "z.txt").write_text("words\tand \x1b[1mcolour\x1b[0m\f")
+    assert texts_of(tmp_path) == ["words\tand \x1b[1mcolour\x1b[0m\f"]
+    assert re.match(rf"a folder of 1 files; 1 left out as no text: {name} \(it .*{reason}", describe(str(tmp_path)))
+
+
+def test_of_many_files_that_are_left_out_the_first_are_named(tmp_path):
+    for number in range(5):
+        (tmp_path / f"{number}").write_bytes(b"%PDF-")
+    assert left_out(str(tmp_path)) == {str(number): "it is a PDF" for number in range(5)}
+    assert describe(str(tmp_path)) == (
+        "a folder of 0 files; 5 left out as no text: 0 (it is a PDF), 1 (it is a PDF), 2 (it is a PDF), ..."
+    )
+    with pytest.raises(BadInput, match="holds no text; 5 left out as no text: 0"):
+        prepare(str(tmp_path), tmp_path.parent / "data")
 
 
 def test_one_file_that_is_binary_is_refused(tmp_path):

@@ -1,13 +1,16 @@
 """Text to tokens and back, exactly; what is damaged is refused."""
 
 import base64
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import tokenizers as tokenizers_library
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from icl.data import tokenizers
 from icl.data.tokenizers import END, from_ranks, load_tokenizer, train_bpe
 from tests.icl.data.small import SPECIAL
 from theory.errors import BadInput
@@ -29,6 +32,33 @@ def test_every_text_comes_back_and_none_becomes_the_end(tokenizer, text):
     assert tokenizer.decode(ids) == text
     assert all(0 <= i < tokenizer.vocab and i != tokenizer.end for i in ids)
     assert tokenizer.decode(np.array([*ids, tokenizer.end])).startswith(text)
+
+
+def test_long_words_are_cut_and_no_others(monkeypatch):
+    """What merges are learned from is the same text; of words up to the longest, uncut."""
+    letters = "".join(random.Random(0).choices("ACGT", k=1000))
+    words = tokenizers_library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    text = f"before {letters}, x{'=' * 600}y {{'a':'{letters[:200]}'}}" + " " * 300 + "after " + "ab," * 400
+    pieces = list(tokenizers._short_words(text, words))
+    assert "".join(pieces) == text
+    assert len(pieces) == 1 + 3 + 2 + 1
+    assert max(last - first for piece in pieces for _, (first, last) in words.pre_tokenize_str(piece)) <= 256
+    short = ["the cat in the hat", "ab," * 400, letters[:256], *SPECIAL] * 5
+    assert [piece for text in short for piece in tokenizers._short_words(text, words)] == short
+    uncut = train_bpe(short, 300).digest
+    monkeypatch.setattr(tokenizers, "_short_words", lambda text, _: [text])
+    assert train_bpe(short, 300).digest == uncut
+
+
+def test_a_long_word_comes_back(tokenizer):
+    text = "".join(random.Random(0).choices("ACGT", k=300_000))
+    assert tokenizer.decode(tokenizer.encode([text, "the"])[0]) == text
+
+
+def test_a_tokenizer_of_one_long_word():
+    trained = train_bpe(["".join(random.Random(0).choices("ACGT", k=20_000))], 300)
+    assert trained.vocab == 300
+    assert len(trained.encode(["ACGTACGTACGT"])[0]) < 8
 
 
 def test_merges_are_used(tokenizer):
