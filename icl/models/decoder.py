@@ -83,6 +83,21 @@ class Decoder(nn.Module):
         frame, places = self._frame(x, padding)
         return self.through(x, frame, places)
 
+    def placed(self, x: Tensor, places: Tensor, visible: Tensor | None = None) -> Tensor:
+        """Return what the stem answers from, (batch, T, d_model), for tokens whose positions the caller chooses.
+
+        Args:
+            x: Embedded tokens, (batch, T, d_model).
+            places: The position of every token, (batch, T).
+            visible: True where a token (row) may attend to another (column), (1 or batch, 1, T, T); None: to itself
+                and to all before it.
+        """
+        causal = visible is None
+        if visible is None:
+            visible = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        frame = Frame(visible, causal, rotation(self.config, places), places, dict(self.learned.items()))
+        return self.through(x, frame, places)
+
     def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:
         """Embedded tokens at these places, (T,) or (batch, T) -> what the stem answers from, (batch, T, d_model)."""
         if self.positions is not None:
