@@ -99,7 +99,10 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
 def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
     """Under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
     from icl.models.saved import PLAN, weights
+    from icl.published.writing import check_finite
 
+    for name, parameter in model.named_parameters():
+        check_finite(name, parameter, parameter)
     with new_folder(place) as folder:
         part = RunFolder(folder)
         for name in BESIDE:
