@@ -79,7 +79,10 @@ class Decoder(nn.Module):
 
     def hidden(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
         """What the stem answers from, (batch, T, d_model), after the last norm; arguments as those of `forward`."""
-        x = self.stem.embed(inputs)
+        return self.embedded(self.stem.embed(inputs), padding)
+
+    def embedded(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Return what `hidden` returns, for tokens that are embedded already, (batch, T, d_model)."""
         frame, places = self._frame(x, padding)
         return self.through(x, frame, places)
 

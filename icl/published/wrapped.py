@@ -134,13 +134,19 @@ class CrosslayerForCausalLM(PreTrainedModel, GenerationMixin):
         of_loss = {name: value for name in OF_LOSS if (value := kwargs.pop(name, None)) is not None}
         config_asks = {name: True for name in FROM_CONFIG if getattr(self.config, name, False)}
         _check_refused({"past_key_values": past_key_values, "use_cache": use_cache, **config_asks, **kwargs})
-        if (input_ids is None) == (inputs_embeds is None):
+        if input_ids is not None and inputs_embeds is None:
+            x = self.decoder.stem.embed(input_ids)
+        elif inputs_embeds is not None and input_ids is None:
+            x = inputs_embeds
+        else:
             raise ValueError("exactly one of input_ids and inputs_embeds is needed")
-        x = self.decoder.stem.embed(input_ids) if inputs_embeds is None else inputs_embeds
-        if inputs_embeds is not None and attention_mask is None and position_ids is None:
-            position_ids = torch.arange(x.shape[1], device=x.device)[None]
         places, visible = positions_and_visible(self.decoder.config, x, attention_mask, position_ids)
-        hidden = self.decoder.hidden(input_ids) if places is None else self.decoder.placed(x, places, visible)
+        if places is not None:
+            hidden = self.decoder.placed(x, places, visible)
+        elif input_ids is not None:
+            hidden = self.decoder.hidden(input_ids)
+        else:
+            hidden = self.decoder.embedded(x)
         rows = slice(-logits_to_keep or None, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.decoder.stem.answer(hidden[:, rows])
         loss = self._loss(logits, labels, x.shape[:2], of_loss)

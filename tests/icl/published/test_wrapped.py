@@ -87,7 +87,9 @@ def test_embedded_tokens_are_read_as_tokens(both):
     with torch.no_grad():
         for model in both:
             x = model.get_input_embeddings()(tokens())
-            assert difference(model(inputs_embeds=x, use_cache=False).logits, model(tokens()).logits) < 1e-5
+            for options in ({}, {"attention_mask": torch.ones(2, T)}, {"position_ids": TWICE}):
+                found = model(inputs_embeds=x, use_cache=False, **options).logits
+                assert difference(found, model(tokens(), use_cache=False, **options).logits) < 1e-5
     with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
         both[1](tokens(), inputs_embeds=x)
     with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
