@@ -187,7 +187,12 @@ def _texts(of: ModelFolder) -> dict[str, str]:
     found = saved_tokenizer(of.folder)
     if not isinstance(found, BytePairs):
         return {}
-    fast = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "clean_up_tokenization_spaces": False}
+    fast = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],  # version 4 of transformers adds token_type_ids
+    }
     return {
         "tokenizer_config.json": json.dumps(fast),
         "generation_config.json": json.dumps({"eos_token_id": found.end}),

@@ -148,6 +148,13 @@ def test_weights_beyond_a_dtype_are_refused_in_one_line(work, tmp_path, name):
     assert outcome([*line, "bfloat16"])[0] == 0
 
 
+def test_an_exported_tokenizer_makes_no_token_types(work, tmp_path):
+    """Version 4 of transformers would, unless told otherwise, and an exported model refuses them."""
+    export(work / "skipv1", tmp_path / "x")
+    made = json.loads((tmp_path / "x" / "tokenizer_config.json").read_text())
+    assert made["model_input_names"] == ["input_ids", "attention_mask"]
+
+
 def test_a_converted_training_can_be_evaluated_exported_and_generates(work, tmp_path):
     line = ["convert", str(work / "vanilla"), "--variant", "skipv1", "--how", "top-v", "--out", str(tmp_path / "run")]
     status, out, _ = outcome(line)
