@@ -35,6 +35,11 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--prompt", action="append", help="text to go on from; may be given several times (default: none)"
     )
+    command.add_argument(
+        "--special-tokens",
+        action="store_true",
+        help="read names of special tokens in prompts, such as <|im_start|>, as those tokens (default: as text)",
+    )
     command.add_argument("--tokens", type=whole_from(1), default=100, help="to write, at most (default: 100)")
     command.add_argument(
         "--temperature", type=not_negative, default=1.0, help="0 takes the likeliest token (default: 1)"
@@ -67,6 +72,7 @@ def generate(options: argparse.Namespace) -> int:
         sampling=Sampling(temperature=options.temperature, top_k=options.top_k, top_p=options.top_p),
         seed=options.seed,
         stop=options.stop or (),
+        special_tokens=options.special_tokens,
         variant=options.variant,
         data=options.data,
         device=options.device,

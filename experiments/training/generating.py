@@ -25,6 +25,8 @@ HALF = "\ufffd"  # what a part of a character becomes
 class Speaks(Protocol):
     def encode(self, texts: list[str]) -> list[list[int]]: ...
 
+    def encode_special(self, texts: list[str]) -> list[list[int]]: ...
+
     def decode(self, ids: Sequence[int]) -> str: ...
 
     def spelt(self, ids: Sequence[int], before: int) -> int: ...
@@ -47,9 +49,18 @@ class Language:
         whole, before = self.tokenizer.decode([*ids, *tokens]), self.tokenizer.decode(ids)
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(tokens)
 
-    def encode(self, text: str) -> list[int]:
-        (ids,) = self.tokenizer.encode([text])
-        return [*self.start, *ids] if self.of_all or not ids else ids
+    def encode(self, text: str, *, special_tokens: bool = False) -> list[int]:
+        """Return the ids of a text that is to be gone on with.
+
+        Args:
+            text: What stands there already.
+            special_tokens: Whether names of special tokens become those tokens; a text that begins with those that are
+                in front of every text does not get them again.
+        """
+        encode = self.tokenizer.encode_special if special_tokens else self.tokenizer.encode
+        (ids,) = encode([text])
+        begun = special_tokens and tuple(ids[: len(self.start)]) == self.start
+        return [*self.start, *ids] if (self.of_all and not begun) or not ids else ids
 
 
 @dataclass
@@ -95,6 +106,7 @@ def write(
     sampling: Sampling | None = None,
     seed: int = 0,
     stop: Sequence[str] = (),
+    special_tokens: bool = False,
     variant: str | None = None,
     data: str | None = None,
     device: str = "auto",
@@ -102,6 +114,7 @@ def write(
     """Text that follows each prompt, by the model of a finished training or of published weights.
 
     stop     texts that end what is written where they would begin
+    special_tokens  names of special tokens in a prompt, such as <|im_start|>, become those tokens
     variant  what published weights are of; by default vanilla
     data     where the text of a training lies now, for its tokenizer, where the training's folder holds none
 
@@ -117,7 +130,7 @@ def write(
         if any("\ud800" <= character <= "\udfff" for character in prompt):
             raise UserError("--prompt is not text in this terminal's encoding")
     spoken, device = language(of, data), chosen_device(device)
-    ids = [spoken.encode(prompt) for prompt in prompts]
+    ids = [spoken.encode(prompt, special_tokens=special_tokens) for prompt in prompts]
     room = min(of.architecture.context, max(map(len, ids)) + tokens)
     kept = 4 * len(ids) * columns(of.architecture, room) * cache(of.architecture, of.plan).total
     if kept > (there := memory.available(device)):

@@ -173,6 +173,25 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value))
 
 
+def likelihoods(
+    model: Decoder, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], prefix: int
+) -> list[tuple[float, bool]]:
+    """Return the log-likelihood of each continuation after its context, and whether it is the likeliest.
+
+    A continuation without a token is certain: 0 nats, and it is named on standard error.  An empty context is `prefix`.
+    """
+    from icl.models.scoring import score
+
+    there = [place for place, (_, after) in enumerate(pairs) if after]
+    if empty := len(pairs) - len(there):
+        print(f"crosslayer: {empty} of {len(pairs)} continuations hold no token and count as certain", file=sys.stderr)
+    found = [(0.0, True)] * len(pairs)
+    scored = score(model, [(pairs[place][0] or [prefix], pairs[place][1]) for place in there])
+    for place, one in zip(there, scored, strict=True):
+        found[place] = (one.log_likelihood, one.greedy)
+    return found
+
+
 def harness_model(model: Decoder, spoken: Language) -> Any:
     """The model as the harness takes it: one of its TemplateLM."""
     from icl.models.sampling import Sampling, generate
@@ -195,8 +214,7 @@ def harness_model(model: Decoder, spoken: Language) -> Any:
             return ids if add_special_tokens is False or not spoken.of_all else [*spoken.start, *ids]
 
         def _loglikelihood_tokens(self, requests: Sequence[Any], **_: Any) -> list[tuple[float, bool]]:
-            found = score(model, [(before, after) for _, before, after in requests])
-            return [(one.log_likelihood, one.greedy) for one in found]
+            return likelihoods(model, [(before, after) for _, before, after in requests], self.prefix_token_id)
 
         def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
             found = []

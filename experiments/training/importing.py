@@ -100,7 +100,10 @@ def convert(run: Path | str, out: Path | str, *, variant: str, how: str = "mean"
 def _write(place: Path, model: Decoder, about: Json, before: Path, texts: Mapping[str, str]) -> None:
     """Under a temporary name until it is whole.  before: a folder whose tokenizer goes with it."""
     from icl.models.saved import PLAN, weights
+    from icl.published.writing import check_finite
 
+    for name, parameter in model.named_parameters():
+        check_finite(name, parameter, parameter)
     with new_folder(place) as folder:
         part = RunFolder(folder)
         for name in BESIDE:
@@ -185,7 +188,12 @@ def _texts(of: ModelFolder) -> dict[str, str]:
     found = saved_tokenizer(of.folder)
     if not isinstance(found, BytePairs):
         return {}
-    fast = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "clean_up_tokenization_spaces": False}
+    fast = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END,
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],  # version 4 of transformers adds token_type_ids
+    }
     return {
         "tokenizer_config.json": json.dumps(fast),
         "generation_config.json": json.dumps({"eos_token_id": found.end}),

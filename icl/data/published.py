@@ -50,6 +50,14 @@ class PublishedTokenizer:
         encodings = interruptible(lambda: self._model.encode_batch(texts, add_special_tokens=False))
         return [encoding.ids for encoding in encodings]
 
+    def encode_special(self, texts: list[str]) -> list[list[int]]:
+        """As `encode`, but names of special tokens, such as <s>, become those tokens."""
+        self._model.encode_special_tokens = False
+        try:
+            return self.encode(texts)
+        finally:
+            self._model.encode_special_tokens = True
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids; halves of characters become U+FFFD."""
         found: str = self._model.decode([int(i) for i in ids], skip_special_tokens=False)

@@ -82,6 +82,10 @@ class Tokenizer(ABC):
         """The ids of each text, without an end.  Texts hold no surrogates."""
 
     @abstractmethod
+    def encode_special(self, texts: list[str]) -> list[list[int]]:
+        """As `encode`, but names of special tokens, such as that of the end, become those tokens."""
+
+    @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids below `vocab`; halves of characters become U+FFFD, and the end a name like <|end|>."""
 
@@ -107,6 +111,13 @@ class BytePairs(Tokenizer):
     def encode(self, texts: list[str]) -> list[list[int]]:
         encodings = interruptible(lambda: self._model.encode_batch_fast(texts, add_special_tokens=False))
         return [encoding.ids for encoding in encodings]
+
+    def encode_special(self, texts: list[str]) -> list[list[int]]:
+        self._model.encode_special_tokens = False
+        try:
+            return self.encode(texts)
+        finally:
+            self._model.encode_special_tokens = True
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._model.decode([int(i) for i in ids], skip_special_tokens=False)
@@ -134,6 +145,9 @@ class Ranks(Tokenizer):
         # The library's pool of threads keeps a process from ending, and a long text takes one of them anyway.
         return interruptible(lambda: [self._encoding.encode_ordinary(text) for text in texts])
 
+    def encode_special(self, texts: list[str]) -> list[list[int]]:
+        return [self._encoding.encode(text, allowed_special="all") for text in texts]
+
     def decode(self, ids: Sequence[int]) -> str:
         return self._encoding.decode([int(i) for i in ids])
 
@@ -156,6 +170,10 @@ class Foreign(Tokenizer):
     def encode(self, texts: list[str]) -> list[list[int]]:
         """The ids of each text, those in front of it included."""
         return [[*self.start, *ids] for ids in self._published.encode(texts)]
+
+    def encode_special(self, texts: list[str]) -> list[list[int]]:
+        found = self._published.encode_special(texts)
+        return [ids if tuple(ids[: len(self.start)]) == self.start else [*self.start, *ids] for ids in found]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._published.decode(ids)

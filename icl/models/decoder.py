@@ -79,8 +79,26 @@ class Decoder(nn.Module):
 
     def hidden(self, inputs: Tensor, padding: Tensor | None = None) -> Tensor:
         """What the stem answers from, (batch, T, d_model), after the last norm; arguments as those of `forward`."""
-        x = self.stem.embed(inputs)
+        return self.embedded(self.stem.embed(inputs), padding)
+
+    def embedded(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        """Return what `hidden` returns, for tokens that are embedded already, (batch, T, d_model)."""
         frame, places = self._frame(x, padding)
+        return self.through(x, frame, places)
+
+    def placed(self, x: Tensor, places: Tensor, visible: Tensor | None = None) -> Tensor:
+        """Return what the stem answers from, (batch, T, d_model), for tokens whose positions the caller chooses.
+
+        Args:
+            x: Embedded tokens, (batch, T, d_model).
+            places: The position of every token, (batch, T).
+            visible: True where a token (row) may attend to another (column), (1 or batch, 1, T, T); None: to itself
+                and to all before it.
+        """
+        causal = visible is None
+        if visible is None:
+            visible = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        frame = Frame(visible, causal, rotation(self.config, places), places, dict(self.learned.items()))
         return self.through(x, frame, places)
 
     def through(self, x: Tensor, frame: Frame, places: Tensor) -> Tensor:

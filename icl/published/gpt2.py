@@ -1,7 +1,8 @@
 """GPT-2 as released: LayerNorm, learned positions, biases, GELU's approximation by a tanh, one embedding for both ends.
 
 Its matrices are stored as inputs by outputs; queries, keys and values, in this order, are one matrix.  Folders from the
-time of its release leave out `transformer.` in front of names, and hold each layer's mask.
+time of its release leave out `transformer.` in front of names, and hold each layer's mask.  Dropouts that differ are
+read as none: the decoder has one, and what it answers does not depend on it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from icl.published.layouts import Config, Held, Layout, per_layer, vocabulary
 from theory.plans.architecture import Architecture, Tokens
 
 PREFIX, HEAD = "transformer.", "lm_head.weight"
-GELU = {"gelu_new": True, "gelu_pytorch_tanh": True, "gelu": False}  # whether by a tanh
+# Whether by a tanh.
+GELU = {"gelu_new": True, "gelu_pytorch_tanh": True, "gelu_fast": True, "gelu": False, "gelu_python": False}
 DROPOUTS = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
 MASKS = (".attn.bias", ".attn.masked_bias")
 QKV = tuple(f"attention.projections.{name}" for name in ("query", "key", "value"))
@@ -46,8 +48,6 @@ class GPT2:
             yield "scale_attn_weights is off: scores are not divided by the root of a head's width"
         if config.get("scale_attn_by_inverse_layer_idx"):
             yield "scale_attn_by_inverse_layer_idx is set: scores are divided by the layer's number too"
-        if len(set(_dropouts(config))) > 1:
-            yield f"{', '.join(DROPOUTS)} differ, and the decoder has one dropout"
 
     def architecture(self, config: Config) -> Architecture:
         d = config["n_embd"]
@@ -65,7 +65,7 @@ class GPT2:
             positions="learned",
             bias=True,
             qkv_bias=True,
-            dropout=_dropouts(config)[0],
+            dropout=_dropout(config),
         )
 
     def config(self, architecture: Architecture) -> dict[str, Any] | None:
@@ -104,5 +104,7 @@ class GPT2:
         return name if name == HEAD or name.startswith(PREFIX) else f"{PREFIX}{name}"
 
 
-def _dropouts(config: Config) -> list[float]:
-    return [config.get(name, 0.1) for name in DROPOUTS]
+def _dropout(config: Config) -> float:
+    """The decoder has one dropout, which only training uses: none where the model's differ."""
+    first, *others = (config.get(name, 0.1) for name in DROPOUTS)
+    return first if all(other == first for other in others) else 0.0

@@ -23,6 +23,8 @@ MOST_TOKENS = {"llama": 2048, "mistral": 131_072, "qwen2": 32_768, "qwen3": 32_7
 KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
 WINDOW = 4096
 WINDOWED = 28
+# The fields of biases that transformers reads, of the kinds that have such fields; in others they mean nothing.
+BIASES = {"llama": ("attention_bias", "mlp_bias"), "qwen3": ("attention_bias",)}
 SLIDING = "sliding_attention"  # what layer_types calls attention with a window
 HEAD_DIM = {"qwen3": 128}
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -63,7 +65,7 @@ class Llama:
     def unknown(self, config: Config) -> Iterator[str]:
         if config.get("quantization_config"):
             yield "quantization_config is set, and weights are read as they are"
-        for name in ("attention_bias", "mlp_bias"):
+        for name in BIASES.get(config["model_type"], ()):
             other = "mlp_bias" if name == "attention_bias" else "attention_bias"
             if config.get(name) and not (config.get(other) and config["model_type"] == "llama"):
                 yield f"{name} is set without {other}: the decoder's output projection and feed-forward go together"
@@ -97,8 +99,8 @@ class Llama:
             gated=True,
             positions="rope",
             rope_theta=theta,
-            qkv_bias=kind == "qwen2" or bool(config.get("attention_bias")),
-            bias=bool(config.get("mlp_bias")),
+            qkv_bias=kind == "qwen2" or (kind == "llama" and bool(config.get("attention_bias"))),
+            bias=kind == "llama" and bool(config.get("mlp_bias")),
             rope_stretched=Stretched(**{ours: scaled[theirs] for ours, theirs in LLAMA3.items()}) if scaled else None,
             qk_norm=kind == "qwen3",
             window=config.get("sliding_window", WINDOW) if any(_windowed(config)) else 0,
@@ -179,7 +181,7 @@ def _unknown_windows(config: Config) -> Iterator[str]:
         return
     if types is not None and not (isinstance(types, list) and len(types) == layers and all(x in known for x in types)):
         yield "layer_types does not say of every layer whether its attention is full or has a window"
-    elif not isinstance(config.get("max_window_layers", WINDOWED), int):
+    elif config["model_type"] != "mistral" and not isinstance(config.get("max_window_layers", WINDOWED), int):
         yield "max_window_layers is no number of layers"
     elif not isinstance(layers, int):
         return  # said of all sizes alike

@@ -76,9 +76,28 @@ def in_theirs(model: Decoder, dtype: torch.dtype) -> tuple[Mapping[str, Any], di
 
 
 def named(model: Decoder, layout: Layout, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Tensors by the layout's names, on the CPU."""
+    """Return tensors by the layout's names, on the CPU.
+
+    Raises BadInput for one that holds numbers that are not finite, or are not in this dtype.
+    """
     own = {name: p.detach() for name, p in model.named_parameters()}
-    return {name: joined(held, own).to(device="cpu", dtype=dtype) for name, held in layout.items()}
+    tensors = {}
+    for name, held in layout.items():
+        exact = joined(held, own)
+        tensors[name] = exact.to(device="cpu", dtype=dtype)
+        check_finite(name, exact, tensors[name])
+    return tensors
+
+
+def check_finite(name: str, exact: Tensor, written: Tensor) -> None:
+    """Raise BadInput unless all that is written of a tensor is finite, as what is read has to be."""
+    if bool(written.isfinite().all()):
+        return
+    if not bool(exact.isfinite().all()):
+        raise BadInput(f"{name} holds numbers that are not finite")
+    dtype, largest = str(written.dtype).removeprefix("torch."), float(exact.abs().max())
+    most = torch.finfo(written.dtype).max
+    raise BadInput(f"{name} holds {largest:.3g}, and the largest number of {dtype} is {most:.3g}; choose another dtype")
 
 
 def write_folder(

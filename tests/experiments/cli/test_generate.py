@@ -73,6 +73,26 @@ def test_a_seed_decides_and_a_stream_ends_with_the_same_text(written):
     assert several.startswith(first + "-" * 20 + "\nsome")
 
 
+def test_special_tokens_are_read_as_such_on_request(work, written):
+    """By default their names are text; a prompt that begins as every text does is not begun twice."""
+
+    def read(prompt, *options, of="run"):
+        (one,) = json.loads(written("--prompt", prompt, "--tokens", "1", "--json", *options, of=of))["texts"]
+        return one["ids"]
+
+    text, end = read("text"), saved_tokenizer(work / "run").end
+    assert read("text<|end|>text", "--special-tokens") == [*text, end, *text]
+    assert end not in read("text<|end|>text")
+    assert read("text", "--special-tokens") == text
+    one, (start,) = read("one", of="published"), read("", of="published")
+    assert one[0] == start
+    assert read("<s>one", "--special-tokens", of="published") == read("one", "--special-tokens", of="published") == one
+    assert read("one<s>one", "--special-tokens", of="published") == [*one, *one]
+    assert read("<s>one", of="published").count(start) == 1
+    assert read("<s>one", of="published") != one
+    assert read("<s>one", of="published") == read("<s>one", of="published")  # nothing stays switched on
+
+
 def test_a_text_that_stops_it_is_left_out_of_it(written):
     whole = written("--prompt", "text", "--tokens", "30")
     mark = whole[10:13]

@@ -7,7 +7,10 @@ from unittest import mock
 
 import pytest
 
+import icl
 from experiments.cli import main
+from experiments.training.harness import likelihoods
+from icl.models.scoring import score
 from tests.experiments.cli.answers import outcome, write_corpus
 
 HARNESS = find_spec("lm_eval") is not None
@@ -81,6 +84,18 @@ def test_bad_input_is_one_line(work, tmp_path, options, says):
     assert (status, out, errors.count("\n")) == (2, "", 1), errors
     assert says in errors
     assert not list(tmp_path.iterdir())
+
+
+def test_a_continuation_without_a_token_is_certain_and_ends_nothing(work, capsys):
+    model, prefix = icl.load(work / "run"), 7
+    pairs = [([1, 2], [3, 4]), ([1, 2], []), ([], [5]), ([], [])]
+    found = likelihoods(model, pairs, prefix)
+    expected = score(model, [([1, 2], [3, 4]), ([prefix], [5])])
+    assert found[1] == found[3] == (0.0, True)
+    assert [found[0], found[2]] == [(one.log_likelihood, one.greedy) for one in expected]
+    assert capsys.readouterr().err == "crosslayer: 2 of 4 continuations hold no token and count as certain\n"
+    assert likelihoods(model, pairs[:1], prefix) == found[:1]
+    assert likelihoods(model, pairs[1:2], prefix) == [(0.0, True)]
 
 
 @pytest.mark.skipif(not HARNESS, reason="the extra eval is not installed")

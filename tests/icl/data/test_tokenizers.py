@@ -131,3 +131,11 @@ def test_damaged_ranks(tmp_path, lines):
 def test_no_ranks_there(tmp_path):
     with pytest.raises(BadInput, match="cannot read"):
         from_ranks(tmp_path / "r.tiktoken")
+
+
+def test_names_of_special_tokens_become_tokens_on_request(tokenizer):
+    """What is read after that is read as text again."""
+    name = tokenizer.decode([tokenizer.end])
+    (one,), text = tokenizer.encode(["one"]), f"one{name}one"
+    assert tokenizer.encode_special([text]) == [[*one, tokenizer.end, *one]]
+    assert tokenizer.end not in tokenizer.encode([text])[0]

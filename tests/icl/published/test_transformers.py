@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from icl.models.decoder import Decoder
+from icl.published import own, papers
 from icl.published.kinds import as_published
 from icl.published.reading import load
 from icl.published.writing import is_plain, save
@@ -215,7 +217,6 @@ def test_nothing_is_written_over_or_left_half_written(tmp_path, monkeypatch):
         ("GPT2", {"activation_function": "relu"}, "activation_function is 'relu'"),
         ("GPT2", {"scale_attn_weights": False}, "scale_attn_weights is off"),
         ("GPT2", {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx is set"),
-        ("GPT2", {"attn_pdrop": 0.0}, "one dropout"),
         ("GPT2", {"n_head": 5}, "5 heads do not divide"),
         ("Llama", {"attention_bias": True}, "attention_bias is set without mlp_bias"),
         ("Llama", {"mlp_bias": True}, "mlp_bias is set without attention_bias"),
@@ -228,6 +229,44 @@ def test_what_cannot_be_expressed_is_named(kind, fields, says, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     with pytest.raises(BadInput, match=says):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("GPT2", {"attn_pdrop": 0.0, "resid_pdrop": 0.2}),
+        ("GPT2", {"activation_function": "gelu_fast"}),
+        ("GPT2", {"activation_function": "gelu_python"}),
+        ("Llama", {"attention_dropout": 0.3}),
+        ("Mistral", {"attention_bias": True, "mlp_bias": True, "max_window_layers": None}),
+        ("Qwen2", {"attention_bias": True, "mlp_bias": True}),
+        ("Qwen3", {"mlp_bias": True}),
+    ],
+)
+def test_what_changes_no_answer_hinders_no_reading(kind, fields, tmp_path):
+    sizes = GPT2 if kind == "GPT2" else LLAMA | {"num_key_value_heads": 2}
+    model_of(kind, sizes).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    ours = load(tmp_path)
+    assert ours.config.dropout == (0.1 if "activation_function" in fields else 0)
+    with torch.no_grad():
+        assert difference(ours(tokens()), theirs(tokens()).logits) < 1e-5
+
+
+@pytest.mark.parametrize("save_as", ["transformers", "own", "paper"])
+@pytest.mark.parametrize(("number", "says"), [(1e5, "number of float16 is 6.55e"), (float("inf"), "not finite")])
+def test_weights_that_cannot_be_written_are_named_and_nothing_is_left(save_as, number, says, tmp_path):
+    ours = decoder(OURS["llama"], "vanilla" if save_as == "transformers" else "skipv1")
+    ours.layers[0].feed_forward.down.weight.data[0, 0] = number
+    write = {"transformers": save, "own": own.save, "paper": partial(papers.save, layout="skipv1")}[save_as]
+    with pytest.raises(BadInput, match=rf"down(_proj)?\.weight holds .*{says}") as stop:
+        write(ours, tmp_path / "x", dtype="float16")
+    assert "\n" not in str(stop.value)
+    assert not list(tmp_path.iterdir())
+    if number == 1e5:
+        write(ours, tmp_path / "x", dtype="bfloat16")
 
 
 def test_kinds_by_architecture():
