@@ -27,10 +27,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Learned:
-    """A learned number, for use as a weight: one parameter a name, wherever it occurs.  `start` is its first value."""
+    """A learned number, for use as a weight: one parameter per name and plan, wherever the plan uses it.
+
+    start    its first value
+    shared   whether plans that are put together have one parameter under this name: all of them must say so; otherwise
+             each keeps its own (`theory.plans.combine`)
+    """
 
     name: str
     start: float
+    shared: bool = False
 
     def __str__(self) -> str:
         return self.name

@@ -196,7 +196,7 @@ def problems(plan: Plan) -> list[str]:
 
 
 def _problems_of_heads(plan: Plan) -> Iterator[str]:
-    starts: dict[str, float] = {}
+    first: dict[str, Learned] = {}
     for n, h in plan.shape.cells():
         head, where = plan.head(n, h), f"layer {n}, head {h}"
         if head.live and not head.query.terms:
@@ -208,10 +208,12 @@ def _problems_of_heads(plan: Plan) -> Iterator[str]:
         for kind, mix in uses:
             for term in mix.terms:
                 yield from _problems_of_term(plan.shape, term, kind, n, where)
-                if isinstance(term.weight, Learned) and starts.setdefault(term.weight.name, term.weight.start) != (
-                    term.weight.start
-                ):
-                    yield f"{where}: the learned weight {term.weight.name} has two starting values"
+                if isinstance(weight := term.weight, Learned):
+                    before = first.setdefault(weight.name, weight)
+                    if before.start != weight.start:
+                        yield f"{where}: the learned weight {weight.name} has two starting values"
+                    if before.shared != weight.shared:
+                        yield f"{where}: the learned weight {weight.name} is shared in one place and not in another"
 
 
 def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: str) -> Iterator[str]:
@@ -228,6 +230,8 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
         yield f"{where}: {source} is of a head that is not there; there are {shape.heads}"
     if isinstance(weight, Learned) and not weight.name.isidentifier():
         yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
+    if isinstance(weight, Learned) and not isinstance(weight.shared, bool):
+        yield f"{where}: whether the learned weight {weight.name} is shared must be true or false, got {weight.shared!r}"
     if not math.isfinite(term.start):
         yield f"{where}: the weight of {source} is not finite"
 

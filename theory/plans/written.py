@@ -2,7 +2,8 @@
 
     {"layers": 2, "heads": 2, "table": [[HEAD, HEAD], [HEAD, HEAD]], "depth": {"kind": "Residual"}, ...}
     HEAD    {"query": MIX, "keys": [MIX, ..], "values": [MIX, ..], "beside": MIX}, or null for one that is not built
-    MIX     [[weight, "v", layer, head], ..]; a learned weight is {"name": .., "start": ..}
+    MIX     [[weight, "v", layer, head], ..]; a learned weight is {"name": .., "start": ..}, a shared one has
+            "shared": true besides
 
 Standard library only.
 """
@@ -15,6 +16,7 @@ from typing import Any, get_args
 
 from theory.errors import BadInput
 from theory.plans.depth import Depth, Residual
+from theory.plans.identity import canonical
 from theory.plans.mix import KINDS, Learned, Mix, Source, Term
 from theory.plans.plan import ABSENT, HeadPlan, Plan, Shape, checked
 
@@ -61,7 +63,7 @@ def _head(head: HeadPlan) -> dict[str, Any] | None:
 
 def _mix(mix: Mix) -> list[list[Any]]:
     def weight(term: Term) -> Any:
-        return asdict(term.weight) if isinstance(term.weight, Learned) else term.weight
+        return canonical(term.weight) if isinstance(term.weight, Learned) else term.weight
 
     return [[weight(term), term.source.kind, term.source.layer, term.source.head] for term in mix.terms]
 
@@ -82,7 +84,8 @@ def _read_mix(terms: Any) -> Mix:
             raise TypeError(f"layer {layer!r}, head {head!r}")
         if isinstance(weight, Mapping):
             learned = Learned(**weight)
-            if not isinstance(learned.name, str) or isinstance(learned.start, str | bool):
+            bad = not isinstance(learned.name, str) or isinstance(learned.start, str | bool)
+            if bad or not isinstance(learned.shared, bool):
                 raise TypeError(f"a learned weight {learned!r}")
             found.append(Term(learned, Source(kind, layer, head)))
         elif isinstance(weight, int | float) and not isinstance(weight, bool):
