@@ -231,7 +231,7 @@ def _problems_of_term(shape: Shape, term: Term, kind: Kind, layer: int, where: s
     if isinstance(weight, Learned) and not weight.name.isidentifier():
         yield f"{where}: a learned weight's name must be an identifier, got {weight.name!r}"
     if isinstance(weight, Learned) and not isinstance(weight.shared, bool):
-        yield f"{where}: whether the learned weight {weight.name} is shared must be true or false, got {weight.shared!r}"
+        yield f"{where}: `shared` of the learned weight {weight.name} must be true or false, got {weight.shared!r}"
     if not math.isfinite(term.start):
         yield f"{where}: the weight of {source} is not finite"
 
