@@ -133,7 +133,10 @@ def _experiments_in(package: str) -> tuple[Experiment, ...]:
     found: list[Experiment] = []
     for module in _modules(package):
         if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
-            found.append(_exported(f"{module}.experiment", "EXPERIMENT", Experiment))
+            experiment = getattr(import_module(f"{module}.experiment"), "EXPERIMENT", None)
+            if not isinstance(experiment, Experiment):
+                raise UserError(f"{module}.experiment must hold EXPERIMENT, as `experiments.experiment.protocol` has it")
+            found.append(experiment)
     return tuple(found)
 
 

@@ -60,15 +60,16 @@ def weight(name):
         return None
 def of_preset(name):
     return model(name)[1].head(2, 1).values[0].terms[0].weight if name in PRESETS else None
+catalogue.claims(), catalogue.all_experiments()  # either may leave papers out
 claims, runs = catalogue.claims(), catalogue.all_experiments()
 print(json.dumps({
     "weights": {name: weight(name) for name in (%s)},
     "presets": {name: of_preset(name) for name in (%s)},
     "variants": [name for name in VARIANTS],
-    "claims": [name for name in claims if name.startswith("mine")],
+    "claims": list(claims),
+    "places": {name: claim.module for name, claim in claims.items()},
     "experiments": list(runs),
     "named": all(name == one.name for name, one in runs.items()),
-    "ours": claims["skipv1.gap"].module if "skipv1.gap" in claims else None,
 }))
 """
 
@@ -114,84 +115,93 @@ def ask(folder, variants=(), presets=()):
 
 
 FAULTS = {
-    "its package is missing": {"__init__.py": None, "paper.py": "raise ImportError('gone')"},
-    "an import error": {"variants.py": "import nothing_of_that_name"},
-    "a syntax error": {"presets.py": "def ("},
-    "no PAPER": {"paper.py": "PAPERS = 1"},
-    "a PAPER of another kind": {"paper.py": PAPER.format(name="x", year="'soon'")},
-    "an exit": {"variants.py": "import sys; sys.exit('bye')"},
-    "many lines": {"variants.py": "raise RuntimeError('one\\ntwo')"},
-    "one variant twice": {"variants.py": (VARIANTS + VARIANTS).format(package="mine", variant="my_variant", weight=2)},
-    "a broken claim": {"claims/one.py": "1 / 0"},
-    "a claim of ours": {"claims/one.py": CLAIM.format(package="mine", claim="skipv1.gap")},
-    "no EXPERIMENT": {"one/experiment.py": "EXPERIMENTS = 1"},
+    "absent": ({"paper.py": "raise ImportError('gone')"}, "ImportError: gone"),
+    "importing": ({"variants.py": "import nothing_of_that_name"}, "No module named 'nothing_of_that_name'"),
+    "unreadable": ({"presets.py": "def ("}, "SyntaxError: "),
+    "paperless": ({"paper.py": "PAPERS = 1"}, "must hold PAPER"),
+    "dateless": ({"paper.py": PAPER.format(name="x", year="'soon'")}, "year must be a whole number"),
+    "exiting": ({"variants.py": "import sys; sys.exit('bye')"}, "SystemExit: bye"),
+    "talkative": ({"variants.py": "raise RuntimeError('one\\ntwo')"}, "RuntimeError: one two"),
+    "twice": ({"variants.py": "".join(VARIANTS.format(package="twice", variant="a", weight=n) for n in (2, 3))}, "'a'"),
+    "dividing": ({"claims/one.py": "1 / 0"}, "ZeroDivisionError"),
+    "taking": (
+        {"claims/one.py": CLAIM.format(package="taking", claim="skipv1.gap")},
+        "'skipv1.gap'",
+    ),
+    "idle": ({"one/experiment.py": "EXPERIMENTS = 1"}, "must hold EXPERIMENT"),
 }
+CATALOGUE = ("dividing", "taking", "idle")  # what is found when claims or experiments are looked for, and not before
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """One process beside all faults, papers without fault, and papers whose names are taken."""
+    folder = tmp_path_factory.mktemp("crowded")
+    for name, (files, _) in FAULTS.items():
+        own = {kind: f"{name}{'.' if kind == 'claim' else '-' if kind != 'variant' else '_'}own" for kind in NAMES}
+        install(folder, name, f"point-{name}", files=files, **own)
+    install(folder, "good", "sound", claim="good.one", variant="good_variant", preset="good-p", experiment="good-run")
+    ours = {"variant": "resformer", "preset": "llama-2m", "experiment": "skipv1-gap", "claim": "clashing.one"}
+    install(folder, "clashing", "doubled", weight=3, **ours)
+    install(folder, "younger", "second", weight=5, year=2033, claim="younger.one")
+    install(folder, "older", "first", weight=4, year=2032, claim="older.one")
+    install(folder, "namesake", "sound", claim="namesake.one")
+    variants = ["resformer", "doubled.resformer", "my-variant", "first.my-variant", "second.my-variant"]
+    return ask(
+        folder,
+        [*variants, "good-variant", "sound.good-variant"],
+        ["llama-2m", "doubled.llama-2m", "my-preset", "second.my-preset", "good-p", "sound.good-p"],
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_paper_is_named_once_and_left_out(fault, tmp_path):
-    install(tmp_path, "mine", "doubled", files=FAULTS[fault])
-    found, lines = ask(tmp_path, ["my-variant", "resformer"])
-    assert len(lines) == 1, lines
-    assert "the installed paper doubled (mine) is left out: " in lines[0]
-    assert found["weights"]["resformer"] == 0.5
-    assert "my-variant" not in found["variants"] or fault in ("a broken claim", "a claim of ours", "no EXPERIMENT")
-    assert found["claims"] == []
-    assert "my-experiment" not in found["experiments"]
-    assert "skipv1-gap" in found["experiments"]
+def test_a_broken_paper_is_named_once_and_left_out(fault, crowded):
+    found, lines = crowded
+    (line,) = (line for line in lines if f"point-{fault}" in line)
+    assert line.startswith(f"crosslayer: warning: the installed paper point-{fault} ({fault}) is left out: ")
+    assert FAULTS[fault][1] in line
+    if fault not in CATALOGUE:
+        assert f"{fault}-own" not in found["variants"]
+    assert f"{fault}-own" not in found["experiments"]
+    assert not any(place.startswith(f"{fault}.") for place in found["places"].values())
 
 
-def test_names_of_ours_are_ours_and_theirs_are_qualified(tmp_path):
-    clash = {"variant": "resformer", "preset": "llama-2m", "experiment": "skipv1-gap"}
-    install(tmp_path, "mine", "doubled", weight=3, **clash)
-    variants, presets = ["resformer", "doubled.resformer"], ["llama-2m", "doubled.llama-2m"]
-    found, lines = ask(tmp_path, variants, presets)
-    assert found["weights"] == {"resformer": 0.5, "doubled.resformer": 3}
-    assert found["presets"] == {"llama-2m": 1, "doubled.llama-2m": 3}  # with its own variant, not ours
+def test_nothing_else_is_hindered(crowded):
+    found, lines = crowded
+    assert len(lines) == len(FAULTS) + 3 + 3 + 1, lines  # as below: two papers with three taken names each, a namesake
+    assert found["weights"]["good-variant"] == found["weights"]["sound.good-variant"] == 2
+    assert found["presets"]["good-p"] == found["presets"]["sound.good-p"] == 2
+    assert "good-variant" in found["variants"]
+    assert "sound.good-variant" not in found["variants"]
+    assert {"good.one", "skipv1.gap"} <= set(found["claims"])
+    assert {"good-run", "skipv1-gap"} <= set(found["experiments"])
+
+
+def test_names_of_ours_are_ours_and_theirs_are_qualified(crowded):
+    found, lines = crowded
+    assert (found["weights"]["resformer"], found["weights"]["doubled.resformer"]) == (0.5, 3)
+    assert (found["presets"]["llama-2m"], found["presets"]["doubled.llama-2m"]) == (1, 3)  # with its own variant
     assert {"skipv1-gap", "doubled.skipv1-gap"} <= set(found["experiments"])
     assert found["named"]
-    assert found["claims"] == ["mine.one"]
+    assert found["places"]["clashing.one"] == "clashing.claims.one"
     for kind, name in (("variant", "resformer"), ("preset", "llama-2m"), ("experiment", "skipv1-gap")):
-        (line,) = (line for line in lines if f"the {kind} " in line)
-        assert f"{name!r} of the installed paper doubled (mine) is called 'doubled.{name}'" in line
-    assert len(lines) == 3
+        (line,) = (line for line in lines if f"the {kind} {name!r}" in line)
+        assert f"of the installed paper doubled (clashing) is called 'doubled.{name}'" in line
 
 
-def test_names_of_two_packages(tmp_path):
-    """The older paper has the name, and either can be named in full; only a claim's id cannot be two things."""
-    install(tmp_path, "younger", "second", weight=3, year=2032)
-    install(tmp_path, "older", "first", weight=2, year=2031, claim="mine.two")
-    names = ["my-variant", "first.my-variant", "second.my-variant"]
-    found, lines = ask(tmp_path, names, ["my-preset", "second.my-preset"])
-    assert found["weights"] == dict(zip(names, (2, 2, 3), strict=True))
-    assert found["presets"] == {"my-preset": 2, "second.my-preset": 3}
-    assert found["claims"] == ["mine.two", "mine.one"]
-    assert len(lines) == 3
-    for place in ("younger-1.0.dist-info", "older-1.0.dist-info"):
-        entry = tmp_path / place / "entry_points.txt"
-        entry.write_text(entry.read_text().replace("first", "same").replace("second", "same"))
-    found, lines = ask(tmp_path, ["same.my-variant"])
-    assert len(lines) == 1
-    assert "is called same, too" in lines[0]
-    assert found["weights"] == {"same.my-variant": 2}
-
-
-def test_the_full_name_always_works_and_nothing_is_said(tmp_path):
-    install(tmp_path, "mine", "doubled")
-    found, lines = ask(tmp_path, ["my-variant", "doubled.my-variant"], ["my-preset", "doubled.my-preset"])
-    assert lines == []
-    assert set(found["weights"].values()) == set(found["presets"].values()) == {2}
-    assert "my-variant" in found["variants"]
-    assert "doubled.my-variant" not in found["variants"]
-    assert found["claims"] == ["mine.one"]
-    done = run(tmp_path, "-m", "experiments", "describe", "my-preset", "--variant", "doubled.my-variant+gqa", "--json")
-    assert done.returncode == 0, done.stderr
+def test_of_two_packages_the_older_has_the_name(crowded):
+    found, lines = crowded
+    assert [found["weights"][f"{point}my-variant"] for point in ("", "first.", "second.")] == [4, 4, 5]
+    assert (found["presets"]["my-preset"], found["presets"]["second.my-preset"]) == (4, 5)
+    assert len([line for line in lines if "is called 'second." in line]) == 3
+    (line,) = (line for line in lines if "(namesake)" in line)
+    assert "the paper in good is called sound, too" in line
 
 
 def test_imported_first_takes_no_name_of_ours(tmp_path):
     install(tmp_path, "mine", "doubled", variant="resformer", weight=3)
-    script = "import mine.variants, theory\nprint(theory.predict('resformer', d=2, n=4, sigma=0.5).method)"
-    script += "\nfrom theory.plans.variants import VARIANTS, ours\nprint(VARIANTS['resformer'].paper.year, len(ours()))"
+    script = "import mine.variants\nfrom theory.plans.variants import VARIANTS, ours\n"
+    script += "print(VARIANTS['resformer'].paper.name, VARIANTS['doubled.resformer'].paper.name, len(ours()))"
     done = run(tmp_path, "-c", script)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].startswith("2024 ")
+    assert done.stdout.split()[:2] == ["ResFormer", "mine"]
