@@ -135,7 +135,7 @@ def _experiments_in(package: str) -> tuple[Experiment, ...]:
         if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
             experiment = getattr(import_module(f"{module}.experiment"), "EXPERIMENT", None)
             if not isinstance(experiment, Experiment):
-                raise UserError(f"{module}.experiment must hold EXPERIMENT, as `experiments.experiment.protocol` has it")
+                raise UserError(f"{module}.experiment must hold EXPERIMENT, as in `experiments.experiment.protocol`")
             found.append(experiment)
     return tuple(found)
 
