@@ -1,8 +1,8 @@
 """Several variants in one plan.  Standard library only.
 
 A learned weight belongs to the plan that names it.  Where two plans that change different parts of a model happen to
-use one name, each keeps a parameter of its own, called after the parts that it weighs: `own_2` of the keys becomes
-`keys_own_2`, that of the values `values_own_2`, whatever the order of the plans.  A weight with `shared=True` keeps its
+use one name, each keeps a parameter of its own, called after the parts that it weighs: own_2 of the keys becomes
+keys_own_2, that of the values values_own_2, whatever the order of the plans.  A weight with `shared=True` keeps its
 name, so that plans which all say so have one parameter together.
 """
 

@@ -8,8 +8,8 @@ A paper has a room in `theory`, a package that holds `paper.py` with PAPER, and 
     fifth = "fifth_paper"
 
 An installed paper never stands in the way of anything else: what cannot be loaded is left out, with one line on
-standard error that names it.  Its variants, presets and experiments can always be named `fifth.name`, and just `name`
-as long as nothing of ours or of an earlier paper is called so.
+standard error that names it.  Its variants, presets and experiments can always be named with that of its entry point
+and a dot in front, and without as long as nothing of ours or of an earlier paper is called so.
 """
 
 from __future__ import annotations
