@@ -3,38 +3,49 @@
 A paper's room in `experiments`, or the package that an entry point of the group `crosslayer.papers` names
 (`theory.plans.papers`), holds its claims in modules of `claims/` and its experiments in packages with a module
 `experiment` that exports EXPERIMENT.  `across` is a room too.  Adding to either is adding a file.
+
+Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
+there: one line on standard error names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from copy import copy
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType
+from typing import TypeVar
 
 from experiments.experiment.protocol import Experiment
 from experiments.ledger.answer import Answer
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
 from experiments.store.folders import UserError
-from theory.plans.papers import Room, rooms
+from theory.errors import BadInput
+from theory.plans.papers import Room, guarded, rooms
 from theory.plans.presets import PRESETS
+from theory.plans.registry import Names
 from theory.plans.suggestions import unknown
 from theory.plans.variants import VARIANTS
 
+T = TypeVar("T")
 ACROSS = "experiments.across"
 FAR = 0.4  # ids of claims are long: what is less alike is still of use
 
 
-@cache
 def packages() -> tuple[str, ...]:
     """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
+    return (*_ours(), *(room.package for room in rooms() if room.foreign))
+
+
+@cache
+def _ours() -> tuple[str, ...]:
     rest = {f"experiments.{module.name}" for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg}
-    ours = [name for room in rooms() if not room.foreign and (name := package_beside(room)) in rest]
-    return (*ours, ACROSS, *(room.package for room in rooms() if room.foreign))
+    names = [name for room in rooms() if not room.foreign and (name := package_beside(room)) in rest]
+    return (*names, ACROSS)
 
 
 def package_beside(room: Room) -> str:
@@ -42,18 +53,31 @@ def package_beside(room: Room) -> str:
     return room.package if room.foreign else f"experiments.{room.name}"
 
 
-@cache
 def claims() -> dict[str, Claim]:
-    """The ledger, by id.  Raises UserError if two entries have one id or a paper's claims cannot be loaded."""
+    """The ledger, by id.  Raises UserError if two entries of ours have one id."""
+    return _settled(_claims)
+
+
+@cache
+def _claims(packages: tuple[str, ...]) -> dict[str, Claim]:
     by_id: dict[str, Claim] = {}
-    for package in packages():
-        for module in _modules(f"{package}.claims"):
-            for claim in vars(_loaded(module)).values():
-                if isinstance(claim, Claim):
-                    if by_id.setdefault(claim.id, claim) is not claim:
-                        raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
-                    claim.module = claim.module or module
+    for package in packages:
+        for claim in _guarded(package, _claims_in) or ():
+            if by_id.setdefault(claim.id, claim) is not claim:
+                _refuse(package, f"two ledger entries have the id {claim.id!r}; one stands in {claim.module}")
     return by_id
+
+
+@cache
+def _claims_in(package: str) -> tuple[Claim, ...]:
+    found: dict[str, Claim] = {}
+    for module in _modules(f"{package}.claims"):
+        for claim in vars(import_module(module)).values():
+            if isinstance(claim, Claim):
+                if found.setdefault(claim.id, claim) is not claim:
+                    raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
+                claim.module = claim.module or module
+    return tuple(found.values())
 
 
 def claim(name: str) -> Claim:
@@ -68,27 +92,55 @@ def claim(name: str) -> Claim:
 
 def indexes() -> list[Index]:
     """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
-    modules = [f"{package}.index" for package in packages()]
-    return [_loaded(module).INDEX for module in modules if find_spec(module)]
+    found = (_guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages())
+    return [index for index in found if index is not None]
 
 
 def answers() -> dict[str, Answer]:
     """By package, what papers' rooms export as ANSWER of a module `answer`: the paper in a few lines."""
-    modules = {package: f"{package}.answer" for package in packages()}
-    return {package: _loaded(module).ANSWER for package, module in modules.items() if find_spec(module)}
+    pairs = {
+        package: _guarded(package, lambda package: _exported(f"{package}.answer", "ANSWER", Answer))
+        for package in packages()
+    }
+    return {package: answer for package, answer in pairs.items() if answer is not None}
+
+
+def all_experiments() -> dict[str, Experiment]:
+    """By name: toys first, then full size.  Raises UserError if two of ours have one name.
+
+    An installed paper's experiment whose name is taken has it after the name of the paper's entry point and a dot.
+    """
+    return _settled(_experiments)
 
 
 @cache
-def all_experiments() -> dict[str, Experiment]:
-    """By name: toys first, then full size.  Raises UserError if two have one name or one cannot be loaded."""
-    by_name: dict[str, Experiment] = {}
-    for package in packages():
-        for module in _modules(package):
-            if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
-                experiment: Experiment = _loaded(f"{module}.experiment").EXPERIMENT
-                if by_name.setdefault(experiment.name, experiment) is not experiment:
-                    raise UserError(f"two experiments are called {experiment.name!r}; one stands in {module}")
-    return dict(sorted(by_name.items(), key=lambda pair: pair[1].kind != "theory"))
+def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
+    found: Names[Experiment] = Names("experiment")
+    by_package = {room.package: room for room in rooms() if room.foreign}
+    for package in packages:
+        for experiment in _guarded(package, _experiments_in) or ():
+            try:
+                shown = found.add(experiment.name, experiment, by_package.get(package))
+            except BadInput as error:
+                _refuse(package, str(error))
+                break
+            if shown != experiment.name:
+                renamed = copy(experiment)
+                renamed.name = shown
+                found.listed[shown] = renamed
+    return dict(sorted(found.listed.items(), key=lambda pair: pair[1].kind != "theory"))
+
+
+@cache
+def _experiments_in(package: str) -> tuple[Experiment, ...]:
+    found: list[Experiment] = []
+    for module in _modules(package):
+        if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
+            experiment = getattr(import_module(f"{module}.experiment"), "EXPERIMENT", None)
+            if not isinstance(experiment, Experiment):
+                raise UserError(f"{module}.experiment must hold EXPERIMENT, as in `experiments.experiment.protocol`")
+            found.append(experiment)
+    return tuple(found)
 
 
 def names(kind: str | None = None) -> list[str]:
@@ -130,10 +182,35 @@ def _modules(package: str) -> list[str]:
     return [f"{package}.{module.name}" for module in iter_modules(places)] if places else []
 
 
-def _loaded(module: str) -> ModuleType:
-    if module.startswith("experiments."):
-        return import_module(module)
-    try:
-        return import_module(module)
-    except Exception as error:
-        raise UserError(f"{module} cannot be loaded: {type(error).__name__}: {error}") from error
+def _exported(module: str, name: str, kind: type[T]) -> T | None:
+    """What a module exports under a name; None if the module is not there.  Raises UserError if it is another kind."""
+    if not find_spec(module):
+        return None
+    thing = getattr(import_module(module), name, None)
+    if not isinstance(thing, kind):
+        raise UserError(f"{module} must hold {name}, of the kind {kind.__name__}")
+    return thing
+
+
+def _settled(load: Callable[[tuple[str, ...]], T]) -> T:
+    """What is loaded of the packages, of which loading may leave some out."""
+    while True:
+        before = packages()
+        found = load(before)
+        if packages() == before:
+            return found
+
+
+def _guarded(package: str, load: Callable[[str], T]) -> T | None:
+    """What `load` makes of a package, None if that leaves out an installed paper."""
+    room = next((room for room in rooms() if room.foreign and room.package == package), None)
+    return load(package) if room is None else guarded(room, lambda: load(package))
+
+
+def _refuse(package: str, what: str) -> None:
+    """Raises UserError for what is wrong with a package of ours; leaves an installed paper out."""
+
+    def refuse(_: str) -> None:
+        raise UserError(what)
+
+    _guarded(package, refuse)

@@ -192,7 +192,8 @@ def test_a_broken_package_is_one_line(outside):
     shutil.copytree(folder / "doubled_paper-1.0.dist-info", broken / "doubled_paper-1.0.dist-info")
     (broken / "doubled_paper" / "variants.py").write_text("import nothing_of_that_name\n")
     done = run(broken, [broken, ROOT], "-m", "experiments", "variants")
-    assert done.returncode == 2
+    assert done.returncode == 0
+    assert "skipv1" in done.stdout
     assert done.stderr.count("\n") == 1
     assert "doubled_paper" in done.stderr
     assert "nothing_of_that_name" in done.stderr

@@ -55,6 +55,7 @@ class Profile:
         return f"detects {self.detects}" if self.detects else "shows that it runs; decides nothing"
 
 
+@runtime_checkable
 class Experiment(Protocol):
     """What `experiment.py` in an experiment's package exports as EXPERIMENT.  Heavy imports belong inside the methods.
 

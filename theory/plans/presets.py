@@ -8,11 +8,14 @@ They stand in the papers' rooms, `theory/PAPER/presets.py`, and register themsel
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Tokens, Vectors
-from theory.plans.registry import Registry
+from theory.plans.papers import Room
+from theory.plans.registry import Registry, owner
+from theory.plans.variants import VARIANTS
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,21 @@ PRESETS: Registry[Preset] = Registry("preset", "presets")
 
 
 def register(presets: dict[str, Preset]) -> None:
-    """Give a paper's models their names.  Raises BadInput for a name that is taken."""
+    """Give a paper's models their names.  Raises BadInput for a name that another of ours has."""
+    module = sys._getframe(1).f_globals["__name__"]
+    room = owner(module)
     for name, preset in presets.items():
-        PRESETS.register(name, preset)
+        variant = preset.variant if room is None else _own(preset.variant, room)
+        PRESETS.register(name, replace(preset, variant=variant), module)
+
+
+def _own(variant: str, room: Room) -> str:
+    """The variant with a paper's own names qualified where others have them."""
+
+    def part(text: str) -> str:
+        name, colon, options = text.partition(":")
+        qualified = f"{room.qualifier}.{name.strip()}"
+        own = VARIANTS.get(qualified)
+        return text if own is None or VARIANTS.get(name.strip()) is own else f"{qualified}{colon}{options}"
+
+    return "+".join(map(part, variant.split("+")))

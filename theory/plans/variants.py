@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from theory.plans.papers import Paper
 from theory.plans.plan import Plan, Shape, plan
-from theory.plans.registry import Registry
+from theory.plans.registry import Registry, owner
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,17 @@ class Variant:
 VARIANTS: Registry[Variant] = Registry("variant", "variants")
 
 
+def ours() -> dict[str, Variant]:
+    """Return this project's variants by name, without those of installed papers."""
+    return {name: variant for name, variant in VARIANTS.items() if owner(variant.make.__module__) is None}
+
+
 def variant(paper: Paper | None, place: str, changes: str) -> Callable[[Callable[..., Plan]], Callable[..., Plan]]:
-    """Register a function under its name, with `-` for `_`.  Raises BadInput for a name that is taken."""
+    """Register a function under its name, with `-` for `_`.  Raises BadInput for a name that another of ours has."""
 
     def register(make: Callable[..., Plan]) -> Callable[..., Plan]:
         name = make.__name__.replace("_", "-")
-        VARIANTS.register(name, Variant(name, make, paper, place, changes))
+        VARIANTS.register(name, Variant(name, make, paper, place, changes), make.__module__)
         return make
 
     return register

@@ -25,7 +25,7 @@ from theory.plans.heads import ORDINARY, SKIP
 from theory.plans.mix import total
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
-from theory.plans.variants import VARIANTS
+from theory.plans.variants import ours
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import skipv1_weights
 from theory.skipv1.paper import PAPER
@@ -137,7 +137,7 @@ ORDERINGS = Claim(
     uses=("toy.value-maps", "toy.raw-keys", "toy.head-ratio", "toy.width"),
     unjudged={
         **OF_VALUE_MAPS,
-        **{variant.make: SAME_TOY if name in ENTRIES else NO_TOY for name, variant in VARIANTS.items()},
+        **{variant.make: SAME_TOY if name in ENTRIES else NO_TOY for name, variant in ours().items()},
         total: SAME_TOY,
         needs_free_weights: "which entry a point of the experiment belongs to",
     },
@@ -155,9 +155,9 @@ def explained_at_size(heads: int) -> bool:
     """`ENTRIES`, and of no others; and every variant's plan, covered or not, has the shape that is asked of it."""
     width, shares = PAPERS_WIDTH, _prediction_and_figures()[0]["order"]["shares"]
     known = {name: Fraction(entries(width, heads), width**2) for name, entries in ENTRIES.items()}
-    if {name: shares[name] for name in VARIANTS if name in shares} != {n: float(share) for n, share in known.items()}:
+    if {name: shares[name] for name in ours() if name in shares} != {n: float(share) for n, share in known.items()}:
         return False
-    return all(resolve(name, shape).shape == shape for name in VARIANTS for shape in (Shape(2, 2), Shape(2, 12)))
+    return all(resolve(name, shape).shape == shape for name in ours() for shape in (Shape(2, 2), Shape(2, 12)))
 
 
 @ORDERINGS.check(

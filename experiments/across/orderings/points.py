@@ -11,7 +11,7 @@ from theory.plans.heads import ORDINARY, SKIP, Heads, shares, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.plans.setting import Setting
-from theory.plans.variants import VARIANTS
+from theory.plans.variants import ours
 
 if TYPE_CHECKING:
     pass
@@ -26,7 +26,7 @@ PAPERS_WIDTH, PAPERS_HEADS = 768, 12  # LLaMA-130M and GPT2-125M; the order is t
 TIE = 0.01  # of the signal: a smaller difference between two toys is none
 
 
-NAMES = tuple(dict.fromkeys([*VARIANTS, *(name for r in reported() for name in (r.variant, r.against))]))
+NAMES = tuple(dict.fromkeys([*ours(), *(name for r in reported() for name in (r.variant, r.against))]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from theory.plans.accounting import depth_memory, flops, total_parameters
 from theory.plans.architecture import Architecture
 from theory.plans.names import BadName, model, resolve
 from theory.plans.plan import Plan, Shape
-from theory.plans.variants import VARIANTS, Variant
+from theory.plans.variants import VARIANTS
 from theory.plans.words import depth_words, rules, shown_maps
 
 PRESETS = ("llama-60m", "llama-130m")
@@ -35,9 +35,9 @@ def pages(material: Material) -> parts.Pages:
     every = [run for runs in material.runs.values() for run in runs]
     made = {
         f"variants/{in_a_path(name)}.md": parts.ORPHAN
-        + "\n\n".join(_sections(material, variant, built.get(name, []), every))
+        + "\n\n".join(_sections(material, name, built.get(name, []), every))
         + "\n"
-        for name, variant in VARIANTS.items()
+        for name in VARIANTS
     }
     return {"variants/index.md": _table(material), **made}
 
@@ -99,8 +99,8 @@ def _table(material: Material) -> str:
     )
 
 
-def _sections(material: Material, variant: Variant, entries: list[str], runs: list[Run]) -> Iterator[str]:
-    name = variant.name
+def _sections(material: Material, name: str, entries: list[str], runs: list[Run]) -> Iterator[str]:
+    variant = VARIANTS[name]
     yield f"# {escaped(name)}"
     place = ", ".join(filter(None, (variant.source, variant.place)))
     yield f"{escaped(variant.changes[:1].upper() + variant.changes[1:])} ({escaped(place)})."
