@@ -109,24 +109,15 @@ def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     assert len(json.loads((folder / "summary.json").read_text())["held_out"]["loss"]) == 4
 
 
-def test_divergence_is_one_line_and_status_1(tmp_path, capsys):
+@pytest.mark.parametrize("log_every", [1, 10])
+def test_divergence_is_one_line_and_status_1(log_every, tmp_path, capsys):
+    """The last good state is named where there is one: none is saved before the first window's loss is judged."""
     command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "200"]
-    arguments = [
-        "--batch",
-        "2",
-        "--learning-rate",
-        "5",
-        "--device",
-        "cpu",
-        "--out",
-        str(tmp_path),
-        "--save-every",
-        "0",
-    ]
-    assert main([*command, *arguments, "--out", str(tmp_path)]) == 1
+    arguments = ["--batch", "2", "--learning-rate", "5", "--device", "cpu", "--save-every", "0"]
+    assert main([*command, *arguments, "--log-every", str(log_every), "--out", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     assert "training diverged by step" in err
-    assert "the last good state is " in err
+    assert ("the last good state is " in err) == (log_every == 1)
     (folder,) = (tmp_path / "train").iterdir()
     assert not (folder / "summary.json").exists()
 
