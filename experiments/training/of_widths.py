@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.optimal import cell
-from experiments.training.tuning import mark
+from experiments.training.tuning import Rates, mark
 from experiments.verdicts.intervals import Interval, against_baseline
 from experiments.verdicts.worth import Worth, worth
 
@@ -69,11 +69,8 @@ def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], li
     ]
 
 
-def other_rates_on_the_way(measurement: Json, width: str, variant: str) -> str:
-    """Say why a variant's curve is not compared with vanilla's before the last step; empty at one learning rate.
-
-    Early losses follow the learning rate, so before the last step curves are compared at one rate only.
-    """
+def rates_at(measurement: Json, width: str, arm: str, against: str = BASELINE) -> Rates:
+    """Return the learning rates of two arms of a width; the twin has vanilla's."""
     rates = measurement["widths"][width]["rates"]
-    mine, base = rates[BASELINE if variant == TWIN else variant], rates[BASELINE]
-    return "" if mine == base else f"not comparable before the last step: rates {mine:g} and {base:g}"
+    mine, theirs = (rates[BASELINE if name == TWIN else name] for name in (arm, against))
+    return mine, theirs

@@ -17,7 +17,7 @@ from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
 from experiments.training.comparing import TOY as TOY_SHAPE
 from experiments.training.comparing import Asked, names_of_own, own_names
-from experiments.training.tuning import Tuning, mark, tuned
+from experiments.training.tuning import Tuning, mark, other_rates, tuned
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -137,11 +137,10 @@ class ScaleLoss:
     name = "scale-loss"
     title = "Language modelling: losses against vanilla on paired seeds, beside the papers' and the toy's order"
     caption = (
-        "(a) Training losses less vanilla's, means over paired seeds, without intervals; markers only tell the "
-        "lines apart. (b) Held-out losses less vanilla's at the end; under each name stands what its paper and the "
-        "toy say of it, as far as they say anything, and a cross is the paper's number, at its size. Vanilla with "
-        "other initial weights is no effect: what it differs by is chance. Untuned: the best learning rate lies at "
-        "the edge of those tried. Intervals: 95 % over paired seeds, for all variants at once."
+        "(a) Training losses less vanilla's, means over seeds, of variants at vanilla's learning rate: others are "
+        "compared at the end only. (b) Held-out losses less vanilla's at the end, with what papers (cross: their "
+        "number) and the toy say; 95 % over paired seeds, for all at once. Other initial weights are no effect; "
+        "untuned: best rate at an edge."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)
@@ -223,7 +222,8 @@ class ScaleLoss:
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
             group = f"{name}{mark(name, measurement)}: {words[kind]}"
             numbers = predicted, intervals[name], intervals[TWIN]
-            judgements.append(expected(f"{kind}/{name}", group, CLAIM, text, rule, *numbers, quantity=LOST))
+            told = f"{text}{other_rates((name, BASELINE), measurement)}"
+            judgements.append(expected(f"{kind}/{name}", group, CLAIM, told, rule, *numbers, quantity=LOST))
 
         for name, number in prediction["papers"].items():
             sign, nats = number["sign"], number["nats"]

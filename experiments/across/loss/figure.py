@@ -11,7 +11,7 @@ from experiments.drawing import style
 from experiments.drawing.rows import in_rows
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.tuning import mark
+from experiments.training.tuning import mark, other_rates, other_rates_on_the_way, rates_of
 from experiments.verdicts.intervals import Interval
 
 WORDS = {-1: "better", 0: "same", 1: "worse"}
@@ -26,11 +26,12 @@ def draw(prediction: Json, measurement: Json, differences: Mapping[str, Interval
 
 
 def _curves(axis: Axes, measurement: Json) -> None:
-    """Means over seeds of training losses on equal batches, less vanilla's."""
+    """Means over seeds of training losses on equal batches, less vanilla's, of variants at vanilla's learning rate."""
     baseline = _mean_curve(measurement["curves"][BASELINE])
     axis.axhline(0, color="#1a1a1a", linewidth=1, linestyle="--", label=BASELINE)
     for name, by_seed in measurement["curves"].items():
-        if name == BASELINE:
+        tuned = BASELINE if name == TWIN else name
+        if name == BASELINE or other_rates_on_the_way(rates_of((tuned, BASELINE), measurement)):
             continue
         curve = _mean_curve(by_seed)
         steps = [step for step in curve if step in baseline]
@@ -68,4 +69,5 @@ def _label(prediction: Json, measurement: Json, name: str) -> str:
         return "vanilla, other\ninitial weights"
     paper, toy = prediction["papers"][name]["sign"], prediction["toy"][name]
     said = [f"{who}: {WORDS[sign]}" for who, sign in (("paper", paper), ("toy", toy)) if sign is not None]
-    return f"{name}{mark(name, measurement)}\n{', '.join(said) or 'nothing is said'}"
+    rates = other_rates((name, BASELINE), measurement)
+    return f"{name}{mark(name, measurement)}{rates}\n{', '.join(said) or 'nothing is said'}"

@@ -14,7 +14,8 @@ from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, relative, untuned, worth_of
+from experiments.training.of_widths import differences, rates_at, relative, untuned, worth_of
+from experiments.training.tuning import both_rates, other_rates_on_the_way
 from experiments.verdicts.intervals import t_interval
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -110,8 +111,12 @@ def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _curves(axis: Axes, measurement: Json, variant: str) -> None:
-    """Held-out loss less vanilla's during training: mean over seeds, 95 % point by point, and crossings."""
+    """Held-out loss less vanilla's during training: mean over seeds, 95 % point by point, and crossings.
+
+    At the end alone where the learning rates are two; points at one place are set apart.
+    """
     there = False
+    whole = False
     for i, (width, about) in enumerate(measurement["widths"].items()):
         if variant not in about["loss"]:
             continue
@@ -122,6 +127,15 @@ def _curves(axis: Axes, measurement: Json, variant: str) -> None:
         parameters = about["parameters"][BASELINE]
         x = [token / parameters for token in tokens]
         intervals = [t_interval(at) for at in zip(*curves, strict=True)]
+        rates = rates_at(measurement, width, variant)
+        if other_rates_on_the_way(rates):
+            end, mark = intervals[-1], {"color": look["color"], "marker": "o", "markerfacecolor": "white"}
+            label = f"{parameters / 1e6:.2f}M parameters, end{both_rates(rates)}"
+            axis.errorbar(
+                [x[-1] * (1 + 0.02 * i)], [end.mean], yerr=[end.half_width], linestyle="none", label=label, **mark
+            )
+            continue
+        whole = True
         middle, half = (np.array([getattr(at, field) for at in intervals]) for field in ("mean", "half_width"))
         axis.plot(x, middle, linewidth=1.2, label=f"{parameters / 1e6:.2f}M parameters", **look)
         axis.fill_between(x, middle - half, middle + half, color=look["color"], alpha=0.15, linewidth=0)
@@ -134,9 +148,10 @@ def _curves(axis: Axes, measurement: Json, variant: str) -> None:
     if there:
         axis.plot([], [], "D", color="#555555", markerfacecolor="white", label="crosses for good")
     axis.axhline(0, color="#999999", linewidth=0.8, label=BASELINE)
+    axis.set_xlim(left=0)
     axis.set_xlabel("tokens a parameter of vanilla")
     axis.set_ylabel("held-out loss less vanilla's (nats a token)")
-    axis.set_title(f"{variant} during training, 95 %")
+    axis.set_title(f"{variant} {'during training' if whole else 'at the end'}, 95 %")
 
 
 def _sizes(axis: Axes, measurement: Json) -> None:

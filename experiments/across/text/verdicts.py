@@ -9,7 +9,8 @@ from statistics import fmean
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, other_rates_on_the_way, relative, untuned, worth_of
+from experiments.training.of_widths import differences, rates_at, relative, untuned, worth_of
+from experiments.training.tuning import both_rates, other_rates_on_the_way
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
 from experiments.verdicts.intervals import Interval, t_interval
@@ -61,7 +62,8 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
 
     def expect(kind: str, name: str, words: str, statement: str, predicted: float) -> Expectation:
         group = f"{name}{untuned(name, width, measurement)}: {words}"
-        place = f"{statement}, at {parameters / 1e6:.2f}M parameters"
+        rates = both_rates(rates_at(measurement, width, name))
+        place = f"{statement}, at {parameters / 1e6:.2f}M parameters{rates}"
         numbers = predicted, found[name], found[TWIN]
         return expected(f"{kind}/{name}/{width}", group, claim, place, "sign", *numbers, quantity=LOST)
 
@@ -69,7 +71,7 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
         if said["sign"] is not None:
             better = "better" if said["sign"] < 0 else "worse"
             text = f"{name} ends {better} than vanilla ({said['place']})"
-            if name in CROSSING and not other_rates_on_the_way(measurement, width, name):
+            if name in CROSSING and not other_rates_on_the_way(rates_at(measurement, width, name)):
                 text += f"; {told(crossings(measurement, width, name, CROSSING[name]), parameters)}"
             yield expect("paper", name, "the paper's sign", text, float(said["sign"]))
         if (toy := prediction["toy"][name]) and toy["sign"]:
@@ -92,7 +94,8 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
         if ours is None or twin is None or sign is None:
             continue
         who = f"{name}{untuned(name, width, measurement)}"
-        found = f"found {ours.told()}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
+        rates = both_rates(rates_at(measurement, width, name))
+        found = f"found {ours.told()}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters{rates}"
         text = f"at {here[BASELINE] / 1e6:.2f}M parameters {name} is worth"
         numbers = ours.in_logs(), twin.of_twin()
         if printed:
@@ -140,7 +143,7 @@ def _overtaken(measurement: Json, width: str, claim: str) -> Iterator[Expectatio
 
     words = f"ahead over the first {EARLY:.0%} of the tokens"
     crossed = f"behind: {told(crossings(measurement, width, SVFORMER, 1.0), parameters)}"
-    apart = other_rates_on_the_way(measurement, width, SVFORMER)
+    apart = other_rates_on_the_way(rates_at(measurement, width, SVFORMER))
     yield expected(
         f"early/{SVFORMER}/{width}",
         f"{SVFORMER}: {words}",

@@ -16,7 +16,8 @@ from experiments.attnres.compute.verdicts import differences, factor
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.of_widths import losses_of, relative, untuned
+from experiments.training.of_widths import losses_of, rates_at, relative, untuned
+from experiments.training.tuning import other_rates_on_the_way
 from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.worth import Worth
 
@@ -157,7 +158,7 @@ def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _curves(axis: Axes, measurement: Json) -> None:
-    """At the largest width, during training."""
+    """At the largest width, during training; at the end alone where the learning rate is not PreNorm's."""
     width, about = list(measurement["widths"].items())[-1]
     edges = [0.0]
     for name, look in _looks(measurement).items():
@@ -167,6 +168,12 @@ def _curves(axis: Axes, measurement: Json) -> None:
         if len(curves) < 2:
             continue
         x = [token / about["parameters"][BASELINE] for token in tokens]
+        if other_rates_on_the_way(rates_at(measurement, width, name)):
+            end = t_interval([curve[-1] for curve in curves])
+            marker = {"color": look["color"], "marker": look["marker"], "markerfacecolor": "white", "markersize": 4}
+            axis.errorbar(x[-1:], [end.mean], yerr=[end.half_width], linestyle="none", label=SHORT[name], **marker)
+            edges += [end.mean - end.half_width, end.mean + end.half_width]
+            continue
         middles = [fmean(at) for at in zip(*curves, strict=True)]
         halves = [t_interval(at).half_width for at in zip(*curves, strict=True)]
         axis.plot(x, middles, color=look["color"], linestyle=look["linestyle"], linewidth=1.3, label=SHORT[name])

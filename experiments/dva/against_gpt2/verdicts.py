@@ -29,12 +29,13 @@ from experiments.dva.against_gpt2.points import (
 )
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.tuning import mark, other_rates
+from experiments.training.tuning import mark, other_rates, other_rates_on_the_way, rates_of
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, contrast, paired_differences, t_interval
 
 PLAINEST = ONE_ORDINARY  # model a without what is said to be of use: unless that costs, nothing is free here
 FAMILY = 5  # what is told of whole trainings: their mean difference, roughness at three pairs of rates, and time
+ON_THE_WAY = ("held out", "roughness")  # of these, what compares curves at each model's own rate
 SETTLED = 0.2  # of the steps, after which the roughness of a training is taken
 
 
@@ -181,17 +182,19 @@ def _of_trainings(prediction: Json, measurement: Json) -> Iterator[Expectation]:
         ),
         "time": (own["time"], TIME, math.log(prediction["faster"]["paper"]), "it takes less time"),
     }
+    apart = other_rates_on_the_way(rates_of((MODEL_B, BASELINE), measurement))
     for kind, (values, claim, predicted, statement) in told.items():
+        undecided = apart if kind in ON_THE_WAY else ""
         what, unit = kind.partition(" at ")[0], "nats a token" if kind == "held out" else "log ratio"
         yield expected(
             f"training/{kind}",
             f"model b beside model a, over a training: {kind}",
             claim,
-            f"{statement} (section 5)",
+            f"{statement} (section 5){'; ' if undecided else ''}{undecided}",
             "sign",
             predicted,
             t_interval(values, FAMILY),
-            t_interval(twin[what], FAMILY),
+            None if undecided else t_interval(twin[what], FAMILY),  # without a control the verdict is inconclusive
             quantity=f"over a training: {what}, {unit}",
         )
 

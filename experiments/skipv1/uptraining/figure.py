@@ -13,9 +13,10 @@ from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN
 from experiments.skipv1.uptraining.verdicts import at_the_end, heads_of, numbers
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
-from experiments.training.tuning import mark
+from experiments.training.tuning import mark, other_rates_on_the_way, rates_of
 from experiments.verdicts.intervals import t_interval
 
+MOVED = 0.12  # % of the tokens, by which points at one place are set apart
 LOOKS: dict[str, dict[str, Any]] = {
     CONTINUED: {"color": "#1a1a1a", "linestyle": "-", "marker": "o"},
     CONTINUED_TWIN: {"color": "#1a1a1a", "linestyle": ":", "marker": "o"},
@@ -89,7 +90,10 @@ def _legend_of_ways(axis: Axes) -> None:
 
 
 def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
-    """Means over seeds, first losses too; the bands are of the paired difference to vanilla that is trained on."""
+    """Means over seeds, first losses too; the bands are of the paired difference to vanilla that is trained on.
+
+    Of what has another learning rate than that, the beginning and the end alone.
+    """
     shares = [0, *(100 * share for share in measurement["share"])]
     middles: dict[str, Any] = {}
     for name in prediction["choices"]:
@@ -101,8 +105,15 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         middle = middles[name] = np.mean([ours for ours, _ in both], axis=0)
         apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
         half = np.array([interval.half_width for interval in apart])
+        label = _words(name, heads_of(prediction), measurement)
+        if other_rates_on_the_way(rates_of((name, CONTINUED), measurement)):
+            ends: dict[str, Any] = {"marker": LOOKS[name]["marker"], "markerfacecolor": "white", "markersize": 4}
+            x, y, error = ([of[0], of[-1]] for of in (shares, middle, half))
+            x = [place + MOVED * len(middles) for place in x]
+            axis.errorbar(x, y, yerr=error, label=label, linestyle="none", color=look["color"], **ends)
+            continue
         wide: dict[str, Any] = {"linewidth": 4.0, "alpha": 0.35} if name == CONTINUED else {"linewidth": 1.3}
-        axis.plot(shares, middle, label=f"{_words(name, heads_of(prediction), measurement)}", **wide, **look)
+        axis.plot(shares, middle, label=label, **wide, **look)
         axis.fill_between(shares, middle - half, middle + half, color=look["color"], alpha=0.12, linewidth=0)
     for name, words, line in ((BASELINE, heads_of(prediction), "--"), (SKIPV1, SKIPV1, ":")):
         mean = float(np.nanmean(numbers(measurement["scratch"][name])))
