@@ -139,11 +139,13 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
 
 
 def _compared(experiment: Experiment, profile: Profile, prediction: Json, measurement: Json) -> list[Judgement]:
-    """Raises UserError for a check on a claim that the experiment does not name."""
+    """Raises UserError for a check on a claim that neither the experiment names nor a paper's expectation in the
+    prediction."""
     checks = list(experiment.compare(prediction, measurement))
+    claims = (*experiment.claims, *prediction.get("claims", ()))
     for check in checks:
-        if check.claim not in experiment.claims:
-            named = ", ".join(experiment.claims) or "none"
+        if check.claim not in claims and check.verdict != "unpredicted":
+            named = ", ".join(claims) or "none"
             raise UserError(f"{experiment.name}: check {check.id!r} is on {check.claim!r}, but its claims are {named}")
     return checks if profile.detects is not None else [undecided(check) for check in checks]
 

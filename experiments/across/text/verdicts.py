@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.campaign import BASELINE, TWIN, expected, unpredicted
 from experiments.training.comparing import own_names
 from experiments.training.of_widths import differences, other_rates_on_the_way, relative, untuned, worth_of
 from experiments.verdicts.checks import Expectation
@@ -59,11 +59,11 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
     found = differences(measurement, width)
     parameters = measurement["widths"][width]["parameters"][BASELINE]
 
-    def expect(kind: str, name: str, words: str, statement: str, predicted: float) -> Expectation:
+    def expect(kind: str, name: str, words: str, statement: str, predicted: float, on: str = claim) -> Expectation:
         group = f"{name}{untuned(name, width, measurement)}: {words}"
         place = f"{statement}, at {parameters / 1e6:.2f}M parameters"
         numbers = predicted, found[name], found[TWIN]
-        return expected(f"{kind}/{name}/{width}", group, claim, place, "sign", *numbers, quantity=LOST)
+        return expected(f"{kind}/{name}/{width}", group, on, place, "sign", *numbers, quantity=LOST)
 
     for name, said in prediction["papers"].items():
         if said["sign"] is not None:
@@ -71,14 +71,16 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
             text = f"{name} ends {better} than vanilla ({said['place']})"
             if name in CROSSING and not other_rates_on_the_way(measurement, width, name):
                 text += f"; {told(crossings(measurement, width, name, CROSSING[name]), parameters)}"
-            yield expect("paper", name, "the paper's sign", text, float(said["sign"]))
+            yield expect("paper", name, "the paper's sign", text, float(said["sign"]), said.get("claim", claim))
         if (toy := prediction["toy"][name]) and toy["sign"]:
             better = "better" if toy["sign"] < 0 else "worse"
             yield expect(
                 "toy", name, "the toy's sign", f"{name} ends {better} than vanilla, as in the toy", toy["sign"]
             )
-        if name in own_names(prediction):
-            yield expect("own", name, "better than vanilla", f"{name} ends better than vanilla", -1.0)
+        if name in own_names(prediction) and said["sign"] is None and not (toy and toy["sign"]):
+            group = f"{name}{untuned(name, width, measurement)} against vanilla"
+            text = f"{name} against vanilla at the end, at {parameters / 1e6:.2f}M parameters"
+            yield unpredicted(f"own/{name}/{width}", group, text, found[name], quantity=LOST)
 
 
 def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iterator[Expectation]:
@@ -87,9 +89,8 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
     twin = worth_of(measurement, TWIN, width)
     for name, paper in prediction["papers"].items():
         ours, printed = worth_of(measurement, name, width), prediction["papers_worth"][name]
-        hoped = name in own_names(prediction)
-        sign = -1 if hoped else paper["sign"]
-        if ours is None or twin is None or sign is None:
+        sign, own = paper["sign"], name in own_names(prediction)
+        if ours is None or twin is None or (sign is None and not own):
             continue
         who = f"{name}{untuned(name, width, measurement)}"
         found = f"found {ours.told()}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
@@ -110,13 +111,16 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
                 slack=range_,
                 quantity=WORTH,
             )
+        elif sign is None:
+            group, text = f"{who}: worth in vanilla's parameters", f"{text} so many times vanilla's; {found}"
+            yield unpredicted(f"worth/{name}/{width}", group, text, ours.in_logs(), quantity=WORTH)
         else:
             more = "more" if sign < 0 else "less"
             yield expected(
                 f"worth/{name}/{width}",
                 f"{who}: worth {more} than vanilla",
-                claim,
-                f"{text} {more} than vanilla's ({'hoped' if hoped else paper['place']}); {found}",
+                paper.get("claim", claim),
+                f"{text} {more} than vanilla's ({paper['place']}); {found}",
                 "sign",
                 -float(sign),
                 *numbers,

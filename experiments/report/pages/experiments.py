@@ -166,7 +166,7 @@ def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
         rows = []
         for name, members in groups.items():
             told = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
-            entry = material.names.named(members[0].claim)
+            entry = material.names.named(members[0].claim) if members[0].claim else ""
             rows.append((escaped(name), entry, str(len(members)), *told, parts.group_verdict(members)))
         if quantity:
             yield f"**{material.names.prose(quantity[0].upper() + quantity[1:])}**"
