@@ -17,6 +17,7 @@ from experiments.training.expectations import PaperExpectation
 from theory.errors import BadInput
 from theory.plans import names
 from theory.plans.architecture import Architecture
+from theory.plans.deeper import missing
 from theory.plans.plan import Plan, Shape
 
 TOY = Shape(2, 2)  # layers and heads of the toy that is asked
@@ -28,7 +29,7 @@ class Asked:
 
     name     what it is called wherever it is shown
     plans    what its files make of the shapes that are trained; none for a variant that has a name
-    toy      its plan in the toy, where it has one
+    toy      its plan in the toy, where it has one that contains every kind of change
     expects  what its paper expects of it
     """
 
@@ -108,6 +109,8 @@ def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> As
         toy = user_files.resolve(variant, TOY)
     except BadInput:  # it is for other shapes, or says what a model's heads are
         toy = None
+    if toy and any(missing(toy, trained) for trained in plans):
+        toy = None  # two layers do not contain what it changes
     plans_of_files = tuple(plans) if user_files.names_a_file(variant) else ()
     return Asked(name, plans_of_files, toy, expectations.expectations_of(variant))
 

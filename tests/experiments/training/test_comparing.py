@@ -167,6 +167,23 @@ def test_a_paper_s_own_expectation_is_judged_under_its_own_claim(name, tmp_path,
     assert {verdict for key, verdict in verdicts.items() if "/mqa" in key and key.startswith("own/")} == {"unpredicted"}
 
 
+def test_the_toy_has_no_say_where_two_layers_do_not_contain_a_change(tmp_path):
+    """Of two layers it is vanilla, so that the toy would predict no difference."""
+    path = tmp_path / "my.py"
+    path.write_text(
+        "from theory import plan, v\n\n\n"
+        "def late(shape):\n"
+        "    return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 2 else v(n, h))\n"
+    )
+    deep = comparing(catalogue.experiment("scale-loss"), "cpu", [f"{path}:late", "resformer"])
+    config = deep.profiles["cpu"].config
+    assert config.architecture.n_layers > 2
+    assert deep.predict(config)["toy"] == {"my.py:late": None, "resformer": -1}
+    flat = comparing(catalogue.experiment("scale-loss"), "smoke", [f"{path}:late"])
+    assert flat.profiles["smoke"].config.architecture.n_layers == 2
+    assert flat.predict(flat.profiles["smoke"].config)["toy"] == {"my.py:late": 0}
+
+
 def test_without_a_prediction_there_is_no_verdict():
     prediction = {
         "papers": {"mine": {"sign": None, "nats": None, "place": ""}},
