@@ -15,6 +15,8 @@ What stands here is imported when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,6 +81,17 @@ _HOMES = {
     "train": "icl.training.loop",
     "train_toys": "icl.toys.training:train",
 }
+
+
+def _check_theory() -> None:
+    """Raise ImportError if another package `theory` is found first, as where a script's folder holds one."""
+    spec, ours = find_spec("theory"), Path(__file__).parents[1] / "theory"
+    places = [] if spec is None else [*(spec.submodule_search_locations or []), spec.origin or ""]
+    if places and not any(Path(place).is_dir() and Path(place).samefile(ours) for place in places):
+        raise ImportError(f"{places[0]} hides Crosslayer's package theory: rename it, or work in another folder")
+
+
+_check_theory()
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that is not there is an error
 
