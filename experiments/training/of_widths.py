@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.optimal import cell
-from experiments.training.tuning import mark
+from experiments.training.tuning import apart_on_the_way, mark
 from experiments.verdicts.intervals import Interval, against_baseline
 from experiments.verdicts.worth import Worth, worth
 
@@ -69,11 +69,13 @@ def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], li
     ]
 
 
-def other_rates_on_the_way(measurement: Json, width: str, variant: str) -> str:
-    """Say why a variant's curve is not compared with vanilla's before the last step; empty at one learning rate.
+def rates(measurement: Json, width: str, variant: str, against: str = BASELINE) -> tuple[float, float]:
+    """Return the learning rates of two variants at a width."""
+    found = measurement["widths"][width]["rates"]
+    mine, theirs = (found[BASELINE if name == TWIN else name] for name in (variant, against))
+    return mine, theirs
 
-    Early losses follow the learning rate, so before the last step curves are compared at one rate only.
-    """
-    rates = measurement["widths"][width]["rates"]
-    mine, base = rates[BASELINE if variant == TWIN else variant], rates[BASELINE]
-    return "" if mine == base else f"not comparable before the last step: rates {mine:g} and {base:g}"
+
+def drawn_from(measurement: Json, width: str, variant: str) -> slice:
+    """Return the points of a variant's curve that may be drawn less vanilla's: all at one rate, or the last alone."""
+    return slice(-1 if apart_on_the_way(*rates(measurement, width, variant)) else 0, None)

@@ -204,8 +204,27 @@ def mark(arm: str, measurement: Json) -> str:
 
 def other_rates(pair: tuple[str, str], measurement: Json) -> str:
     """What stands behind a pair of arms not trained at one learning rate, for its difference may be the rate's."""
+    return rates_in_brackets(*tuned_rates(pair, measurement))
+
+
+def tuned_rates(pair: tuple[str, str], measurement: Json) -> tuple[float | None, float | None]:
+    """Return the learning rates that were best for two arms, None of both where nothing was tuned."""
     mine, theirs = (measurement["tuning"].get("best", {}).get(arm) for arm in pair)
+    return mine, theirs
+
+
+def rates_in_brackets(mine: float | None, theirs: float | None) -> str:
+    """Return two arms' learning rates as they stand behind a difference at the last step; empty where they agree."""
     return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"
+
+
+def apart_on_the_way(mine: float | None, theirs: float | None) -> str:
+    """Say why two curves are not compared before the last step; empty at one learning rate.
+
+    A loss on the way follows the learning rate: twice the rate is ahead early, whatever the model.  So before the last
+    step curves are compared at one rate only, and at the last step both rates are named.
+    """
+    return "" if mine == theirs else f"not comparable before the last step: rates {mine:g} and {theirs:g}"
 
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:

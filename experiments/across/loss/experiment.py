@@ -17,7 +17,7 @@ from experiments.training.arms import Arm
 from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds, unpredicted
 from experiments.training.comparing import TOY as TOY_SHAPE
 from experiments.training.comparing import Asked, names_of_own, own_names
-from experiments.training.tuning import Tuning, mark, tuned
+from experiments.training.tuning import Tuning, mark, other_rates, tuned
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 from icl.recipe import Recipe
@@ -137,11 +137,11 @@ class ScaleLoss:
     name = "scale-loss"
     title = "Language modelling: losses against vanilla on paired seeds, beside the papers' and the toy's order"
     caption = (
-        "(a) Training losses less vanilla's, means over paired seeds, without intervals; markers only tell the "
-        "lines apart. (b) Held-out losses less vanilla's at the end; under each name stands what its paper and the "
-        "toy say of it, as far as they say anything, and a cross is the paper's number, at its size. Vanilla with "
-        "other initial weights is no effect: what it differs by is chance. Untuned: the best learning rate lies at "
-        "the edge of those tried. Intervals: 95 % over paired seeds, for all variants at once."
+        "(a) Training losses less vanilla's, of variants trained at vanilla's learning rate: means over paired seeds, "
+        "without intervals. (b) Held-out losses less vanilla's at the end; under each name stands what its paper and "
+        "the toy say of it, and both learning rates where they differ; a cross is the paper's number, at its size. "
+        "Vanilla with other initial weights is no effect: what it differs by is chance. Untuned: the best learning "
+        "rate lies at the edge of those tried. Intervals: 95 % over paired seeds, for all variants at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)
@@ -223,7 +223,7 @@ class ScaleLoss:
         ) -> None:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
-            group = f"{name}{mark(name, measurement)}: {words[kind]}"
+            group = f"{name}{mark(name, measurement)}: {words[kind]}{other_rates((name, BASELINE), measurement)}"
             numbers = predicted, intervals[name], intervals[TWIN]
             judgements.append(expected(f"{kind}/{name}", group, claim, text, rule, *numbers, quantity=LOST))
 
@@ -239,7 +239,8 @@ class ScaleLoss:
             if toy := prediction["toy"][name]:
                 expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
             if name in own_names(prediction) and sign is None and not prediction["toy"][name]:
-                group = f"{name}{mark(name, measurement)} against vanilla"
+                apart = other_rates((name, BASELINE), measurement)
+                group = f"{name}{mark(name, measurement)} against vanilla{apart}"
                 tied = "; the toy tells no difference" if prediction["toy"][name] == 0 else ""
                 text = f"{name} against vanilla at the end{tied}"
                 judgements.append(unpredicted(f"own/{name}", group, text, intervals[name], quantity=LOST))

@@ -44,9 +44,9 @@ class LadderText:
         "How many parameters of vanilla give the same loss, over those that it has at the variant's width; arrows "
         "mark intervals that leave the panel or vanilla's sizes, and where a marker is missing the factor lies "
         "beyond them. Crosses, set at the right, are what the papers' printed losses amount to. (c), (d) "
-        "Differences during training by size; a diamond is when seeds cross zero for good, where all do: geometric "
-        "mean and interval of logarithms. Markers in (a), (b) are moved apart. Intervals and bands: 95 % over "
-        "paired seeds, in (a) for all of a size at once."
+        "Differences by size, during training only where both have one learning rate; a diamond is when seeds cross "
+        "zero for good, where all do. Markers are moved apart. Intervals and bands: 95 % over paired seeds, in (a) for "
+        "all of a size at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM, CRITICAL)

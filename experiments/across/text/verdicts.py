@@ -9,7 +9,8 @@ from statistics import fmean
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected, unpredicted
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, other_rates_on_the_way, relative, untuned, worth_of
+from experiments.training.of_widths import differences, rates, relative, untuned, worth_of
+from experiments.training.tuning import apart_on_the_way, rates_in_brackets
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
 from experiments.verdicts.intervals import Interval, t_interval
@@ -61,7 +62,8 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
 
     def expect(kind: str, name: str, words: str, statement: str, predicted: float, on: str = claim) -> Expectation:
         group = f"{name}{untuned(name, width, measurement)}: {words}"
-        place = f"{statement}, at {parameters / 1e6:.2f}M parameters"
+        apart = rates_in_brackets(*rates(measurement, width, name))
+        place = f"{statement}, at {parameters / 1e6:.2f}M parameters{apart}"
         numbers = predicted, found[name], found[TWIN]
         return expected(f"{kind}/{name}/{width}", group, on, place, "sign", *numbers, quantity=LOST)
 
@@ -69,7 +71,7 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
         if said["sign"] is not None:
             better = "better" if said["sign"] < 0 else "worse"
             text = f"{name} ends {better} than vanilla ({said['place']})"
-            if name in CROSSING and not other_rates_on_the_way(measurement, width, name):
+            if name in CROSSING and not apart_on_the_way(*rates(measurement, width, name)):
                 text += f"; {told(crossings(measurement, width, name, CROSSING[name]), parameters)}"
             yield expect("paper", name, "the paper's sign", text, float(said["sign"]), said.get("claim", claim))
         if (toy := prediction["toy"][name]) and toy["sign"]:
@@ -79,7 +81,8 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
             )
         if name in own_names(prediction) and said["sign"] is None and not (toy and toy["sign"]):
             group = f"{name}{untuned(name, width, measurement)} against vanilla"
-            text = f"{name} against vanilla at the end, at {parameters / 1e6:.2f}M parameters"
+            apart = rates_in_brackets(*rates(measurement, width, name))
+            text = f"{name} against vanilla at the end, at {parameters / 1e6:.2f}M parameters{apart}"
             yield unpredicted(f"own/{name}/{width}", group, text, found[name], quantity=LOST)
 
 
@@ -144,7 +147,7 @@ def _overtaken(measurement: Json, width: str, claim: str) -> Iterator[Expectatio
 
     words = f"ahead over the first {EARLY:.0%} of the tokens"
     crossed = f"behind: {told(crossings(measurement, width, SVFORMER, 1.0), parameters)}"
-    apart = other_rates_on_the_way(measurement, width, SVFORMER)
+    apart = apart_on_the_way(*rates(measurement, width, SVFORMER))
     yield expected(
         f"early/{SVFORMER}/{width}",
         f"{SVFORMER}: {words}",

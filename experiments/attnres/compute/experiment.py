@@ -115,9 +115,9 @@ class Compute:
         "between our sizes; an arrow marks an interval that goes on beyond the axis or our sizes, a filled marker "
         "its known end where the factor itself is unknown. Right of it the paper's, from printed losses, bars what "
         "rounding leaves open. (c) Differences of losses by size; the last row, other initial weights, is no "
-        "effect. (d) Losses less PreNorm's during training; wide first bands leave the panel. Intervals and bands: "
-        "95 %, in (a) over seeds, else over paired seeds, in (c) for all of a size at once. eps: what norms add to "
-        "a mean square."
+        "effect. (d) Losses less PreNorm's during training, of what has another learning rate at the end alone; wide "
+        "first bands leave the panel. Intervals and bands: 95 %, in (a) over seeds, else over paired seeds, in (c) "
+        "for all of a size at once. eps: what norms add to a mean square."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (LOSS, COMPUTE)

@@ -9,7 +9,8 @@ from statistics import fmean
 from experiments.attnres.compute.points import ALGEBRA, COMPUTE, FULL, LOSS, PRINTED
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.of_widths import losses_of, untuned, worth_of
+from experiments.training.of_widths import losses_of, rates, untuned, worth_of
+from experiments.training.tuning import rates_in_brackets
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, paired_differences, t_interval
 from experiments.verdicts.worth import Worth
@@ -40,6 +41,7 @@ def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectat
     at = f"at {measurement['widths'][width]['parameters'][BASELINE] / 1e6:.2f}M parameters"
     for pair in prediction["compared"]:
         arm, against = pair["arm"], pair["against"]
+        apart = rates_in_brackets(*rates(measurement, width, arm, against))
         marked = [f"{words[name]}{untuned(name, width, measurement)}" for name in (arm, against)]
         name, group = f"loss/{arm}/{against}/{width}", f"{pair['by']}: {marked[0]} less {marked[1]}"
         interval, quantity = found[arm, against], "difference of held-out losses, nats a token"
@@ -51,7 +53,7 @@ def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectat
                 name,
                 group,
                 LOSS,
-                f"{words[arm]} ends as {words[against]}, {at}",
+                f"{words[arm]} ends as {words[against]}, {at}{apart}",
                 "none",
                 0.0,
                 interval.mean,
@@ -67,7 +69,7 @@ def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectat
             name,
             group,
             LOSS,
-            f"{words[arm]} ends {better} than {words[against]}, {at}",
+            f"{words[arm]} ends {better} than {words[against]}, {at}{apart}",
             "sign",
             float(pair["sign"]),
             interval,

@@ -52,7 +52,8 @@ class AgainstGPT2:
     name = "dva-against-gpt2"
     title = "Dynamic Value Attention against GPT-2: Table 2, matched, and taken apart"
     caption = (
-        "(a) Losses of the paper's models a and b over one reading of the text: thick held out, thin training. (b) "
+        "(a) Losses of the paper's models a and b over one reading of the text, both at the learning rate that is best "
+        "for model a: thick held out, thin training. (b) "
         "Model b less model a, in parts: each of its four changes put in first, put in last, and the mean over all "
         "orders; below them all together, with the paper's difference as a cross, and what other initial weights "
         "do, which is no effect. (c) The same two models on a small part of the text that is read again and again; "

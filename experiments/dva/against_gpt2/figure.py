@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from experiments.drawing import style
 from experiments.drawing.rows import PRINTED, in_rows
 from experiments.dva.against_gpt2.factors import BARE, DYNAMIC, FACTORS, HEAD, MODEL_B, named
-from experiments.dva.against_gpt2.points import FLOPS, GATE, MANY_DYNAMIC, ONE_ORDINARY, SHALLOW, THIN
+from experiments.dva.against_gpt2.points import B_AT_A_S, FLOPS, GATE, MANY_DYNAMIC, ONE_ORDINARY, SHALLOW, THIN
 from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
 from experiments.dva.tables import SECONDS, TABLE_2
 from experiments.store.folders import Json
@@ -61,16 +61,18 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 
 
 def _curves(axis: Axes, measurement: Json) -> None:
-    for name, look in LOOKS.items():
+    """Draw model a, and model b at model a's learning rate: curves on the way are compared at one rate."""
+    for name, look in ((BASELINE, LOOKS[BASELINE]), (B_AT_A_S, LOOKS[MODEL_B])):
         whole = [x for x in measurement["curves"][name] if x is not None]
-        starts = zip(measurement["start"][name], measurement["curves"][name], strict=True)
+        model = MODEL_B if name == B_AT_A_S else name
+        starts = zip(measurement["start"][model], measurement["curves"][name], strict=True)
         held_out = [[[0, start], *curves["held_out"]] for start, curves in starts if curves is not None]
-        _band(axis, held_out, f"{SHORT[name]}, held out", look)
+        _band(axis, held_out, f"{SHORT[model]}, held out", look)
         _band(axis, [x["training"] for x in whole], "", {**look, "linewidth": 0.6}, band=False)
     axis.plot([], [], color="#8a8a8a", linewidth=0.6, label="thin: training, mean of seeds")
     axis.set_xlabel("steps")
     axis.set_ylabel("loss (nats a token)")
-    axis.set_title(f"Table 2's columns; {_time(measurement)}")
+    axis.set_title(f"Table 2's columns, at a's rate; {_time(measurement)}")
 
 
 def _time(measurement: Json) -> str:

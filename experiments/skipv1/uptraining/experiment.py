@@ -121,9 +121,10 @@ class Uptraining:
         "mean square: dots are seeds, hollow markers their mean, blue what independent heads would give, at one "
         "place or between two. mean and apart average value heads, top keeps those of largest norm, svd "
         "approximates best, whole keeps heads with queries and keys. (b) The first held-out loss less MHA's, 95 % "
-        "for each. (c) Losses while what was made is trained on; bands: 95 % of the paired difference to MHA "
-        "trained on, the thick line. (d) The end, less MHA trained on for as long; below the line, less what is "
-        "named; 95 % over paired seeds for all of one beginning at once."
+        "for each. (c) Losses while what was made is trained on, of what has another learning rate than MHA trained "
+        "on, the thick line, where it begins and ends; bands: 95 % of the paired difference to it. (d) The end, less "
+        "MHA trained on for as long; below the line, less what is named; 95 % over paired seeds for all of one "
+        "beginning at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (UPTRAINING, FIRST, DISTANCE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, MHA, REORDERED, SKIPV1, WHOLE
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.tuning import mark
+from experiments.training.tuning import mark, other_rates
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, paired_differences
 
@@ -132,7 +132,8 @@ def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iter
             by = _paper(prediction)
         null = (CONTINUED_TWIN, CONTINUED) if SKIPV1 in pair else (REORDERED, CONTINUED)
         numbers = -1.0, found[pair], found[null]
-        return expected(place, f"{by}: {words}{marks}", about, words, "sign", *numbers, quantity=ENDS)
+        apart = "" if BASELINE in pair or SKIPV1 in pair else other_rates(pair, measurement)
+        return expected(place, f"{by}: {words}{marks}{apart}", about, words, "sign", *numbers, quantity=ENDS)
 
     yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")
     yield expect((MEAN, BASELINE), PAPER, f"after {share} of the tokens {MEAN} is below {heads} from scratch")

@@ -178,7 +178,7 @@ def test_what_diverged_decides_nothing_and_is_drawn():
     measurement = measured(AS_SAID, diverged=True)
     measurement["curves"][MODEL_B][0] = None
     assert verdicts(measurement)[f"{GATE}/{MODEL_B}"] == "inconclusive"
-    assert verdicts(measurement)["training/roughness"] == "inconclusive"
+    assert verdicts(measurement)["training/roughness at model b's rate"] == "inconclusive"
     with style.drawing():
         assert len(EXPERIMENT.draw(EXPERIMENT.predict(CPU), measurement).axes) == 4
 
