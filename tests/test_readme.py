@@ -132,6 +132,13 @@ def test_numbers_of_what_was_found():
     middle, width = rough["measured"], rough["tolerance"]
     percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
     assert "rougher, by {:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
+    (time,) = (check for check in summary["checks"] if check["id"] == "training/time")
+    middle, width = time["measured"], time["tolerance"]
+    percents = [100 * (1 - math.exp(x)) for x in (middle, middle + width, middle - width)]
+    assert "took {:.0f} % ({:.0f} to {:.0f} %) less time".format(*percents) in page
+    lead = residual.gap("3", "d2-n4-s0.1", "svformer", 2)
+    toys = next(c["predicted"] for c in checks_of("ladder/residual") if c["id"] == "size/3/d2-n4-s0.1/svformer/2")
+    assert f"residual stream *bend* it, together, to {lead.mean / toys:.2f} of the toy's" in page
     added = what_adds(json.loads((ROOT / "results/dva-against-gpt2/long/measurement.json").read_text()))
     means = {name: f"{part.mean.mean:+.3f} ± {part.mean.half_width:.3f}" for name, part in added.items()}
     told = f"no feed-forward {means['no feed-forward']}, no output projection {means['no projection']}, and one head"
@@ -180,6 +187,8 @@ def test_numbers_of_attention_residuals():
     factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
     assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
     assert "about twenty times Full AttnRes' and six times Block's" in page
+    first = {rule: x * math.exp(checks[f"training/{rule}/48"]["measured"]) for rule, x in factors.items()}
+    assert f"these were {first['attnres']:.0f} and {first['attnres-block']:.0f} at the start" in page
 
 
 def test_numbers_of_conversion_and_decoding():
