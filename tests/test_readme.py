@@ -151,6 +151,38 @@ def test_numbers_of_what_was_found():
     assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
 
 
+def test_numbers_of_resformer_in_small_decoders():
+    page = " ".join(PAGES["theory/resformer/CLAIMS.md"].split())
+    for run, found in {
+        "resformer-mapping": {
+            "nearer/previous/identity": (2, "By {} of a cosine"),
+            "nearer/previous/even": (2, "nearer by another {},"),
+            "loss/identity-mapping": (3, "higher than ResFormer's by {} nats"),
+        },
+        "resformer-ablations": {
+            "paper/svformer/vanilla": (3, "by \u2212{} nats, against the paper and as the toy says"),
+            "paper/resformer/vanilla": (3, "ResFormer is at \u2212{}."),
+        },
+        "resformer-spectrum": {
+            "largest/resformer": (1, "smaller (log \u2212{})"),
+            "filled/resformer": (2, "as many directions (log {})"),
+        },
+        "svformer-length": {"late/length": (3, "falls by {} nats a doubling")},
+    }.items():
+        checks = {check["id"]: check for check in checks_of(run)}
+        for name, (digits, told) in found.items():
+            middle, width = abs(checks[name]["measured"]), checks[name]["tolerance"]
+            assert told.format(f"{middle:.{digits}f} ± {width:.{digits}f}") in page
+    checks = {check["id"]: check for check in checks_of("resformer-concentration")}
+    factors = {
+        "drain/vanilla": "{:.2f} times the others', {:.2f} to {:.2f}",
+        "peak/vanilla": "{:.1f} times, {:.1f} to {:.1f}",
+    }
+    for name, told in factors.items():
+        middle, width = checks[name]["measured"], checks[name]["tolerance"]
+        assert told.format(*(math.exp(x) for x in (middle, middle - width, middle + width))) in page
+
+
 def test_numbers_of_attention_residuals():
     page = " ".join(PAGES[FOUND].split())
     powers = {
