@@ -63,6 +63,7 @@ def measured(worths, spread=1e-4):
             "evaluated": tokens,
             "held_out": {n: [[loss(n, seed) + 1 / t for t in tokens] for seed in range(SEEDS)] for n in NAMES},
             "tuned_at": 32,
+            "rates": dict.fromkeys(CONFIG.choices, 0.008),
         }
     return {"seeds": SEEDS, "widths": widths, "tuning": {}}
 
@@ -179,3 +180,20 @@ def test_one_size_has_no_factor(prediction):
     assert not [name for name in verdicts(prediction, measurement) if name.startswith("factor")]
     with style.drawing():
         EXPERIMENT.draw(prediction, measurement)
+
+
+def test_curves_at_another_rate_are_drawn_at_the_end_alone_and_both_rates_are_named(prediction):
+    """A loss on the way follows the learning rate, so nothing is read off two rates before the last step."""
+    measurement = measured({})
+    with style.drawing():
+        before = EXPERIMENT.draw(prediction, measurement).axes[3]
+    for about in measurement["widths"].values():
+        about["rates"][FULL] = 0.016
+    with style.drawing():
+        after = EXPERIMENT.draw(prediction, measurement).axes[3]
+    assert "Full" in before.get_legend_handles_labels()[1]
+    assert "Full" not in after.get_legend_handles_labels()[1]
+    assert "Full, at the end" in after.get_legend_handles_labels()[1]
+    statements = {check.id: check.statement for check in EXPERIMENT.compare(prediction, measurement)}
+    assert statements["loss/full/vanilla/32"].endswith("(rates 0.016 and 0.008)")
+    assert "rates" not in statements["loss/full-slow/vanilla/32"]

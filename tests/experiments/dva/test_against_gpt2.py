@@ -151,6 +151,7 @@ AS_SAID = {
     BARE: -0.3,
     named(HEAD, BARE): -0.3,
     named(BARE, DYNAMIC): 0.3,
+    B_AT_A_S: 0.3,
 }
 
 
