@@ -128,10 +128,14 @@ def test_numbers_of_what_was_found():
     }.items():
         assert told.format(measured[pair].removeprefix("-")) in page
     assert len(summary["seeds"]) == 8
-    (rough,) = (check for check in summary["checks"] if check["id"] == "training/roughness")
-    middle, width = rough["measured"], rough["tolerance"]
-    percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
-    assert "rougher, by {:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
+    on_the_way = [measured[f"training/held out at model {model}'s rate"].removeprefix("-") for model in "ab"]
+    assert "lower, as the paper has it: by {} at model a's best rate and {} at model b's".format(*on_the_way) in page
+    rough = [check for check in summary["checks"] if check["id"].startswith("training/roughness")]
+    assert len(rough) == 2
+    for check in rough:
+        middle, width = check["measured"], check["tolerance"]
+        percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
+        assert "{:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
     (time,) = (check for check in summary["checks"] if check["id"] == "training/time")
     middle, width = time["measured"], time["tolerance"]
     percents = [100 * (1 - math.exp(x)) for x in (middle, middle + width, middle - width)]
