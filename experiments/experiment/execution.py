@@ -49,6 +49,10 @@ class Finished:
     folder: Path
     checks: tuple[Judgement, ...]
 
+    def __repr__(self) -> str:
+        count = f"{len(self.checks)} check{'s' if len(self.checks) != 1 else ''}"
+        return f"<Finished: {self.verdict}, {count}, in {str(self.folder)!r}>"
+
     @property
     def verdict(self) -> str:
         """The worst of the checks'; inconclusive if there are none, undecided where the profile decides nothing."""

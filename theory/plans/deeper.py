@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from theory.plans.depth import Chain, Residual
 from theory.plans.names import resolve
-from theory.plans.plan import HeadPlan, Plan, Shape, plan
+from theory.plans.plan import Plan, Shape, changes
 
 DEPTHS = (12, 4)  # layers of the models in which a variant is looked at
 MOST_HEADS = 64  # a layer, of these: plans are written out head by head
@@ -60,25 +60,12 @@ def _changes(changed: Plan) -> dict[str, list[int]]:
 
     A stream of all outputs and the last output alone are one to the toy, which has no residual stream.
     """
-    vanilla, found = plan(changed.shape), {}
-    for what, read in PARTS.items():
-        cells = [n for n, h in changed.shape.cells() if read(changed.head(n, h)) != read(vanilla.head(n, h))]
-        if cells:
-            found[what] = list(dict.fromkeys(cells))
     whole = {
         "the depth rule": not isinstance(changed.depth, Residual | Chain),
         "values that depend on the query": changed.dynamic != "no",
         "the output projection": not changed.output_projection,
     }
-    return found | {what: [] for what, differs in whole.items() if differs}
-
-
-PARTS: dict[str, Callable[[HeadPlan], object]] = {
-    "queries": lambda head: head.query if head.live else None,
-    "keys": lambda head: head.keys,
-    "values": lambda head: head.values,
-    "terms beside the attention": lambda head: head.beside,
-}
+    return changes(changed) | {what: [] for what, differs in whole.items() if differs}
 
 
 def _plan(variant: str | Callable[[Shape], Plan], shape: Shape) -> Plan | None:
