@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from theory.plans.suggestions import hint
+from theory.plans.suggestions import MOST, hint
 
 OPTION = re.compile(r"--?[A-Za-z]")
 ALIASES = {
@@ -61,7 +61,9 @@ def unknown_option(arguments: Sequence[str], options: Mapping[str, bool]) -> str
 def about_option(name: str, options: Collection[str], otherwise: str) -> str:
     """Return the line for an option that is not there, with what may be meant."""
     meant = MEANT.get(name.lower().replace("_", "-"))
-    near = f"did you mean {meant}?" if meant in options else hint(name, options, otherwise)
+    begun = [option for option in options if option.startswith(name)]
+    likeliest = [meant] if meant in options else begun[:MOST]
+    near = f"did you mean {', '.join(likeliest)}?" if likeliest else hint(name, options, otherwise)
     return f"unknown option {name}; {near}"
 
 
