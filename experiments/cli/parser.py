@@ -16,6 +16,7 @@ from experiments.cli import (
     evaluate,
     generate,
     ledger,
+    listing,
     models,
     predict,
     probe,
@@ -29,7 +30,7 @@ STATUSES = (
     "exit status: 0 done, and nothing failed; 1 a check failed; 2 bad input, or nothing could be done; "
     "130 interrupted; 143 stopped by SIGTERM; 141 the reader of a pipe has left"
 )
-TOPICS = (runs, predict, models, data, training, checkpoints, generate, evaluate, probe, ledger, bench, about)
+TOPICS = (listing, runs, predict, models, data, training, checkpoints, generate, evaluate, probe, ledger, bench, about)
 
 
 def parser() -> argparse.ArgumentParser:

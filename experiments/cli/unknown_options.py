@@ -60,7 +60,7 @@ def unknown_option(arguments: Sequence[str], options: Mapping[str, bool]) -> str
 
 def about_option(name: str, options: Collection[str], otherwise: str) -> str:
     """Return the line for an option that is not there, with what may be meant."""
-    meant = MEANT.get(name.lower().replace("_", "-"))
+    meant = MEANT.get(name.lower().replace("_", "-"), "")
     begun = [option for option in options if option.startswith(name)]
     likeliest = [meant] if meant in options else begun[:MOST]
     near = f"did you mean {', '.join(likeliest)}?" if likeliest else hint(name, options, otherwise)
