@@ -144,7 +144,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
     done = run(folder, paths, "-c", SCRIPT, json.dumps(commands))
     assert done.returncode == 0, done.stdout + done.stderr
     said = dict(part.split("\n", 1) for part in done.stdout.split("## ")[1:])
-    assert "doubled-worth: What doubled values are worth" in said["list"]
+    assert "doubled-worth: What doubled values are worth" in said["list doubled-worth"]
     assert "https://example.org/doubled" in said["papers"]
     assert "every value counts twice (Doubled Values, section 1)" in said["variants --preset"]
     assert "layers 1-8: 3 own" in said["describe doubled-60m"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,7 @@ ALWAYS = ("assumes", "rule")  # by one that does not, too
 
 
 def add_to(commands: Commands) -> None:
-    """list, run, compare, report."""
-    commands.add(
-        "list",
-        list_experiments,
-        "list the experiments, their claims, profiles, time and detectable effect",
-        "crosslayer list",
-    )
-
+    """run, compare, report."""
     command = commands.add(
         "run",
         run,
@@ -98,35 +90,6 @@ def add_to(commands: Commands) -> None:
         action="store_true",
         help="first run what is not remembered of the claims ledger; exit status 1 if an entry does not stand",
     )
-
-
-def list_experiments(options: argparse.Namespace) -> int:
-    experiments = [catalogue.experiment(name) for name in catalogue.names()]
-    if options.json:
-        print(json.dumps([_describe(e) for e in experiments], indent=1))
-        return 0
-    for experiment in experiments:
-        print(f"{experiment.name}: {experiment.title}")
-        print(f"  claims: {', '.join(experiment.claims)}")
-        for name, profile in experiment.profiles.items():
-            print(f"  {name:6} {profile.seeds:3} seeds  about {_time(profile.seconds):7}  {profile.decides}")
-    return 0
-
-
-def _describe(experiment: Any) -> dict[str, Any]:
-    profiles = {
-        name: {"seeds": p.seeds, "seconds": p.seconds, "detects": p.detects} for name, p in experiment.profiles.items()
-    }
-    return {
-        "name": experiment.name,
-        "title": experiment.title,
-        "claims": list(experiment.claims),
-        "profiles": profiles,
-    }
-
-
-def _time(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 90 else f"{math.ceil(seconds / 60)} min"
 
 
 def run(options: argparse.Namespace) -> int:

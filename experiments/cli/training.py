@@ -23,7 +23,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer train --preset llama-2m --variant resformer --data stdlib --steps 200",
         resumes=True,
     )
-    command.add_argument("--preset", help="a model of the papers; an unknown name lists them")
+    command.add_argument("--preset", help="a model of the papers, see `crosslayer list presets`")
     command.add_argument(
         "--init",
         type=Path,
