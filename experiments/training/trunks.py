@@ -24,13 +24,13 @@ from experiments.store.work import results
 from experiments.training import memory
 from experiments.training.arms import Arm
 from experiments.training.pool import note
-from experiments.training.records import train_arm
+from experiments.training.records import probed, train_arm
 from experiments.training.stacks import finished
 
 if TYPE_CHECKING:
     from icl.training.loop import Logged
 
-SUMMARY = "summary.json"
+START, SUMMARY = "start.json", "summary.json"
 
 
 class _Leaves(OutOfTime):
@@ -105,15 +105,17 @@ def _trained(trunk: Trunk, desk: Desk) -> Json:
     from icl.stacks.training import stretches
 
     *shorter, whole = trunk.arms
+    at_start = _at_start(whole, desk)
     records, done = [], 0
     for part in stretches([arm.recipe for arm in trunk.arms]):
         report = _reporter(desk, done - part.first)
         if not part.ends:
-            _grow(whole, desk, part.last, report)
+            _grow(whole, desk, part.last, report, at_start)
         elif part.recipe < len(shorter):
-            records.append(_branch(shorter[part.recipe], whole, desk, report))
+            records.append(_branch(shorter[part.recipe], whole, desk, report, at_start))
         else:
-            records.append(train_arm(whole, _folder(desk, whole), desk.slot.device, report(whole), warn))
+            folder = _folder(desk, whole)
+            records.append(train_arm(whole, folder, desk.slot.device, report(whole), warn, at_start=at_start))
         done += part.last - part.first
     common, rest = packed([{name: x for name, x in record.items() if name != "kind"} for record in records])
     return {"common": common, "records": rest}
@@ -131,7 +133,17 @@ def _folder(desk: Desk, arm: Arm) -> Path:
     return desk.folder / f"steps-{arm.recipe.steps:09d}"
 
 
-def _grow(whole: Arm, desk: Desk, step: int, report: Reporter) -> None:
+def _at_start(arm: Arm, desk: Desk) -> Json:
+    """Return what the probes measure before the first step, which is the same for all lengths."""
+    folder = RunFolder(desk.folder)
+    if not folder.has(START):
+        device = desk.slot.device
+        folder.write(START, {"probed": probed(arm, arm.model(device), arm.task(), device)})
+    found: Json = folder.read(START)["probed"]
+    return found
+
+
+def _grow(whole: Arm, desk: Desk, step: int, report: Reporter, at_start: Json) -> None:
     """Train the trunk up to a step, unless it has been there."""
     folder = _folder(desk, whole)
     if any(path.name >= f"checkpoint-{step:09d}" for path in folder.glob("checkpoint-*[0-9]")):
@@ -143,10 +155,10 @@ def _grow(whole: Arm, desk: Desk, step: int, report: Reporter) -> None:
             raise _Leaves
 
     with suppress(_Leaves):
-        train_arm(whole, folder, desk.slot.device, on_log, warn)
+        train_arm(whole, folder, desk.slot.device, on_log, warn, at_start=at_start)
 
 
-def _branch(arm: Arm, whole: Arm, desk: Desk, report: Reporter) -> Json:
+def _branch(arm: Arm, whole: Arm, desk: Desk, report: Reporter, at_start: Json) -> Json:
     """Return the record of a shorter training, which begins where the trunk has stopped.
 
     Where the trunk has diverged before, it begins with the trunk's last good state, and diverges too.
@@ -157,6 +169,7 @@ def _branch(arm: Arm, whole: Arm, desk: Desk, report: Reporter) -> Json:
     if not branch.has(METRICS):
         branch.path.mkdir(exist_ok=True)
         branch.keep_metrics(trunk.metrics())
-    record = train_arm(arm, branch.path, desk.slot.device, report(arm), warn, start=trunk.path)
+    options: Json = {"start": trunk.path, "at_start": at_start}
+    record = train_arm(arm, branch.path, desk.slot.device, report(arm), warn, **options)
     branch.write(SUMMARY, record)
     return record
