@@ -1,8 +1,8 @@
 """The campaign's one recipe: text, sizes, schedule, and the lengths at which a training's numbers are taken.
 
-A training is a trunk at a constant learning rate, with a cool-down at each of its lengths (`experiments.training.trunks`).
-Lengths are in tokens per parameter of vanilla, embeddings included, so that all variants of a width read the same
-tokens.  They double, so that all are whole numbers of lines of the log.
+A training is a trunk at a constant learning rate, with a cool-down at each of its lengths (`training.trunks`).  Lengths
+are in tokens per parameter of vanilla, embeddings included, so that all variants of a width read the same tokens.  They
+double, so that all are whole numbers of lines of the log.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
 from theory.plans.plan import Plan
-from theory.plans.presets import llama, resized
+from theory.plans.presets import resized
 
 VANILLA = "vanilla"
-LINES = 10  # of the log, up to the shortest length; a cool-down is two of them, or more
-WARM = 2  # lines over which the rate rises
+LINES = 5  # of the log, up to the shortest length; its cool-down is the last of them
+WARM = 1  # lines over which the rate rises
 FAN_IN = 0.0  # for a deviation of initial matrices: one over the root of the width
 
 
@@ -43,7 +43,7 @@ class Corpus:
 
 
 RFC = Corpus(
-    name="RFC 7000 to 7999 as plain text, from rfc-editor.org: `crosslayer data prepare FOLDER --vocab 512 --out data/rfc`",
+    name="RFC 7000 to 7999 as text, from rfc-editor.org (`crosslayer data prepare FOLDER --vocab 512 --out data/rfc`)",
     digest="419474c3883a5e34f7d113e444552e6ec0a5ba0f5c15b6dd4656243aa101dc8c",
     tokens=24_832_524,
     vocab=512,
@@ -65,7 +65,7 @@ class Setting:
 
     architecture: Architecture
     corpus: Corpus = RFC
-    lengths: tuple[float, ...] = (1.25, 2.5, 5.0, 10.0, 20.0)
+    lengths: tuple[float, ...] = (0.625, 1.25, 2.5, 5.0, 10.0, 20.0)
     recipe: Recipe
     held_out_windows: int = 256
     probes: tuple[str, ...] = (probe.NAME,)
