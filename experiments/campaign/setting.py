@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from experiments.campaign import probe
+from experiments.training import standard_probe
 from experiments.training.arms import START, Arm, TextSource
 from icl.recipe import Recipe
 from theory.errors import BadInput
@@ -68,7 +68,7 @@ class Setting:
     lengths: tuple[float, ...] = (0.625, 1.25, 2.5, 5.0, 10.0, 20.0)
     recipe: Recipe
     held_out_windows: int = 256
-    probes: tuple[str, ...] = (probe.NAME,)
+    probes: tuple[str, ...] = (standard_probe.NAME,)
 
     def __post_init__(self) -> None:
         if any(long != 2 * short for short, long in pairwise(self.lengths)):

@@ -39,10 +39,10 @@ HALF = math.sqrt(2.0)  # a half doubling
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
 NATS = "training loss in nats per token, less the mean of two vanillas"
 GROUPS = (
-    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
-    Group(arms=ARMS, width=48, rate=4e-3, until=10.0),
     Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
-    Group(arms=ARMS, width=32, rate=4e-3, std=FAN_IN, until=10.0),
+    Group(arms=ARMS, width=48, rate=8e-3, until=10.0),
+    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
+    Group(arms=ARMS, width=32, rate=8e-3, std=FAN_IN, until=10.0),
 )
 
 
@@ -57,7 +57,9 @@ class Induction(Question):
         "2.5 to 5 tokens per parameter. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
     claims: tuple[str, ...] = (CLAIM,)
-    profiles: Mapping[str, Profile] = profiles(GROUPS, seeds=12, seconds=50_000, detects="0.03 nats per token, for all differences at once")
+    profiles: Mapping[str, Profile] = profiles(
+        GROUPS, seeds=12, seconds=50_000, detects="0.03 nats per token, for all differences at once"
+    )
 
     def predict(self, config: Config) -> Json:
         """Return what recall says of text."""

@@ -1,4 +1,4 @@
-"""What is measured of every trained decoder of the campaign, in few numbers, so that later questions find it there."""
+"""What is measured of every decoder of the campaign, in few numbers, so that later questions find it there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.training.objectives import Task
 
-NAME = f"{__name__}:probe"
+NAME = "standard"
 SAMPLE = Sample(tokens=4096)
 DIGITS = 5  # significant ones, as stored
 KEPT = {  # of each family of `experiments.training.layer_probes`
