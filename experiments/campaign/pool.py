@@ -43,14 +43,6 @@ class Pool:
             there |= train_sharing(missing, self.run, label)
         return {arm: there[arm] for arm in arms if arm in there}
 
-    def seconds(self) -> list[tuple[int, float]]:
-        """Return, of every finished training, the tokens that it read, and the seconds that these take here."""
-        return [
-            (record["tokens"], record["tokens"] / record["tokens_per_second"])
-            for record in self._records().values()
-            if record["tokens_per_second"]
-        ]
-
     def _records(self) -> Mapping[str, Json]:
         here = {self.run.path.resolve(), (COMMITTED / FOLDER).resolve()}
         return {

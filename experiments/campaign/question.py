@@ -6,9 +6,10 @@ decided, and its figure.  It trains nothing itself; it asks the pool.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.campaign.pool import Pool, text_folder
 from experiments.campaign.setting import VANILLA, Cell, Corpus, Setting
@@ -17,7 +18,11 @@ from experiments.store.folders import Json, RunFolder, Slot, Unfinished
 from experiments.training.arms import START, Arm, TextSource
 from experiments.training.campaign import of_runs
 from experiments.training.comparing import Asked
+from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TWIN, CONTROL = "twin", "second-twin"  # vanilla with other initial weights, on the same data
 VANILLAS = {VANILLA: 0, TWIN: 1, CONTROL: 2}  # by name, which initial weights
@@ -60,13 +65,27 @@ class Config:
     own: tuple[Asked, ...] = ()
 
 
-class Question:
+class Question(ABC):
     """What questions share; a subclass adds `predict`, `compare` and `draw`, as any experiment has them."""
 
     name: str
+    title: str
+    caption: str
     kind: Kind = "scale"
     claims: tuple[str, ...]
     profiles: Mapping[str, Profile]
+
+    @abstractmethod
+    def predict(self, config: Config) -> Json:
+        """Return what is expected, by whom, and the rule that decides it; nothing is trained yet."""
+
+    @abstractmethod
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        """Return what the trainings say of it."""
+
+    @abstractmethod
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        """Return the figure that answers the question."""
 
     def probed(self, probes: Json) -> Json:  # noqa: ARG002
         """Return what is kept of what the campaign's probe measured of one model; by default nothing."""
