@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.campaign.profiles import profiles
 from experiments.campaign.question import CONTROL, Config, Group, Question
@@ -23,7 +23,7 @@ from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
 from experiments.training.campaign import expected
 from experiments.verdicts.checks import Expectation, Judgement
-from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ ARMS = (SVFORMER, SKIPV1, SHARED_KEYS)
 ORDER = ((SVFORMER, SKIPV1), (SKIPV1, SHARED_KEYS))  # in recall the first of each pair gains more
 WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses are averaged
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
-HALF = math.sqrt(2.0)  # a half doubling
+HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
 NATS = "training loss in nats per token, less the mean of two vanillas"
 GROUPS = (
@@ -151,46 +151,59 @@ def _gains(axis: Axes, name: str, group: Json) -> None:
     """Draw the gain of every arm by tokens, at the constant rate: means over half doublings, 95 % at each."""
     from experiments.drawing import style
 
-    ends = [x for i in range(9, -1, -1) if (x := group["constant"] / HALF**i) > group["lengths"]["0.625"] / 2]
+    first = next(iter(group["lengths"].values()))
+    ends = [x for i in range(LONGEST, -1, -1) if (x := group["constant"] / HALF**i) > first / 2]
+    places = [math.sqrt(a * b) for a, b in pairwise(ends)]
     for arm in (CONTROL, *arms(group)):
         points = [gain(over(group, *span), arm) for span in pairwise(ends)]
-        look = {key: value for key, value in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}
-        at = [math.sqrt(a * b) for a, b in pairwise(ends)]
-        low, high = ([p.mean + sign * p.half_width for p in points] for sign in (-1, 1))
-        axis.plot(at, [p.mean for p in points], label=WORDS.get(arm, arm), **look)
-        axis.fill_between(at, low, high, color=look["color"], alpha=0.2, linewidth=0)
+        _line(axis, places, points, label=WORDS.get(arm, arm), **_look(arm))
     axis.axhline(0, color="#999999", linewidth=0.8)
-    axis.set_xscale("log")
-    axis.set_xlabel("tokens per parameter")
     axis.set_ylabel("training loss less vanilla's (nats per token)")
     axis.set_title(name)
+    style.tokens_per_parameter(axis)
 
 
 def _induction(axis: Axes, groups: Mapping[str, Json]) -> None:
     """Draw the score of vanilla's best induction head by tokens, 95 % at each length, for every group."""
+    from experiments.drawing import style
+
     for (name, group), line in zip(groups.items(), ("-", "--", "-.", ":"), strict=False):
         by_length = [[one["induction"] for one in group["probed"][VANILLA][length]] for length in group["lengths"]]
         points = [t_interval(scores) for scores in by_length]
-        at = list(group["lengths"].values())
-        low, high = ([p.mean + sign * p.half_width for p in points] for sign in (-1, 1))
-        axis.plot(at, [p.mean for p in points], line, color="#1a1a1a", label=name)
-        axis.fill_between(at, low, high, color="#1a1a1a", alpha=0.12, linewidth=0)
-    axis.set_xscale("log")
-    axis.set_xlabel("tokens per parameter")
+        _line(axis, list(group["lengths"].values()), points, label=name, color="#1a1a1a", linestyle=line)
     axis.set_ylabel("attention of vanilla's best induction head")
     axis.set_title("Vanilla's score of induction")
+    style.tokens_per_parameter(axis)
+
+
+def _line(axis: Axes, x: Sequence[float], points: Sequence[Interval], *, color: str, **look: Any) -> None:
+    axis.plot(x, [p.mean for p in points], color=color, **look)
+    low, high = ([p.mean + sign * p.half_width for p in points] for sign in (-1, 1))
+    axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def _look(arm: str) -> dict[str, Any]:
+    from experiments.drawing import style
+
+    return {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}
 
 
 def _differences(axis: Axes, groups: Mapping[str, Json], prediction: Json) -> None:
-    """Draw the mean differences of the first window in rows, with intervals for all of them at once."""
-    from experiments.drawing.rows import in_rows
+    """Draw the mean differences of the first window, with intervals for all of them at once."""
+    from experiments.drawing import style
 
     begin, end = prediction["windows"][0]
-    rows = [(name, arm) for name, group in groups.items() for arm in (*arms(group), CONTROL)]
-    found = [gain(over(groups[name], begin, end), arm, len(rows)) for name, arm in rows]
-    labels = [f"{WORDS.get(arm, arm)}: {name}" for name, arm in rows]
-    in_rows(axis, found, labels, label="trained, 95 % for all at once")
-    axis.set_xlabel("training loss less vanilla's (nats per token)")
+    rows = [(at, arm) for at in groups for arm in (CONTROL, *arms(groups[at]))]
+    names = list(dict.fromkeys(arm for _, arm in rows))
+    for i, arm in enumerate(names):
+        of_arm = [(j, at) for j, at in enumerate(groups) if (at, arm) in rows]
+        found = [gain(over(groups[at], begin, end), arm, len(rows)) for _, at in of_arm]
+        look = {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "linestyle"}
+        x = [j + 0.6 * (i / max(1, len(names) - 1) - 0.5) for j, _ in of_arm]
+        style.bars(axis, x, found, label=WORDS.get(arm, arm), **look)
+    axis.axhline(0, color="#999999", linewidth=0.8)
+    axis.set_xticks(range(len(groups)), [name.replace(", ", "\n") for name in groups], fontsize=7)
+    axis.set_ylabel("training loss less vanilla's (nats per token)")
     axis.set_title(f"From {begin:g} to {end:g} tokens per parameter")
 
 
