@@ -72,7 +72,7 @@ class Induction(Question):
             "doublings of tokens",
             "rule": "a sign: the family-wise 95 % interval over paired seeds lies on the predicted side, and that of a "
             "third vanilla does not",
-            "tuning": "none: curves are compared at one learning rate, the same for all arms",
+            "tuning": "not tuned: curves are compared at one learning rate, the same for all arms",
             "windows": [list(window) for window in WINDOWS],
             "signs": {} if named else {SVFORMER: -1.0, SKIPV1: -1.0},
             "order": [] if named else [list(pair) for pair in ORDER],
