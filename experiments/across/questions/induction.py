@@ -114,6 +114,7 @@ class Induction(Question):
     def _peaks(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         family = max(1, len(prediction["peak"]) * len(measurement["groups"]))
         for name, group in measurement["groups"].items():
+            control = t_interval(peaks_apart(group, CONTROL), family)  # of noise, which peaks anywhere
             for arm, octaves in prediction["peak"].items():
                 apart = t_interval(peaks_apart(group, arm), family)
                 yield Expectation(
@@ -126,7 +127,7 @@ class Induction(Question):
                     apart.mean,
                     apart.stderr,
                     apart.half_width,
-                    ((apart.mean + 2 * octaves, apart.half_width), (apart.mean - 2 * octaves, apart.half_width)),
+                    ((control.mean, control.half_width),),
                     octaves,
                     "doublings of tokens",
                 )

@@ -47,16 +47,16 @@ class Asking(Question):
         config = Config(setting=setting, groups=groups)
         self.profiles = {"cpu": Profile(config=config, seeds=2, seconds=1, detects="much", grows=True)}
 
-    def predict(self, config):
+    def predict(self, _config):
         return {"assumes": "nothing"}
 
     def probed(self, probes):
         return {"induction": probes["induction"]["best_induction"]}
 
-    def compare(self, prediction, measurement):
+    def compare(self, _prediction, _measurement):
         return []
 
-    def draw(self, prediction, measurement):
+    def draw(self, _prediction, _measurement):
         from matplotlib.figure import Figure
 
         return Figure()
