@@ -11,6 +11,7 @@ import argparse
 from experiments.cli import (
     about,
     bench,
+    campaign,
     checkpoints,
     data,
     evaluate,
@@ -30,7 +31,22 @@ STATUSES = (
     "exit status: 0 done, and nothing failed; 1 a check failed; 2 bad input, or nothing could be done; "
     "130 interrupted; 143 stopped by SIGTERM; 141 the reader of a pipe has left"
 )
-TOPICS = (listing, runs, predict, models, data, training, checkpoints, generate, evaluate, probe, ledger, bench, about)
+TOPICS = (
+    listing,
+    runs,
+    campaign,
+    predict,
+    models,
+    data,
+    training,
+    checkpoints,
+    generate,
+    evaluate,
+    probe,
+    ledger,
+    bench,
+    about,
+)
 
 
 def parser() -> argparse.ArgumentParser:
