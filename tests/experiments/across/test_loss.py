@@ -33,7 +33,9 @@ def test_a_curve_at_another_rate_is_not_drawn(both):
     assert "svformer" not in shown
     assert {BASELINE, "skipv1", "vanilla, other initial weights"} <= set(shown)
     labels = [text.get_text() for text in final.get_yticklabels()]
-    assert [label for label in labels if "rates" in label] == [label for label in labels if label.startswith("svformer")]
+    assert [label for label in labels if "rates" in label] == [
+        label for label in labels if label.startswith("svformer")
+    ]
 
 
 def test_both_rates_are_named_at_the_end(both):
