@@ -250,7 +250,7 @@ def test_numbers_of_conversion_and_decoding():
     assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in page
     tokens = json.loads((ROOT / "results/scale-uptrain/measurement.json").read_text())
     assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
-    assert "eight heads was trained on ten tokens a parameter" in page
+    assert "eight heads was trained on 9.9 tokens per parameter" in page
     found = checks_of("scale-decode")
     steps = [check for check in found if check["id"].startswith("slower/skipv1/")]
     ratios, width = sorted(math.exp(-check["measured"]) for check in steps), max(check["tolerance"] for check in steps)

@@ -10,7 +10,14 @@ from typing import Any
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
-from experiments.cli.tables import print_checks, print_sentences, print_side_by_side, print_untuned, sizes_trained
+from experiments.cli.tables import (
+    print_checks,
+    print_power,
+    print_sentences,
+    print_side_by_side,
+    print_untuned,
+    sizes_trained,
+)
 from experiments.store.folders import UserError
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
@@ -134,6 +141,7 @@ def run(options: argparse.Namespace) -> int:
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
             print_checks(job.experiment.title, outcome)
+            print_power({"config": job.config["config"], "detects": job.profile.detects}, outcome)
             print_untuned(job.run.read("measurement.json"))
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
@@ -186,6 +194,7 @@ def compare(options: argparse.Namespace) -> int:
             print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
             if sizes := sizes_trained(saved["config"]):
                 print(f"  {'trained ' if saved['seeds'] else ''}models: {sizes}")
+            print_power(saved, checks)
             print_sentences(checks)
             for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")

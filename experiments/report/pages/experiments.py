@@ -14,8 +14,10 @@ from experiments.experiment.protocol import Experiment
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced, shown
+from experiments.training import budget
 from experiments.verdicts import words
 from experiments.verdicts.checks import Judgement, by_quantity
+from experiments.verdicts.detecting import detected
 
 SAID = {  # of a prediction, what is told in words
     "assumes": "Assumes",
@@ -107,7 +109,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
     }
     yield parts.definition(told)
     yield f"{head} What came out"
-    yield f"This profile {escaped(run.decides)}."
+    yield f"This profile {escaped(run.decides)}.{_power(run)}"
     if not run.checks:
         yield "Nothing was compared, which is inconclusive."
     yield from _groups(material, run.checks)
@@ -125,6 +127,14 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
     resumed = " since it was resumed" if run.saved["resumed"] else ""
     yield f"{parts.origin(run)} It took {run.saved['seconds']:,} s{resumed}.{changed}"
     yield parts.provenance(run.saved)
+
+
+def _power(run: Run) -> str:
+    """What its seeds' spread could tell from nothing, and how long it trained on text."""
+    found = detected(run.checks) if run.saved["detects"] else None
+    length = budget.in_words(run.saved["config"])
+    seen = f" Its seeds' spread could tell {escaped(found.words)} from nothing." if found else ""
+    return seen + (f" It was trained on {escaped(length)}." if length else "")
 
 
 def _size(path: Path) -> str:
