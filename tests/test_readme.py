@@ -140,6 +140,8 @@ def test_numbers_of_what_was_found():
     middle, width = time["measured"], time["tolerance"]
     percents = [100 * (1 - math.exp(x)) for x in (middle, middle + width, middle - width)]
     assert "took {:.0f} % ({:.0f} to {:.0f} %) less time".format(*percents) in page
+    figure = (ROOT / "results/dva-against-gpt2/long/figure.svg").read_text()
+    assert "b takes {:.0f} % ({:.0f} to {:.0f}) less time".format(*percents) in figure
     lead = residual.gap("3", "d2-n4-s0.1", "svformer", 2)
     toys = next(c["predicted"] for c in checks_of("ladder/residual") if c["id"] == "size/3/d2-n4-s0.1/svformer/2")
     assert f"residual stream *bend* it, together, to {lead.mean / toys:.2f} of the toy's" in page

@@ -14,7 +14,7 @@ from experiments.drawing import style
 from experiments.drawing.rows import PRINTED, in_rows
 from experiments.dva.against_gpt2.factors import BARE, DYNAMIC, FACTORS, HEAD, MODEL_B, named
 from experiments.dva.against_gpt2.points import B_AT_A_S, FLOPS, GATE, MANY_DYNAMIC, ONE_ORDINARY, SHALLOW, THIN
-from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
+from experiments.dva.against_gpt2.verdicts import FAMILY, differences, of_trainings, what_adds
 from experiments.dva.tables import SECONDS, TABLE_2
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
@@ -77,7 +77,7 @@ def _curves(axis: Axes, measurement: Json) -> None:
 
 def _time(measurement: Json) -> str:
     """What model b saves, where it is told from nothing: other work on a machine may hide it."""
-    found, printed = t_interval(of_trainings(measurement, MODEL_B)["time"]), 1 - SECONDS["b"] / SECONDS["a"]
+    found, printed = t_interval(of_trainings(measurement, MODEL_B)["time"], FAMILY), 1 - SECONDS["b"] / SECONDS["a"]
     if not abs(found.mean) > found.half_width:  # nor where a training diverged
         return f"b's time is not told from a's (printed: {100 * printed:.1f} % less)"
     ends = (found.mean, found.mean + found.half_width, found.mean - found.half_width)
