@@ -90,7 +90,7 @@ def _check_theory() -> None:
     """Raise ImportError if another package `theory` is found first, as where a script's folder holds one."""
     spec, ours = find_spec("theory"), Path(__file__).parents[1] / "theory"
     places = [] if spec is None else [*(spec.submodule_search_locations or []), spec.origin or ""]
-    if places and not any(Path(place).is_dir() and Path(place).samefile(ours) for place in places):
+    if places and not any(Path(place) == ours or (Path(place).is_dir() and ours.samefile(place)) for place in places):
         raise ImportError(f"{places[0]} hides Crosslayer's package theory: rename it, or work in another folder")
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from experiments.store.desk import Desk, LocalDesk, OutOfTime, Pace, Tell
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.store.starting import ADVICE, UNGUARDED, leave_if_starting
+from experiments.store.starting import ADVICE, UNGUARDED, leave_if_starting, unreadable_script
 from experiments.store.threads import THREADS, environment, one_thread
 
 Item = TypeVar("Item")
@@ -74,6 +74,8 @@ class Processes:
 
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
         leave_if_starting()
+        if message := unreadable_script():
+            raise UserError(message)
         context, workers = get_context("spawn"), set[BaseProcess]()
         with environment(QUIET):  # of the process that cleans up
             news, (line, held) = context.Queue(), context.Pipe(duplex=False)

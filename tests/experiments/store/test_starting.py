@@ -54,6 +54,14 @@ def test_a_script_without_a_guard_is_told_so_once(tmp_path):
     assert "memory" not in done.stdout + done.stderr
 
 
+def test_a_script_from_standard_input_is_told_so(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-"], input=UNGUARDED, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("the script <stdin> is no file: save it as one")
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
 @pytest.mark.parametrize("name", ["icl", "theory"])
 def test_a_package_that_hides_ours_is_named_in_one_line(name, tmp_path):
     (tmp_path / name).mkdir()

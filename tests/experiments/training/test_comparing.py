@@ -12,6 +12,7 @@ from experiments.across.icl import experiment as icl_experiment
 from experiments.attnres.dilution import probe as dilution_probe
 from experiments.cli import main
 from experiments.experiment.execution import conclusions, execute, prepare
+from experiments.report.pages.parts import verdict
 from experiments.store.folders import RunFolder, UserError
 from experiments.training import campaign, expectations, stacks, tuning
 from experiments.training import text as text_data
@@ -199,6 +200,7 @@ def test_without_a_prediction_there_is_no_verdict():
     assert sentence(check).startswith("mine against vanilla at the end: no prediction; measured -0.9967 +- ")
     assert judgement(json.loads(json.dumps(check.to_json()))).verdict == undecided(check).verdict == "unpredicted"
     assert worst([check]) == "unpredicted"
+    assert verdict(check.verdict) == "[no prediction]{.verdict .unpredicted}"
 
 
 @pytest.mark.parametrize(
