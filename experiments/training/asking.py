@@ -63,14 +63,27 @@ def ask(
     memory.check(arm, device, count, recompute=recompute)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
-    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(variant or 'default')}"
-    run = RunFolder(out / "train" / f"{named}-{arm.key(device)}")
+    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(of.label)}"
+    run = RunFolder(_place(out / "train", named, arm.key(device), preset))
     if arm.initial and not run.has("config.json"):
         arm.model("cpu")  # damaged weights are told of before there is a folder
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
     needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
     return Asked(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
+
+
+def _place(folder: Path, named: str, key: str, preset: str | None) -> Path:
+    """Return where a training goes: where it was begun, if that was when a preset's own variant was called default.
+
+    Args:
+        folder: of all trainings.
+        named: what it is of, in words.
+        key: its digest.
+        preset: whose model it is of, if it is of one.
+    """
+    before = folder / f"{preset}-default-{key}"
+    return before if (before / "config.json").is_file() else folder / f"{named}-{key}"
 
 
 def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
