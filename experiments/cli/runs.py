@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import conclusions, latest_runs, summary, table
+    from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary, table
     from experiments.training.alongside import side_by_side
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
@@ -176,7 +176,9 @@ def compare(options: argparse.Namespace) -> int:
     names = [named(name, options.variant) if options.variant else name for name in asked]
     runs = latest_runs(options.out, names)
     if not runs:
-        raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
+        there = bool(latest_runs(committed_results(), names))
+        near = f"--out {committed_results()} has committed ones" if there else "see `crosslayer run --help`"
+        raise UserError(f"no finished full-size experiment below {options.out}; {near}")
     entries = []
     for run in runs:
         saved = summary(run)
@@ -212,8 +214,13 @@ def compare(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     from experiments import runs
+    from experiments.experiment.execution import committed_results
     from experiments.report import write_report
+    from experiments.report.material import check_finished, none_finished, own_experiments
 
+    check_finished(options.out)
     verified = runs.verify() if options.verify else None
     print(f"site: {write_report(options.out, verified, options.commands)}")
+    if not own_experiments(options.out):
+        print(f"{none_finished(options.out)}: shown are the committed results of {committed_results()}")
     return int(not all(v.stands for v in verified or ()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +26,7 @@ from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
 from theory.plans.suggestions import hint
 
-RESULTS = Path("results")  # what is committed of finished runs
+ROOT = Path(os.path.abspath(__file__)).parents[2]  # of the checkout; of an installed package, where packages are
 MOST_SEEDS = 1000
 SUMMARY = {
     **dict.fromkeys(("experiment", "profile", "title", "verdict"), str),
@@ -200,6 +201,12 @@ def _digest(about: Json, source: str) -> str:
 
 def _module(experiment: Experiment) -> str:
     return type(experiment).__module__
+
+
+def committed_results() -> Path:
+    """Return the folder of the results that the checkout has, wherever a command is started; else it is not there."""
+    results, here = ROOT / "results", Path.cwd()
+    return results.relative_to(here) if results.is_relative_to(here) else results
 
 
 def latest_runs(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 
-from experiments.experiment.execution import RESULTS
+from experiments.experiment.execution import ROOT
 from experiments.experiment.protocol import Experiment
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
@@ -146,18 +147,19 @@ def _when(run: Run) -> str:
     """When a prediction was stored, as the run says; of one that does not, when it was committed."""
     if isinstance(moment := run.saved.get("predicted"), str):
         return f", on {escaped(moment)}"
-    day = _committed_on(str(run.folder / "prediction.json"))
+    day = _committed_on(run.folder / "prediction.json")
     return f" (as it stands it was committed on {escaped(day)})" if day else ""
 
 
-def _committed_on(path: str) -> str:
-    return _days_of_commits().get(path, "")
+def _committed_on(path: Path) -> str:
+    return _days_of_commits().get(os.path.relpath(path, ROOT), "")
 
 
 @cache
 def _days_of_commits() -> dict[str, str]:
     """The day on which each committed prediction last changed."""
-    command = ["git", "log", "--format=%x00%cs", "--name-only", "--", f"{RESULTS}/*prediction.json"]
+    told_as = ["--format=%x00%cs", "--name-only", "--relative"]
+    command = ["git", "-C", str(ROOT), "log", *told_as, "--", "results/*prediction.json"]
     try:
         told = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     except (OSError, subprocess.CalledProcessError):

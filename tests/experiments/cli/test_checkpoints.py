@@ -239,7 +239,7 @@ def test_models_are_shown_side_by_side(work, tmp_path):
         (["compare", "{work}/vanilla", "{work}/nowhere"], "is no full-size experiment"),
         (["compare", "{work}/vanilla", "--variant", "skipv1"], "--variant is for experiments"),
         (["compare", "results/scale-icl", "llama-2m"], "is an experiment's folder"),
-        (["compare", "llama-2m", "scale-icl", "--out", "{work}/nowhere"], "no finished full-size run"),
+        (["compare", "llama-2m", "scale-icl", "--out", "{work}/nowhere"], "no finished full-size experiment"),
         (["generate", "llama-2m"], "has no tokenizer; say --data FOLDER"),
         (["generate", "llama-2m", "--variant", "no-such"], "no-such"),
         (["evaluate", "llama-2m", "--text", "stdlib"], "has no tokenizer: it is asked about tokens drawn at random"),

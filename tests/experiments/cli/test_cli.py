@@ -11,6 +11,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.cli import main
+from experiments.experiment import execution
 from experiments.ledger.claim import Claim
 from experiments.store.folders import RunFolder, UserError
 from tests.experiments.report.words import as_words, words
@@ -153,7 +154,7 @@ def test_variants_are_listed(capsys):
         ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
         ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
         ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are resformer-ablations, "),
-        ("compare --out nowhere", "no finished full-size run below nowhere"),
+        ("compare --out nowhere", "no finished full-size experiment below nowhere; --out "),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
         ("bench depth --device cpu --variants nothing", "unknown variant 'nothing'"),
@@ -368,6 +369,30 @@ def test_report_builds_the_site(smoke, monkeypatch, capsys):
 
 
 def test_report_without_runs_says_what_to_do(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+    """At once: not after the ledger was looked through, or verified."""
+    monkeypatch.setattr(execution, "ROOT", tmp_path)  # as of an installed package, which has no committed results
+    monkeypatch.setattr(catalogue, "claims", lambda: pytest.fail("the ledger was loaded"))
+    for more in ([], ["--verify"]):
+        assert main(["report", "--out", str(tmp_path), *more]) == 2
+        err = capsys.readouterr().err
+        assert f"no finished experiment below {tmp_path}; make one with `crosslayer run --all" in err
+    (tmp_path / "train" / "llama-2m").mkdir(parents=True)
     assert main(["report", "--out", str(tmp_path)]) == 2
-    assert "crosslayer run --all" in capsys.readouterr().err
+    assert "(trainings are shown by `crosslayer evaluate`); make one with" in capsys.readouterr().err
+
+
+def test_committed_results_are_found_from_everywhere(tmp_path, monkeypatch, capsys):
+    """And not taken from a folder of that name that is somebody else's."""
+    shown = []
+    monkeypatch.setattr("experiments.report.write_report", lambda out, *_: shown.append(out) or out / "site")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "skipv1-gap").mkdir(parents=True)
+    (tmp_path / "results" / "skipv1-gap" / "summary.json").write_text("{}")
+    assert main(["report"]) == 0
+    assert shown
+    out = capsys.readouterr().out
+    assert f"no finished experiment below runs: shown are the committed results of {ROOT / 'results'}" in out
+    assert main(["claim", "skipv1.gap"]) == 0
+    assert f"{ROOT / 'results' / 'skipv1-gap'}" in capsys.readouterr().out.replace("\n" + " " * 13, "")
+    assert main(["compare"]) == 2
+    assert f"no finished full-size experiment below runs; --out {ROOT / 'results'} has" in capsys.readouterr().err
