@@ -1,8 +1,8 @@
 """The campaign's one recipe: text, sizes, schedule, and the lengths at which a training's numbers are taken.
 
-A training is a trunk at a constant learning rate, with a cool-down at each of its lengths (`training.trunks`).  Lengths
-are in tokens per parameter of vanilla, embeddings included, so that all variants of a width read the same tokens.  They
-double, so that all are whole numbers of lines of the log.
+A training is a trunk at a constant learning rate, with a cool-down at each of its lengths
+(`experiments.training.trunks`).  Lengths are in tokens per parameter of vanilla, embeddings included, so that all
+variants of a width read the same tokens.  They double, so that all are whole numbers of lines of the log.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from experiments.cli.unknown_options import about_option, unknown_option
-from theory.plans.suggestions import hint, unknown
 
 OUT = Path("runs")
 SHOWN = 400  # characters of a message
@@ -59,6 +58,8 @@ class Parser(argparse.ArgumentParser):
         return [name for name in self._option_string_actions if name.startswith("--")]
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
+        from theory.plans.suggestions import hint, unknown  # here: a user's own `theory` is named in one line
+
         if action.choices is None or value in action.choices:
             return
         choices = list(map(str, action.choices))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from theory.plans.suggestions import MOST, hint
-
 OPTION = re.compile(r"--?[A-Za-z]")
 ALIASES = {
     "--learning-rate": ("--lr", "--max-lr", "--eta"),
@@ -60,6 +58,8 @@ def unknown_option(arguments: Sequence[str], options: Mapping[str, bool]) -> str
 
 def about_option(name: str, options: Collection[str], otherwise: str) -> str:
     """Return the line for an option that is not there, with what may be meant."""
+    from theory.plans.suggestions import MOST, hint  # here: a user's own `theory` is named in one line
+
     meant = MEANT.get(name.lower().replace("_", "-"), "")
     begun = [option for option in options if option.startswith(name)]
     likeliest = [meant] if meant in options else begun[:MOST]

@@ -31,6 +31,12 @@ from theory.plans.variants import VARIANTS
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.fixture(autouse=True)
+def where_the_committed_results_lie(nothing_lies_around, monkeypatch):  # noqa: ARG001
+    """Pages name and read them by their places in the repository."""
+    monkeypatch.chdir(ROOT)
+
+
 @pytest.fixture(scope="module")
 def material():
     with contextlib.chdir(ROOT):
