@@ -196,10 +196,10 @@ def compare(options: argparse.Namespace) -> int:
             print(f"{saved['experiment']}, profile {saved['profile']}, {seeds} seeds: {overall}")
             if sizes := sizes_trained(saved["config"]):
                 print(f"  {'trained ' if saved['seeds'] else ''}models: {sizes}")
-            print_power(saved, checks)
             print_sentences(checks)
             for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")
+            print_power(saved, checks)
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(measurement)
             if rows:

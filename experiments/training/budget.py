@@ -24,7 +24,7 @@ def tokens_per_parameter(config: Json) -> list[float]:
     """
     from icl.models.saved import architecture_of
 
-    if "setting" in config:  # a question to the campaign
+    if {"setting", "groups"} <= config.keys():  # a question to the campaign
         return sorted({float(group["until"]) for group in config["groups"]})
     if "data" not in config:
         return []
