@@ -2,7 +2,8 @@
 
 A paper's room in `experiments`, or the package that an entry point of the group `crosslayer.papers` names
 (`theory.plans.papers`), holds its claims in modules of `claims/` and its experiments in packages with a module
-`experiment` that exports EXPERIMENT.  `across` is a room too.  Adding to either is adding a file.
+`experiment` that exports EXPERIMENT, or, where they are questions to the campaign, in modules of `questions/` that do.
+`across` is a room too.  Adding to either is adding a file.
 
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
 there: one line on standard error names it.
@@ -33,6 +34,7 @@ from theory.plans.variants import VARIANTS
 
 T = TypeVar("T")
 ACROSS = "experiments.across"
+QUESTIONS = "questions"
 FAR = 0.4  # ids of claims are long: what is less alike is still of use
 
 
@@ -133,13 +135,14 @@ def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
 
 @cache
 def _experiments_in(package: str) -> tuple[Experiment, ...]:
+    packages = [name for name in _modules(package) if find_spec(name).submodule_search_locations]  # type: ignore[union-attr]
+    modules = [name for name in (f"{inner}.experiment" for inner in packages) if find_spec(name)]
     found: list[Experiment] = []
-    for module in _modules(package):
-        if find_spec(module).submodule_search_locations and find_spec(f"{module}.experiment"):  # type: ignore[union-attr]
-            experiment = getattr(import_module(f"{module}.experiment"), "EXPERIMENT", None)
-            if not isinstance(experiment, Experiment):
-                raise UserError(f"{module}.experiment must hold EXPERIMENT, as in `experiments.experiment.protocol`")
-            found.append(experiment)
+    for module in (*modules, *_modules(f"{package}.{QUESTIONS}")):
+        experiment = getattr(import_module(module), "EXPERIMENT", None)
+        if not isinstance(experiment, Experiment):
+            raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
+        found.append(experiment)
     return tuple(found)
 
 

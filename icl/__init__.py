@@ -6,6 +6,7 @@
     icl.convert(model, "skipv1", "mean")                        a trained model under another plan, to be trained on
     icl.generate(model, [[1, 2, 3]], 20)                        tokens that follow prompts, from what the plan keeps
     icl.train(model, icl.PromptTask(task), recipe, seed)        trains it in place
+    icl.probes.observed(model, tokens, attention=look)          what a function makes of every layer's attention
     icl.RegressionTask(d=3, n=8, sigma=0.3)                     in-context regression: `sample` draws prompts
     icl.StackedToys, icl.EndToEndToys                           many toys as one model; `train_toys`, `explained_signal`
 
@@ -15,9 +16,12 @@ What stands here is imported when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import icl.probes  # noqa: F401 - type checkers see that it is there
     from icl.conversion import convert
     from icl.models.build import build
     from icl.models.decoder import Decoder
@@ -79,10 +83,24 @@ _HOMES = {
     "train": "icl.training.loop",
     "train_toys": "icl.toys.training:train",
 }
+_PACKAGES = ("probes",)  # that are there without an import of their own
+
+
+def _check_theory() -> None:
+    """Raise ImportError if another package `theory` is found first, as where a script's folder holds one."""
+    spec, ours = find_spec("theory"), Path(__file__).parents[1] / "theory"
+    places = [] if spec is None else [*(spec.submodule_search_locations or []), spec.origin or ""]
+    if places and not any(Path(place) == ours or (Path(place).is_dir() and ours.samefile(place)) for place in places):
+        raise ImportError(f"{places[0]} hides Crosslayer's package theory: rename it, or work in another folder")
+
+
+_check_theory()
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that is not there is an error
 
     def __getattr__(name):
+        if name in _PACKAGES:
+            return import_module(f"{__name__}.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         home, _, there = _HOMES[name].partition(":")
@@ -90,4 +108,5 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What is meant to be used, and nothing that happens to be loaded."""
+    return sorted([*__all__, *_PACKAGES, *(name for name in globals() if name.startswith("__"))])

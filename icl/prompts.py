@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from icl.brief import shapes
 from theory.errors import BadInput, check_memory
 from theory.plans.identity import text
 from theory.plans.law import PLAIN, Law
@@ -123,6 +124,8 @@ class Prompts:
     x: Tensor
     y: Tensor
     w: Tensor
+
+    __repr__ = shapes
 
     @property
     def query(self) -> Tensor:

@@ -14,17 +14,25 @@ seed, because identities of polynomials fail at generic points or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from icl.brief import shapes
 from icl.prompts import Generator, Prompts, RegressionTask
 from theory.plans.depth import Chain, Depth, DepthAttention, DepthAverage, Residual
 from theory.plans.heads import Head, Heads
 from theory.plans.mix import KINDS, Kind, Learned, Mix, Source, Term, total
 from theory.plans.plan import NOTHING, Plan, Shape, plan
+
+__all__ = ["DEPTHS", "ToyCase", "check_identity", "head_tuples", "mixes", "plans", "tasks", "toy_cases"]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,8 @@ class ToyCase:
     b: Tensor
     w: Tensor
     k: Tensor
+
+    __repr__ = shapes
 
     @property
     def rank(self) -> int:
@@ -56,9 +66,13 @@ def head_tuples(max_heads: int = 3) -> st.SearchStrategy[Heads]:
     return st.lists(st.builds(Head, copied=weight, raw=weight), min_size=1, max_size=max_heads).map(tuple)
 
 
-@st.composite
-def toy_cases(draw: st.DrawFn, max_d: int = 5, max_n: int = 7, max_batch: int = 3) -> ToyCase:
+def toy_cases(max_d: int = 5, max_n: int = 7, max_batch: int = 3) -> st.SearchStrategy[ToyCase]:
     """Everything that an identity about the two-layer toy needs; ranks from 0 to d."""
+    return _toy_cases(max_d, max_n, max_batch)
+
+
+@st.composite
+def _toy_cases(draw: st.DrawFn, max_d: int, max_n: int, max_batch: int) -> ToyCase:
     task, heads = draw(tasks(max_d, max_n)), draw(head_tuples())
     rank, batch = draw(st.integers(0, task.d)), draw(st.integers(1, max_batch))
     numbers = Generator(draw(st.integers(0, 2**16)))
@@ -80,9 +94,20 @@ DEPTHS: list[Depth] = [
 ]
 
 
+def mixes(shape: Shape, kind: Kind, layer: int, name: str) -> st.SearchStrategy[Mix]:
+    """A sum of one to three sources of a kind from this and earlier layers, fixed and learned weights among them.
+
+    Args:
+        shape: The plan's.
+        kind: "q", "k" or "v".
+        layer: Sources are of this layer and of those before it.
+        name: What names of learned weights begin with.
+    """
+    return _mixes(shape, kind, layer, name)
+
+
 @st.composite
-def mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> Mix:
-    """A sum of one to three sources of a kind from this and earlier layers, fixed and learned weights among them."""
+def _mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> Mix:
     layers, heads = st.integers(1, layer), st.integers(1, shape.heads)
     sources = draw(st.lists(st.builds(Source, st.just(kind), layers, heads), min_size=1, max_size=3, unique=True))
     weights = st.sampled_from([1.0, 0.5, -2.0, None])
@@ -91,19 +116,26 @@ def mixes(draw: st.DrawFn, shape: Shape, kind: Kind, layer: int, name: str) -> M
     return total(Mix((term,)) for term in terms)
 
 
-@st.composite
-def plans(draw: st.DrawFn, max_layers: int = 3, max_heads: int = 3, depths: list[Depth] = DEPTHS) -> Plan:
+def plans(max_layers: int = 3, max_heads: int = 3, depths: Sequence[Depth] | None = None) -> st.SearchStrategy[Plan]:
     """Any plan: sums and concatenations over earlier layers, heads left out, terms beside, every kind of depth rule.
 
-    For widths that 2 and 5 divide.
+    Args:
+        max_layers: Plans have from one layer to so many.
+        max_heads: Layers have from one head to so many.
+        depths: The depth rules that are drawn from; None: `DEPTHS`, which are for widths that 2 and 5 divide.
     """
+    return _plans(max_layers, max_heads, DEPTHS if depths is None else depths)
+
+
+@st.composite
+def _plans(draw: st.DrawFn, max_layers: int, max_heads: int, depths: Sequence[Depth]) -> Plan:
     shape = Shape(draw(st.integers(1, max_layers)), draw(st.integers(1, max_heads)))
     lists = {n: draw(st.integers(1, 2)) for n in range(1, shape.layers + 1)}
     absent = {cell for cell in shape.cells() if cell[1] > 1 and draw(st.integers(0, 4)) == 0}
     beside = {cell: draw(st.booleans()) for cell in shape.cells()}
 
     def read(kind: Kind, what: str, n: int, h: int, i: int = 0) -> Mix:
-        return draw(mixes(shape, kind, n, f"{what}_{n}_{h}_{i}"))
+        return draw(_mixes(shape, kind, n, f"{what}_{n}_{h}_{i}"))
 
     query, key, value = KINDS
     return plan(

@@ -5,6 +5,11 @@ import gc
 import os
 import re
 
+import pytest
+
+from tests.isolation import empty_folder, isolate
+
+isolate()
 for library in ("OMP", "OPENBLAS", "MKL"):  # read when numpy is first imported
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
@@ -13,6 +18,12 @@ from hypothesis import settings  # noqa: E402
 settings.register_profile("default", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(autouse=True)
+def nothing_lies_around():
+    """Every test begins in an empty folder, wherever the one before has left this process."""
+    empty_folder()
 
 
 # Files that take longest, by far or with few tests: begun first, so that at the end no worker waits for another.

@@ -20,7 +20,12 @@ def check_face(package):
         assert typed.pop(name) == (there, other or name)
         assert getattr(module, name) is getattr(import_module(there), other or name)
         assert name in dir(module)
+    for name in getattr(module, "_PACKAGES", ()):
+        assert getattr(module, name) is import_module(f"{package}.{name}")
+        assert name in dir(module)
     assert not typed
+    shown = {name for name in dir(module) if not name.startswith("__")}
+    assert shown == {*module.__all__, *getattr(module, "_PACKAGES", ())}  # and nothing that happens to be loaded
     assert not hasattr(module, "nothing_of_that_name")
     assert (Path(module.__file__).parent / "py.typed").is_file()
 

@@ -79,6 +79,21 @@ def run(folder, paths, *arguments):
     )
 
 
+EXPECTED = """
+import sys
+from experiments import catalogue
+from experiments.training.comparing import comparing
+
+compared = comparing(catalogue.experiment("scale-loss"), "smoke", sys.argv[1:])
+catalogue.check_claims(compared)
+prediction = compared.predict(compared.profiles["smoke"].config)
+names = ["vanilla", "twin", *sys.argv[1:]]
+measurement = {"loss": {name: [3.0, 3.01 + 0.001 * i] for i, name in enumerate(names)}, "tuning": {"tuned": False}}
+for check in compared.compare(prediction, measurement):
+    print(check.id, check.claim, check.statement)
+"""
+
+
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory):
     """A copy of the project with two folders more, and what to put on the path."""
@@ -129,7 +144,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
     done = run(folder, paths, "-c", SCRIPT, json.dumps(commands))
     assert done.returncode == 0, done.stdout + done.stderr
     said = dict(part.split("\n", 1) for part in done.stdout.split("## ")[1:])
-    assert "doubled-worth: What doubled values are worth" in said["list"]
+    assert "doubled-worth: What doubled values are worth" in said["list doubled-worth"]
     assert "https://example.org/doubled" in said["papers"]
     assert "every value counts twice (Doubled Values, section 1)" in said["variants --preset"]
     assert "layers 1-8: 3 own" in said["describe doubled-60m"]
@@ -150,6 +165,20 @@ def test_a_paper_shows_up_in_every_command(where, request):
     assert "doubled.weight.html" in page
     assert "What was predicted" in (site / "experiments" / "doubled-worth.html").read_text()
     assert (site / "papers" / "doubled_paper.html").is_file()
+
+
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_what_a_paper_expects_is_judged_under_its_own_claim(where, request):
+    """Of the variant as it is written there, by either name, and of no other."""
+    folder, paths = request.getfixturevalue(where)
+    names = ["doubled-values", "doubled-values:weight=3", *(["doubled.doubled-values"] if where == "outside" else [])]
+    done = run(folder, paths, "-c", EXPECTED, *names)
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert lines["own/doubled-values:weight=3"].startswith(" doubled-values:weight=3 against vanilla")
+    for name in {*names} - {"doubled-values:weight=3"}:
+        assert lines[f"paper/{name}"] == f"doubled.worth {name} ends better than vanilla (Doubled Values, Table 2)"
+    assert len(lines) == len(names)
 
 
 def test_inside_the_tests_of_all_papers_pass(inside):

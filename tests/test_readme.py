@@ -128,10 +128,23 @@ def test_numbers_of_what_was_found():
     }.items():
         assert told.format(measured[pair].removeprefix("-")) in page
     assert len(summary["seeds"]) == 8
-    (rough,) = (check for check in summary["checks"] if check["id"] == "training/roughness")
-    middle, width = rough["measured"], rough["tolerance"]
-    percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
-    assert "rougher, by {:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
+    on_the_way = [measured[f"training/held out at model {model}'s rate"].removeprefix("-") for model in "ab"]
+    assert "lower, as the paper has it: by {} at model a's best rate and {} at model b's".format(*on_the_way) in page
+    rough = [check for check in summary["checks"] if check["id"].startswith("training/roughness")]
+    assert len(rough) == 2
+    for check in rough:
+        middle, width = check["measured"], check["tolerance"]
+        percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
+        assert "{:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
+    (time,) = (check for check in summary["checks"] if check["id"] == "training/time")
+    middle, width = time["measured"], time["tolerance"]
+    percents = [100 * (1 - math.exp(x)) for x in (middle, middle + width, middle - width)]
+    assert "took {:.0f} % ({:.0f} to {:.0f} %) less time".format(*percents) in page
+    figure = (ROOT / "results/dva-against-gpt2/long/figure.svg").read_text()
+    assert "b takes {:.0f} % ({:.0f} to {:.0f}) less time".format(*percents) in figure
+    lead = residual.gap("3", "d2-n4-s0.1", "svformer", 2)
+    toys = next(c["predicted"] for c in checks_of("ladder/residual") if c["id"] == "size/3/d2-n4-s0.1/svformer/2")
+    assert f"residual stream *bend* it, together, to {lead.mean / toys:.2f} of the toy's" in page
     added = what_adds(json.loads((ROOT / "results/dva-against-gpt2/long/measurement.json").read_text()))
     means = {name: f"{part.mean.mean:+.3f} ± {part.mean.half_width:.3f}" for name, part in added.items()}
     told = f"no feed-forward {means['no feed-forward']}, no output projection {means['no projection']}, and one head"
@@ -142,6 +155,38 @@ def test_numbers_of_what_was_found():
     slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
     assert f"by {slopes['ordinary']} with ordinary" in page
     assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
+
+
+def test_numbers_of_resformer_in_small_decoders():
+    page = " ".join(PAGES["theory/resformer/CLAIMS.md"].split())
+    for run, found in {
+        "resformer-mapping": {
+            "nearer/previous/identity": (2, "By {} of a cosine"),
+            "nearer/previous/even": (2, "nearer by another {},"),
+            "loss/identity-mapping": (3, "higher than ResFormer's by {} nats"),
+        },
+        "resformer-ablations": {
+            "paper/svformer/vanilla": (3, "by \u2212{} nats, against the paper and as the toy says"),
+            "paper/resformer/vanilla": (3, "ResFormer is at \u2212{}."),
+        },
+        "resformer-spectrum": {
+            "largest/resformer": (1, "smaller (log \u2212{})"),
+            "filled/resformer": (2, "as many directions (log {})"),
+        },
+        "svformer-length": {"late/length": (3, "falls by {} nats a doubling")},
+    }.items():
+        checks = {check["id"]: check for check in checks_of(run)}
+        for name, (digits, told) in found.items():
+            middle, width = abs(checks[name]["measured"]), checks[name]["tolerance"]
+            assert told.format(f"{middle:.{digits}f} ± {width:.{digits}f}") in page
+    checks = {check["id"]: check for check in checks_of("resformer-concentration")}
+    factors = {
+        "drain/vanilla": "{:.2f} times the others', {:.2f} to {:.2f}",
+        "peak/vanilla": "{:.1f} times, {:.1f} to {:.1f}",
+    }
+    for name, told in factors.items():
+        middle, width = checks[name]["measured"], checks[name]["tolerance"]
+        assert told.format(*(math.exp(x) for x in (middle, middle - width, middle + width))) in page
 
 
 def test_numbers_of_attention_residuals():
@@ -180,6 +225,8 @@ def test_numbers_of_attention_residuals():
     factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
     assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
     assert "about twenty times Full AttnRes' and six times Block's" in page
+    first = {rule: x * math.exp(checks[f"training/{rule}/48"]["measured"]) for rule, x in factors.items()}
+    assert f"these were {first['attnres']:.0f} and {first['attnres-block']:.0f} at the start" in page
 
 
 def test_numbers_of_conversion_and_decoding():
@@ -205,7 +252,7 @@ def test_numbers_of_conversion_and_decoding():
     assert f"`svd` begins {ways['first/the paper/svd']} and `mean-vo` {ways['first/the paper/mean-vo']};" in page
     tokens = json.loads((ROOT / "results/scale-uptrain/measurement.json").read_text())
     assert round(tokens["tokens"] / tokens["parameters"]["vanilla"]) == 10
-    assert "eight heads was trained on ten tokens a parameter" in page
+    assert "eight heads was trained on 9.9 tokens per parameter" in page
     found = checks_of("scale-decode")
     steps = [check for check in found if check["id"].startswith("slower/skipv1/")]
     ratios, width = sorted(math.exp(-check["measured"]) for check in steps), max(check["tolerance"] for check in steps)

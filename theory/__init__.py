@@ -77,4 +77,5 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and a name that
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What is meant to be used, and nothing that happens to be loaded."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

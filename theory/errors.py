@@ -53,6 +53,11 @@ def _whole(value: object) -> bool:
 
 
 def _short(value: object) -> str:
+    """What stands where a number should: text is told from the number that it spells."""
+    return f"the text {_cut(value)!r}" if isinstance(value, str) else _cut(value)
+
+
+def _cut(value: object) -> str:
     text = str(value)
     return text if len(text) <= 24 else text[:20] + "..."
 
@@ -68,7 +73,7 @@ def field_problems(instance: object) -> Iterator[str]:
     for field in fields(instance):  # type: ignore[arg-type]
         value, hint = getattr(instance, field.name), hints[field.name]
         if get_origin(hint) is Literal and value not in get_args(hint):
-            yield f"{field.name} must be one of {', '.join(map(str, get_args(hint)))}, got {_short(value)}"
+            yield f"{field.name} must be one of {', '.join(map(str, get_args(hint)))}, got {_cut(value)}"
         elif hint is int and not _whole(value):
             yield f"{field.name} must be a whole number, got {_short(value)}"
         elif hint is bool and not isinstance(value, bool):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from experiments.training.campaign import expected
+from experiments.store.folders import Json
+from experiments.training.campaign import expected, unpredicted
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval
 
@@ -21,7 +22,8 @@ class Gap:
     claim      of the ledger
     measured   paired by seed
     toy        what the toy predicts; None: it has nothing to say
-    hoped      whether it is a user's own variant, which is there to be better
+    own        whether it is a user's own variant, which is shown where nobody predicts anything of it
+    paper      what the variant's own paper expects, as the fields of a `PaperExpectation`
     twin       the same of vanilla with other initial weights; vanilla: the share that it explains.  None where there is
                nothing to compare: models that learn nothing, or have not converged
     """
@@ -32,24 +34,30 @@ class Gap:
     variant: str
     measured: Interval
     toy: float | None
-    hoped: bool
+    own: bool
+    paper: Json | None
     twin: Interval | None
     vanilla: Interval | None
 
 
 def expectations(gap: Gap, where: str = "", *, of_sign: str = "", of_size: str = "") -> Iterator[Expectation]:
-    """That it is better, if that is hoped; that the gap has the toy's sign and size, or is none where the toy's is.
+    """That the gap has the sign that its paper expects; that it has the toy's sign and size, or is none where the toy's
+    is.  A user's own variant of which neither says anything is measured, and not judged.
 
     where: how statements begin; of_sign, of_size: how they end
     """
 
-    def sign(kind: str, said: str, toy: float) -> Expectation:
+    def sign(kind: str, said: str, predicted: float, claim: str = gap.claim) -> Expectation:
         name, statement = f"{kind}/{gap.id}", f"{where}{gap.variant} explains {said}"
-        return expected(name, gap.group, gap.claim, statement, "sign", toy, gap.measured, gap.twin, quantity=WON)
+        return expected(name, gap.group, claim, statement, "sign", predicted, gap.measured, gap.twin, quantity=WON)
 
-    if gap.hoped:
-        yield sign("own", "more than vanilla", 1.0)
+    if gap.paper:
+        more, predicted = ("more", 1.0) if gap.paper["better"] else ("less", -1.0)
+        yield sign("paper", f"{more} than vanilla ({gap.paper['place']})", predicted, gap.paper["claim"])
     if gap.toy is None:
+        if gap.own and not gap.paper:
+            statement = f"{where}{gap.variant} against vanilla"
+            yield unpredicted(f"own/{gap.id}", gap.group, statement, gap.measured, quantity=WON)
         return
     if abs(gap.toy) <= KEPT:
         yield _none(gap, where)

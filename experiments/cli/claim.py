@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.experiment.execution import RESULTS, conclusions, latest_runs, summary
+from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary
 from experiments.experiment.protocol import figures
 from experiments.ledger.claim import Claim
 from experiments.ledger.variants import variants
@@ -34,7 +34,7 @@ def description(v: Verification, out: Path) -> dict[str, Any]:
     """
     claim, ledger = v.claim, catalogue.claims()
     experiments = catalogue.experiments_on(claim.id)
-    runs = [latest_runs(out, [name]) or latest_runs(RESULTS, [name]) for name in experiments]
+    runs = [latest_runs(out, [name]) or latest_runs(committed_results(), [name]) for name in experiments]
     return {
         **verification_json(v),
         "module": claim.module,

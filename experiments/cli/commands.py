@@ -7,8 +7,11 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
+
+from experiments.cli.unknown_options import about_option, unknown_option
 
 OUT = Path("runs")
 SHOWN = 400  # characters of a message
@@ -17,13 +20,54 @@ LARGEST = 10**12  # of counts: beyond, nothing could be held, nor ever be finish
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without the usage text before an error."""
+    """argparse without abbreviations, with suggestions, and without the usage text before an error.
+
+    What has commands below it prints its help where none is named.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{"allow_abbrev": False, **options})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        for arg in sys.argv[1:] if args is None else args:
+        args = sys.argv[1:] if args is None else list(args)
+        for arg in args:
             if arg.startswith("--") and arg.endswith("=--"):  # argparse drops such a value, and gives an empty list
                 self.error(f"argument {arg.partition('=')[0]}: expected one argument")
-        return super().parse_known_args(args, namespace)
+        if self._has_commands:
+            if not args:
+                self.print_help()
+                self.exit(0)
+            own = list(takewhile(lambda arg: arg.startswith("-"), args))
+            otherwise = f"options of a command come after it, see `{self.prog} --help`"
+        else:
+            own, otherwise = args, f"see `{self.prog} --help`"
+        takes_value = {name: action.nargs != 0 for name, action in self._option_string_actions.items()}
+        if (name := unknown_option(own, takes_value)) is not None:
+            self.error(about_option(name, self._long_options, otherwise))
+        parsed, extra = super().parse_known_args(args, namespace)
+        if extra:
+            self.error(f"unexpected {one_line(' '.join(extra))!r}; {otherwise}")
+        return parsed, extra
+
+    @property
+    def _has_commands(self) -> bool:
+        return self._subparsers is not None
+
+    @property
+    def _long_options(self) -> list[str]:
+        return [name for name in self._option_string_actions if name.startswith("--")]
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        from theory.plans.suggestions import hint, unknown  # here: a user's own `theory` is named in one line
+
+        if action.choices is None or value in action.choices:
+            return
+        choices = list(map(str, action.choices))
+        if isinstance(action, argparse._SubParsersAction):
+            near = hint(value, [*choices, *self._long_options], f"there are {', '.join(choices)}")
+            self.error(f"unknown {str(action.metavar).lower()} {value!r}; {near}")
+        what = f"value of {action.option_strings[-1]}" if action.option_strings else action.dest
+        self.error(unknown(what, str(value), choices))
 
     def error(self, message: str) -> NoReturn:
         if not is_first():

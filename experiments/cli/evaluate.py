@@ -9,7 +9,8 @@ from pathlib import Path
 
 from experiments.cli import asked
 from experiments.cli.commands import Commands, whole_from
-from experiments.store.folders import UserError
+from experiments.cli.prompt_losses import prompt_losses
+from experiments.store.folders import Json, UserError
 
 
 def add_to(commands: Commands) -> None:
@@ -51,7 +52,7 @@ def evaluate(options: argparse.Namespace) -> int:
         loss, score = run["loss"], run["in_context"]
         print(f"{run['name']}: {run['sequences']:,} sequences, {run['tokens']:,} tokens of {run['data']}")
         if found.record["regression"]:
-            print(f"  held-out loss {_with_error(loss)} squared units of y, mean over all answers")
+            print("\n".join(f"  {line}" for line in _of_prompts(run)))
         else:
             in_bits = evaluating.bits_a_byte(run)
             of_bytes = f", {in_bits:.4f} bits a byte" if in_bits is not None else ""
@@ -59,7 +60,8 @@ def evaluate(options: argparse.Namespace) -> int:
             print(f"  held-out loss {_with_error(loss)} nats a token, {perplexity}{of_bytes}")
         if "less_first" in run:
             print(f"  less {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
-        print(f"  last tenth of the positions less the second tenth: {_with_error(score)}")
+        if score is not None:
+            print(f"  last tenth of the positions less the second tenth: {_with_error(score)}")
     print(f"figure and numbers: {found.folder}")
     return 0
 
@@ -87,6 +89,13 @@ def _tasks(options: argparse.Namespace) -> int:
             print(f"  {task:24} " + ", ".join(f"{name} {value:.4g}" for name, value in shown.items()))
     print(f"numbers: {found.folder}")
     return 0
+
+
+def _of_prompts(run: Json) -> list[str]:
+    by_position = run["by_position"]
+    last = {name: by_position[name][-1] for name in ("mean", "stderr")}
+    answers = len(by_position["mean"])
+    return prompt_losses(_with_error(run["loss"]), _with_error(last), answers=answers, pairs=run["pairs"])
 
 
 def _with_error(number: dict[str, float]) -> str:

@@ -26,7 +26,7 @@ def add_to(commands: Commands) -> None:
     )
     command.add_argument(
         "preset",
-        help="a model of the papers; an unknown name lists them; or the folder of a trained or published model",
+        help="a model of the papers, see `crosslayer list presets`; or the folder of a trained or published model",
     )
     command.add_argument(
         "--variant", help="names joined by +, options after a colon, or FILE.py:name (default: the preset's own)"

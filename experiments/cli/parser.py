@@ -8,7 +8,22 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.cli import bench, checkpoints, data, evaluate, generate, ledger, models, predict, probe, runs, training
+from experiments.cli import (
+    about,
+    bench,
+    campaign,
+    checkpoints,
+    data,
+    evaluate,
+    generate,
+    ledger,
+    listing,
+    models,
+    predict,
+    probe,
+    runs,
+    training,
+)
 from experiments.cli.commands import Commands, Parser
 
 ABOUT = "Check what cross-layer ideas promise, on toys and at scale."
@@ -16,7 +31,22 @@ STATUSES = (
     "exit status: 0 done, and nothing failed; 1 a check failed; 2 bad input, or nothing could be done; "
     "130 interrupted; 143 stopped by SIGTERM; 141 the reader of a pipe has left"
 )
-TOPICS = (runs, predict, models, data, training, checkpoints, generate, evaluate, probe, ledger, bench)
+TOPICS = (
+    listing,
+    runs,
+    campaign,
+    predict,
+    models,
+    data,
+    training,
+    checkpoints,
+    generate,
+    evaluate,
+    probe,
+    ledger,
+    bench,
+    about,
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,7 @@ def add_to(commands: Commands) -> None:
 def predict(options: argparse.Namespace) -> int:
     from experiments.training.user_files import resolve
     from theory.errors import check_sizes
+    from theory.plans.deeper import beyond_two_layers
     from theory.toy.predict import two_layers
 
     check_sizes(options.d, options.n, options.sigma, options.rank)
@@ -63,10 +64,17 @@ def predict(options: argparse.Namespace) -> int:
     if law and options.paper_bound:
         raise UserError("--paper-bound is proved for W0 = 0 and normal inputs of identity covariance only")
     plan = resolve(options.plan, two_layers(options.heads))
-    return _beyond(options, plan, law) if law else _central(options, plan)
+    beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
+    return _beyond(options, plan, law, beyond) if law else _central(options, plan, beyond)
 
 
-def _central(options: argparse.Namespace, plan: Plan) -> int:
+def _print_note(plan: str, beyond: tuple[str, ...] | None) -> None:
+    if beyond:
+        changes = " and ".join(beyond)
+        print(f"note: in deeper models {plan} also changes {changes}; two layers, as the toy has, do not contain it")
+
+
+def _central(options: argparse.Namespace, plan: Plan, beyond: tuple[str, ...] | None) -> int:
     """W0 = 0 and standard normal inputs: closed forms."""
     from theory.skipv1 import gap as skipv1
     from theory.toy.value_maps import closed_form
@@ -77,6 +85,7 @@ def _central(options: argparse.Namespace, plan: Plan) -> int:
     optimum = None if options.minimise else closed_form(plan, *task)
     if optimum is None:
         optimum = _minimised(options, plan, [rank], {})
+    optimum = replace(optimum, beyond_two_layers=beyond)
     result: dict[str, Any] = {"plan": options.plan, **asdict(optimum), **reference, "paper_bound": None}
     if options.paper_bound:
         result["paper_bound"] = asdict(skipv1.paper_bound(*task))
@@ -84,6 +93,7 @@ def _central(options: argparse.Namespace, plan: Plan) -> int:
         print(json.dumps(result))
     else:
         _print_prediction(result, f"d = {task[0]}, n = {task[1]}, sigma = {task[2]:g}, rank a = {rank}")
+        _print_note(options.plan, beyond)
     return 0
 
 
@@ -109,7 +119,7 @@ def _print_prediction(result: dict[str, Any], task: str) -> None:
         print(f"  {bound['value']:12.6g}  the paper's bound on gap_to_optimum{error}; {bound['method']}")
 
 
-def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any]) -> int:
+def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any], beyond: tuple[str, ...] | None) -> int:
     """Around W0, or for other inputs: what is proved of MHA and SkipV1Former, and the minimised loss of other plans."""
     from theory.plans.heads import NotCovered, theorem_heads
     from theory.prompts.moments import PromptMoments
@@ -132,7 +142,8 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any]) -> int
         found = {
             "bounds": bounds and asdict(bounds),
             "no_bounds": missing,
-            "minimised": minimised and asdict(minimised),
+            "minimised": minimised and asdict(replace(minimised, beyond_two_layers=beyond)),
+            "beyond_two_layers": beyond,
         }
         print(json.dumps({"plan": options.plan, "rank": options.rank, **found}))
         return 0
@@ -145,6 +156,7 @@ def _beyond(options: argparse.Namespace, plan: Plan, law: dict[str, Any]) -> int
         _print_bounds(bounds, biased=options.bias)
     if missing is not None:
         print(f"  {missing}")
+    _print_note(options.plan, beyond)
     return 0
 
 

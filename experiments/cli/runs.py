@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
-from experiments.cli.tables import print_checks, print_sentences, print_side_by_side, print_untuned, sizes_trained
+from experiments.cli.tables import (
+    print_checks,
+    print_power,
+    print_sentences,
+    print_side_by_side,
+    print_untuned,
+    sizes_trained,
+)
 from experiments.store.folders import UserError
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
@@ -19,14 +25,7 @@ ALWAYS = ("assumes", "rule")  # by one that does not, too
 
 
 def add_to(commands: Commands) -> None:
-    """list, run, compare, report."""
-    commands.add(
-        "list",
-        list_experiments,
-        "list the experiments, their claims, profiles, time and detectable effect",
-        "crosslayer list",
-    )
-
+    """run, compare, report."""
     command = commands.add(
         "run",
         run,
@@ -100,35 +99,6 @@ def add_to(commands: Commands) -> None:
     )
 
 
-def list_experiments(options: argparse.Namespace) -> int:
-    experiments = [catalogue.experiment(name) for name in catalogue.names()]
-    if options.json:
-        print(json.dumps([_describe(e) for e in experiments], indent=1))
-        return 0
-    for experiment in experiments:
-        print(f"{experiment.name}: {experiment.title}")
-        print(f"  claims: {', '.join(experiment.claims)}")
-        for name, profile in experiment.profiles.items():
-            print(f"  {name:6} {profile.seeds:3} seeds  about {_time(profile.seconds):7}  {profile.decides}")
-    return 0
-
-
-def _describe(experiment: Any) -> dict[str, Any]:
-    profiles = {
-        name: {"seeds": p.seeds, "seconds": p.seconds, "detects": p.detects} for name, p in experiment.profiles.items()
-    }
-    return {
-        "name": experiment.name,
-        "title": experiment.title,
-        "claims": list(experiment.claims),
-        "profiles": profiles,
-    }
-
-
-def _time(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 90 else f"{math.ceil(seconds / 60)} min"
-
-
 def run(options: argparse.Namespace) -> int:
     if options.all == bool(options.names):
         raise UserError("name experiments, or give --all, but not both")
@@ -171,6 +141,7 @@ def run(options: argparse.Namespace) -> int:
         results.append({**about, "verdict": worst(outcome), "checks": checks})
         if not options.json:
             print_checks(job.experiment.title, outcome)
+            print_power({"config": job.config["config"], "detects": job.profile.detects}, outcome)
             print_untuned(job.run.read("measurement.json"))
             print(f"figure and numbers: {job.run.path}\n")
     if options.json:
@@ -179,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
-    from experiments.experiment.execution import conclusions, latest_runs, summary, table
+    from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary, table
     from experiments.training.alongside import side_by_side
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
@@ -205,7 +176,9 @@ def compare(options: argparse.Namespace) -> int:
     names = [named(name, options.variant) if options.variant else name for name in asked]
     runs = latest_runs(options.out, names)
     if not runs:
-        raise UserError(f"no finished full-size run below {options.out}; see `crosslayer run --help`")
+        there = bool(latest_runs(committed_results(), names))
+        near = f"--out {committed_results()} has committed ones" if there else "see `crosslayer run --help`"
+        raise UserError(f"no finished full-size experiment below {options.out}; {near}")
     entries = []
     for run in runs:
         saved = summary(run)
@@ -226,6 +199,7 @@ def compare(options: argparse.Namespace) -> int:
             print_sentences(checks)
             for key in (key for key in SAID if key in prediction):
                 print(f"  {key}: {prediction[key]}")
+            print_power(saved, checks)
             print_checks(experiment.title if experiment.name == saved["experiment"] else saved["title"], checks)
             print_untuned(measurement)
             if rows:
@@ -240,8 +214,13 @@ def compare(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     from experiments import runs
+    from experiments.experiment.execution import committed_results
     from experiments.report import write_report
+    from experiments.report.material import check_finished, none_finished, own_experiments
 
+    check_finished(options.out)
     verified = runs.verify() if options.verify else None
     print(f"site: {write_report(options.out, verified, options.commands)}")
+    if not own_experiments(options.out):
+        print(f"{none_finished(options.out)}: shown are the committed results of {committed_results()}")
     return int(not all(v.stands for v in verified or ()))

@@ -21,6 +21,17 @@ def sizes_trained(config: dict[str, Any]) -> str:
     return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
 
 
+def print_power(saved: Json, checks: Sequence[Judgement]) -> None:
+    """How long a run trained on text, and what its seeds could tell from nothing, beside what its profile promises."""
+    from experiments.training import budget
+    from experiments.verdicts.detecting import detected
+
+    if words := budget.in_words(saved["config"]):
+        print(f"  trained on: {words}")
+    if saved["detects"] and (found := detected(checks)):
+        print(f"  detects: {found.words}; promised: {saved['detects']}")
+
+
 def print_sentences(checks: Sequence[Judgement]) -> None:
     """What was asked and what came out, a line a group; under its name where others ask in the same words."""
     from experiments.verdicts.checks import by_quantity

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cli.commands import OUT, Commands, is_first, not_negative, positive, whole_from
+from experiments.cli.prompt_losses import prompt_losses
+from experiments.store.folders import Json
 
 if TYPE_CHECKING:
     from experiments.training.single import Trained
@@ -23,7 +25,7 @@ def add_to(commands: Commands) -> None:
         "crosslayer train --preset llama-2m --variant resformer --data stdlib --steps 200",
         resumes=True,
     )
-    command.add_argument("--preset", help="a model of the papers; an unknown name lists them")
+    command.add_argument("--preset", help="a model of the papers, see `crosslayer list presets`")
     command.add_argument(
         "--init",
         type=Path,
@@ -117,11 +119,17 @@ def _report(trained: Trained, as_json: bool) -> int:
         print(json.dumps({"folder": folder, **record}, indent=1))
         return 0
     of_text = f", {record['epochs']:.2g} epochs of {record['unique_tokens']:,} tokens" if "epochs" in record else ""
-    unit = "nats a token" if of_text else "squared units of y"
     print(f"{record['name']}: {record['parameters']:,} parameters, {record['tokens']:,} tokens{of_text}")
     print(f"  training loss {record['curve'][0][1]:.4g} at first, {record['curve'][-1][1]:.4g} at last")
-    print(f"  held-out loss {record['loss']:.4f} {unit}")
+    print("\n".join(f"  {line}" for line in _held_out(record)))
     share = f", {record['mfu']:.1%} MFU" if record["mfu"] is not None else ""
     print(f"  {record['tokens_per_second']:,.0f} tokens/s{share} on {record['device']}")
     print(f"figure, weights and numbers: {folder}")
     return 0
+
+
+def _held_out(record: Json) -> list[str]:
+    if record["held_out"] is None:
+        return [f"held-out loss {record['loss']:.4f} nats per token, the mean over all positions"]
+    losses, pairs = record["held_out"]["loss"], record["arm"]["source"]["n"]
+    return prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=pairs)

@@ -153,6 +153,13 @@ def few_ticks(axis: Axes) -> None:
     axis.yaxis.set_minor_locator(NullLocator())
 
 
+def tokens_per_parameter(axis: Axes) -> None:
+    """Make these the axis's x, in doublings, written out."""
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("tokens per parameter")
+
+
 def finish(axes: list[Axes]) -> None:
     """(a), (b), ... before each panel's title, and its legend below, clear of the data."""
     for name, axis in zip("abcdefgh", axes, strict=False):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +26,7 @@ from experiments.verdicts.checks import Judgement, judgement, undecided, worst
 from theory.plans.identity import canonical
 from theory.plans.suggestions import hint
 
-RESULTS = Path("results")  # what is committed of finished runs
+ROOT = Path(os.path.abspath(__file__)).parents[2]  # of the checkout; of an installed package, where packages are
 MOST_SEEDS = 1000
 SUMMARY = {
     **dict.fromkeys(("experiment", "profile", "title", "verdict"), str),
@@ -48,6 +49,10 @@ class Finished:
 
     folder: Path
     checks: tuple[Judgement, ...]
+
+    def __repr__(self) -> str:
+        count = f"{len(self.checks)} check{'s' if len(self.checks) != 1 else ''}"
+        return f"<Finished: {self.verdict}, {count}, in {str(self.folder)!r}>"
 
     @property
     def verdict(self) -> str:
@@ -139,11 +144,13 @@ def _carry_through(job: Job) -> Sequence[Judgement]:
 
 
 def _compared(experiment: Experiment, profile: Profile, prediction: Json, measurement: Json) -> list[Judgement]:
-    """Raises UserError for a check on a claim that the experiment does not name."""
+    """Raises UserError for a check on a claim that neither the experiment names nor a paper's expectation in the
+    prediction."""
     checks = list(experiment.compare(prediction, measurement))
+    claims = (*experiment.claims, *prediction.get("claims", ()))
     for check in checks:
-        if check.claim not in experiment.claims:
-            named = ", ".join(experiment.claims) or "none"
+        if check.claim not in claims and check.verdict != "unpredicted":
+            named = ", ".join(claims) or "none"
             raise UserError(f"{experiment.name}: check {check.id!r} is on {check.claim!r}, but its claims are {named}")
     return checks if profile.detects is not None else [undecided(check) for check in checks]
 
@@ -194,6 +201,12 @@ def _digest(about: Json, source: str) -> str:
 
 def _module(experiment: Experiment) -> str:
     return type(experiment).__module__
+
+
+def committed_results() -> Path:
+    """Return the folder of the results that the checkout has, wherever a command is started; else it is not there."""
+    results, here = ROOT / "results", Path.cwd()
+    return results.relative_to(here) if results.is_relative_to(here) else results
 
 
 def latest_runs(

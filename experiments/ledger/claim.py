@@ -78,6 +78,9 @@ class Claim:
     evidence: list[Evidence] = field(default_factory=list, init=False)
     module: str = field(default="", init=False)
 
+    def __repr__(self) -> str:
+        return f"<Claim {self.id}: {self.verdict}>"
+
     def check(
         self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "float64"
     ) -> Callable[[Callable[[Version], bool]], Callable[[Version], bool]]:

@@ -42,6 +42,10 @@ class Verification:
     remembered: bool = False
     unknown: str = ""
 
+    def __repr__(self) -> str:
+        stands = "not checked" if self.unknown else "stands" if self.stands else "has fallen"
+        return f"<Verification of {self.claim.id}: {stands}, {len(self.outcomes)} checks>"
+
     @property
     def holds(self) -> bool:
         """It has evidence, and all of it is ok."""

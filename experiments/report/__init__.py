@@ -28,24 +28,31 @@ def write_report(
     """Write out/site/index.html and all pages below it, in one step; returns that path.
 
     out: shown is the newest finished run of every experiment below it, on variants of a user's own too; where it has
-    none, the committed one of the folder `results`.
+    none, the committed one of the checkout's folder `results`.
     verified: what became of the ledger's entries; by default what is remembered of them, and where nothing is, pages
     say so.  commands: the command line, which is documented then.
-    Raises UserError if there is no finished run, or a file of one is damaged.
+    Raises UserError if no experiment is finished, a file of one is damaged, or the site cannot be written.
     """
     from experiments.ledger.verify import recollections
     from experiments.report.build import build
-    from experiments.report.material import gathered
+    from experiments.report.material import check_finished, gathered
     from experiments.report.quickly import seldom_collecting
 
     place = out / SITE
+    check_finished(out)
+    _check_writable(place)
     with seldom_collecting():
         ledger = catalogue.claims()
         material = gathered(out, recollections(ledger.values(), ledger) if verified is None else verified)
-        if out.exists() and not os.access(out, os.W_OK):
-            raise UserError(f"cannot write {place}")
         build(sources(material, commands), files(material), place)
     return place / "index.html"
+
+
+def _check_writable(place: Path) -> None:
+    """Raise UserError where a folder cannot be made, before much work is done for it."""
+    nearest = next(folder for folder in Path(os.path.abspath(place)).parents if os.path.lexists(folder))
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise UserError(f"cannot write {place}")
 
 
 def sources(material: Material, commands: argparse.ArgumentParser | None = None) -> Pages:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import catalogue
-from experiments.experiment.execution import RESULTS, conclusions, latest_runs, summary, table
+from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary, table
 from experiments.experiment.protocol import Experiment, Profile, figure_files
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification
@@ -153,16 +153,14 @@ def claim_page(name: str) -> str:
 
 
 def gathered(out: Path, verified: Sequence[Verification]) -> Material:
-    """What there is.  Raises UserError where no run is finished, or a file of one is damaged."""
+    """What there is.  Raises UserError where no experiment is finished, or a file of one is damaged."""
+    check_finished(out)
     known = {name: catalogue.experiment(name) for name in catalogue.names()}
     runs: dict[str, list[Run]] = {}
     for name, experiment in known.items():
-        found = _runs(experiment, out, committed=False)
-        found = found or (_runs(experiment, RESULTS, committed=True) if out != RESULTS else [])
-        if found:
-            runs[name] = found
-    if not runs:
-        raise UserError(f"no finished run below {out}; make one with `crosslayer run --all --out {out}`")
+        own = _runs(experiment, out)
+        if found := own or _runs(experiment, committed_results()):
+            runs[name] = [_run(run, committed=not own) for run in found]
     papers = [Room(room.paper, catalogue.package_beside(room)) for room in rooms()]
     return Material(
         out=out,
@@ -175,16 +173,32 @@ def gathered(out: Path, verified: Sequence[Verification]) -> Material:
     )
 
 
-def _runs(experiment: Experiment, folder: Path, *, committed: bool) -> list[Run]:
+def own_experiments(out: Path) -> list[str]:
+    """Return the names of the experiments that have a finished run below `out`."""
+    return [name for name in catalogue.names() if _runs(catalogue.experiment(name), out)]
+
+
+def check_finished(out: Path) -> None:
+    """Raise UserError where there is nothing to show: no finished run below `out`, and no committed result."""
+    if not own_experiments(out) and not latest_runs(committed_results(), catalogue.names()):
+        raise UserError(f"{none_finished(out)}; make one with `crosslayer run --all --out {out}`")
+
+
+def none_finished(out: Path) -> str:
+    """Return what is said of a folder without a finished experiment, in which there may be trainings."""
+    trainings = " (trainings are shown by `crosslayer evaluate`)" if (out / "train").is_dir() else ""
+    return f"no finished experiment below {out}{trainings}"
+
+
+def _runs(experiment: Experiment, folder: Path) -> list[RunFolder]:
     """The newest finished one of the largest profile, then others: of other profiles, of a user's own variants."""
     first = latest_runs(folder, [experiment.name])
     profiles = [latest_runs(folder, [experiment.name], (name,)) for name in reversed(list(experiment.profiles))]
     own = latest_runs(folder, own_places(folder, experiment.name))
-    every = {run.path: run for run in (*first, *(run for found in profiles for run in found), *own)}
-    return [_run(run, committed) for run in every.values()]
+    return list({run.path: run for run in (*first, *(run for found in profiles for run in found), *own)}.values())
 
 
-def _run(folder: RunFolder, committed: bool) -> Run:
+def _run(folder: RunFolder, *, committed: bool) -> Run:
     saved = summary(folder)
     run = Run(folder, catalogue.experiment(known_as(saved["experiment"])), saved, committed)
     _check_figure(folder / "figure.png")

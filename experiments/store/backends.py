@@ -19,16 +19,19 @@ from typing import Any, Protocol, TypeVar
 
 from experiments.store.desk import Desk, LocalDesk, OutOfTime, Pace, Tell
 from experiments.store.folders import Json, RunFolder, UserError
-from experiments.store.starting import ADVICE, UNGUARDED, leave_if_starting
-from experiments.store.threads import environment, one_thread, one_thread_environment
+from experiments.store.starting import ADVICE, UNGUARDED, leave_if_starting, unreadable_script
+from experiments.store.threads import THREADS, environment, one_thread
 
 Item = TypeVar("Item")
 Work = Callable[[Item, Desk], Json]  # a module's function, with a result of plain JSON
 Results = Generator[tuple[str, Json]]  # by key, as they come
 
 POLL = 0.5  # seconds
+# Else a process that is spawned looks in the working folder first, where a random.py of a user's hides the library's.
+SAFE = {"PYTHONSAFEPATH": "1"}
+WORKER = {**dict.fromkeys(THREADS, "1"), **SAFE}
 # What workers leave behind that have to leave at once is cleaned up, and no word is needed on it.
-QUIET = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker"}
+QUIET = {"PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker", **SAFE}
 
 
 class Backend(Protocol):
@@ -71,6 +74,8 @@ class Processes:
 
     def run(self, work: Work[Item], items: Mapping[str, Item], run: RunFolder, tell: Tell) -> Results:
         leave_if_starting()
+        if message := unreadable_script():
+            raise UserError(message)
         context, workers = get_context("spawn"), set[BaseProcess]()
         with environment(QUIET):  # of the process that cleans up
             news, (line, held) = context.Queue(), context.Pipe(duplex=False)
@@ -78,7 +83,7 @@ class Processes:
         waiting, pace = list(items), Pace(run.slot)
         began: dict[Future[Json | None], tuple[str, float]] = {}
         start = _start, (news, line, os.getpid())
-        with held, line, one_thread_environment(), ProcessPoolExecutor(count, context, *start) as pool:
+        with held, line, environment(WORKER), ProcessPoolExecutor(count, context, *start) as pool:
             try:
                 while waiting or began:
                     while waiting and len(began) < count and pace.fits():

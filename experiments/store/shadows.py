@@ -1,4 +1,8 @@
-"""Other packages of our names, which Python finds first where a working folder holds them."""
+"""Other packages of our names, which Python finds first where the folder of a script or the working folder holds them.
+
+`icl` looks for `theory` itself.  A package of a user's that is called `experiments` cannot be seen from here: Python
+then runs nothing of ours.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,15 @@ ADVICE = (
 )
 
 
+def unreadable_script() -> str | None:
+    """Return one line if processes cannot import the script that starts them, as one from standard input; else None."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file is None or getattr(main, "__spec__", None) is not None or os.path.exists(file):
+        return None
+    return f"the script {file} is no file: save it as one, as the processes that share the work import it again"
+
+
 def leave_if_starting() -> None:
     """End this process, silently, if it runs a script's work while it only imports the script to start."""
     library = sys.modules.get("multiprocessing.process")  # not imported for this: it takes time, and a child has it

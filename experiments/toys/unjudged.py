@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from theory import machine
-from theory.plans import architecture, heads, mix, papers, plan
+from theory.plans import architecture, deeper, heads, mix, papers, plan
 from theory.prompts import moments, spectral
 from theory.toy import exact, population, stack, tokens
 
@@ -18,6 +18,7 @@ DESCENT = "what a descent follows: where it ends is valued without it"
 
 UNJUDGED: Mapping[Callable[..., Any], str] = {
     machine.memory: "how much may be computed at a time: no number depends on it",
+    deeper.beyond_two_layers: "a remark on deeper models: no number depends on it",
     papers.rooms: "the papers' years, by which they are listed",
     tokens.draw: ANY_INPUT,
     tokens.whole: ANY_INPUT,

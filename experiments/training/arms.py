@@ -149,7 +149,8 @@ class Arm:
     variant by name, or as a plan
     seed    of the data's order, and of the initial weights
     std     deviation of the initial matrices
-    twin    other initial weights on the same data: two arms between which there is no difference to find
+    twin    other initial weights on the same data, as many as there are numbers: arms between which there is no
+            difference to find
     probes  by name (`experiments.training.probes`): what is measured of the model at the start and at the end
     label   what the variant is called where it is shown; by default its name, if it has one
     start   weights, optimiser and step are those at another's end; by default initial weights, and step 0
@@ -163,7 +164,7 @@ class Arm:
     recipe: Recipe
     seed: int
     std: float = START
-    twin: bool = False
+    twin: int = False
     probes: tuple[str, ...] = ()
     label: str = ""
     start: Start | None = None
@@ -173,7 +174,7 @@ class Arm:
     @property
     def name(self) -> str:
         variant = self.variant if isinstance(self.variant, str) else f"plan-{_digest(text(self.variant))[:6]}"
-        return f"{self.label or variant}{'-twin' if self.twin else ''}"
+        return f"{self.label or variant}{'-twin' if self.twin else ''}{int(self.twin) if self.twin > 1 else ''}"
 
     @property
     def plan(self) -> Plan:
@@ -224,7 +225,7 @@ class Arm:
 
         if self.initial is not None:
             return self.initial.model(self.architecture, self.plan, device)
-        initial = self.seed + TWINS if self.twin else self.seed
+        initial = self.seed + TWINS * self.twin
         scaled = self.recipe.scale_outputs
         return Decoder(self.architecture, self.plan, seed=initial, std=self.std, scale_outputs=scaled, device=device)
 

@@ -12,8 +12,9 @@ from experiments.training import extension, from_names, memory
 from experiments.training.arms import Arm
 from experiments.training.device import check_at_least_one, chosen_device
 from icl.training.parallel.launch import check_shares
-from theory.plans.accounting import total_parameters
-from theory.plans.architecture import Stem, Tokens, Vectors
+from theory.plans.accounting import parameters, total_parameters
+from theory.plans.architecture import Architecture, Stem, Tokens, Vectors
+from theory.plans.names import model
 from theory.plans.presets import PRESETS
 
 
@@ -63,8 +64,8 @@ def ask(
     memory.check(arm, device, count, recompute=recompute)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
-    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(variant or 'default')}"
-    run = RunFolder(out / "train" / f"{named}-{arm.key(device)}")
+    named = in_a_path(called) if preset is None else f"{preset}-{in_a_path(of.label)}"
+    run = RunFolder(_place(out / "train", named, arm.key(device), preset))
     if arm.initial and not run.has("config.json"):
         arm.model("cpu")  # damaged weights are told of before there is a folder
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
@@ -73,22 +74,45 @@ def ask(
     return Asked(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
 
 
+def _place(folder: Path, named: str, key: str, preset: str | None) -> Path:
+    """Return where a training goes: where it was begun, if that was when a preset's own variant was called default.
+
+    Args:
+        folder: of all trainings.
+        named: what it is of, in words.
+        key: its digest.
+        preset: whose model it is of, if it is of one.
+    """
+    before = folder / f"{preset}-default-{key}"
+    return before if (before / "config.json").is_file() else folder / f"{named}-{key}"
+
+
 def sizes(called: str, arm: Arm, needs: str) -> tuple[str, str]:
     """What is about to be trained, in two lines; called: its preset, or what its folder is called; needs: memory."""
     config = arm.architecture
     shared = f", {config.kv_heads} of keys and values" if config.group > 1 else ""
     shared = f", on a latent of {config.latent.width}" if config.latent else shared
     read = f" (read {arm.context:,} at a time)" if arm.context < config.context else ""
-    model = (
+    whole = (
         f"{called} {arm.name}: width {config.d_model:,}, {_count(config.n_layers, 'layer')}, "
         f"{_count(config.n_heads, 'head')} of {config.width}{shared}, "
         f"context {config.context:,}{read}, {_stem(called, config.stem)}"
     )
     step = (
-        f"{total_parameters(config, arm.plan):,} parameters, {arm.recipe.batch * arm.context:,} tokens a step, "
-        f"about {needs}"
+        f"{total_parameters(config, arm.plan):,} parameters{_left_out(called, config)}, "
+        f"{arm.recipe.batch * arm.context:,} tokens a step, about {needs}"
     )
-    return model, step
+    return whole, step
+
+
+def _left_out(called: str, config: Architecture) -> str:
+    """Return why a model is much smaller than the preset that it is called by, where it reads no tokens."""
+    if called not in PRESETS or isinstance(config.stem, Tokens):
+        return ""
+    named, plan = model(called)
+    parts = parameters(named, plan)
+    embeddings = parts["embedding"] + parts["head"]
+    return f" ({called} has {sum(parts.values()):,}, of which {embeddings:,} are embeddings of tokens, not needed here)"
 
 
 def _count(count: int, what: str) -> str:

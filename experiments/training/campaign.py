@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import nan
 from typing import Literal, TypeVar
 
 from experiments.store.folders import Json, RunFolder, Unfinished
@@ -56,6 +57,12 @@ def expected(
     controls = () if twin is None else ((twin.mean, twin.half_width), (-twin.mean, twin.half_width))
     numbers = measured.mean, measured.stderr, measured.half_width
     return Expectation(name, group, claim, statement, rule, predicted, *numbers, controls, slack, quantity)
+
+
+def unpredicted(name: str, group: str, statement: str, measured: Interval, *, quantity: str) -> Expectation:
+    """Return a difference of which nobody predicts anything: it is shown, and nothing is judged."""
+    numbers = measured.mean, measured.stderr, measured.half_width
+    return Expectation(name, group, "", statement, "unpredicted", nan, *numbers, (), quantity=quantity)
 
 
 def of_runs(records: Sequence[Json]) -> Json:

@@ -11,11 +11,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from experiments.experiment.protocol import Experiment
 from experiments.store.folders import Json, UserError, in_a_path
-from experiments.training import user_files
+from experiments.training import expectations, user_files
 from experiments.training.campaign import BASELINE
+from experiments.training.expectations import PaperExpectation
 from theory.errors import BadInput
 from theory.plans import names
 from theory.plans.architecture import Architecture
+from theory.plans.deeper import missing
 from theory.plans.plan import Plan, Shape
 
 TOY = Shape(2, 2)  # layers and heads of the toy that is asked
@@ -25,14 +27,16 @@ TOY = Shape(2, 2)  # layers and heads of the toy that is asked
 class Asked:
     """A variant as a user asked for it, as data.
 
-    name   what it is called wherever it is shown
-    plans  what its files make of the shapes that are trained; none for a variant that has a name
-    toy    its plan in the toy, where it has one
+    name     what it is called wherever it is shown
+    plans    what its files make of the shapes that are trained; none for a variant that has a name
+    toy      its plan in the toy, where it has one that contains every kind of change
+    expects  what its paper expects of it
     """
 
     name: str
     plans: tuple[Plan, ...]
     toy: Plan | None
+    expects: tuple[PaperExpectation, ...] = ()
 
     def on(self, architecture: Architecture) -> tuple[Architecture, str | Plan]:
         """The model's sizes, with its kind of heads, and what `Arm` takes for a variant."""
@@ -71,6 +75,8 @@ def comparing(experiment: Experiment, profile: str, variants: Sequence[str]) -> 
     made = copy(experiment)
     made.name = named(experiment.name, variants)
     made.title = f"{experiment.title}: {', '.join(variant.name for variant in own)}"
+    stated = [expectation.claim for variant in own for expectation in variant.expects]
+    made.claims = tuple(dict.fromkeys((*experiment.claims, *stated)))
     made.profiles = {profile: replace(before, config=experiment.comparing(before.config, own))}
     return made
 
@@ -103,12 +109,23 @@ def _asked(variant: str, name: str, architectures: Sequence[Architecture]) -> As
         toy = user_files.resolve(variant, TOY)
     except BadInput:  # it is for other shapes, or says what a model's heads are
         toy = None
-    return Asked(name, tuple(plans) if user_files.names_a_file(variant) else (), toy)
+    if toy and any(missing(toy, trained) for trained in plans):
+        toy = None  # two layers do not contain what it changes
+    plans_of_files = tuple(plans) if user_files.names_a_file(variant) else ()
+    return Asked(name, plans_of_files, toy, expectations.expectations_of(variant))
+
+
+def bare(variant: str) -> str:
+    """Return a variant's name without its options; "" where several are joined."""
+    return "" if "+" in variant else names.parsed(variant)[0]
 
 
 def names_of_own(own: Sequence[Asked]) -> Json:
     """What a prediction holds of a user's variants, nothing if there are none: `own_names` reads it."""
-    return {"own": [variant.name for variant in own]} if own else {}
+    if not own:
+        return {}
+    expected = expectations.in_prediction({variant.name: variant.expects for variant in own})
+    return {"own": [variant.name for variant in own], **expected}
 
 
 def own_names(prediction: Json) -> list[str]:

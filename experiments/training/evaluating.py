@@ -22,6 +22,7 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.work import results
+from experiments.training.arms import PromptSource
 from experiments.training.by_layer import Average
 from experiments.training.device import chosen_device
 from experiments.training.generating import language
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from icl.training.objectives import Batch, HeldOut
 
 TENTHS = 10
+FEWEST = 3  # positions in which a model can be seen to learn
 
 
 def evaluate(
@@ -92,14 +94,19 @@ class _Evaluation:
         task = one.task()
         batches = self.asked.sample.batches(task, self.device)
         found = losses(one.of.model(self.device), task, batches)
-        if not one.of_prompts:
+        if isinstance(one.of.source, PromptSource) and one.of_prompts:
+            found["pairs"] = one.of.source.n
+        else:
             found["bytes_a_token"] = _bytes_a_token(one, self.asked, batches)
         return {"result": found}
 
 
 def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
     """loss and in_context, each with mean and stderr; by_position, lists of these; sequences, tokens; by_sequence, the
-    losses, and asked, the digest of what was to be predicted."""
+    losses, and asked, the digest of what was to be predicted.
+
+    in_context is None of fewer than three positions: the last and the second are then one and the same.
+    """
     import torch
 
     whole, score, by_position = Average(), Average(), Average()
@@ -115,7 +122,7 @@ def losses(model: Decoder, task: HeldOut, batches: Sequence[Batch]) -> Json:
             score.add(in_context(found))
     return {
         "loss": whole.to_json(),
-        "in_context": score.to_json(),
+        "in_context": score.to_json() if len(by_position.mean) >= FEWEST else None,
         "by_position": by_position.to_json(),
         "by_sequence": by_sequence,
         "asked": asked.hexdigest(),

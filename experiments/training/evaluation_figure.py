@@ -16,7 +16,7 @@ def draw(record: Json, run: RunFolder) -> None:
     with style.drawing():
         fig, (axis,) = style.figure(1, width=5.2)
         for about, look in zip(record["runs"], looks(record["runs"]), strict=True):
-            x, mean, half = stretches(about["by_position"])
+            x, mean, half = stretches(about["by_position"], first=first_position(about))
             axis.plot(x, mean, **look, markevery=max(1, len(x) // 8), markerfacecolor="white")
             axis.fill_between(x, mean - half, mean + half, color=look["color"], alpha=0.2, linewidth=0)
         if record["regression"]:
@@ -32,8 +32,13 @@ def draw(record: Json, run: RunFolder) -> None:
         style.save(fig, run.path)
 
 
-def stretches(by_position: Json) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, from 0 for prompts and from 1 for text alike, means and 95 % half-widths, of stretches of positions.
+def first_position(about: Json) -> int:
+    """Return how many pairs, or tokens, a model has read before the first answer that counts."""
+    return about["pairs"] + 1 - len(about["by_position"]["mean"]) if "pairs" in about else 1
+
+
+def stretches(by_position: Json, *, first: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, from `first` on, means and 95 % half-widths, of stretches of positions.
 
     Within a stretch errors are taken as if one sequence's were equal: no narrower than they are.
     """
@@ -41,5 +46,5 @@ def stretches(by_position: Json) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ends = np.unique(np.geomspace(1, len(mean), POINTS).astype(int))
     starts = np.concatenate([[0], ends[:-1]])
     parts = [slice(a, b) for a, b in zip(starts, ends, strict=True)]
-    x = np.array([(part.start + 1 + part.stop) / 2 for part in parts])
+    x = first + np.array([(part.start + part.stop - 1) / 2 for part in parts])
     return x, np.array([mean[p].mean() for p in parts]), 1.96 * np.array([stderr[p].mean() for p in parts])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from experiments.store.folders import UserError
 from experiments.training import memory
-from experiments.training.arms import PromptSource, TextSource
+from experiments.training.arms import TextSource
 from experiments.training.device import chosen_device
-from experiments.training.model_folders import ModelFolder, one_model
+from experiments.training.model_folders import ModelFolder, check_reads_text, one_model
 from theory.plans.accounting import cache
 from theory.plans.architecture import Tokens
 
@@ -192,8 +192,7 @@ def language(of: ModelFolder, data: str | None = None) -> Language:
     from icl.data.shards import TokenData, read_manifest
     from icl.data.tokenizers import Foreign, Ranks, saved_tokenizer
 
-    if isinstance(of.source, PromptSource):
-        raise UserError(f"{of.folder} was trained on regression: it has no text")
+    check_reads_text(of)
     if of.kind == "initial":
         if data is None:
             raise UserError(f"{of.folder} is a preset, which has no tokenizer; say --data FOLDER, of prepared text")

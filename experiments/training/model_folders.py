@@ -15,7 +15,7 @@ from experiments.store.progress import warn
 from experiments.training import extension, memory, user_files
 from experiments.training.arms import PromptSource, TextSource
 from theory.plans.accounting import total_parameters
-from theory.plans.architecture import Architecture
+from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import fitting
 from theory.plans.plan import Plan
 from theory.plans.presets import PRESETS
@@ -112,6 +112,14 @@ def one_model(folder: Path, variant: str | None) -> ModelFolder:
     if variant is not None and found.kind not in OPEN:
         raise UserError(f"--variant is for published weights, and {folder} says itself what it holds")
     return found
+
+
+def check_reads_text(of: ModelFolder) -> None:
+    """Raise UserError for a model that cannot be asked about text."""
+    if isinstance(of.source, PromptSource):
+        raise UserError(f"{of.folder} was trained on regression: it has no text")
+    if not isinstance(of.architecture.stem, Tokens):
+        raise UserError(f"{of.folder} holds a model that reads no tokens: it has no text")
 
 
 def digest_of(path: Path) -> str:

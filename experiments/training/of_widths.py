@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.optimal import cell
-from experiments.training.tuning import Rates, mark
+from experiments.training.tuning import apart_on_the_way, mark
 from experiments.verdicts.intervals import Interval, against_baseline
 from experiments.verdicts.worth import Worth, worth
 
@@ -69,8 +69,13 @@ def relative(measurement: Json, width: str, variant: str) -> tuple[list[int], li
     ]
 
 
-def rates_at(measurement: Json, width: str, arm: str, against: str = BASELINE) -> Rates:
-    """Return the learning rates of two arms of a width; the twin has vanilla's."""
-    rates = measurement["widths"][width]["rates"]
-    mine, theirs = (rates[BASELINE if name == TWIN else name] for name in (arm, against))
+def rates(measurement: Json, width: str, variant: str, against: str = BASELINE) -> tuple[float, float]:
+    """Return the learning rates of two variants at a width."""
+    found = measurement["widths"][width]["rates"]
+    mine, theirs = (found[BASELINE if name == TWIN else name] for name in (variant, against))
     return mine, theirs
+
+
+def drawn_from(measurement: Json, width: str, variant: str) -> slice:
+    """Return the points of a variant's curve that may be drawn less vanilla's: all at one rate, or the last alone."""
+    return slice(-1 if apart_on_the_way(*rates(measurement, width, variant)) else 0, None)

@@ -1,6 +1,7 @@
 """What may be measured of a model before and after it is trained, by name.
 
 magnitude                 the function `probe` of `experiments.training.magnitude_probe`; so for any other word
+standard                  what the campaign measures of every model (`experiments.training.standard_probe`)
 package.module:function   a function of one's own, which has to be importable wherever it is trained
 """
 

@@ -55,6 +55,7 @@ def train_arm(
     on_step: Callable[[int], None] = lambda _: None,
     start: Path | None = None,
     processes: Processes | None = None,
+    at_start: Json | None = None,
 ) -> Json:
     """Train an arm and return its record; `folder` holds its log and its checkpoints, from which it is resumed.
     `start` is the folder of the training at whose end it starts, if it does.
@@ -64,7 +65,8 @@ def train_arm(
 
     A training that diverged has a record too, whose `diverged` says so and whose losses are None.  The trained weights
     go to `weights`, as safetensors.  What `on_log` raises as OutOfTime is let through once there is a checkpoint.
-    `on_step` hears how many steps are done.  Raises UserError for a folder that belongs to something else, or in which
+    `on_step` hears how many steps are done.  `at_start` is what the probes measured before the first step, if that is
+    known.  Raises UserError for a folder that belongs to something else, or in which
     something is damaged.
     """
     from icl.models import saved
@@ -79,7 +81,7 @@ def train_arm(
         folder.mkdir(parents=True, exist_ok=True)
         for other in arm.tasks_elsewhere():
             _fitting(model, other)  # before anything is trained
-        return probed(arm, model, task, device)
+        return probed(arm, model, task, device) if at_start is None else at_start
 
     at_start = processes.first(prepared)
     log = processes.first(lambda: StepLog(RunFolder(folder), "step", arm.recipe.log_every, **LOGGED))

@@ -38,6 +38,9 @@ class Trained:
     folder: Path
     record: Json
 
+    def __repr__(self) -> str:
+        return f"<Trained: in {str(self.folder)!r}, record of {', '.join(self.record)}>"
+
 
 def train(
     preset: str | None = None,

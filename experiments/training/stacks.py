@@ -51,12 +51,12 @@ def train_stacked(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
     device = run.slot.device
     keys = {arm: arm.key(device) for arm in arms}
     alone = [arm for arm in keys if not _stacks(arm)]
-    finished = _finished(run)
+    there = finished(run)
     # One of each key: variants may be the same plan on a shape.
-    todo = {key: arm for arm, key in keys.items() if key not in finished and arm not in alone}
+    todo = {key: arm for arm, key in keys.items() if key not in there and arm not in alone}
     items = {_name(stack, device): stack for stack in stacks(list(todo.values()))}
     results("stack", items, _trained, run, label=label, size=_size, partial=True)
-    records = _finished(run)
+    records = finished(run)
     found = train_all(alone, run, label) if alone else {}
     found |= {arm: records[key] for arm, key in keys.items() if key in records}
     return {arm: found[arm] for arm in keys if arm in found}
@@ -120,8 +120,8 @@ def _size(stack: Stack) -> float:
     return sum(stretch.last - stretch.first for stretch in stretches(stack.recipes)) * len(stack.members)
 
 
-def _finished(run: RunFolder) -> dict[str, Json]:
-    """By key, as `pool.train_all` gives them: of all stacks, and of trainings that were alone."""
+def finished(run: RunFolder) -> dict[str, Json]:
+    """Return the records of a run by key, as `pool.train_all` gives them, whether trained alone or beside others."""
     records = [*stacked(run), *run.lines("run", key=str)]
     return {one["key"]: {name: x for name, x in one.items() if name not in ("kind", "key")} for one in records}
 

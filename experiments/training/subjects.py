@@ -13,7 +13,7 @@ from experiments.store.folders import Json, UserError, in_a_path
 from experiments.store.sources import source_digest
 from experiments.training.arms import PromptSource, TextSource, task_of
 from experiments.training.by_layer import Sample, check_spread
-from experiments.training.model_folders import OPEN, WEIGHTS, ModelFolder, any_model, digest_of
+from experiments.training.model_folders import OPEN, WEIGHTS, ModelFolder, any_model, check_reads_text, digest_of
 from theory.errors import at_least
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.identity import text
@@ -158,8 +158,8 @@ def _on_any_text(of: ModelFolder, asked: Asked) -> Published:
     from icl.published.files import weight_files
 
     folder, architecture = of.folder, of.architecture
-    if not isinstance(architecture.stem, Tokens):
-        raise UserError(f"{folder} holds a model that reads no tokens, and what it was trained on is not known")
+    check_reads_text(of)
+    assert isinstance(architecture.stem, Tokens)
     if asked.data is not None:
         raise UserError(f"--data is for the text of trainings; {folder} is asked about other text, which --text says")
     context = _context(folder, architecture, asked, by_default=min(architecture.context, CONTEXT))

@@ -202,40 +202,29 @@ def mark(arm: str, measurement: Json) -> str:
     return " (untuned)" if arm in untuned(measurement) else ""
 
 
-Rates = tuple[float | None, float | None]  # of two arms that are compared; None where rates were not tuned
-
-
-def rates_of(pair: tuple[str, str], measurement: Json) -> Rates:
-    """Return the tuned learning rates of two arms."""
-    best = measurement["tuning"].get("best", {})
-    return best.get(pair[0]), best.get(pair[1])
-
-
-def both_rates(rates: Rates) -> str:
-    """Name both learning rates in brackets, for a difference at the last step may be theirs; empty at one rate."""
-    return "" if _one(rates) else f" ({_named(rates)})"
-
-
 def other_rates(pair: tuple[str, str], measurement: Json) -> str:
-    """Name both learning rates of two arms in brackets; empty at one rate."""
-    return both_rates(rates_of(pair, measurement))
+    """What stands behind a pair of arms not trained at one learning rate, for its difference may be the rate's."""
+    return rates_in_brackets(*tuned_rates(pair, measurement))
 
 
-def other_rates_on_the_way(rates: Rates) -> str:
+def tuned_rates(pair: tuple[str, str], measurement: Json) -> tuple[float | None, float | None]:
+    """Return the learning rates that were best for two arms, None of both where nothing was tuned."""
+    mine, theirs = (measurement["tuning"].get("best", {}).get(arm) for arm in pair)
+    return mine, theirs
+
+
+def rates_in_brackets(mine: float | None, theirs: float | None) -> str:
+    """Return two arms' learning rates as they stand behind a difference at the last step; empty where they agree."""
+    return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"
+
+
+def apart_on_the_way(mine: float | None, theirs: float | None) -> str:
     """Say why two curves are not compared before the last step; empty at one learning rate.
 
-    Early losses follow the learning rate, so before the last step curves are compared at one rate only.
+    A loss on the way follows the learning rate: twice the rate is ahead early, whatever the model.  So before the last
+    step curves are compared at one rate only, and at the last step both rates are named.
     """
-    return "" if _one(rates) else f"not comparable before the last step: {_named(rates)}"
-
-
-def _one(rates: Rates) -> bool:
-    return rates[0] == rates[1]
-
-
-def _named(rates: Rates) -> str:
-    mine, theirs = ("the recipe's" if rate is None else f"{rate:g}" for rate in rates)
-    return f"rates {mine} and {theirs}"
+    return "" if mine == theirs else f"not comparable before the last step: rates {mine:g} and {theirs:g}"
 
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from experiments.store.folders import Json
 
-Verdict = Literal["pass", "fail", "inconclusive", "undecided", "agrees", "contradicts"]
+Verdict = Literal["pass", "fail", "inconclusive", "undecided", "agrees", "contradicts", "unpredicted"]
 Relation = Literal["equal", "at most", "at least"]
 
 
@@ -93,7 +93,8 @@ class Expectation:
 
     rule        "sign": the interval lies on that side of zero which `predicted` lies on.  "size": it holds `predicted`,
                 give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.  "not less": it
-                lies above zero less `slack`.
+                lies above zero less `slack`.  "unpredicted": nobody predicted anything, and nothing is judged; it
+                bears on no claim.
     measured    a mean over paired seeds, its standard error, and `tolerance`, the half-width of its interval
     controls    intervals (mean, half-width) of which the prediction is known to be wrong, such as vanilla against its
                 twin for an effect; none where nothing can be compared.  Where the rule agrees with one of them, or
@@ -105,7 +106,7 @@ class Expectation:
     group: str
     claim: str
     statement: str
-    rule: Literal["sign", "size", "none", "not less"]
+    rule: Literal["sign", "size", "none", "not less", "unpredicted"]
     predicted: float
     measured: float
     stderr: float
@@ -116,7 +117,9 @@ class Expectation:
     decided: bool = True
 
     def usage(self, predicted: float) -> float:
-        """Distance to `predicted` in half-widths."""
+        """Distance to `predicted` in half-widths; 0 where nothing is predicted."""
+        if self.rule == "unpredicted":
+            return 0.0
         if self.tolerance == 0:
             return 0.0 if self.measured == predicted else math.inf
         return abs(self.measured - predicted) / self.tolerance
@@ -134,6 +137,8 @@ class Expectation:
 
     @property
     def verdict(self) -> Verdict:
+        if self.rule == "unpredicted":
+            return "unpredicted"
         if not self.decided:
             return "undecided"
         if any(self._judge(*control) == "agrees" for control in self.controls) or not self.controls:
@@ -192,11 +197,12 @@ def undecided(check: Judgement) -> Judgement:
     return replace(check, decided=False) if isinstance(check, Expectation) else check
 
 
-RANKING: tuple[Verdict, ...] = ("pass", "agrees", "undecided", "inconclusive", "contradicts", "fail")
+RANKING: tuple[Verdict, ...] = ("unpredicted", "pass", "agrees", "undecided", "inconclusive", "contradicts", "fail")
 
 
 def worst(checks: Sequence[Judgement]) -> Verdict:
-    """fail if any check failed, else contradicts if any expectation was not met, and so on down to pass.
+    """fail if any check failed, else contradicts if any expectation was not met, and so on down to pass and, where
+    nobody predicted anything, unpredicted.
 
     Nothing compared is inconclusive.
     """

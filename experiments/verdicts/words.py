@@ -12,9 +12,14 @@ SLACK_ALONE = "By slack alone: the interval excludes what is predicted, and only
 
 
 def predicted(check: Judgement) -> str:
-    """With its relation: "= 0.25", "<= 3.9", "> 0" where only a sign is predicted, "no sign" where that is open."""
+    """With its relation: "= 0.25", "<= 3.9", "> 0" where only a sign is predicted, "no sign" where that is open.
+
+    "nothing" where nobody predicted anything.
+    """
     if not isinstance(check, Expectation):
         return f"{SIGNS[check.relation]} {check.predicted:.4g}"
+    if check.rule == "unpredicted":
+        return "nothing"
     if check.rule != "sign":
         return f"{'>=' if check.rule == 'not less' else '='} {check.predicted:.4g}"
     return "no sign" if check.predicted == 0 else f"{'>' if check.predicted > 0 else '<'} 0"
@@ -36,7 +41,7 @@ def measured(check: Judgement) -> str:
 
 
 def verdict(word: Verdict) -> str:
-    return "not decided by this profile" if word == "undecided" else word
+    return {"undecided": "not decided by this profile", "unpredicted": "no prediction"}.get(word, word)
 
 
 def verdict_of_group(checks: Sequence[Judgement]) -> str:
@@ -51,5 +56,7 @@ def sentence(check: Judgement) -> str:
     within = f"within the slack of {check.slack:.2g}, though the interval excludes it"
     remark = f" ({within})" if check.by_slack_alone else ""
     quantity = f" [{check.quantity}]" if check.quantity else ""
+    if check.verdict == "unpredicted":
+        return f"{check.statement}: {verdict(check.verdict)}; measured {measured(check)}{quantity}"
     found = f"predicted {predicted(check)}, measured {measured(check)}{quantity}"
     return f"{check.statement}: {verdict(check.verdict)}{remark}; {found}"

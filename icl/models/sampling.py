@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import torch
@@ -82,12 +83,24 @@ def generate(
     at_once  tokens of the prompts that are read at a time
     vocab    tokens from this on are never drawn: a model may have room for more than its tokenizer has
 
-    Raises BadInput for a model that does not read tokens, and for prompts that are empty, hold what is no token, or
-    leave no room in the context.
+    Raises BadInput, when it is called, for a model that does not read tokens, and for prompts that are no lists, are
+    empty, hold what is no token, or leave no room in the context.
     """
-    sampling = sampling or Sampling()
     for problem in _problems(model, prompts, new):
         raise BadInput(problem)
+    return _generated(model, prompts, new, sampling or Sampling(), seed, stop, at_once, vocab)
+
+
+def _generated(
+    model: Decoder,
+    prompts: Sequence[Sequence[int]],
+    new: int,
+    sampling: Sampling,
+    seed: int,
+    stop: Collection[int],
+    at_once: int,
+    vocab: int | None,
+) -> Iterator[list[int | None]]:
     device = next(model.parameters()).device
     longest, count = max(map(len, prompts)), len(prompts)
     tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
@@ -121,7 +134,39 @@ def _generator(seed: int, row: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(state[0]))
 
 
+def _no_lists(prompts: object) -> str | None:
+    """What prompts are instead of lists of token numbers, and what to do about it; None if they are."""
+    wanted = "prompts must be lists of token numbers, one list for each prompt, as in [[1, 2, 3]]"
+    if isinstance(prompts, Tensor | np.ndarray):
+        return f"{wanted}, not {_kind(prompts)}: its `.tolist()` is that, if it has two dimensions"
+    if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
+        return f"{wanted}, not {_kind(prompts)}"
+    for prompt in prompts:
+        if isinstance(prompt, str | bytes) or not isinstance(prompt, Sequence):
+            return f"{wanted}; one of them is {_kind(prompt)}"
+        for token in prompt:
+            if isinstance(token, bool) or not isinstance(token, Integral):
+                return f"{wanted}; one of them holds {_kind(token)}"
+    return None
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return "text, of which the model's tokenizer makes such numbers"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' or name == 'ndarray' else 'a'} {name}"
+
+
 def _problems(model: Decoder, prompts: Sequence[Sequence[int]], new: int) -> Iterator[str]:
+    if not isinstance(model, Decoder):
+        yield f"the model must be a Decoder, as `icl.build` and `icl.load` return it, not {_kind(model)}"
+        return
+    if problem := _no_lists(prompts):
+        yield problem
+        return
+    if isinstance(new, bool) or not isinstance(new, Integral):
+        yield f"how many tokens are new must be a whole number, not {_kind(new)}"
+        return
     stem, context = model.config.stem, model.config.context
     if not isinstance(stem, Tokens):
         yield "the model does not read tokens"

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from icl.brief import shapes
 from icl.models.attention import Core, weights
 from icl.models.decoder import Decoder
 from icl.models.frame import Frame, for_queries
@@ -54,6 +55,8 @@ class Attended:
     linear: bool
     out: Tensor
 
+    __repr__ = shapes
+
     @property
     def tokens(self) -> int:
         return self.query.shape[2]
@@ -83,6 +86,8 @@ class Observed(Generic[A, S]):
 
     attention: dict[int, A]
     states: list[S]
+
+    __repr__ = shapes
 
 
 def observed(

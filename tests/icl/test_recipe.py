@@ -139,7 +139,7 @@ def test_the_papers_settings():
     [
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"steps": 1.5}, "steps must be a whole number, got 1.5"),
-        ({"steps": "10"}, "steps must be a whole number, got 10"),
+        ({"steps": "10"}, "steps must be a whole number, got the text '10'"),
         ({"batch": 0}, "batch must be at least 1, got 0"),
         ({"batch": True}, "batch must be a whole number, got True"),
         ({"accumulate": 0}, "accumulate must be at least 1, got 0"),

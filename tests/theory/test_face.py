@@ -34,6 +34,20 @@ def test_predict_by_name_and_by_plan(d):
     assert all(best.loss <= theory.predict("vanilla", rank=rank, **task).loss for rank in range(d + 1))
 
 
+def late(shape):
+    """Vanilla in two layers."""
+    return theory.plan(shape, values=lambda n, h: theory.v(n, h) + theory.v(1, h) if n > 2 else theory.v(n, h))
+
+
+def test_predict_says_what_two_layers_do_not_contain():
+    task = {"d": 2, "n": 3, "sigma": 0.1}
+    found = theory.predict(late, **task)
+    assert found == theory.predict("vanilla", **task)
+    assert found.beyond_two_layers == theory.predict("skipv2", **task).beyond_two_layers == ("values from layer 3 on",)
+    assert theory.predict("skipv1", **task).beyond_two_layers == ()
+    assert theory.predict(late(theory.Shape(2, 2)), **task).beyond_two_layers is None
+
+
 def test_predict_says_what_it_cannot_say():
     with pytest.raises(NotCovered, match="depth rule"):
         theory.predict("attnres", d=2, n=3, sigma=0.1)

@@ -104,6 +104,18 @@ class Plan:
     feed_forward: bool = True
     output_projection: bool = True
 
+    def __repr__(self) -> str:
+        """What differs from vanilla, in words: `table` has every head."""
+        layers, heads = self.shape.layers, self.shape.heads
+        parts = [f"{layers} layer{'s' if layers > 1 else ''} of {heads} head{'s' if heads > 1 else ''}"]
+        fits = [len(row) for row in self.table] == [heads] * layers
+        found = changes(self) if fits else {}
+        parts += [f"{what} changed in {_layers(changed)}" for what, changed in found.items()]
+        parts += [] if fits else ["a table of other sizes"]
+        flags = {"depth": STREAM, "dynamic": "no", "feed_forward": True, "output_projection": True}
+        parts += [f"{name}={getattr(self, name)!r}" for name, usual in flags.items() if getattr(self, name) != usual]
+        return f"<Plan: {'; '.join(parts if len(parts) > 1 else [*parts, 'vanilla'])}>"
+
     @property
     def gates(self) -> tuple[bool, bool]:
         """Whether dynamic values have a projection of queries' gates, and one of keys'."""
@@ -178,6 +190,36 @@ def plan(
     layers, heads = range(1, shape.layers + 1), range(1, shape.heads + 1)
     table = tuple(tuple(head(n, h) for h in heads) for n in layers)
     return checked(Plan(shape, table, depth, dynamic, feed_forward, output_projection))
+
+
+PARTS: dict[str, Callable[[HeadPlan], object]] = {
+    "queries": lambda head: head.query if head.live else None,
+    "keys": lambda head: head.keys,
+    "values": lambda head: head.values,
+    "terms beside the attention": lambda head: head.beside,
+}
+
+
+def changes(changed: Plan) -> dict[str, list[int]]:
+    """Return the parts of heads that differ from vanilla's, each with the layers in which they do."""
+    vanilla, found = plan(changed.shape), {}
+    for what, read in PARTS.items():
+        cells = [n for n, h in changed.shape.cells() if read(changed.head(n, h)) != read(vanilla.head(n, h))]
+        if cells:
+            found[what] = list(dict.fromkeys(cells))
+    return found
+
+
+def _layers(numbers: list[int]) -> str:
+    """2, 3, 4 and 7 as "layers 2-4, 7"."""
+    spans: list[list[int]] = []
+    for n in numbers:
+        if spans and n == spans[-1][1] + 1:
+            spans[-1][1] = n
+        else:
+            spans.append([n, n])
+    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return f"layer{'s' if len(numbers) > 1 else ''} {shown}"
 
 
 def checked(plan: Plan) -> Plan:

@@ -21,21 +21,21 @@ def suggestions(name: str, known: Iterable[str], *, close: float = CLOSE) -> lis
     begin this one (skipv1 of skipv1former), names that this one begins or whose initials it is (lr), and at last names
     spelt alike.
     """
-    plain = {candidate: _plain(candidate) for candidate in known}
-    wanted = _plain(name)
+    letters_of = {candidate: plain(candidate) for candidate in known}
+    wanted = plain(name)
     if not wanted:
         return []
-    if same := [candidate for candidate, letters in plain.items() if letters == wanted]:
+    if same := [candidate for candidate, letters in letters_of.items() if letters == wanted]:
         return same[:MOST]
-    begin = [c for c, letters in plain.items() if letters and wanted.startswith(letters) and _fills(letters, wanted)]
+    begin = [c for c, part in letters_of.items() if part and wanted.startswith(part) and _fills(part, wanted)]
     if begin:
         return sorted(begin, key=len, reverse=True)[:1]
-    begun = [c for c, letters in plain.items() if len(wanted) > 1 and letters.startswith(wanted)]
-    initials = [c for c in plain if len(wanted) > 1 and _initials(c) == wanted]
+    begun = [c for c, letters in letters_of.items() if len(wanted) > 1 and letters.startswith(wanted)]
+    initials = [c for c in letters_of if len(wanted) > 1 and _initials(c) == wanted]
     if first := [*initials, *sorted(begun, key=len)]:
         return list(dict.fromkeys(first))[:MOST]
     by_letters: dict[str, str] = {}
-    for candidate, letters in plain.items():
+    for candidate, letters in letters_of.items():
         by_letters.setdefault(letters, candidate)
     return [by_letters[letters] for letters in get_close_matches(wanted, by_letters, n=MOST, cutoff=close)]
 
@@ -72,7 +72,8 @@ def hint(name: str, known: Iterable[str], otherwise: str, *, close: float = CLOS
     return f"did you mean {', '.join(near)}?" if near else otherwise
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a name's letters, digits and dots, in lower case: what spellings are compared by."""
     return re.sub(r"[^a-z0-9.]", "", name.lower())
 
 

@@ -100,7 +100,18 @@ def gaps(zero: Any, *, mha: Any, skipv1: Any, best_mha: Any, best_skipv1: Any) -
 
 @dataclass(frozen=True)
 class LossGap(Gaps):
-    """The five numbers of an isotropic task, and its rho."""
+    """The theorem's five numbers at one isotropic task and rank, and rho.
+
+    Losses are in squared units of y, summed over its d entries.
+
+    Attributes:
+        mha: Loss of the best MHA at rank a, an infimum.
+        skipv1: Loss of the best SkipV1Former at rank a.
+        gap: `mha` minus `skipv1`.
+        gap_to_optimum: `mha` minus the loss of SkipV1Former at its best rank, a = d.
+        gap_of_optima: The loss of MHA at its best rank, d // 2, minus that of SkipV1Former at its own, d.
+        rho: The share of each entry of W* that S_yx explains, from 0 to 1.
+    """
 
     rho: float
 

@@ -11,8 +11,11 @@ GPT2 = "SkipV1Former, appendix B.1, Table 3"
 LLAMA = "SkipV1Former, appendix B.2, Table 4"
 
 
+VOCAB = "the paper gives no vocabulary; LLaMA's 32,000 tokens are assumed"
+
+
 def _c4(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, note: str = "") -> Preset:
-    note = note or "the paper gives no vocabulary; LLaMA's 32,000 is assumed"
+    note = f"{note}; {VOCAB}" if note else VOCAB
     return Preset(
         llama(d_model=d_model, n_heads=n_heads, n_layers=n_layers, d_ff=d_ff, vocab=32_000, context=1024),
         LLAMA,
@@ -38,7 +41,9 @@ def _tiny(d_model: int, n_heads: int, n_layers: int, d_ff: int, stated: str, not
         context=1024,
         n_kv_heads=n_heads // 4,
     )
-    return Preset(config, "SkipV1Former, appendix B.2, Table 6", stated, f"dimensions assumed: {note}")
+    return Preset(
+        config, "SkipV1Former, appendix B.2, Table 6", stated, f"the paper gives no dimensions; assumed are {note}"
+    )
 
 
 _VIT_TINY = Architecture(
@@ -60,22 +65,26 @@ register(
     {
         "llama-60m": _c4(512, 8, 8, 1376, "60M"),
         "llama-130m": _c4(768, 12, 12, 2048, "130M"),
-        "llama-350m": _c4(1024, 16, 24, 2736, "350M", "its dimensions make 368M; vocabulary assumed as for 60M"),
-        "llama-1b": _c4(
-            2048, 32, 24, 5461, "1.3B", "called 1B in the text and 1.3B in the table; vocabulary assumed as for 60M"
-        ),
-        "llama-3b": _c4(2560, 32, 32, 6848, "3B", "its dimensions make 2.69B; vocabulary assumed as for 60M"),
+        "llama-350m": _c4(1024, 16, 24, 2736, "350M", "the paper calls it 350M; its printed dimensions make 368M"),
+        "llama-1b": _c4(2048, 32, 24, 5461, "1.3B", "the paper calls it 1B in the text and 1.3B in the table"),
+        "llama-3b": _c4(2560, 32, 32, 6848, "3B", "the paper calls it 3B; its printed dimensions make 2.69B"),
         "llama-7b": replace(
-            _c4(4096, 32, 32, 11_008, "7B", "the paper gives no dimensions; LLaMA-7B's are assumed"),
+            _c4(4096, 32, 32, 11_008, "7B"),
             place="SkipV1Former, section 6.3, Figs. 6 and 7",
+            note="the paper gives no dimensions; LLaMA-7B's are assumed",
         ),
         "gpt2-125m": _owt2(768, 12, 12, "125M"),
         "gpt2-200m": _owt2(1024, 16, 12, "200M"),
         "gpt2-355m": _owt2(1024, 16, 24, "355M"),
         "gpt2-550m": _owt2(1200, 20, 28, "550M"),
-        "tinyllama-125m": _tiny(768, 12, 12, 2048, "125M", "LLaMA-130M's with four query heads a key/value head"),
+        "tinyllama-125m": _tiny(768, 12, 12, 2048, "125M", "LLaMA-130M's with four query heads per key/value head"),
         "tinyllama-315m": _tiny(
-            1024, 16, 24, 2736, "315M", "LLaMA-350M's with four query heads a key/value head, which make 330M, not 315M"
+            1024,
+            16,
+            24,
+            2736,
+            "315M",
+            "LLaMA-350M's with four query heads per key/value head, which make 330M, not 315M",
         ),
         "tinyllama-1.1b": _tiny(
             2048,
@@ -83,13 +92,14 @@ register(
             22,
             5632,
             "1.1B",
-            "the released TinyLLaMA's, but four query heads a key/value head, where that has eight",
+            "the released TinyLLaMA's, with four query heads per key/value head instead of eight",
         ),
         "vit-tiny": Preset(
             _VIT_TINY,
             "SkipV1Former, appendix C.6",
             "5.5M",
-            "patches are not given; 4 x 4 of a 32 x 32 image make 5.4M; 5.5M is what 16 x 16 of 224 x 224 makes",
+            "the paper gives no patch size; 4 x 4 in images of 32 x 32 is assumed, which makes 5.4M; 16 x 16 in images "
+            "of 224 x 224 would make the 5.5M that it states",
         ),
     }
 )

@@ -17,7 +17,7 @@ floating-point numbers; `PopulationLoss.value` in Fractions decides what is stil
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -55,7 +55,7 @@ class Certificate:
     agreeing: int
     evaluations: int
     distance: float | None
-    weights: Weights
+    weights: Weights = field(repr=False)
 
 
 def minimise(

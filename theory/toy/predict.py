@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from theory.errors import InvalidSize
+from theory.plans.deeper import beyond_two_layers
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.toy.value_maps import Optimum, optimum, optimum_by_descent
@@ -37,17 +39,21 @@ def predict(
 
     A closed form, or, where there is none, exact minimisation, which takes seconds to a minute and gives an upper bound
     on the infimum.  With any of the last three it is always that; `theory.loss_bounds` has what is proved there of MHA
-    and SkipV1Former.  Raises BadInput for a name or sizes without meaning, NotCovered if the toy does not cover the
-    plan.
+    and SkipV1Former.  What the variant changes in deeper models alone is in `Optimum.beyond_two_layers`.  Raises
+    BadInput for a name or sizes without meaning, NotCovered if the toy does not cover the plan.
     """
+    beyond = None
     if not isinstance(plan, Plan):
-        shape = two_layers(heads)
-        plan = resolve(plan, shape) if isinstance(plan, str) else plan(shape)
+        shape, variant = two_layers(heads), plan
+        plan = resolve(variant, shape) if isinstance(variant, str) else variant(shape)
+        beyond = beyond_two_layers(variant, heads)
     rank = d // 2 if rank is None else rank
     law = {"w0": w0, "covariance": covariance, "kurtosis": kurtosis}
     if all(part is None for part in law.values()):
-        return optimum(plan, d, n, sigma, rank)
-    return optimum_by_descent(plan, d, n, sigma, rank, law=law)
+        found = optimum(plan, d, n, sigma, rank)
+    else:
+        found = optimum_by_descent(plan, d, n, sigma, rank, law=law)
+    return replace(found, beyond_two_layers=beyond)
 
 
 def two_layers(heads: int) -> Shape:

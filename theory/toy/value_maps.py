@@ -38,7 +38,7 @@ heads: `theory.toy.raw_keys`.  Where that leaves an entry open, `optimum` minimi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from theory.errors import InvalidSize, check_sizes
@@ -61,6 +61,8 @@ class Optimum:
     attained    whether weights reach it (None: not known); otherwise it is an infimum
     method      closed form, or exact minimisation: then `loss` is an upper bound on the infimum, the lowest of
                 `finished` descents, those that were lowest of `starts`, and `agreeing` of them ended there
+    beyond_two_layers   what the variant changes in deeper models and not in two layers, such as "values from layer 3
+                on", of which the loss says nothing; empty: nothing; None: not known, as where a plan itself was given
     """
 
     loss: float
@@ -70,6 +72,7 @@ class Optimum:
     starts: int = 0
     finished: int = 0
     agreeing: int = 0
+    beyond_two_layers: tuple[str, ...] | None = field(default=None, compare=False)
 
 
 def optimum(plan: Plan, d: int, n: int, sigma: float, rank: int) -> Optimum:

@@ -13,6 +13,7 @@ from experiments.across.ladder.verdicts import STANDARD_ERRORS
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
+from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import Interval
 
@@ -65,7 +66,8 @@ def _gaps(results: Results, at: Where) -> Iterator[Expectation]:
             variant=variant,
             measured=results.gap(at, variant),
             toy=results.toy_gap(at, variant),
-            hoped=variant in own_names(results.prediction),
+            own=variant in own_names(results.prediction),
+            paper=expected_by_paper(results.prediction, variant, "signal"),
             twin=twin if compared else None,
             vanilla=vanilla if compared else None,
         )

@@ -7,7 +7,7 @@ that SkipV0 is MHA.  Nobody proved that it carries over; here is what happens.
 
 At width d these models, trained once and briefly, learn nothing.  The ladder (`experiments.across.ladder`) says why:
 where training ends is a lottery there.  Trained twenty times as long, the best of fifty starts, models of two layers
-with softmax, norms and a feed-forward do learn, with SVFormer ahead by 0.7 of what the toy says.  What is left to this
+with softmax, norms and a feed-forward do learn, with SVFormer ahead by 0.8 of what the toy says.  What is left to this
 experiment is what the ladder leaves out: losses by position, and widths of up to 4 d.
 """
 

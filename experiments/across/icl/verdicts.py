@@ -8,6 +8,7 @@ from experiments.across.gaps import KEPT, WON, Gap, expectations
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
 from experiments.training.comparing import own_names
+from experiments.training.expectations import expected_by_paper
 from experiments.training.tuning import mark
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
@@ -31,7 +32,8 @@ def verdicts(prediction: Json, measurement: Json) -> Sequence[Judgement]:
                 variant=variant,
                 measured=won[width][variant],
                 toy=by_width[width],
-                hoped=variant in own_names(prediction),
+                own=variant in own_names(prediction),
+                paper=expected_by_paper(prediction, variant, "signal"),
                 twin=won[width][TWIN] if learned else None,
                 vanilla=shares[BASELINE] if learned else None,
             )

@@ -74,7 +74,7 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     if len(numbers["vanilla_widths"]) < 2:
         return
     toys = {v: numbers["worth"].get(v, {}).get(str(width)) for v in results.variants}
-    low, high = 0.8, 1.25 * max(most / width, *filter(None, toys.values()))
+    low, high = 0.8, 1.25 * max([most / width, *filter(None, toys.values())])
     for toy in dict.fromkeys(filter(None, toys.values())):
         axis.axhline(toy, color="#1a1a1a", linewidth=1, linestyle="--" if toy == 1 else (0, (6, 2, 1, 2)), zorder=1)
         says = f"the toy: {toy:.3g}" if toy != 1 else "as vanilla"

@@ -14,6 +14,7 @@ from experiments.across.ladder.worths import worths
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
+from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Check, Expectation, Judgement
 from experiments.verdicts.intervals import t_interval
 
@@ -59,7 +60,8 @@ def _gaps(results: Results, rung: str, task: str) -> Iterator[Expectation]:
                 variant=variant,
                 measured=measured,
                 toy=toy,
-                hoped=variant in own,
+                own=variant in own,
+                paper=expected_by_paper(results.prediction, variant, "signal"),
                 twin=twin if compared else None,
                 vanilla=vanilla if compared else None,
             )

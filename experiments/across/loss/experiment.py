@@ -7,14 +7,14 @@ sign, and sometimes a size; both are written down before anything is trained.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from experiments.across.loss.papers import NO_PAPER, PAPERS
+from experiments.across.loss.papers import PAPERS, of_paper
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
-from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds
+from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, rounds, unpredicted
 from experiments.training.comparing import TOY as TOY_SHAPE
 from experiments.training.comparing import Asked, names_of_own, own_names
 from experiments.training.tuning import Tuning, mark, other_rates, tuned
@@ -137,10 +137,11 @@ class ScaleLoss:
     name = "scale-loss"
     title = "Language modelling: losses against vanilla on paired seeds, beside the papers' and the toy's order"
     caption = (
-        "(a) Training losses less vanilla's, means over seeds, of variants at vanilla's learning rate: others are "
-        "compared at the end only. (b) Held-out losses less vanilla's at the end, with what papers (cross: their "
-        "number) and the toy say; 95 % over paired seeds, for all at once. Other initial weights are no effect; "
-        "untuned: best rate at an edge."
+        "(a) Training losses less vanilla's, of variants trained at vanilla's learning rate: means over paired seeds, "
+        "without intervals. (b) Held-out losses less vanilla's at the end; under each name stands what its paper and "
+        "the toy say of it, and both learning rates where they differ; a cross is the paper's number, at its size. "
+        "Vanilla with other initial weights is no effect: what it differs by is chance. Untuned: the best learning "
+        "rate lies at the edge of those tried. Intervals: 95 % over paired seeds, for all variants at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)
@@ -155,6 +156,7 @@ class ScaleLoss:
     def predict(self, config: Config) -> Json:
         toys = {name: _in_the_toy(name) for name in config.variants if name != BASELINE}
         toys |= {variant.name: variant.toy for variant in config.own}
+        own = names_of_own(config.own)
         return {
             "assumes": "of the papers: that a sign found at 60M to 436M parameters and over 1B tokens holds here; of "
             "the toy: all that it assumes, and that a better in-context learner is a better language model",
@@ -163,9 +165,9 @@ class ScaleLoss:
             "rule": "the family-wise 95 % interval excludes zero on the predicted side, and that of vanilla against a "
             "twin with other initial weights does not; a size: the interval holds it and is narrower than it",
             "tuning": config.tuning.described(),
-            "papers": {name: asdict(PAPERS.get(name, NO_PAPER)) for name in toys},
+            "papers": {name: of_paper(PAPERS, own, name) for name in toys},
             "toy": {name: _toy_sign(plan) for name, plan in toys.items()},
-            **names_of_own(config.own),
+            **own,
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
@@ -216,26 +218,32 @@ class ScaleLoss:
         intervals = differences(prediction, measurement)
         judgements: list[Judgement] = []
 
-        def expect(kind: Literal["paper", "size", "toy", "own"], name: str, text: str, predicted: float) -> None:
+        def expect(
+            kind: Literal["paper", "size", "toy"], name: str, text: str, predicted: float, claim: str = CLAIM
+        ) -> None:
             words = {"paper": "the paper's sign", "size": "the paper's size", "toy": "the toy's sign"}
-            words["own"] = "better than vanilla"
             rule: Literal["size", "sign"] = "size" if kind == "size" else "sign"
-            group = f"{name}{mark(name, measurement)}: {words[kind]}"
+            group = f"{name}{mark(name, measurement)}: {words[kind]}{other_rates((name, BASELINE), measurement)}"
             numbers = predicted, intervals[name], intervals[TWIN]
-            told = f"{text}{other_rates((name, BASELINE), measurement)}"
-            judgements.append(expected(f"{kind}/{name}", group, CLAIM, told, rule, *numbers, quantity=LOST))
+            judgements.append(expected(f"{kind}/{name}", group, claim, text, rule, *numbers, quantity=LOST))
 
         for name, number in prediction["papers"].items():
-            sign, nats = number["sign"], number["nats"]
+            sign, nats, claim = number["sign"], number["nats"], number.get("claim", CLAIM)
             if sign is not None:
                 better = "better" if sign < 0 else "worse"
-                expect("paper", name, f"{name} ends {better} than vanilla ({number['place']})", nats or float(sign))
+                expect(
+                    "paper", name, f"{name} ends {better} than vanilla ({number['place']})", nats or float(sign), claim
+                )
             if sign is not None and nats is not None:
-                expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({number['place']})", nats)
+                expect("size", name, f"{name} ends {-nats:g} nats below vanilla ({number['place']})", nats, claim)
             if toy := prediction["toy"][name]:
                 expect("toy", name, f"{name} ends better than vanilla, as in the toy", toy)
-            if name in own_names(prediction):
-                expect("own", name, f"{name} ends better than vanilla", -1.0)
+            if name in own_names(prediction) and sign is None and not prediction["toy"][name]:
+                apart = other_rates((name, BASELINE), measurement)
+                group = f"{name}{mark(name, measurement)} against vanilla{apart}"
+                tied = "; the toy tells no difference" if prediction["toy"][name] == 0 else ""
+                text = f"{name} against vanilla at the end{tied}"
+                judgements.append(unpredicted(f"own/{name}", group, text, intervals[name], quantity=LOST))
         return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:

@@ -11,7 +11,7 @@ from experiments.drawing import style
 from experiments.drawing.rows import in_rows
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.tuning import mark, other_rates, other_rates_on_the_way, rates_of
+from experiments.training.tuning import mark, other_rates, tuned_rates
 from experiments.verdicts.intervals import Interval
 
 WORDS = {-1: "better", 0: "same", 1: "worse"}
@@ -26,12 +26,12 @@ def draw(prediction: Json, measurement: Json, differences: Mapping[str, Interval
 
 
 def _curves(axis: Axes, measurement: Json) -> None:
-    """Means over seeds of training losses on equal batches, less vanilla's, of variants at vanilla's learning rate."""
+    """Means over seeds of training losses on equal batches, less vanilla's: of what has vanilla's learning rate."""
     baseline = _mean_curve(measurement["curves"][BASELINE])
     axis.axhline(0, color="#1a1a1a", linewidth=1, linestyle="--", label=BASELINE)
     for name, by_seed in measurement["curves"].items():
-        tuned = BASELINE if name == TWIN else name
-        if name == BASELINE or other_rates_on_the_way(rates_of((tuned, BASELINE), measurement)):
+        mine, base = tuned_rates((BASELINE if name == TWIN else name, BASELINE), measurement)
+        if name == BASELINE or mine != base:
             continue
         curve = _mean_curve(by_seed)
         steps = [step for step in curve if step in baseline]
@@ -40,7 +40,7 @@ def _curves(axis: Axes, measurement: Json) -> None:
         axis.plot(steps, [curve[s] - baseline[s] for s in steps], label=label, linewidth=1.2, **look)
     axis.set_xlabel("optimiser steps")
     axis.set_ylabel("training loss less vanilla's (nats a token)")
-    axis.set_title("Relative loss curves, mean over paired seeds")
+    axis.set_title("Relative loss curves at vanilla's rate, mean over paired seeds")
 
 
 def _mean_curve(by_seed: list[list[list[float]]]) -> dict[int, float]:
@@ -69,5 +69,6 @@ def _label(prediction: Json, measurement: Json, name: str) -> str:
         return "vanilla, other\ninitial weights"
     paper, toy = prediction["papers"][name]["sign"], prediction["toy"][name]
     said = [f"{who}: {WORDS[sign]}" for who, sign in (("paper", paper), ("toy", toy)) if sign is not None]
-    rates = other_rates((name, BASELINE), measurement)
-    return f"{name}{mark(name, measurement)}{rates}\n{', '.join(said) or 'nothing is said'}"
+    apart = other_rates((name, BASELINE), measurement)
+    lines = [f"{name}{mark(name, measurement)}", ", ".join(said) or "nothing is said", apart.strip()]
+    return "\n".join(filter(None, lines))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 from experiments.across.printed import report
 from experiments.skipv1.printed import note_of
+from experiments.store.folders import Json
+from experiments.training.expectations import expected_by_paper
 
 
 @dataclass(frozen=True)
@@ -41,3 +44,21 @@ PAPERS = {
         None, None, f"SkipV1Former, section 6.1, Fig. 4: worse than SkipV1Former; but {note_of('yoco-v')}"
     ),
 }
+
+
+def of_paper(numbers: Mapping[str, PaperNumber], own: Json, variant: str) -> Json:
+    """Return what a variant's paper says of its final loss, as the fields of a `PaperNumber`.
+
+    Args:
+        numbers: By variant, what our papers print.
+        own: What a prediction holds of a user's variants, with the expectations of their papers.
+        variant: The variant's name.
+
+    Returns:
+        The fields, and for an expectation of the paper's own the ledger entry on which it bears, `claim`.
+    """
+    stated = expected_by_paper(own, variant, "loss")
+    if stated is None:
+        return asdict(numbers.get(variant, NO_PAPER))
+    sign = -1 if stated["better"] else 1
+    return {**asdict(PaperNumber(sign, stated["nats"], stated["place"])), "claim": stated["claim"]}

@@ -9,7 +9,7 @@ the next size vanilla alone counts too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,10 +40,13 @@ class LadderText:
     name = "ladder-text"
     title = "Compute-optimal language models: worth in parameters, and where loss curves cross"
     caption = (
-        "(a) Held-out loss less vanilla's; other weights are no effect. (b) Vanilla's parameters for the "
-        "same loss, over those at equal width; arrow: interval goes on; cross: by printed losses. (c), (d) Curves "
-        "at vanilla's learning rate, diamonds where they cross for good; at another rate the end only. 95 % over "
-        "paired seeds, in (a) for all at once."
+        "(a) Held-out loss less vanilla's of the same width; vanilla with other initial weights is no effect. (b) "
+        "How many parameters of vanilla give the same loss, over those that it has at the variant's width; arrows "
+        "mark intervals that leave the panel or vanilla's sizes, and where a marker is missing the factor lies "
+        "beyond them. Crosses, set at the right, are what the papers' printed losses amount to. (c), (d) "
+        "Differences by size, during training only where both have one learning rate; a diamond is when seeds cross "
+        "zero for good, where all do. Markers are moved apart. Intervals and bands: 95 % over paired seeds, in (a) for "
+        "all of a size at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM, CRITICAL)
@@ -56,11 +59,13 @@ class LadderText:
         return replace(config, variants=(BASELINE,), own=own)
 
     def predict(self, config: Config) -> Json:
-        from experiments.across.text.papers import printed_worth, sign
+        from experiments.across.loss.papers import of_paper
+        from experiments.across.text.papers import SIGNS, printed_worth
         from experiments.across.text.toy import toy
 
         compared = [name for name in config.variants if name != BASELINE]
         plans = {name: name for name in compared} | {asked.name: asked.toy for asked in config.own}
+        own = names_of_own(config.own)
         return {
             "assumes": "of the papers: that signs found at 60M to 3B parameters hold here, and that printed losses of "
             "single trainings give what a variant is worth; of the toy: all that it assumes, and that a better "
@@ -81,10 +86,10 @@ class LadderText:
             "tuning": f"{config.tuning_in_words()}; what weighs outputs over depth has {config.depth_rate:g} of its "
             "arm's rate",
             "sizes": {str(width): _size(config, width) for width in config.widths},
-            "papers": {name: asdict(sign(name)) for name in plans},
+            "papers": {name: of_paper(SIGNS, own, name) for name in plans},
             "papers_worth": {name: {f"{at:g}": x for at, x in printed_worth(name).items()} for name in plans},
             "toy": {name: toy(plan) for name, plan in plans.items()},
-            **names_of_own(config.own),
+            **own,
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:

@@ -14,8 +14,7 @@ from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, rates_at, relative, untuned, worth_of
-from experiments.training.tuning import both_rates, other_rates_on_the_way
+from experiments.training.of_widths import differences, drawn_from, rates, relative, untuned, worth_of
 from experiments.verdicts.intervals import t_interval
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
@@ -113,10 +112,9 @@ def _worths(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _curves(axis: Axes, measurement: Json, variant: str) -> None:
     """Held-out loss less vanilla's during training: mean over seeds, 95 % point by point, and crossings.
 
-    At the end alone where the learning rates are two; points at one place are set apart.
+    Where the two were trained at different rates, at the end alone, moved apart by size.
     """
-    there = False
-    whole = False
+    there = whole = False
     for i, (width, about) in enumerate(measurement["widths"].items()):
         if variant not in about["loss"]:
             continue
@@ -125,15 +123,13 @@ def _curves(axis: Axes, measurement: Json, variant: str) -> None:
             continue
         look: dict[str, Any] = {"color": SHADES[i % len(SHADES)], "linestyle": LINES[i % len(LINES)]}
         parameters = about["parameters"][BASELINE]
-        x = [token / parameters for token in tokens]
-        intervals = [t_interval(at) for at in zip(*curves, strict=True)]
-        rates = rates_at(measurement, width, variant)
-        if other_rates_on_the_way(rates):
-            end, mark = intervals[-1], {"color": look["color"], "marker": "o", "markerfacecolor": "white"}
-            label = f"{parameters / 1e6:.2f}M parameters, end{both_rates(rates)}"
-            axis.errorbar(
-                [x[-1] * (1 + 0.02 * i)], [end.mean], yerr=[end.half_width], linestyle="none", label=label, **mark
-            )
+        drawn = drawn_from(measurement, width, variant)
+        x = [token / parameters for token in tokens][drawn]
+        intervals = [t_interval(at) for at in list(zip(*curves, strict=True))[drawn]]
+        if len(x) < len(tokens):
+            both = " and ".join(f"{rate:g}" for rate in rates(measurement, width, variant))
+            label = f"{parameters / 1e6:.2f}M, at the end (rates {both})"
+            style.bars(axis, [x[0] * (1 + 0.02 * i)], intervals, color=look["color"], marker="s", label=label)
             continue
         whole = True
         middle, half = (np.array([getattr(at, field) for at in intervals]) for field in ("mean", "half_width"))
@@ -148,10 +144,12 @@ def _curves(axis: Axes, measurement: Json, variant: str) -> None:
     if there:
         axis.plot([], [], "D", color="#555555", markerfacecolor="white", label="crosses for good")
     axis.axhline(0, color="#999999", linewidth=0.8, label=BASELINE)
-    axis.set_xlim(left=0)
     axis.set_xlabel("tokens a parameter of vanilla")
     axis.set_ylabel("held-out loss less vanilla's (nats a token)")
     axis.set_title(f"{variant} {'during training' if whole else 'at the end'}, 95 %")
+    if not whole:
+        axis.set_xlim(0, 1.02 * axis.get_xlim()[1])
+        axis.text(0.03, 0.05, "not compared before the end:\nthe learning rates differ", transform=axis.transAxes)
 
 
 def _sizes(axis: Axes, measurement: Json) -> None:

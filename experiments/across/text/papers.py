@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from experiments.across.loss.papers import NO_PAPER, PAPERS, PaperNumber
+from experiments.across.loss.papers import PAPERS, PaperNumber
 from experiments.across.printed import reported
 from experiments.training.campaign import BASELINE
 from experiments.verdicts.worth import worth
@@ -13,10 +13,6 @@ _SHARED_KEYS = next(r for r in reported() if (r.variant, r.against) == ("shared-
 SIGNS = {**PAPERS, "shared-keys": PaperNumber(_SHARED_KEYS.sign, None, f"{_SHARED_KEYS.paper}, {_SHARED_KEYS.place}")}
 _SIZE = re.compile(r"([\d.]+)([MB])\b")
 _UNITS = {"M": 1e6, "B": 1e9}
-
-
-def sign(variant: str) -> PaperNumber:
-    return SIGNS.get(variant, NO_PAPER)
 
 
 def printed_worth(variant: str) -> dict[float, float]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.campaign import BASELINE, TWIN, expected, unpredicted
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, rates_at, relative, untuned, worth_of
-from experiments.training.tuning import both_rates, other_rates_on_the_way
+from experiments.training.of_widths import differences, rates, relative, untuned, worth_of
+from experiments.training.tuning import apart_on_the_way, rates_in_brackets
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.crossings import Crossing, crossing, smoothed
 from experiments.verdicts.intervals import Interval, t_interval
@@ -60,27 +60,30 @@ def _losses(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
     found = differences(measurement, width)
     parameters = measurement["widths"][width]["parameters"][BASELINE]
 
-    def expect(kind: str, name: str, words: str, statement: str, predicted: float) -> Expectation:
+    def expect(kind: str, name: str, words: str, statement: str, predicted: float, on: str = claim) -> Expectation:
         group = f"{name}{untuned(name, width, measurement)}: {words}"
-        rates = both_rates(rates_at(measurement, width, name))
-        place = f"{statement}, at {parameters / 1e6:.2f}M parameters{rates}"
+        apart = rates_in_brackets(*rates(measurement, width, name))
+        place = f"{statement}, at {parameters / 1e6:.2f}M parameters{apart}"
         numbers = predicted, found[name], found[TWIN]
-        return expected(f"{kind}/{name}/{width}", group, claim, place, "sign", *numbers, quantity=LOST)
+        return expected(f"{kind}/{name}/{width}", group, on, place, "sign", *numbers, quantity=LOST)
 
     for name, said in prediction["papers"].items():
         if said["sign"] is not None:
             better = "better" if said["sign"] < 0 else "worse"
             text = f"{name} ends {better} than vanilla ({said['place']})"
-            if name in CROSSING and not other_rates_on_the_way(rates_at(measurement, width, name)):
+            if name in CROSSING and not apart_on_the_way(*rates(measurement, width, name)):
                 text += f"; {told(crossings(measurement, width, name, CROSSING[name]), parameters)}"
-            yield expect("paper", name, "the paper's sign", text, float(said["sign"]))
+            yield expect("paper", name, "the paper's sign", text, float(said["sign"]), said.get("claim", claim))
         if (toy := prediction["toy"][name]) and toy["sign"]:
             better = "better" if toy["sign"] < 0 else "worse"
             yield expect(
                 "toy", name, "the toy's sign", f"{name} ends {better} than vanilla, as in the toy", toy["sign"]
             )
-        if name in own_names(prediction):
-            yield expect("own", name, "better than vanilla", f"{name} ends better than vanilla", -1.0)
+        if name in own_names(prediction) and said["sign"] is None and not (toy and toy["sign"]):
+            group = f"{name}{untuned(name, width, measurement)} against vanilla"
+            apart = rates_in_brackets(*rates(measurement, width, name))
+            text = f"{name} against vanilla at the end, at {parameters / 1e6:.2f}M parameters{apart}"
+            yield unpredicted(f"own/{name}/{width}", group, text, found[name], quantity=LOST)
 
 
 def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iterator[Expectation]:
@@ -89,13 +92,11 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
     twin = worth_of(measurement, TWIN, width)
     for name, paper in prediction["papers"].items():
         ours, printed = worth_of(measurement, name, width), prediction["papers_worth"][name]
-        hoped = name in own_names(prediction)
-        sign = -1 if hoped else paper["sign"]
-        if ours is None or twin is None or sign is None:
+        sign, own = paper["sign"], name in own_names(prediction)
+        if ours is None or twin is None or (sign is None and not own):
             continue
         who = f"{name}{untuned(name, width, measurement)}"
-        rates = both_rates(rates_at(measurement, width, name))
-        found = f"found {ours.told()}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters{rates}"
+        found = f"found {ours.told()}, on {here[name] / here[BASELINE]:.3f} of vanilla's parameters"
         text = f"at {here[BASELINE] / 1e6:.2f}M parameters {name} is worth"
         numbers = ours.in_logs(), twin.of_twin()
         if printed:
@@ -113,13 +114,16 @@ def _worths(prediction: Json, measurement: Json, width: str, claim: str) -> Iter
                 slack=range_,
                 quantity=WORTH,
             )
+        elif sign is None:
+            group, text = f"{who}: worth in vanilla's parameters", f"{text} so many times vanilla's; {found}"
+            yield unpredicted(f"worth/{name}/{width}", group, text, ours.in_logs(), quantity=WORTH)
         else:
             more = "more" if sign < 0 else "less"
             yield expected(
                 f"worth/{name}/{width}",
                 f"{who}: worth {more} than vanilla",
-                claim,
-                f"{text} {more} than vanilla's ({'hoped' if hoped else paper['place']}); {found}",
+                paper.get("claim", claim),
+                f"{text} {more} than vanilla's ({paper['place']}); {found}",
                 "sign",
                 -float(sign),
                 *numbers,
@@ -143,7 +147,7 @@ def _overtaken(measurement: Json, width: str, claim: str) -> Iterator[Expectatio
 
     words = f"ahead over the first {EARLY:.0%} of the tokens"
     crossed = f"behind: {told(crossings(measurement, width, SVFORMER, 1.0), parameters)}"
-    apart = other_rates_on_the_way(rates_at(measurement, width, SVFORMER))
+    apart = apart_on_the_way(*rates(measurement, width, SVFORMER))
     yield expected(
         f"early/{SVFORMER}/{width}",
         f"{SVFORMER}: {words}",

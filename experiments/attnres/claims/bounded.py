@@ -29,9 +29,9 @@ BOUNDED = Claim(
     verdict="corrected",
     correction="It depends on what bounds it, and when: a fixed number of blocks is bounded by L/N max C_i, which "
     "grows with depth like PreNorm; without a norm before or after the sublayers there is a bound for small sublayers "
-    "alone (attnres.norms); with several heads over depth the largest source is no bound; and there is no lower "
-    "bound, as sources can cancel.  Of trained networks it says little, as weights grow: in one run on text, 3 to 24 "
-    "layers, Full's largest read grew as the depth to the power 0.95, within its bounds; others are listed in "
+    "alone (attnres.norms); with several heads over depth the largest source is no bound; and there is no lower bound, "
+    "as sources can cancel.  Of trained networks it says little, as weights grow: in one run on text that is not kept, "
+    "3 to 24 layers, Full's largest read grew as the depth to the power 0.95, within its bounds; others are listed in "
     "attnres-bounds.",
     proof=attnres,
     uses=("attnres.attention-output", "attnres.feed-forward-output"),

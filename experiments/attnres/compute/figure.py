@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,7 @@ from experiments.attnres.compute.verdicts import differences, factor
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.of_widths import losses_of, rates_at, relative, untuned
-from experiments.training.tuning import other_rates_on_the_way
+from experiments.training.of_widths import drawn_from, losses_of, relative, untuned
 from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.worth import Worth
 
@@ -158,24 +156,25 @@ def _deciding(axis: Axes, prediction: Json, measurement: Json) -> None:
 
 
 def _curves(axis: Axes, measurement: Json) -> None:
-    """At the largest width, during training; at the end alone where the learning rate is not PreNorm's."""
+    """At the largest width, during training; of what has another learning rate than PreNorm the end alone."""
     width, about = list(measurement["widths"].items())[-1]
-    edges = [0.0]
+    edges, ends = [0.0], 0
     for name, look in _looks(measurement).items():
         if name == BASELINE:
             continue
         tokens, curves = relative(measurement, width, name)
         if len(curves) < 2:
             continue
-        x = [token / about["parameters"][BASELINE] for token in tokens]
-        if other_rates_on_the_way(rates_at(measurement, width, name)):
-            end = t_interval([curve[-1] for curve in curves])
-            marker = {"color": look["color"], "marker": look["marker"], "markerfacecolor": "white", "markersize": 4}
-            axis.errorbar(x[-1:], [end.mean], yerr=[end.half_width], linestyle="none", label=SHORT[name], **marker)
-            edges += [end.mean - end.half_width, end.mean + end.half_width]
+        drawn = drawn_from(measurement, width, name)
+        x = [token / about["parameters"][BASELINE] for token in tokens][drawn]
+        points = [t_interval(at) for at in list(zip(*curves, strict=True))[drawn]]
+        middles, halves = [p.mean for p in points], [p.half_width for p in points]
+        if len(x) < len(tokens):
+            ends += 1
+            place, looks = x[0] * (1 + 0.02 * ends), {"color": look["color"], "marker": look["marker"], "markersize": 4}
+            style.bars(axis, [place], points, label=f"{SHORT[name]}, at the end", **looks)
+            edges += [middles[0] - halves[0], middles[0] + halves[0]]
             continue
-        middles = [fmean(at) for at in zip(*curves, strict=True)]
-        halves = [t_interval(at).half_width for at in zip(*curves, strict=True)]
         axis.plot(x, middles, color=look["color"], linestyle=look["linestyle"], linewidth=1.3, label=SHORT[name])
         low, high = (np.array(middles) + sign * np.array(halves) for sign in (-1, 1))
         axis.fill_between(x, low, high, color=look["color"], alpha=0.12, linewidth=0)

@@ -9,8 +9,8 @@ from statistics import fmean
 from experiments.attnres.compute.points import ALGEBRA, COMPUTE, FULL, LOSS, PRINTED
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.of_widths import losses_of, rates_at, untuned, worth_of
-from experiments.training.tuning import both_rates
+from experiments.training.of_widths import losses_of, rates, untuned, worth_of
+from experiments.training.tuning import rates_in_brackets
 from experiments.verdicts.checks import Expectation
 from experiments.verdicts.intervals import Interval, paired_differences, t_interval
 from experiments.verdicts.worth import Worth
@@ -38,10 +38,10 @@ def factor(measurement: Json, name: str, width: str) -> Worth | None:
 def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectation]:
     found = differences(prediction, measurement, width)
     words = {name: choice["words"] for name, choice in prediction["choices"].items()}
-    size = f"at {measurement['widths'][width]['parameters'][BASELINE] / 1e6:.2f}M parameters"
+    at = f"at {measurement['widths'][width]['parameters'][BASELINE] / 1e6:.2f}M parameters"
     for pair in prediction["compared"]:
         arm, against = pair["arm"], pair["against"]
-        at = f"{size}{both_rates(rates_at(measurement, width, arm, against))}"
+        apart = rates_in_brackets(*rates(measurement, width, arm, against))
         marked = [f"{words[name]}{untuned(name, width, measurement)}" for name in (arm, against)]
         name, group = f"loss/{arm}/{against}/{width}", f"{pair['by']}: {marked[0]} less {marked[1]}"
         interval, quantity = found[arm, against], "difference of held-out losses, nats a token"
@@ -53,7 +53,7 @@ def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectat
                 name,
                 group,
                 LOSS,
-                f"{words[arm]} ends as {words[against]}, {at}",
+                f"{words[arm]} ends as {words[against]}, {at}{apart}",
                 "none",
                 0.0,
                 interval.mean,
@@ -69,7 +69,7 @@ def _pairs(prediction: Json, measurement: Json, width: str) -> Iterator[Expectat
             name,
             group,
             LOSS,
-            f"{words[arm]} ends {better} than {words[against]}, {at}",
+            f"{words[arm]} ends {better} than {words[against]}, {at}{apart}",
             "sign",
             float(pair["sign"]),
             interval,
@@ -91,13 +91,12 @@ def _factors(prediction: Json, measurement: Json, width: str) -> Iterator[Expect
         logs = [math.log(of_size[0]) for of_size in prediction["printed"][rule].values()]
         said, range_ = fmean(logs), (max(logs) - min(logs)) / 2
         parameters = measurement["widths"][width]["parameters"][BASELINE]
-        told = f"{ours.told()}{both_rates(rates_at(measurement, width, name))}"
         yield expected(
             f"factor/{name}/{width}",
             f"{words}: worth in compute what the paper's losses make it",
             COMPUTE,
             f"at {parameters / 1e6:.2f}M parameters {words} is worth {math.exp(said):.2f} times its compute, as "
-            f"printed losses make {rule} at 194M to 528M; measured {told}",
+            f"printed losses make {rule} at 194M to 528M; measured {ours.told()}",
             "size",
             said,
             ours.in_logs(),

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from experiments.attnres.dilution.points import (
     OWN,
     PRENORMS,
+    at_both_rates,
     compared,
     exponents,
-    judged,
     last_effective,
     of_seeds,
     place,
@@ -107,7 +107,7 @@ def _over_depths(axis: Axes, prediction: Json, measurement: Json) -> None:
         marks = {"color": look["color"], "marker": look["marker"]}
         means = style.geometric(axis, x, logs, label=f"{words(rule)}{power}", **marks)
         axis.plot(x, means, color=look["color"], linestyle=look["linestyle"], linewidth=0.9)
-        if measurement["tuning"]["tuned"] and rule in judged(prediction):
+        if measurement["tuning"]["tuned"] and rule in at_both_rates(prediction):
             others = [exp(fmean(last_effective(measurement, at, PRENORMS))) for at in cells]
             axis.plot(x, others, linestyle="none", color=look["color"], marker=look["marker"], markersize=3.5)
     if measurement["tuning"]["tuned"]:

@@ -8,7 +8,7 @@ from statistics import linear_regression
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
-from experiments.training.comparing import Asked, own_names
+from experiments.training.comparing import Asked, bare, own_names
 from experiments.training.tuning import Tuning
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture
@@ -65,9 +65,14 @@ def compared(prediction: Json) -> list[str]:
     return own_names(prediction) or list(RULES)[1:]
 
 
-def judged(prediction: Json) -> list[str]:
-    """Those of which something is expected."""
+def at_both_rates(prediction: Json) -> list[str]:
+    """Return the rules that are compared at PreNorm's learning rate, too."""
     return own_names(prediction) or list(ATTENTION)
+
+
+def paper_speaks_of(rule: str) -> bool:
+    """Return whether the paper expects something of a rule: of depth attention, whatever its options."""
+    return bare(rule) in map(bare, ATTENTION)
 
 
 def place(prediction: Json, rule: str, depth: int) -> str:

@@ -9,17 +9,18 @@ from experiments.attnres.dilution.points import (
     CLAIM,
     OWN,
     PRENORMS,
+    at_both_rates,
     cell,
     compared,
     exponents,
-    judged,
     last_effective,
+    paper_speaks_of,
     place,
     rates,
     words,
 )
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
+from experiments.training.campaign import BASELINE, TWIN, expected, unpredicted
 from experiments.training.tuning import mark
 from experiments.verdicts.checks import Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
@@ -51,7 +52,7 @@ def exponent_differences(prediction: Json, measurement: Json, reading: str) -> d
 
 
 def _of(prediction: Json, reading: str) -> list[str]:
-    return compared(prediction) if reading == OWN else judged(prediction)
+    return compared(prediction) if reading == OWN else at_both_rates(prediction)
 
 
 def _of_its_own(prediction: Json, rule: str) -> bool:
@@ -60,13 +61,21 @@ def _of_its_own(prediction: Json, rule: str) -> bool:
 
 def _effective(prediction: Json, measurement: Json, depth: int, reading: str) -> Iterator[Judgement]:
     found = differences(prediction, measurement, depth, reading)
-    for rule in judged(prediction):
+    for rule in at_both_rates(prediction):
         if rule not in found:
+            continue
+        quantity = "log of the effective number, difference"
+        group = (
+            f"outputs in the last read: {words(rule)} less PreNorm, trained, {rates(measurement, reading)}"
+            f"{_marks(prediction, measurement, rule, [depth])}"
+        )
+        if not paper_speaks_of(rule):
+            statement = f"at {depth} layers, outputs in the last read of {words(rule)} against PreNorm's"
+            yield unpredicted(f"{reading}/{rule}/{depth}", group, statement, found[rule], quantity=quantity)
             continue
         yield expected(
             f"{reading}/{rule}/{depth}",
-            f"outputs in the last read: {words(rule)} less PreNorm, trained, {rates(measurement, reading)}"
-            f"{_marks(prediction, measurement, rule, [depth])}",
+            group,
             CLAIM,
             f"at {depth} layers the last read of {words(rule)} is of effectively fewer outputs than PreNorm's, "
             f"{rates(measurement, reading)}{_rates(measurement, rule, depth, reading)}",
@@ -74,19 +83,27 @@ def _effective(prediction: Json, measurement: Json, depth: int, reading: str) ->
             -1.0,
             found[rule],
             found[TWIN],
-            quantity="log of the effective number, difference",
+            quantity=quantity,
         )
 
 
 def _exponents(prediction: Json, measurement: Json, reading: str) -> Iterator[Judgement]:
     found = exponent_differences(prediction, measurement, reading)
-    for rule in judged(prediction):
+    for rule in at_both_rates(prediction):
         if rule not in found:
+            continue
+        quantity = "difference of exponents"
+        group = (
+            f"exponent of outputs in the last read: {words(rule)} less PreNorm, trained, {rates(measurement, reading)}"
+            f"{_marks(prediction, measurement, rule, prediction['depths'])}"
+        )
+        if not paper_speaks_of(rule):
+            statement = f"the power of depth by which outputs in the last read of {words(rule)} grow, against PreNorm's"
+            yield unpredicted(f"exponent-{reading}/{rule}", group, statement, found[rule], quantity=quantity)
             continue
         yield expected(
             f"exponent-{reading}/{rule}",
-            f"exponent of outputs in the last read: {words(rule)} less PreNorm, trained, {rates(measurement, reading)}"
-            f"{_marks(prediction, measurement, rule, prediction['depths'])}",
+            group,
             CLAIM,
             f"the effective number of outputs in the last read of {words(rule)} grows with depth by a smaller power "
             f"than PreNorm's, {rates(measurement, reading)}",
@@ -94,7 +111,7 @@ def _exponents(prediction: Json, measurement: Json, reading: str) -> Iterator[Ju
             -1.0,
             found[rule],
             found[TWIN],
-            quantity="difference of exponents",
+            quantity=quantity,
         )
 
 

@@ -9,6 +9,7 @@ from experiments.attnres.magnitude.points import (
     CLAIM,
     EPS_SLACK,
     ROUNDING,
+    RULES,
     STAGES,
     cell,
     compared,
@@ -17,8 +18,8 @@ from experiments.attnres.magnitude.points import (
     unevenness,
 )
 from experiments.store.folders import Json
-from experiments.training.campaign import BASELINE, TWIN, expected
-from experiments.training.comparing import own_names
+from experiments.training.campaign import BASELINE, TWIN, expected, unpredicted
+from experiments.training.comparing import bare, own_names
 from experiments.verdicts.checks import Check, Judgement
 from experiments.verdicts.intervals import Interval, against_baseline
 
@@ -38,9 +39,14 @@ def verdicts(prediction: Json, measurement: Json) -> Iterator[Judgement]:
         for what, (of, words, quantity) in COMPARED.items():
             intervals = _differences(measurement, depth, rules, of)
             for rule in rules:
+                group = f"{what}: {rule} less PreNorm, trained"
+                if bare(rule) not in RULES:  # a user's own, of which nobody says anything
+                    about = f"at {depth} layers {rule} against PreNorm", intervals[rule]
+                    yield unpredicted(f"{what}/{rule}/{depth}", group, *about, quantity=quantity)
+                    continue
                 yield expected(
                     f"{what}/{rule}/{depth}",
-                    f"{what}: {rule} less PreNorm, trained",
+                    group,
                     CLAIM,
                     f"at {depth} layers {rule} {words} than PreNorm",
                     "sign",

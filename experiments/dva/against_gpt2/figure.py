@@ -14,11 +14,11 @@ from experiments.drawing import style
 from experiments.drawing.rows import PRINTED, in_rows
 from experiments.dva.against_gpt2.factors import BARE, DYNAMIC, FACTORS, HEAD, MODEL_B, named
 from experiments.dva.against_gpt2.points import B_AT_A_S, FLOPS, GATE, MANY_DYNAMIC, ONE_ORDINARY, SHALLOW, THIN
-from experiments.dva.against_gpt2.verdicts import differences, of_trainings, what_adds
+from experiments.dva.against_gpt2.verdicts import FAMILY, differences, of_trainings, what_adds
 from experiments.dva.tables import SECONDS, TABLE_2
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.tuning import mark, other_rates, other_rates_on_the_way, rates_of
+from experiments.training.tuning import mark, other_rates
 from experiments.verdicts.intervals import Interval, t_interval
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -61,37 +61,23 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 
 
 def _curves(axis: Axes, measurement: Json) -> None:
-    """At model a's learning rate; of model b at its own rate, if that is another, the end alone."""
-    apart = other_rates_on_the_way(rates_of((MODEL_B, BASELINE), measurement))
-    for name, look in LOOKS.items():
-        trained = measurement["curves"][B_AT_A_S if apart and name == MODEL_B else name]
-        whole = [x for x in trained if x is not None]
-        starts = zip(measurement["start"][name], trained, strict=True)
+    """Draw model a, and model b at model a's learning rate: curves on the way are compared at one rate."""
+    for name, look in ((BASELINE, LOOKS[BASELINE]), (B_AT_A_S, LOOKS[MODEL_B])):
+        whole = [x for x in measurement["curves"][name] if x is not None]
+        model = MODEL_B if name == B_AT_A_S else name
+        starts = zip(measurement["start"][model], measurement["curves"][name], strict=True)
         held_out = [[[0, start], *curves["held_out"]] for start, curves in starts if curves is not None]
-        at = " at model a's rate" if apart and name == MODEL_B else ""
-        _band(axis, held_out, f"{SHORT[name]}{at}, held out", look)
+        _band(axis, held_out, f"{SHORT[model]}, held out", look)
         _band(axis, [x["training"] for x in whole], "", {**look, "linewidth": 0.6}, band=False)
     axis.plot([], [], color="#8a8a8a", linewidth=0.6, label="thin: training, mean of seeds")
-    if apart:
-        _end(axis, [x["held_out"] for x in measurement["curves"][MODEL_B] if x is not None], MODEL_B)
     axis.set_xlabel("steps")
     axis.set_ylabel("loss (nats a token)")
-    axis.set_title(f"Table 2's columns; {_time(measurement)}")
-
-
-def _end(axis: Axes, curves: Sequence[Sequence[Sequence[float]]], name: str) -> None:
-    """Held-out losses of a model at another learning rate than model a's, at the last step."""
-    if curves:
-        ends = np.array([curve[-1][1] for curve in curves])
-        off = BAND * ends.std(ddof=1) / len(ends) ** 0.5 if len(ends) > 1 else 0.0
-        look = {"color": LOOKS[name]["color"], "marker": "o", "markerfacecolor": "white"}
-        label = f"{SHORT[name]} at its own rate, end"
-        axis.errorbar([curves[0][-1][0]], [ends.mean()], yerr=[off], linestyle="none", label=label, **look)
+    axis.set_title(f"Table 2's columns, at a's rate; {_time(measurement)}")
 
 
 def _time(measurement: Json) -> str:
     """What model b saves, where it is told from nothing: other work on a machine may hide it."""
-    found, printed = t_interval(of_trainings(measurement, MODEL_B)["time"]), 1 - SECONDS["b"] / SECONDS["a"]
+    found, printed = t_interval(of_trainings(measurement, MODEL_B)["time"], FAMILY), 1 - SECONDS["b"] / SECONDS["a"]
     if not abs(found.mean) > found.half_width:  # nor where a training diverged
         return f"b's time is not told from a's (printed: {100 * printed:.1f} % less)"
     ends = (found.mean, found.mean + found.half_width, found.mean - found.half_width)
@@ -164,12 +150,8 @@ def _pairs(axis: Axes, prediction: Json, measurement: Json) -> None:
 def _again(axis: Axes, measurement: Json) -> None:
     """The axis has room for all means; a band that a single seed makes wider is cut off."""
     means = []
-    apart = other_rates_on_the_way(rates_of((f"again/{MODEL_B}", f"again/{BASELINE}"), measurement))
     for name, look in LOOKS.items():
         whole = [x for x in measurement["again"][name] if x is not None]
-        if apart and name == MODEL_B:
-            _end(axis, [x["held_out"] for x in whole], MODEL_B)
-            continue
         _band(axis, [x["held_out"] for x in whole], f"{SHORT[name]}, held out", look)
         _band(axis, [x["training"] for x in whole], f"{SHORT[name]}, training", {**look, "linewidth": 0.7}, band=False)
         if whole:

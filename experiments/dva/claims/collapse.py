@@ -136,9 +136,9 @@ INITIAL = Claim(
     verdict="corrected",
     correction="It needs no matrix and no value a pair, so it is feasible wherever attention is that makes all its "
     "weights.  But it costs more than the revised form: T^2 products for T w, beside 3 T^2 w, which is little; 6.5 T^2 "
-    "numbers for 3 T^2 at the peak of both passes, beside what grows with T; and about two to three times the time, on "
-    "a CPU, with 2,048 tokens and width 32 (dva-collapse).  From the other side it is q^R_i times one number, and of "
-    "little use.",
+    "numbers for 3 T^2 at the peak of both passes, beside what grows with T; and 2.4 times the time (1.9 to 3.0), on a "
+    "CPU, with 2,048 tokens and width 32, or 1.4 times (1.3 to 1.5) where queries are taken in blocks (dva-collapse).  "
+    "From the other side it is q^R_i times one number, and of little use.",
     proof=collapse,
 )
 

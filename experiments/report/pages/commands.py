@@ -18,7 +18,7 @@ def pages(parser: argparse.ArgumentParser | None) -> parts.Pages:
     blocks = [
         "# The command line",
         f"{escaped(parser.description or '')}  Every command has `--help`; `python -m experiments` is the same as "
-        f"{code(parser.prog)}.",
+        f"{code(parser.prog)}.  {code(f'{parser.prog} --version')} prints the versions that a bug report needs.",
         escaped(parser.epilog or ""),
     ]
     for name, command in _commands(parser):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 
-from experiments.experiment.execution import RESULTS
+from experiments.experiment.execution import ROOT
 from experiments.experiment.protocol import Experiment
 from experiments.report.material import Material, Run
 from experiments.report.pages import parts
 from experiments.report.prose import code, escaped, fenced, shown
+from experiments.training import budget
 from experiments.verdicts import words
 from experiments.verdicts.checks import Judgement, by_quantity
+from experiments.verdicts.detecting import detected
 
 SAID = {  # of a prediction, what is told in words
     "assumes": "Assumes",
@@ -107,7 +110,7 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
     }
     yield parts.definition(told)
     yield f"{head} What came out"
-    yield f"This profile {escaped(run.decides)}."
+    yield f"This profile {escaped(run.decides)}.{_power(run)}"
     if not run.checks:
         yield "Nothing was compared, which is inconclusive."
     yield from _groups(material, run.checks)
@@ -127,6 +130,14 @@ def _run(material: Material, run: Run, head: str) -> Iterator[str]:
     yield parts.provenance(run.saved)
 
 
+def _power(run: Run) -> str:
+    """What its seeds' spread could tell from nothing, and how long it trained on text."""
+    found = detected(run.checks) if run.saved["detects"] else None
+    length = budget.in_words(run.saved["config"])
+    seen = f" Its seeds' spread could tell {escaped(found.words)} from nothing." if found else ""
+    return seen + (f" It was trained on {escaped(length)}." if length else "")
+
+
 def _size(path: Path) -> str:
     size = path.stat().st_size
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1000))} kB"
@@ -136,18 +147,19 @@ def _when(run: Run) -> str:
     """When a prediction was stored, as the run says; of one that does not, when it was committed."""
     if isinstance(moment := run.saved.get("predicted"), str):
         return f", on {escaped(moment)}"
-    day = _committed_on(str(run.folder / "prediction.json"))
+    day = _committed_on(run.folder / "prediction.json")
     return f" (as it stands it was committed on {escaped(day)})" if day else ""
 
 
-def _committed_on(path: str) -> str:
-    return _days_of_commits().get(path, "")
+def _committed_on(path: Path) -> str:
+    return _days_of_commits().get(os.path.relpath(path, ROOT), "")
 
 
 @cache
 def _days_of_commits() -> dict[str, str]:
     """The day on which each committed prediction last changed."""
-    command = ["git", "log", "--format=%x00%cs", "--name-only", "--", f"{RESULTS}/*prediction.json"]
+    told_as = ["--format=%x00%cs", "--name-only", "--relative"]
+    command = ["git", "-C", str(ROOT), "log", *told_as, "--", "results/*prediction.json"]
     try:
         told = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -166,7 +178,7 @@ def _groups(material: Material, checks: Sequence[Judgement]) -> Iterator[str]:
         rows = []
         for name, members in groups.items():
             told = (shown(tell(members[0])) for tell in (words.predicted, words.slack, words.measured))
-            entry = material.names.named(members[0].claim)
+            entry = material.names.named(members[0].claim) if members[0].claim else ""
             rows.append((escaped(name), entry, str(len(members)), *told, parts.group_verdict(members)))
         if quantity:
             yield f"**{material.names.prose(quantity[0].upper() + quantity[1:])}**"

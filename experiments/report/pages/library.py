@@ -16,6 +16,7 @@ from experiments.report.prose import Names, code, escaped
 PACKAGES = {
     "theory": "What must be true",
     "icl": "What happens",
+    "icl.probes": "What happens inside a model",
     "experiments": "Where both meet",
 }
 
@@ -25,7 +26,7 @@ def pages(material: Material) -> parts.Pages:
     listed = "\n".join(PACKAGES)
     return {
         "api/index.md": (
-            "# Python\n\nThree packages, of which each has a face of a few names, imported when they are first used; "
+            "# Python\n\nPackages with a face of a few names each, which are imported when they are first used; "
             "what stands deeper may change.\n\n```{toctree}\n:titlesonly:\n\n" + listed + "\n```\n"
         ),
         **made,

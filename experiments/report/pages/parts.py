@@ -25,7 +25,7 @@ RIGHT = "r"
 def verdict(word: str) -> str:
     """A verdict as a word that carries its colour."""
     kind = word if word.isalpha() else "unknown"
-    shown = "not decided" if word == "undecided" else word
+    shown = {"undecided": "not decided", "unpredicted": "no prediction"}.get(word, word)
     return f"[{escaped(shown)}]{{.verdict .{kind}}}"
 
 

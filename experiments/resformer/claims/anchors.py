@@ -73,8 +73,9 @@ FIG_17 = Claim(
     statement="SVFormer's loss falls as more layers renew the shared values.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (svformer-length, resformer-ablations).  What holds without: each anchor gives "
-    "back 1/(2 L) of the cache, and with all of them SVFormer is vanilla, so that the curve ends at vanilla's loss.",
+    correction="Training decides it (resformer-ablations, with two anchors for one).  What holds without: each anchor "
+    "gives back 1/(2 L) of the cache, and with all of them SVFormer is vanilla, so that the curve ends at vanilla's "
+    "loss.",
     proof=cache,
     uses=("resformer.effective-depth", "resformer.costs"),
     unjudged=OF_COUNTS,

@@ -84,9 +84,9 @@ FIG_21 = Claim(
     "attention.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (resformer-ablations).  What holds without, for attention alone: lambda = 0 is "
-    "vanilla; any other keeps lambda / (1 + lambda) of what attention tells nothing of, 0.29 at 0.4 and 0.375 at 0.6, "
-    "and takes A_n's diagonal below zero where a token's attention to itself is below lambda.",
+    correction="Training decides it, and none here varies lambda.  What holds without, for attention alone: lambda = 0 "
+    "is vanilla; any other keeps lambda / (1 + lambda) of what attention tells nothing of, 0.29 at 0.4 and 0.375 at "
+    "0.6, and takes A_n's diagonal below zero where a token's attention to itself is below lambda.",
     proof=smoothing.neutreno_limit,
     uses=("resformer.neutreno-eqn8", "resformer.neutreno-depth"),
     unjudged={**OF_VALUES},

@@ -20,11 +20,13 @@ from experiments.resformer.length.points import (
     AXES,
     CAUSE,
     CRITICAL,
+    ENDS,
     LAYERS,
     LEARNING_RATE,
     LENGTH,
     POSITIONS,
     RATE,
+    SIZES,
     SVFORMER,
     WARMUP,
     Case,
@@ -67,7 +69,7 @@ class SVFormerLength:
         "seeds. Lines in (c), (d) are for the eye."
     )
     kind: Kind = "scale"
-    claims: tuple[str, ...] = (CRITICAL, RATE, CAUSE)
+    claims: tuple[str, ...] = (CRITICAL, RATE, CAUSE, ENDS, SIZES)
     profiles: Mapping[str, Profile] = PROFILES
 
     def predict(self, config: Config) -> Json:

@@ -13,6 +13,7 @@ from theory.errors import BadInput
 from theory.plans.architecture import Architecture
 
 CRITICAL, RATE, CAUSE = "resformer.svformer-length", "resformer.svformer-rate", "resformer.svformer-value-matrix"
+ENDS, SIZES = "resformer.fig-14", "resformer.fig-15"
 
 SVFORMER = "svformer"
 LENGTH, LEARNING_RATE, WARMUP, LAYERS = AXES = ("length", "rate", "warmup", "layers")

@@ -108,6 +108,7 @@ def _nearness(prediction: Json, probed: list[Json]) -> Iterator[Judgement]:
         EVEN: f"than {MAPPINGS[EVEN]}",
         OTHER_TEXT: "than to that with another text's keys",
     }
+    family = len(SOURCES) * len(than)
     for source, earlier in SOURCES.items():
 
         def of_layers(of: Callable[[Json], float], source: str = source) -> list[list[float]]:
@@ -118,10 +119,12 @@ def _nearness(prediction: Json, probed: list[Json]) -> Iterator[Judgement]:
         for other, words in than.items():
             name, group = f"nearer/{source}/{other}", f"{earlier}: Eqn. (3) nearer to cross-layer attention {words}"
             gains = of_layers(partial(_gain, other))
-            both = [t_interval([fmean(seed) for seed in seeds]) for seeds in (gains, halves)]
+            both = [t_interval([fmean(seed) for seed in seeds], family) for seeds in (gains, halves)]
             yield _nearer(prediction, name, group, f"with {group}", *both)
             for i, layer in enumerate(layers if other == IDENTITY else ()):
-                at_layer = [t_interval([seed[i] for seed in seeds], len(layers)) for seeds in (gains, halves)]
+                at_layer = [
+                    t_interval([seed[i] for seed in seeds], len(SOURCES) * len(layers)) for seeds in (gains, halves)
+                ]
                 yield _nearer(
                     prediction, f"{name}/{layer}", f"{group}, by layer", f"in layer {layer}, with {group}", *at_layer
                 )

@@ -128,11 +128,12 @@ FIRST = Claim(
     "loss.",
     assumes="GPT-2 of 125M to 355M; one checkpoint of each",
     verdict="open",
-    correction="Training decides it (scale-uptrain: of decoders of 0.13 million parameters SVD begins lower than mean "
-    "pooling, and none of the other three is told apart from it).  Of independent heads, with values of layer 1 as "
-    "large as a layer's own, it is the other way round but for Top V: Mean VO and Top VO, which leave layer 1's values "
-    "out at first, take a layer less far from what was trained (of SVD no distance is known).  The authors' code pools "
-    "heads that are H/2 apart, not neighbours as the text and its figure 3 have it: a quarter nearer.",
+    correction="Training decides it (scale-uptrain: of MHA of 0.13 million parameters SVD begins lower than mean "
+    "pooling, and none of the other three is told apart from it; with a latent SVD and Mean VO begin lower, with "
+    "shared keys and values none is told apart).  Of independent heads, with values of layer 1 as large as a layer's "
+    "own, it is the other way round but for Top V: Mean VO and Top VO, which leave layer 1's values out at first, take "
+    "a layer less far from what was trained (of SVD no distance is known).  The authors' code pools heads that are H/2 "
+    "apart, not neighbours as the text and its figure 3 have it: a quarter nearer.",
     proof=None,
     uses=(DISTANCE.id,),
     unjudged={flops: "of another claim"},

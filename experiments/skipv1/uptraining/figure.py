@@ -13,10 +13,9 @@ from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN
 from experiments.skipv1.uptraining.verdicts import at_the_end, heads_of, numbers
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
-from experiments.training.tuning import mark, other_rates_on_the_way, rates_of
+from experiments.training.tuning import apart_on_the_way, mark, tuned_rates
 from experiments.verdicts.intervals import t_interval
 
-MOVED = 0.12  # % of the tokens, by which points at one place are set apart
 LOOKS: dict[str, dict[str, Any]] = {
     CONTINUED: {"color": "#1a1a1a", "linestyle": "-", "marker": "o"},
     CONTINUED_TWIN: {"color": "#1a1a1a", "linestyle": ":", "marker": "o"},
@@ -92,7 +91,7 @@ def _legend_of_ways(axis: Axes) -> None:
 def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
     """Means over seeds, first losses too; the bands are of the paired difference to vanilla that is trained on.
 
-    Of what has another learning rate than that, the beginning and the end alone.
+    What has another learning rate than that is shown where it begins and where it ends.
     """
     shares = [0, *(100 * share for share in measurement["share"])]
     middles: dict[str, Any] = {}
@@ -102,16 +101,15 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         if len(both) < 2:
             continue
         look = {k: v for k, v in LOOKS[name].items() if k != "marker"}
-        middle = middles[name] = np.mean([ours for ours, _ in both], axis=0)
+        middle = np.mean([ours for ours, _ in both], axis=0)
         apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
         half = np.array([interval.half_width for interval in apart])
         label = _words(name, heads_of(prediction), measurement)
-        if other_rates_on_the_way(rates_of((name, CONTINUED), measurement)):
-            ends: dict[str, Any] = {"marker": LOOKS[name]["marker"], "markerfacecolor": "white", "markersize": 4}
-            x, y, error = ([of[0], of[-1]] for of in (shares, middle, half))
-            x = [place + MOVED * len(middles) for place in x]
-            axis.errorbar(x, y, yerr=error, label=label, linestyle="none", color=look["color"], **ends)
+        if apart_on_the_way(*tuned_rates((_tuned(name), CONTINUED), measurement)):
+            bars = {"yerr": half[[0, -1]], "fmt": LOOKS[name]["marker"], "color": look["color"], "markersize": 4}
+            axis.errorbar([shares[0], shares[-1]], middle[[0, -1]], markerfacecolor="white", label=label, **bars)
             continue
+        middles[name] = middle
         wide: dict[str, Any] = {"linewidth": 4.0, "alpha": 0.35} if name == CONTINUED else {"linewidth": 1.3}
         axis.plot(shares, middle, label=label, **wide, **look)
         axis.fill_between(shares, middle - half, middle + half, color=look["color"], alpha=0.12, linewidth=0)
@@ -125,6 +123,11 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         f"bands: 95 % of the difference to {heads_of(prediction)}'s trained on"
     )
     axis.set_title("Trained on")
+
+
+def _tuned(name: str) -> str:
+    """Return whose learning rate it has."""
+    return CONTINUED if name in (CONTINUED_TWIN, REORDERED) else name
 
 
 def _curves(measurement: Json, name: str) -> list[list[float] | None]:

@@ -128,12 +128,12 @@ def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iter
     def expect(pair: tuple[str, str], by: str, words: str, about: str = claim) -> Expectation:
         marks = "".join(mark(name, measurement) for name in pair)
         place = f"end/{by}/{pair[0]}/{pair[1]}"
-        told = f"{words}{rates(pair, measurement)}"
         if by == PAPER and MEAN in pair:  # that SkipV1Former ends lower from scratch, it says of all kinds (table 2)
             by = _paper(prediction)
         null = (CONTINUED_TWIN, CONTINUED) if SKIPV1 in pair else (REORDERED, CONTINUED)
         numbers = -1.0, found[pair], found[null]
-        return expected(place, f"{by}: {words}{marks}", about, told, "sign", *numbers, quantity=ENDS)
+        apart = "" if BASELINE in pair or SKIPV1 in pair else other_rates(pair, measurement)
+        return expected(place, f"{by}: {words}{marks}{apart}", about, words, "sign", *numbers, quantity=ENDS)
 
     yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")
     yield expect((MEAN, BASELINE), PAPER, f"after {share} of the tokens {MEAN} is below {heads} from scratch")
@@ -144,17 +144,6 @@ def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iter
             yield expect((name, CONTINUED), by, f"{name} ends below {heads} that is trained on for as long")
     if WHOLE in prediction["choices"] and prediction["distances"]:  # of a latent's slices theory says nothing
         yield expect((WHOLE, MEAN), THEORY, f"{WHOLE} ends below {MEAN}", distance)
-
-
-def rates(pair: tuple[str, str], measurement: Json) -> str:
-    """Name both learning rates of a pair in brackets; empty at one rate."""
-    mine, theirs = (tuned_as(name) for name in pair)
-    return other_rates((mine, theirs), measurement)
-
-
-def tuned_as(name: str) -> str:
-    """Return the arm whose tuned rate an arm is trained with."""
-    return {TWIN: BASELINE, CONTINUED_TWIN: CONTINUED, REORDERED: CONTINUED}.get(name, name)
 
 
 def _paper(prediction: Json) -> str:

@@ -294,3 +294,19 @@ def test_curves_at_two_learning_rates_are_not_compared_before_the_last_step():
     early = [c for c in EXPERIMENT.compare(prediction, measurement) if c.id.startswith("early/")]
     assert {c.verdict for c in early} == {"inconclusive"}
     assert all("rates 0.008 and 0.004" in c.statement for c in early)
+    ends = {c.id: c.statement for c in EXPERIMENT.compare(prediction, measurement) if c.id.startswith("paper/")}
+    assert {"(rates 0.008 and 0.004)" in text for name, text in ends.items() if "svformer" in name} == {True}
+    assert {"rates" in text for name, text in ends.items() if "skipv1" in name} == {False}
+
+
+def test_curves_at_two_learning_rates_are_drawn_at_the_end_alone():
+    prediction, measurement = measured({})[:2]
+    with drawing():
+        at_one = EXPERIMENT.draw(prediction, measurement).axes[2]
+    for about in measurement["widths"].values():
+        about["rates"]["svformer"] = 0.008
+    with drawing():
+        at_two = EXPERIMENT.draw(prediction, measurement).axes[2]
+    assert "during training" in at_one.get_title(loc="left")
+    assert "at the end" in at_two.get_title(loc="left")
+    assert max(len(line.get_xdata()) for line in at_two.lines if line.get_label() != BASELINE) == 1

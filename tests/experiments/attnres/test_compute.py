@@ -62,8 +62,8 @@ def measured(worths, spread=1e-4):
             "loss": {name: [loss(name, seed) for seed in range(SEEDS)] for name in NAMES},
             "evaluated": tokens,
             "held_out": {n: [[loss(n, seed) + 1 / t for t in tokens] for seed in range(SEEDS)] for n in NAMES},
-            "rates": dict.fromkeys(CONFIG.choices, 0.008),
             "tuned_at": 32,
+            "rates": dict.fromkeys(CONFIG.choices, 0.008),
         }
     return {"seeds": SEEDS, "widths": widths, "tuning": {}}
 
@@ -182,25 +182,18 @@ def test_one_size_has_no_factor(prediction):
         EXPERIMENT.draw(prediction, measurement)
 
 
-def at_two_rates():
-    found = measured({})
-    for about in found["widths"].values():
+def test_curves_at_another_rate_are_drawn_at_the_end_alone_and_both_rates_are_named(prediction):
+    """A loss on the way follows the learning rate, so nothing is read off two rates before the last step."""
+    measurement = measured({})
+    with style.drawing():
+        before = EXPERIMENT.draw(prediction, measurement).axes[3]
+    for about in measurement["widths"].values():
         about["rates"][FULL] = 0.016
-    return found
-
-
-def test_both_rates_are_named_where_losses_at_the_end_are_compared(prediction):
-    found = {check.id: check.statement for check in EXPERIMENT.compare(prediction, at_two_rates())}
-    at = f"{FULL}/{BASELINE}/{CONFIG.widths[0]}"
-    assert found[f"loss/{at}"].endswith("(rates 0.016 and 0.008)")
-    assert found[f"factor/{FULL}/{CONFIG.widths[0]}"].endswith("(rates 0.016 and 0.008)")
-    assert not any("rates" in check.statement for check in EXPERIMENT.compare(prediction, measured({})))
-
-
-def test_a_curve_at_another_rate_is_drawn_at_its_end_alone(prediction):
-    for measurement, points in ((measured({}), 5), (at_two_rates(), 1)):
-        with style.drawing():
-            axis = EXPERIMENT.draw(prediction, measurement).axes[3]
-        colour = style.look("attnres")["color"]
-        lines = [line for line in axis.get_lines() if line.get_color() == colour]
-        assert max(len(line.get_xdata()) for line in lines) == points
+    with style.drawing():
+        after = EXPERIMENT.draw(prediction, measurement).axes[3]
+    assert "Full" in before.get_legend_handles_labels()[1]
+    assert "Full" not in after.get_legend_handles_labels()[1]
+    assert "Full, at the end" in after.get_legend_handles_labels()[1]
+    statements = {check.id: check.statement for check in EXPERIMENT.compare(prediction, measurement)}
+    assert statements["loss/full/vanilla/32"].endswith("(rates 0.016 and 0.008)")
+    assert "rates" not in statements["loss/full-slow/vanilla/32"]

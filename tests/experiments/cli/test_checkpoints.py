@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -25,6 +26,7 @@ PLAN = (
     "from theory.plans.plan import plan, v\n\n\ndef mine(shape):\n    return plan(shape, values=lambda n, h: v(1, h))\n"
 )
 TEXT = ["--context", "16", "--batch", "2", "--steps", "30", "--log-every", "30", "--learning-rate", "0.01"]
+RESULTS = Path(__file__).resolve().parents[3] / "results"
 
 
 @pytest.fixture(scope="module")
@@ -238,8 +240,8 @@ def test_models_are_shown_side_by_side(work, tmp_path):
         (["compare", "{work}/corpus"], "no training's folder"),
         (["compare", "{work}/vanilla", "{work}/nowhere"], "is no full-size experiment"),
         (["compare", "{work}/vanilla", "--variant", "skipv1"], "--variant is for experiments"),
-        (["compare", "results/scale-icl", "llama-2m"], "is an experiment's folder"),
-        (["compare", "llama-2m", "scale-icl", "--out", "{work}/nowhere"], "no finished full-size run"),
+        (["compare", str(RESULTS / "scale-icl"), "llama-2m"], "is an experiment's folder"),
+        (["compare", "llama-2m", "scale-icl", "--out", "{work}/nowhere"], "no finished full-size experiment"),
         (["generate", "llama-2m"], "has no tokenizer; say --data FOLDER"),
         (["generate", "llama-2m", "--variant", "no-such"], "no-such"),
         (["evaluate", "llama-2m", "--text", "stdlib"], "has no tokenizer: it is asked about tokens drawn at random"),

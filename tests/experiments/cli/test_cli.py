@@ -11,6 +11,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.cli import main
+from experiments.experiment import execution
 from experiments.ledger.claim import Claim
 from experiments.store.folders import RunFolder, UserError
 from tests.experiments.report.words import as_words, words
@@ -153,7 +154,7 @@ def test_variants_are_listed(capsys):
         ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
         ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
         ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are resformer-ablations, "),
-        ("compare --out nowhere", "no finished full-size run below nowhere"),
+        ("compare --out nowhere", "no finished full-size experiment below nowhere; --out "),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
         ("bench depth --device cpu --variants nothing", "unknown variant 'nothing'"),
@@ -163,7 +164,7 @@ def test_variants_are_listed(capsys):
         ("data prepare nowhere --out never", "there is no file or folder nowhere"),
         ("data prepare stdlib", "--out"),
         ("data info nowhere", "nowhere"),
-        ("data", "ACTION"),
+        ("data prepair", "unknown action 'prepair'; did you mean prepare?"),
         ("train --preset llama-2m --steps 0 --data regression:d=2,n=3,sigma=0", "steps must be at least 1, got 0"),
         ("train --preset llama-2m --steps 9 --data regression:d=2", "regression data are written regression:d=5"),
         ("train --preset llama-2m --steps 9 --data regression:d=2,n=3,sigma=0,d=3", "regression: d is given twice"),
@@ -198,8 +199,7 @@ def test_variants_are_listed(capsys):
         ("run skipv1-gap --all", "not both"),
         ("verify no.such.entry", "unknown ledger entry 'no.such.entry'"),
         ("bench --threads 0", "--threads must be from 1"),
-        ("dance", "invalid choice: 'dance'"),
-        ("", "COMMAND"),
+        ("dance", "unknown command 'dance'; there are list, run, "),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments, says, capsys):
@@ -369,6 +369,30 @@ def test_report_builds_the_site(smoke, monkeypatch, capsys):
 
 
 def test_report_without_runs_says_what_to_do(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+    """At once: not after the ledger was looked through, or verified."""
+    monkeypatch.setattr(execution, "ROOT", tmp_path)  # as of an installed package, which has no committed results
+    monkeypatch.setattr(catalogue, "claims", lambda: pytest.fail("the ledger was loaded"))
+    for more in ([], ["--verify"]):
+        assert main(["report", "--out", str(tmp_path), *more]) == 2
+        err = capsys.readouterr().err
+        assert f"no finished experiment below {tmp_path}; make one with `crosslayer run --all" in err
+    (tmp_path / "train" / "llama-2m").mkdir(parents=True)
     assert main(["report", "--out", str(tmp_path)]) == 2
-    assert "crosslayer run --all" in capsys.readouterr().err
+    assert "(trainings are shown by `crosslayer evaluate`); make one with" in capsys.readouterr().err
+
+
+def test_committed_results_are_found_from_everywhere(tmp_path, monkeypatch, capsys):
+    """And not taken from a folder of that name that is somebody else's."""
+    shown = []
+    monkeypatch.setattr("experiments.report.write_report", lambda out, *_: shown.append(out) or out / "site")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "skipv1-gap").mkdir(parents=True)
+    (tmp_path / "results" / "skipv1-gap" / "summary.json").write_text("{}")
+    assert main(["report"]) == 0
+    assert shown
+    out = capsys.readouterr().out
+    assert f"no finished experiment below runs: shown are the committed results of {ROOT / 'results'}" in out
+    assert main(["claim", "skipv1.gap"]) == 0
+    assert f"{ROOT / 'results' / 'skipv1-gap'}" in capsys.readouterr().out.replace("\n" + " " * 13, "")
+    assert main(["compare"]) == 2
+    assert f"no finished full-size experiment below runs; --out {ROOT / 'results'} has" in capsys.readouterr().err

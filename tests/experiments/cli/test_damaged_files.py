@@ -71,7 +71,12 @@ def place(tmp_path_factory):
     write_corpus(work / "corpus")
     with contextlib.chdir(work):
         assert main(["data", "prepare", "corpus", "--out", "prepared", "--vocab", "300"]) == 0
-        yield work
+    return work
+
+
+@pytest.fixture(autouse=True)
+def in_its_place(nothing_lies_around, place, monkeypatch):  # noqa: ARG001
+    monkeypatch.chdir(place)
 
 
 @pytest.fixture
@@ -154,7 +159,8 @@ TRAIN = "train --preset llama-2m --steps 2 --data regression:d=2,n=3,sigma=0 --b
 @pytest.fixture(scope="module")
 def trained(place):
     """A finished training, of a moment."""
-    assert main([*TRAIN.split(), "--out", "trained"]) == 0
+    with contextlib.chdir(place):
+        assert main([*TRAIN.split(), "--out", "trained"]) == 0
     (folder,) = (place / "trained" / "train").iterdir()
     return folder
 

@@ -10,8 +10,9 @@ import torch
 import icl
 from experiments.cli import main
 from experiments.training import evaluating
-from experiments.training.evaluation_figure import stretches
+from experiments.training.evaluation_figure import first_position, stretches
 from icl.data.tokenizers import saved_tokenizer
+from icl.training.objectives import Batch
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.data.tokenizer import write_tokenizer
 from tests.icl.published.llama import CONFIG, state_dict, write
@@ -21,6 +22,9 @@ TEXT = ["--context", "16", "--batch", "4", "--steps", "20", "--log-every", "10",
 PROMPTS = ["--data", "regression:d=2,n=3,sigma=0.1", "--batch", "4", "--steps", "20", "--log-every", "10"]
 
 
+LAST = ["--data", "regression:d=2,n=3,sigma=0.1,scored=last", *PROMPTS[2:]]
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evaluate")
@@ -28,8 +32,8 @@ def work(tmp_path_factory):
     assert main(["data", "prepare", str(folder / "corpus"), "--out", str(folder / "text"), "--vocab", "300"]) == 0
     kinds = (("vanilla", ["--data", str(folder / "text"), *TEXT]), ("skipv1", ["--data", str(folder / "text"), *TEXT]))
     with mock.patch("experiments.training.figure.draw"):
-        for name, options in (*kinds, ("regression", PROMPTS)):
-            variant = "vanilla" if name == "regression" else name
+        for name, options in (*kinds, ("regression", PROMPTS), ("last", LAST)):
+            variant = "vanilla" if name in ("regression", "last") else name
             command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
             assert main([*command, "--out", str(folder / "out" / name)]) == 0
             (trained,) = (folder / "out" / name / "train").iterdir()
@@ -113,6 +117,51 @@ def test_words(work, tmp_path):
     assert (folder / "summary.json").stat().st_mtime_ns >= before
 
 
+def test_words_on_prompts(work, evaluated, tmp_path):
+    """The loss after all pairs, which `predict` is about, is told from the mean, and stands where `train` has it."""
+    for name, answers in (("regression", 4), ("last", 1)):
+        line = ["evaluate", str(work / name), "--device", "cpu", "--out", str(tmp_path), "--tokens", "100000"]
+        status, out, _ = outcome(line)
+        assert status == 0
+        (found,) = evaluated(name, options=["--tokens", "100000"])["runs"]
+        last = found["by_position"]["mean"][-1]
+        own = json.loads((work / name / "summary.json").read_text())["held_out"]["loss"]
+        assert len(own) == len(found["by_position"]["mean"]) == answers
+        assert last == pytest.approx(own[-1], rel=1e-5)
+        assert f"held-out loss {last:.4f} +- " in out
+        assert "after n = 3 pairs" in out
+        assert ("the mean over the answers after 0 to 3 pairs" in out) == (answers > 1)
+        assert ("less the second tenth" in out) == (answers > 1) == (found["in_context"] is not None)
+        assert first_position(found) == 4 - answers
+        assert stretches(found["by_position"], first=first_position(found))[0][-1] == 3
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, False), (2, False), (3, True), (40, True)])
+def test_no_learning_is_told_of_positions_that_are_the_same(count, told):
+    class Of:
+        tokens = count
+
+        def losses(self, answer, targets):
+            return answer - targets
+
+    batch = Batch(torch.rand(4, count), torch.zeros(4, count))
+    found = evaluating.losses(lambda inputs: inputs, Of(), [batch])
+    assert (found["in_context"] is not None) == told
+
+
+def test_what_was_trained_on_regression_says_so_wherever_it_is_asked_about_text(work, tmp_path):
+    (tmp_path / "short.txt").write_text("some words\n" * 50)
+    lines = (
+        ["evaluate", str(work / "regression"), "--text", str(tmp_path / "short.txt")],
+        ["probe", str(work / "regression"), "--text", "stdlib"],
+        ["generate", str(work / "regression")],
+    )
+    for line in lines:
+        status, _, errors = outcome([*line, *(["--out", str(tmp_path)] if line[0] != "generate" else [])])
+        assert status == 2
+        assert errors == f"crosslayer: {work / 'regression'} was trained on regression: it has no text\n"
+
+
 def test_of_regression_and_of_others(work, evaluated, tmp_path):
     (found,) = evaluated("regression")["runs"]
     assert len(found["by_position"]["mean"]) == 4
@@ -155,6 +204,7 @@ def test_a_model_that_learns_within_a_sequence_has_a_negative_score():
 
 
 def test_stretches_of_positions_hold_every_position_once():
+    assert stretches({"mean": [5.0, 4.0, 3.0], "stderr": [0.1] * 3}, first=0)[0].tolist() == [0, 1, 2]
     for count in (1, 2, 3, 40, 500):
         x, mean, _ = stretches({"mean": list(range(count)), "stderr": [0.1] * count})
         assert x[0] == 1

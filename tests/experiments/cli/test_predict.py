@@ -31,6 +31,25 @@ def test_so_is_what_the_theorem_lacks(capsys):
     assert "SkipV1Former is ahead, by 3.42368." in said
 
 
+def test_what_two_layers_do_not_contain_is_said(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from theory import k, plan, v\n\n\n"
+        "def late(shape):\n"
+        "    values, keys = lambda n, h: v(min(n, 2), h), lambda n, h: k(3, h) if n == 4 else k(n, h)\n"
+        "    return plan(shape, values=values, keys=keys)\n"
+    )
+    note = "also changes keys in layer 4 and values from layer 3 on; two layers, as the toy has, do not contain it\n"
+    for more in ([], ["--w0", "2"]):
+        assert main(["predict", f"{path}:late", *SMALL.split(), *more]) == 0
+        assert capsys.readouterr().out.endswith(f"note: in deeper models {path}:late {note}")
+        assert main(["predict", f"{path}:late", *SMALL.split(), *more, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["beyond_two_layers"] == ["keys in layer 4", "values from layer 3 on"]
+    assert main(["predict", "skipv1", *SMALL.split()]) == 0
+    assert "note" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("suffix", ["npy", "csv", "txt", "diagonal", "number"])
 def test_w0_in_every_form_is_the_same(suffix, tmp_path, capsys):
     path, matrix = tmp_path / f"w0.{suffix}", 10 * np.eye(4)

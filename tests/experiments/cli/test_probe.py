@@ -251,7 +251,7 @@ def test_text_that_has_moved(work, probed, tmp_path, capsys):
         (["regression"], ["--context", "4"], "--context is for text"),
         (["vanilla"], ["--context", "17"], "--context 17 is more than the 16 tokens of"),
         (["vanilla"], ["--context", "1"], "--context must be at least 2"),
-        (["regression"], ["--text", "stdlib"], "reads no tokens"),
+        (["regression"], ["--text", "stdlib"], "was trained on regression: it has no text"),
         (["vanilla"], ["--variant", "resformer"], "--variant is for published weights"),
         (["vanilla", "regression"], [], "they share no axes"),
         (["one head"], ["--what", "heads"], "compares heads, of which there is one"),

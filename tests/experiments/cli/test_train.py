@@ -103,10 +103,31 @@ def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     command = ["train", "--preset", "llama-2m", "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "20"]
     assert main([*command, "--batch", "8", "--evaluate-every", "10", "--device", "cpu", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "squared units of y" in out
     assert "tokens/s" in out
     (folder,) = (tmp_path / "train").iterdir()
-    assert len(json.loads((folder / "summary.json").read_text())["held_out"]["loss"]) == 4
+    losses = json.loads((folder / "summary.json").read_text())["held_out"]["loss"]
+    assert len(losses) == 4
+    mean = sum(losses) / 4
+    assert f"loss {mean:.4f} squared units of y, the mean over the answers after 0 to 3 pairs\n" in out
+    assert f"loss {losses[-1]:.4f} after n = 3 pairs, which is what `crosslayer predict` is about\n" in out
+
+
+@pytest.mark.parametrize(("preset", "own"), [("llama-2m", "vanilla"), ("dva-b", "dva")])
+def test_a_preset_s_own_variant_is_one_training_however_it_is_asked_for(preset, own, tmp_path, capsys):
+    command = ["train", "--preset", preset, "--data", "regression:d=2,n=3,sigma=0.1", "--steps", "2", "--batch", "2"]
+    command += ["--width", "16", "--layers", "2", "--heads", "2", "--device", "cpu", "--json", "--out", str(tmp_path)]
+    records = []
+    for more in ([], ["--variant", own], []):
+        assert main([*command, *more]) == 0
+        records.append(json.loads(capsys.readouterr().out))
+        (folder,) = (tmp_path / "train").iterdir()
+        assert folder.name.startswith(f"{preset}-{own}-")
+    assert records[0] == records[1]
+    before = folder.rename(folder.with_name(folder.name.replace(f"{preset}-{own}-", f"{preset}-default-")))
+    for more in ([], ["--variant", own]):  # as it was once called
+        assert main([*command, *more]) == 0
+        assert json.loads(capsys.readouterr().out)["folder"] == str(before)
+        assert list((tmp_path / "train").iterdir()) == [before]
 
 
 @pytest.mark.parametrize("log_every", [1, 10])

@@ -151,6 +151,7 @@ AS_SAID = {
     BARE: -0.3,
     named(HEAD, BARE): -0.3,
     named(BARE, DYNAMIC): 0.3,
+    B_AT_A_S: 0.3,
 }
 
 
@@ -178,7 +179,7 @@ def test_what_diverged_decides_nothing_and_is_drawn():
     measurement = measured(AS_SAID, diverged=True)
     measurement["curves"][MODEL_B][0] = None
     assert verdicts(measurement)[f"{GATE}/{MODEL_B}"] == "inconclusive"
-    assert verdicts(measurement)["training/roughness"] == "inconclusive"
+    assert verdicts(measurement)["training/roughness at model b's rate"] == "inconclusive"
     with style.drawing():
         assert len(EXPERIMENT.draw(EXPERIMENT.predict(CPU), measurement).axes) == 4
 
@@ -239,19 +240,3 @@ def test_compare_has_the_table_of_a_run_that_fits():
     assert execution.table(EXPERIMENT, found) == EXPERIMENT.table(found)
     assert execution.table(HEADS, found) is None
     assert execution.table(EXPERIMENT, {"loss": {BASELINE: [1.0, 2.0]}}) is None  # as another version of it would leave
-
-
-def test_trainings_at_two_rates_are_not_compared_on_the_way():
-    measurement = measured(AS_SAID)
-    one = verdicts(measurement)
-    assert one["training/held out"] == "agrees"
-    measurement["tuning"] = {"tuned": False, "best": {**dict.fromkeys(WORDS, 0.008), MODEL_B: 0.016}}
-    prediction = json.loads(json.dumps(EXPERIMENT.predict(CPU)))
-    found = {check.id: check for check in EXPERIMENT.compare(prediction, measurement)}
-    for kind in ("held out", "roughness"):
-        assert found[f"training/{kind}"].verdict == "inconclusive"
-        assert found[f"training/{kind}"].statement.endswith("before the last step: rates 0.016 and 0.008")
-    for kind in ("roughness at model a's rate", "roughness at model b's rate", "time"):
-        assert found[f"training/{kind}"].verdict == one[f"training/{kind}"]
-    with style.drawing():
-        EXPERIMENT.draw(prediction, measurement)

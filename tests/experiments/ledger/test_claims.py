@@ -1,6 +1,9 @@
 """Every ledger entry stands, is complete, and rests on entries that are there and not on itself."""
 
 import json
+import math
+import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -11,8 +14,10 @@ from experiments.ledger import verify
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import Verification, premises, verifications
 from experiments.store.folders import UserError
+from experiments.verdicts.intervals import t_interval
 
 LEDGER = catalogue.claims()
+RESULTS = Path(__file__).parents[3] / "results"
 
 
 @pytest.fixture
@@ -32,6 +37,47 @@ def test_entry_stands(name, descents):
         assert evidence.holds(evidence.states), evidence.what
         assert not evidence.holds(evidence.control), f"the control is not rejected: {evidence.what}"
         assert evidence.kind == "descent" or not descents, f"{evidence.what}: a descent, and does not say so"
+
+
+DECIDES = re.compile(r"(?:Training decides|Trained models decide) (?:it|which are larger) \(([^):]*)")
+
+
+def test_an_experiment_that_is_said_to_decide_an_entry_bears_on_it():
+    """One that compares several papers' variants files its checks under the toy's entries, and is let alone."""
+    pointed = 0
+    for claim in LEDGER.values():
+        named = set(re.findall(r"[\w-]+", " ".join(DECIDES.findall(claim.correction or ""))))
+        for name, experiment in catalogue.all_experiments().items():
+            if name in named and not type(experiment).__module__.startswith("experiments.across."):
+                assert claim.id in experiment.claims, (claim.id, name)
+                pointed += 1
+    assert pointed > 10
+
+
+def checks_of(run):
+    found = json.loads((RESULTS / run / "summary.json").read_text())["checks"]
+    return {check["id"]: check for check in found}
+
+
+def test_entries_quote_what_was_measured():
+    leads = [
+        checks_of("resformer-ablations")["paper/resformer/vanilla"],
+        *(checks_of("ladder-text")[f"paper/resformer/{width}"] for width in (32, 48)),
+        *(checks_of("ladder-text/long")[f"paper/resformer/{width}"] for width in (32, 48, 64, 80)),
+    ]
+    (seen,) = (lead for lead in leads if lead["verdict"] == "agrees")
+    told = f"one of seven comparisons, by {-seen['measured']:.3f} +- {seen['tolerance']:.3f} nats"
+    assert told in LEDGER["resformer.loss"].correction
+    share = checks_of("dva-heads")["redundant"]
+    told = f"by {share['measured']:.3f} +- {share['tolerance']:.3f} a doubling"
+    assert told in LEDGER["dva.redundancy"].correction
+    seconds = json.loads((RESULTS / "dva-collapse" / "measurement.json").read_text())["seconds"]
+    for how, what in (("collapsed", "times the time"), ("blocks", "times")):
+        slower, faster = (seconds[f"{form}, {how}"]["2048"] for form in ("initial", "revised"))
+        ratio = t_interval([math.log(x / y) for x, y in zip(slower, faster, strict=True)])
+        ends = (ratio.mean, ratio.mean - ratio.half_width, ratio.mean + ratio.half_width)
+        middle, least, most = map(math.exp, ends)
+        assert f"{middle:.1f} {what} ({least:.1f} to {most:.1f})" in LEDGER["dva.initial"].correction
 
 
 def test_entries_are_complete():

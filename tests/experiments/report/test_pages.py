@@ -14,6 +14,7 @@ import icl
 import theory
 from experiments import catalogue
 from experiments.cli.parser import parser
+from experiments.experiment import execution
 from experiments.ledger.claim import Claim
 from experiments.ledger.verify import recollections
 from experiments.report import files, sources
@@ -28,6 +29,12 @@ from theory.plans.papers import rooms
 from theory.plans.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(autouse=True)
+def where_the_committed_results_lie(nothing_lies_around, monkeypatch):  # noqa: ARG001
+    """Pages name and read them by their places in the repository."""
+    monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +245,7 @@ def test_of_a_figure_the_drawing_is_shown_unless_it_is_large(smoke, monkeypatch)
 
 
 def test_without_a_run_it_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(execution, "ROOT", tmp_path)  # as of an installed package, which has no committed results
     with pytest.raises(UserError, match="crosslayer run --all"):
         gathered(tmp_path / "runs", [])
 

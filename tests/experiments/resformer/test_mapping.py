@@ -14,6 +14,7 @@ from experiments.resformer.mapping.points import CURRENT, EVEN, IDENTITY, MAPPIN
 from experiments.resformer.mapping.probe import NAME as PROBE
 from experiments.resformer.mapping.probe import compare, probe
 from experiments.training import probes
+from experiments.verdicts.intervals import quantile
 from icl.probes.recording import Attended, observed
 from icl.training.objectives import Batch
 from tests.icl.probes.models import config_of, model_of, tokens
@@ -163,3 +164,16 @@ def test_verdicts_turn_with_what_they_judge():
 
     assert verdict(nearer, far) == "contradicts"
     assert verdict(nearer, lambda told: told["cosine"].update({IDENTITY: told["cosine"][CURRENT]})) == "inconclusive"
+
+
+def test_intervals_hold_for_all_mappings_of_both_sources_at_once():
+    """As the rule says that is stored with a prediction."""
+    assert "family-wise" in json.loads((RESULTS / "prediction.json").read_text())["rule"]
+    checks = json.loads((RESULTS / "summary.json").read_text())["checks"]
+    nearer = [check for check in checks if check["id"].startswith("nearer/")]
+    in_mean = [check for check in nearer if check["id"].count("/") == 2]
+    by_layer = [check for check in nearer if check["id"].count("/") == 3]
+    for family in (in_mean, by_layer):
+        assert len(family) == 8
+        for check in family:
+            assert check["tolerance"] == pytest.approx(quantile(1 - 0.025 / 8, 3) * check["stderr"])

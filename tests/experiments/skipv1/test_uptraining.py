@@ -255,16 +255,3 @@ def test_forms_are_converted_and_trained_on(kind, tmp_path):
     assert set(found["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
     assert found["begins"][MEAN] == pytest.approx(found["first"]["mean"], rel=1e-6)
     assert found["begins"][MEAN] != pytest.approx(found["begins"][CONTINUED], rel=1e-6)
-
-
-def test_another_rate_is_named_at_the_end_and_its_curve_left_out(prediction):
-    measurement = planted(loss={MEAN: 2.8})
-    measurement["tuning"] = {"tuned": False, "best": {**dict.fromkeys(NAMES, 0.002), MEAN: 0.004, "vanilla": 0.008}}
-    found = {check.id: check.statement for check in EXPERIMENT.compare(prediction, measurement)}
-    assert found[f"end/the paper/{MEAN}/{CONTINUED}"].endswith("(rates 0.004 and 0.002)")
-    assert found[f"end/the paper/{MEAN}/{BASELINE}"].endswith("(rates 0.004 and 0.008)")
-    with style.drawing():
-        axis = EXPERIMENT.draw(prediction, measurement).axes[2]
-    curves = {line.get_label() for line in axis.get_lines() if len(line.get_xdata()) == 4}
-    assert not any(label.startswith(MEAN) for label in curves)
-    assert any(label.startswith("svformer") for label in curves)

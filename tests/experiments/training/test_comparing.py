@@ -11,14 +11,19 @@ from experiments import catalogue
 from experiments.across.icl import experiment as icl_experiment
 from experiments.attnres.dilution import probe as dilution_probe
 from experiments.cli import main
-from experiments.experiment.execution import execute, prepare
+from experiments.experiment.execution import conclusions, execute, prepare
+from experiments.report.pages.parts import verdict
 from experiments.store.folders import RunFolder, UserError
-from experiments.training import campaign, stacks, tuning
+from experiments.training import campaign, expectations, stacks, tuning
 from experiments.training import text as text_data
 from experiments.training.arms import PromptSource, TextSource
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import Comparing, comparing
+from experiments.training.expectations import PaperExpectation
+from experiments.verdicts.checks import Expectation, judgement, undecided, worst
+from experiments.verdicts.words import sentence
 from tests.experiments.report.words import as_words, words
+from theory.errors import BadInput
 from theory.plans.names import BadName
 from theory.plans.plan import Plan
 
@@ -120,6 +125,11 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     about = [check for check in verdicts.values() if "my.py:mine" in check.group]
     assert about
     assert any(check.verdict != "inconclusive" for check in about) or name == "scale-magnitude"
+    unknown = [check for check in verdicts.values() if "gqa:group=2" in check.group and isinstance(check, Expectation)]
+    about_others = ("pool/", "ingredient/", "reordered/")  # ridge, and what rungs add
+    differences = {check.verdict for check in unknown if not check.id.startswith(about_others)}
+    assert differences == {"unpredicted"}  # neither a paper nor the toy says anything of it
+    assert {check.claim for check in verdicts.values()} - {""} <= set(catalogue.experiment(name).claims)
     prediction = job.run.read("prediction.json")
     assert prediction["own"] == ["my.py:mine", "gqa:group=2"]
 
@@ -132,6 +142,78 @@ def test_the_toy_and_the_papers_have_their_say(mine, tmp_path):
     assert prediction["toy"] == {"my.py:mine": -1, "resformer": -1}
     assert [prediction["papers"][name]["sign"] for name in ("my.py:mine", "resformer")] == [None, -1]
     assert set(job.run.read("measurement.json")["loss"]) == {BASELINE, "my.py:mine", "resformer", TWIN}
+
+
+PAPER = PaperExpectation(
+    variant="gqa:group=2", measure="loss", better=True, claim="deep.own-values", place="section 9", nats=-0.1
+)
+
+
+@pytest.mark.usefixtures("trained")
+@pytest.mark.parametrize("name", ["scale-loss", "ladder-text", "scale-icl", "ladder", "ladder-axes"])
+def test_a_paper_s_own_expectation_is_judged_under_its_own_claim(name, tmp_path, monkeypatch):
+    paper = PAPER if name in ("scale-loss", "ladder-text") else replace(PAPER, measure="signal", nats=None)
+    monkeypatch.setattr(expectations, "expectations_of", lambda variant: (paper,) if variant == paper.variant else ())
+    experiment = comparing(catalogue.experiment(name), "gpu-tiny", ["gqa:group=2", "mqa"])
+    assert experiment.claims == (*catalogue.experiment(name).claims, paper.claim)
+    job = prepare(experiment, "gpu-tiny", 3, tmp_path)
+    about = [check for check in execute(job) if check.claim == paper.claim]
+    assert about
+    assert all("gqa:group=2" in check.group and check.statement.count("section 9") == 1 for check in about)
+    saved = [judgement(check) for check in job.run.read("summary.json")["checks"]]
+    read_back = job.run.read("prediction.json"), job.run.read("measurement.json")
+    assert conclusions(catalogue.experiment(name), {"profile": "gpu-tiny", "checks": saved}, *read_back)
+    verdicts = {check.id: check.verdict for check in catalogue.experiment(name).compare(*read_back)}
+    assert {verdicts[check.id] for check in about} & {"agrees", "contradicts", "inconclusive"}
+    assert {verdict for key, verdict in verdicts.items() if "/mqa" in key and key.startswith("own/")} == {"unpredicted"}
+
+
+def test_the_toy_has_no_say_where_two_layers_do_not_contain_a_change(tmp_path):
+    """Of two layers it is vanilla, so that the toy would predict no difference."""
+    path = tmp_path / "my.py"
+    path.write_text(
+        "from theory import plan, v\n\n\n"
+        "def late(shape):\n"
+        "    return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 2 else v(n, h))\n"
+    )
+    deep = comparing(catalogue.experiment("scale-loss"), "cpu", [f"{path}:late", "resformer"])
+    config = deep.profiles["cpu"].config
+    assert config.architecture.n_layers > 2
+    assert deep.predict(config)["toy"] == {"my.py:late": None, "resformer": -1}
+    flat = comparing(catalogue.experiment("scale-loss"), "smoke", [f"{path}:late"])
+    assert flat.profiles["smoke"].config.architecture.n_layers == 2
+    assert flat.predict(flat.profiles["smoke"].config)["toy"] == {"my.py:late": 0}
+
+
+def test_without_a_prediction_there_is_no_verdict():
+    prediction = {
+        "papers": {"mine": {"sign": None, "nats": None, "place": ""}},
+        "toy": {"mine": None},
+        "own": ["mine"],
+    }
+    measurement = {
+        "loss": {"vanilla": [3.0, 3.1, 3.0], "twin": [3.01, 3.09, 3.0], "mine": [2.0, 2.1, 2.01]},
+        "tuning": {"tuned": False},
+    }
+    (check,) = catalogue.experiment("scale-loss").compare(prediction, measurement)
+    assert (check.verdict, check.claim, check.measured) == ("unpredicted", "", pytest.approx(-0.99666667))
+    assert sentence(check).startswith("mine against vanilla at the end: no prediction; measured -0.9967 +- ")
+    assert judgement(json.loads(json.dumps(check.to_json()))).verdict == undecided(check).verdict == "unpredicted"
+    assert worst([check]) == "unpredicted"
+    assert verdict(check.verdict) == "[no prediction]{.verdict .unpredicted}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"measure": "speed"}, "measure must be 'loss' or 'signal'"),
+        ({"nats": 0.1}, "negative exactly for a better variant"),
+        ({"measure": "signal"}, "nats must be of a loss"),
+    ],
+)
+def test_expectations_without_meaning_are_refused(changed, says):
+    with pytest.raises(BadInput, match=says):
+        replace(PAPER, **changed)
 
 
 def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monkeypatch, tmp_path, capsys):

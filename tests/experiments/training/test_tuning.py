@@ -9,17 +9,7 @@ import pytest
 from experiments.store.folders import RunFolder, Unfinished
 from experiments.training import tuning
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.tuning import (
-    APART,
-    TUNING_SEED,
-    Finals,
-    Tuning,
-    both_rates,
-    mark,
-    other_rates_on_the_way,
-    tuned,
-    untuned,
-)
+from experiments.training.tuning import APART, TUNING_SEED, Finals, Tuning, mark, tuned, untuned
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
 
@@ -175,10 +165,3 @@ def test_finals_that_are_not_finished(run, monkeypatch):
     answering(monkeypatch, missing=asked[-1:])
     with pytest.raises(Unfinished, match="x: 5 of 6 learning-rate trials are finished"):
         tuned({"ours": OURS}, FINALS, run, "x")
-
-
-def test_rates_are_named_where_they_differ_only():
-    assert both_rates((0.004, 0.004)) == other_rates_on_the_way((0.004, 0.004)) == both_rates((None, None)) == ""
-    assert both_rates((0.008, 0.004)) == " (rates 0.008 and 0.004)"
-    assert both_rates((0.008, None)) == " (rates 0.008 and the recipe's)"
-    assert other_rates_on_the_way((0.008, 0.004)) == "not comparable before the last step: rates 0.008 and 0.004"

@@ -63,6 +63,16 @@ def test_presets_far_from_their_name_say_why():
         assert abs(total_parameters(*model(name)) / number - 1) < 0.06 or " make" in preset.note, name
 
 
+def test_a_note_says_whose_numbers_it_is_about():
+    """The paper's, which the note contradicts, or ours, where the paper has none."""
+    for name, preset in PRESETS.items():
+        if preset.note and preset.stated.endswith(("M", "B")):
+            assert "the paper " in preset.note or "the authors' code" in preset.note, name
+    assert "99 %" in PRESETS["llama-2m"].note
+    parts = parameters(*model("llama-2m"))
+    assert round(100 * (parts["embedding"] + parts["head"]) / sum(parts.values())) == 99
+
+
 @given(st.integers(2, 8), st.sampled_from([2, 4, 6]))
 def test_caches_against_the_papers_formulas(layers, heads):
     """Shares of vanilla's cache of 2 L numbers a head width (ResFormer 3.5, SkipV1Former 3.2, B.1, C.5)."""

@@ -94,7 +94,7 @@ def test_limits_of_the_variants_are_each_other(shape):
         ({"depth": DepthAttention(heads=1.5)}, "heads must be a whole number, got 1.5"),
         ({"depth": DepthAttention(score="hard")}, "score must be one of softmax, sigmoid, got hard"),
         ({"depth": DepthAttention}, "a depth rule is one of Residual(), Chain()"),
-        ({"feed_forward": "no"}, "feed_forward must be true or false, got no"),
+        ({"feed_forward": "no"}, "feed_forward must be true or false, got the text 'no'"),
         ({"values": lambda n, h: 3}, "layer 1, head 1: values must be sums of sources, one or a list, not 3"),
         ({"queries": lambda n, h: None}, "layer 1, head 1: queries must be a sum of sources, not None"),
         ({"depth": DepthAttention(block=0)}, "block must be a whole number from 1, got 0"),

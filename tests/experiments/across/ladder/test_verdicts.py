@@ -191,7 +191,8 @@ def test_a_user_s_own_variant_against_vanilla(tmp_path, monkeypatch):
     assert prediction["tasks"][config.tasks[0].key]["share"]["mine.py:mine"]["2"] > 0.5
     measurement = made.measure(config, 2, RunFolder(tmp_path / "run"))
     ids = {check.id for check in made.compare(prediction, measurement)}
-    assert f"own/8b/{config.tasks[0].key}/mine.py:mine/2" in ids
+    assert f"sign/8b/{config.tasks[0].key}/mine.py:mine/2" in ids
+    assert not any(name.startswith("own/") for name in ids)  # better than vanilla is what nobody has predicted
 
 
 def test_lengths_share_their_beginning():

@@ -1,0 +1,234 @@
+"""Do value skips shorten the way to induction?  SVFormer, SkipV1Former and shared keys on text, at one rate each.
+
+In multi-query associative recall, SVFormer and SkipV1Former leave the plateau at the loss ln n sooner than vanilla, and
+shared keys hardly do.  If text holds the same mechanism, then on text the gain of the value skips peaks while vanilla's
+heads learn induction, their order is recall's, and at a larger size, which learns induction on fewer tokens per
+parameter, less of the gain is left after the same number of these.
+
+Curves are training losses at the constant rate of the trunk, on the same batches for all arms of a seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from experiments.campaign.profiles import profiles
+from experiments.campaign.question import CONTROL, Config, Group, Question
+from experiments.campaign.reading import arms, gain, over
+from experiments.campaign.setting import FAN_IN, VANILLA
+from experiments.experiment.protocol import Experiment, Profile
+from experiments.store.folders import Json
+from experiments.training.campaign import expected
+from experiments.verdicts.checks import Expectation, Judgement
+from experiments.verdicts.intervals import Interval, t_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FASTER, ORDERS = "resformer.fig-14", "toy.value-maps"  # SVFormer trains faster than vanilla; what the toy says of text
+SVFORMER, SKIPV1, SHARED_KEYS = "svformer", "skipv1", "shared-keys"
+ARMS = (SVFORMER, SKIPV1, SHARED_KEYS)
+ORDER = ((SVFORMER, SKIPV1), (SKIPV1, SHARED_KEYS))  # in recall the first of each pair gains more
+WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses are averaged
+OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
+HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
+WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
+NATS = "training loss in nats per token, less the mean of two vanillas"
+GROUPS = (
+    Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
+    Group(arms=ARMS, width=48, rate=8e-3, until=10.0),
+    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
+    Group(arms=ARMS, width=32, rate=8e-3, std=FAN_IN, until=10.0),
+)
+
+
+class Induction(Question):
+    """The first question of the campaign."""
+
+    name = "text-induction"
+    title = "Do value skips shorten the way to induction on text?"
+    caption = (
+        "(a), (b) Training loss less the mean of two vanillas at one rate, against tokens per parameter, at two sizes; "
+        "the second twin is a third vanilla: no effect. (c) Vanilla's best induction head. (d) Mean differences from "
+        "2.5 to 5 tokens per parameter. Bands: 95 % over paired seeds, point by point; bars: for all at once."
+    )
+    claims: tuple[str, ...] = (FASTER, ORDERS)
+    profiles: Mapping[str, Profile] = profiles(
+        GROUPS, seeds=12, seconds=50_000, detects="0.03 nats per token, for all differences at once"
+    )
+
+    def predict(self, config: Config) -> Json:
+        """Return what recall says of text."""
+        named = {variant.name for variant in config.own}
+        return {
+            "assumes": "that text holds the mechanism of recall: a value skip shortens the way to induction",
+            "source": "multi-query associative recall, two and three layers of width 16: SVFormer and SkipV1Former "
+            "leave the plateau sooner, shared keys hardly",
+            "statistic": f"{NATS}, mean over 2.5 to 5 and 5 to 8 tokens per parameter; where the gain peaks, in "
+            "doublings of tokens",
+            "rule": "a sign: the family-wise 95 % interval over paired seeds lies on the predicted side, and that of a "
+            "third vanilla does not",
+            "tuning": "not tuned: curves are compared at one learning rate, the same for all arms",
+            "windows": [list(window) for window in WINDOWS],
+            "signs": {} if named else {SVFORMER: -1.0, SKIPV1: -1.0},
+            "order": [] if named else [list(pair) for pair in ORDER],
+            "peak": {} if named else {SVFORMER: OCTAVE, SKIPV1: OCTAVE},
+            "own": sorted(named),
+        }
+
+    def probed(self, probes: Json) -> Json:
+        """Return the score of the best induction head of any layer."""
+        return {"induction": max(score for score in probes["induction"]["best_induction"] if score is not None)}
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        """Judge signs, order and peaks in every group, and the gain that a larger size leaves."""
+        return [*self._signs(prediction, measurement), *self._peaks(prediction, measurement)]
+
+    def _signs(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
+        pairs = [*((arm, VANILLA) for arm in prediction["signs"]), *map(tuple, prediction["order"])]
+        family = len(pairs) * len(prediction["windows"]) * len(measurement["groups"])
+        for name, group in measurement["groups"].items():
+            for begin, end in prediction["windows"]:
+                losses = over(group, begin, end)
+                control = gain(losses, CONTROL, family)
+                at = f"{begin:g} to {end:g} tokens per parameter"
+                for arm, other in pairs:
+                    found = gain(losses, arm, family, *([(other,)] if other != VANILLA else []))
+                    beside = "the vanillas'" if other == VANILLA else f"that of {other}"
+                    yield expected(
+                        f"{name}/{begin:g} to {end:g}/{arm}/{other}",
+                        f"{arm} less {'vanilla' if other == VANILLA else other}, {at}",
+                        FASTER if (arm, other) == (SVFORMER, VANILLA) else ORDERS,
+                        f"the training loss of {arm} lies below {beside} ({name})",
+                        "sign",
+                        -1.0,
+                        found,
+                        control,
+                        quantity=NATS,
+                    )
+
+    def _peaks(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
+        family = max(1, len(prediction["peak"]) * len(measurement["groups"]))
+        for name, group in measurement["groups"].items():
+            control = t_interval(peaks_apart(group, CONTROL), family)  # of noise, which peaks anywhere
+            for arm, octaves in prediction["peak"].items():
+                apart = t_interval(peaks_apart(group, arm), family)
+                yield Expectation(
+                    f"{name}/peak/{arm}",
+                    f"{arm}: where its gain peaks, less where vanilla's induction rises most",
+                    FASTER if arm == SVFORMER else ORDERS,
+                    f"the gain of {arm} peaks where vanilla's score of induction rises most ({name})",
+                    "none",
+                    0.0,
+                    apart.mean,
+                    apart.stderr,
+                    apart.half_width,
+                    ((control.mean, control.half_width),),
+                    octaves,
+                    "doublings of tokens",
+                )
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        """Draw gains against tokens at two sizes, vanilla's induction, and the differences that are judged."""
+        from experiments.drawing import style
+
+        fig, axes = style.figure(columns=2, rows=2, width=4.6, height=3.6)
+        groups = measurement["groups"]
+        for axis, (name, group) in zip(axes, list(groups.items())[:2], strict=False):
+            _gains(axis, name, group)
+        _induction(axes[2], groups)
+        _differences(axes[3], groups, prediction)
+        for axis in axes[min(2, len(groups)) : 2]:
+            axis.set_visible(False)
+        style.finish([axis for axis in axes if axis.get_visible()])
+        return fig
+
+
+def _gains(axis: Axes, name: str, group: Json) -> None:
+    """Draw the gain of every arm by tokens, at the constant rate: means over half doublings, 95 % at each."""
+    from experiments.drawing import style
+
+    first = next(iter(group["lengths"].values()))
+    ends = [x for i in range(LONGEST, -1, -1) if (x := group["constant"] / HALF**i) > first / 2]
+    places = [math.sqrt(a * b) for a, b in pairwise(ends)]
+    for arm in (CONTROL, *arms(group)):
+        points = [gain(over(group, *span), arm) for span in pairwise(ends)]
+        _line(axis, places, points, label=WORDS.get(arm, arm), **_look(arm))
+    axis.axhline(0, color="#999999", linewidth=0.8)
+    axis.set_ylabel("training loss less vanilla's (nats per token)")
+    axis.set_title(name)
+    style.tokens_per_parameter(axis)
+
+
+def _induction(axis: Axes, groups: Mapping[str, Json]) -> None:
+    """Draw the score of vanilla's best induction head by tokens, 95 % at each length, for every group."""
+    from experiments.drawing import style
+
+    for (name, group), line in zip(groups.items(), ("-", "--", "-.", ":"), strict=False):
+        by_length = [[one["induction"] for one in group["probed"][VANILLA][length]] for length in group["lengths"]]
+        points = [t_interval(scores) for scores in by_length]
+        _line(axis, list(group["lengths"].values()), points, label=name, color="#1a1a1a", linestyle=line)
+    axis.set_ylabel("attention of vanilla's best induction head")
+    axis.set_title("Vanilla's score of induction")
+    style.tokens_per_parameter(axis)
+
+
+def _line(axis: Axes, x: Sequence[float], points: Sequence[Interval], *, color: str, **look: Any) -> None:
+    axis.plot(x, [p.mean for p in points], color=color, **look)
+    low, high = ([p.mean + sign * p.half_width for p in points] for sign in (-1, 1))
+    axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def _look(arm: str) -> dict[str, Any]:
+    from experiments.drawing import style
+
+    return {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}
+
+
+def _differences(axis: Axes, groups: Mapping[str, Json], prediction: Json) -> None:
+    """Draw the mean differences of the first window, with intervals for all of them at once."""
+    from experiments.drawing import style
+
+    begin, end = prediction["windows"][0]
+    rows = [(at, arm) for at in groups for arm in (CONTROL, *arms(groups[at]))]
+    names = list(dict.fromkeys(arm for _, arm in rows))
+    for i, arm in enumerate(names):
+        of_arm = [(j, at) for j, at in enumerate(groups) if (at, arm) in rows]
+        found = [gain(over(groups[at], begin, end), arm, len(rows)) for _, at in of_arm]
+        look = {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "linestyle"}
+        x = [j + 0.6 * (i / max(1, len(names) - 1) - 0.5) for j, _ in of_arm]
+        style.bars(axis, x, found, label=WORDS.get(arm, arm), **look)
+    axis.axhline(0, color="#999999", linewidth=0.8)
+    axis.set_xticks(range(len(groups)), [name.replace(", ", "\n") for name in groups], fontsize=7)
+    axis.set_ylabel("training loss less vanilla's (nats per token)")
+    axis.set_title(f"From {begin:g} to {end:g} tokens per parameter")
+
+
+def spans(group: Json) -> list[tuple[float, float]]:
+    """Return, in tokens per parameter, what lies between the lengths at which the group was probed."""
+    return list(pairwise([0.0, *group["lengths"].values()]))
+
+
+def rises(group: Json, arm: str = VANILLA) -> list[list[float]]:
+    """Return by seed how much the score of the best induction head grows over each of the spans."""
+    by_length = [group["probed"][arm][length] for length in group["lengths"]]
+    scores = [[one["induction"] for one in of_seed] for of_seed in zip(*by_length, strict=True)]
+    return [[b - a for a, b in pairwise([0.0, *of_seed])] for of_seed in scores]
+
+
+def peaks_apart(group: Json, arm: str) -> list[float]:
+    """Return by seed the doublings from where vanilla's induction rises most to where the arm's gain is largest."""
+    vanilla = [over(group, *span)[VANILLA] for span in spans(group)]
+    ours = [over(group, *span)[arm] for span in spans(group)]
+    found = []
+    for seed, rise in enumerate(rises(group)):
+        gains = [b[seed] - a[seed] for a, b in zip(ours, vanilla, strict=True)]
+        found.append(float(gains.index(max(gains)) - rise.index(max(rise))))
+    return found
+
+
+EXPERIMENT: Experiment = Induction()

@@ -1,0 +1,64 @@
+"""How much of a question to run: the campaign's text models on a CPU, larger ones on a GPU, and a smoke test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from experiments.campaign.question import Config, Group
+from experiments.campaign.setting import Corpus, Setting
+from experiments.experiment.protocol import Profile
+from icl.recipe import Recipe
+from theory.plans.presets import llama
+
+NO_EPS = 1e-12  # nothing beside what is normed: with 1e-5, depth attention does not start as PreNorm
+_RECIPE = Recipe(steps=1, batch=4, learning_rate=1.0, weight_decay=0.1, floor=0.0, decay="late")
+_SMALL = replace(llama(d_model=48, n_heads=4, n_layers=6, d_ff=132, vocab=512, context=256), norm_eps=NO_EPS)
+_LARGE = replace(llama(d_model=256, n_heads=4, n_layers=6, d_ff=704, vocab=4096, context=512), norm_eps=NO_EPS)
+CAMPAIGN = Setting(architecture=_SMALL, recipe=_RECIPE)
+SMOKE = Setting(
+    architecture=replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=512, context=32), norm_eps=NO_EPS),
+    corpus=Corpus("stdlib", "", 0, 512),
+    recipe=replace(_RECIPE, batch=32),
+    held_out_windows=16,
+)
+GPU = Setting(
+    architecture=_LARGE,
+    corpus=Corpus("stdlib", "", 0, 4096),
+    recipe=replace(_RECIPE, batch=32, precision="bf16", compile=True),
+)
+GPU_WIDTHS = {48: 256, 64: 384, 80: 512, 32: 192}  # for those of the campaign; rates fall with the root of the width
+
+
+def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str) -> dict[str, Profile]:
+    """Return a question's profiles.
+
+    Args:
+        groups: what the campaign trains for it.
+        seeds: of each.
+        seconds: on two cores, of all of it.
+        detects: what so many seeds can tell from nothing.
+    """
+    few = tuple(replace(group, width=8) for group in groups[:1])
+    large = tuple(
+        replace(group, width=GPU_WIDTHS[group.width], rate=group.rate * (group.width / GPU_WIDTHS[group.width]) ** 0.5)
+        for group in groups
+    )
+    return {
+        "smoke": Profile(config=Config(setting=SMOKE, groups=few), seeds=2, seconds=20, detects=None),
+        "cpu": Profile(
+            config=Config(setting=CAMPAIGN, groups=tuple(groups)),
+            seeds=seeds,
+            seconds=seconds,
+            detects=detects,
+            grows=True,
+        ),
+        "gpu": Profile(
+            config=Config(setting=GPU, groups=large),
+            seeds=3,
+            seconds=20_000,
+            detects=detects,
+            grows=True,
+            device="cuda",
+        ),
+    }

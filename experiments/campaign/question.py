@@ -1,0 +1,223 @@
+"""A question to the campaign: which trainings it needs, and what they have measured, ready to be compared and drawn.
+
+A question is one file: a subclass of `Question` with its groups of arms, what is predicted, under which rule it is
+decided, and its figure.  It trains nothing itself; it asks the pool.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.campaign.pool import Pool, text_folder
+from experiments.campaign.setting import VANILLA, Cell, Corpus, Setting
+from experiments.experiment.protocol import Kind, Profile
+from experiments.store.folders import Json, RunFolder, Slot, Unfinished
+from experiments.training.arms import START, Arm, TextSource
+from experiments.training.campaign import of_runs
+from experiments.training.comparing import Asked
+from experiments.verdicts.checks import Judgement
+from theory.plans.architecture import Architecture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TWIN, CONTROL = "twin", "second-twin"  # vanilla with other initial weights, on the same data
+VANILLAS = {VANILLA: 0, TWIN: 1, CONTROL: 2}  # by name, which initial weights
+BASELINE = (VANILLA, TWIN)  # of a difference: their mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Paired trainings, which differ in their plan or their initial weights alone.
+
+    Args:
+        arms: names of variants, beside the three vanillas, which every group has.
+        rate: the learning rate at its peak, of all of them.
+        std: deviation of initial matrices, see `setting.FAN_IN`.
+        until: tokens per parameter of the longest training.
+    """
+
+    arms: tuple[str, ...]
+    width: int
+    rate: float
+    std: float = START
+    until: float = 20.0
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return f"width {self.width}, rate {self.rate:g}, initial weights {f'{self.std:g}' if self.std else 'fan-in'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What a question trains.
+
+    Args:
+        own: a user's variants, in place of the groups' arms.
+    """
+
+    setting: Setting
+    groups: tuple[Group, ...]
+    own: tuple[Asked, ...] = ()
+
+
+class Question(ABC):
+    """What questions share; a subclass adds `predict`, `compare` and `draw`, as any experiment has them."""
+
+    name: str
+    title: str
+    caption: str
+    kind: Kind = "scale"
+    claims: tuple[str, ...]
+    profiles: Mapping[str, Profile]
+
+    @abstractmethod
+    def predict(self, config: Config) -> Json:
+        """Return what is expected, by whom, and the rule that decides it; nothing is trained yet."""
+
+    @abstractmethod
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        """Return what the trainings say of it."""
+
+    @abstractmethod
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        """Return the figure that answers the question."""
+
+    def probed(self, probes: Json) -> Json:  # noqa: ARG002
+        """Return what is kept of what the campaign's probe measured of one model; by default nothing."""
+        return {}
+
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        """Return those that are trained."""
+        return [config.setting.sizes(width) for width in dict.fromkeys(group.width for group in config.groups)]
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        """Return the configuration with a user's variants in place of its own."""
+        groups = tuple(replace(group, arms=tuple(variant.name for variant in own)) for group in config.groups)
+        return replace(config, groups=groups, own=own)
+
+    def trainings(self, config: Config, seeds: int, folder: str = "") -> dict[str, list[dict[str, dict[float, Arm]]]]:
+        """Return what is needed: by group, of every seed, by name of the arm, its trainings by length."""
+        own = {variant.name: variant for variant in config.own}
+
+        def cell(group: Group, name: str) -> Cell:
+            about: dict[str, Any] = {"width": group.width, "rate": group.rate, "std": group.std, "until": group.until}
+            if name in VANILLAS:
+                return Cell(variant=VANILLA, twin=VANILLAS[name], **about)
+            if name in own:
+                _, plan = own[name].on(config.setting.sizes(group.width))
+                return Cell(variant=plan, label=name, **about)
+            return Cell(variant=name, **about)
+
+        return {
+            group.name: [
+                {name: config.setting.arms(cell(group, name), seed, folder) for name in (*VANILLAS, *group.arms)}
+                for seed in range(seeds)
+            ]
+            for group in config.groups
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        """Return losses, curves and probes of every group of which two seeds or more are complete.
+
+        Raises Unfinished if there is none, and UserError where trainings are missing and their text is not there.
+        """
+        pool = Pool(run.path.parents[1], run.slot)
+        setting, folder = with_text(config.setting, run.slot)
+        config = replace(config, setting=setting)
+        needed = self.trainings(config, seeds)
+        every = [
+            arm
+            for rounds in needed.values()
+            for of_seed in rounds
+            for of_arm in of_seed.values()
+            for arm in of_arm.values()
+        ]
+        there = pool.finished(every)
+        if missing := [arm for arm in every if arm not in there]:
+            folder = text_folder(setting.corpus, folder)
+            trained = pool.trained([with_folder(arm, folder) for arm in missing], self.name)
+            there |= {with_folder(arm, ""): record for arm, record in trained.items()}
+        groups = {name: _measured(rounds, there, self.probed) for name, rounds in needed.items()}
+        whole = {name: found for name, found in groups.items() if found is not None}
+        if not whole:
+            done = f"{len(there)} of {len(every)} trainings are finished"
+            raise Unfinished(f"{self.name}: {done}; a comparison needs two seeds of all arms of a group")
+        records = [there[arm] for arm in every if arm in there]
+        return {
+            "seeds": max(found["seeds"] for found in whole.values()),
+            "groups": whole,
+            "left_out": [name for name in groups if name not in whole],
+            "diverged": [record["diverged"] for record in records if record["diverged"]],
+            "text": config.setting.corpus.name,
+            "provenance": of_runs(records),
+        }
+
+
+def with_folder(arm: Arm, folder: str) -> Arm:
+    """Return the same training, of text that lies there."""
+    assert isinstance(arm.source, TextSource)
+    return replace(arm, source=replace(arm.source, folder=folder))
+
+
+def with_text(setting: Setting, slot: Slot) -> tuple[Setting, str | None]:
+    """Return the setting with its text, and the folder of that text, if one is given.
+
+    Of a corpus without a digest it is the text that is given, or the one of that name.
+    """
+    from experiments.training.text import text
+
+    if setting.corpus.digest:
+        return setting, slot.data
+    read = text(slot.data or setting.corpus.name, setting.corpus.vocab, setting.held_out_windows)
+    corpus = Corpus(read.name, read.source.digest, read.tokens, read.vocab)
+    return replace(setting, corpus=corpus), read.source.folder
+
+
+Rounds = Sequence[Mapping[str, Mapping[float, Arm]]]
+
+
+def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Any) -> Json | None:
+    """Return what is measured of the seeds that are complete, from the first on; None of fewer than two."""
+    whole = []
+    for of_seed in rounds:
+        if not all(arm in there for of_arm in of_seed.values() for arm in of_arm.values()):
+            break
+        whole.append({name: {at: there[arm] for at, arm in of_arm.items()} for name, of_arm in of_seed.items()})
+    if len(whole) < 2:
+        return None
+    names, lengths = list(whole[0]), list(whole[0][VANILLA])
+    last = rounds[0][VANILLA][lengths[-1]]
+    of_step = last.recipe.batch * last.context
+    parameters = {name: whole[0][name][lengths[0]]["parameters"] for name in names}
+    return {
+        "seeds": len(whole),
+        "parameters": parameters,
+        "lengths": {str(at): rounds[0][VANILLA][at].recipe.steps * of_step / parameters[VANILLA] for at in lengths},
+        "constant": last.recipe.begins_to_fall() * of_step / parameters[VANILLA],
+        "curve": {
+            "tokens_per_parameter": [
+                step * of_step / parameters[VANILLA]
+                for step in range(last.recipe.log_every, last.recipe.steps + 1, last.recipe.log_every)
+            ],
+            **{name: [_curve(of_seed[name][lengths[-1]]) for of_seed in whole] for name in names},
+        },
+        "loss": {name: {str(at): [of_seed[name][at]["loss"] for of_seed in whole] for at in lengths} for name in names},
+        "probed": {
+            name: {str(at): [_probed(of_seed[name][at], probed) for of_seed in whole] for at in lengths}
+            for name in names
+        },
+    }
+
+
+def _curve(record: Json) -> list[float] | None:
+    return None if record["diverged"] else [round(loss, 5) for _, loss in record["curve"]]
+
+
+def _probed(record: Json, keep: Any) -> Json | None:
+    (found,) = record["probes"].values()
+    return found["end"] and keep(found["end"])

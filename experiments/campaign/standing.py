@@ -1,0 +1,92 @@
+"""How far the campaign is: what every question has, what it lacks, and how long that takes here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from experiments.campaign.pool import Pool
+from experiments.campaign.question import Question
+from experiments.experiment.execution import conclusions, latest_runs, summary
+from experiments.store.folders import Json, Slot
+from experiments.training.arms import Arm
+from experiments.training.trunks import Trunk, trunks
+from experiments.verdicts.checks import Judgement
+from theory.plans.accounting import flops
+
+PROFILE = "cpu"
+SECONDS_PER_FLOP = 1e-10  # of a training step on one core, until something is trained here
+STEP = 3.0  # a step's work, in forward passes
+BESIDES = 1.2  # the time of a training over that of its steps: evaluations and probes
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One question.
+
+    Args:
+        trained: trainings that are finished; those of several lengths from one trunk count once.
+        left: likewise, that are not.
+        seconds: what these take on one core.
+        checks: what can be said now; None before two seeds of a group are complete.
+    """
+
+    question: Question
+    trained: int
+    left: int
+    seconds: float
+    checks: Sequence[Judgement] | None
+
+
+def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Standing]:
+    """Return how far every question is, by its own profile's seeds; a training that two share is left but once."""
+    pool, seen, found = Pool(out, slot), set[str](), []
+    needed = [_arms(question) for question in questions]
+    records = pool.finished(arm for arms in needed for arm in arms)
+    took = [1 / (speed * _flops(arm)) for arm, record in records.items() if (speed := record["tokens_per_second"])]
+    price = BESIDES * median(took or [SECONDS_PER_FLOP])
+    for question, arms in zip(questions, needed, strict=True):
+        left = {trunk.name(slot.device): trunk for trunk in trunks([arm for arm in arms if arm not in records])}
+        work = sum(_work(trunk) for name, trunk in left.items() if name not in seen)
+        seen |= left.keys()
+        trained = len(trunks([arm for arm in arms if arm in records]))
+        found.append(Standing(question, trained, len(left), price * work, _checks(question, out)))
+    return found
+
+
+def _arms(question: Question) -> list[Arm]:
+    profile = question.profiles[PROFILE]
+    needed = question.trainings(profile.config, profile.seeds)
+    return [arm for rounds in needed.values() for of_seed in rounds for of in of_seed.values() for arm in of.values()]
+
+
+def _work(trunk: Trunk) -> float:
+    """Return the floating-point operations of a trunk and its branches."""
+    arm = trunk.arms[-1]
+    return _flops(arm) * trunk.steps() * arm.recipe.batch * arm.context
+
+
+def _flops(arm: Arm) -> float:
+    """Return the floating-point operations of a training step, per token."""
+    return STEP * flops(arm.architecture, arm.plan, (arm.context + 1) // 2)
+
+
+def _checks(question: Question, out: Path) -> Sequence[Judgement] | None:
+    for run in latest_runs(out, [question.name], (PROFILE,)):
+        prediction, measurement = run.read("prediction.json"), run.read("measurement.json")
+        return conclusions(question, summary(run), prediction, measurement)
+    return None
+
+
+def as_json(standing: Standing) -> Json:
+    """Return one question's standing as `crosslayer campaign --json` prints it."""
+    return {
+        "question": standing.question.name,
+        "title": standing.question.title,
+        "trained": standing.trained,
+        "left": standing.left,
+        "hours_left": round(standing.seconds / 3600, 1),
+        "checks": None if standing.checks is None else [check.to_json() for check in standing.checks],
+    }

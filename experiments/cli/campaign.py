@@ -1,0 +1,89 @@
+"""The command `campaign`: how far the pool of text trainings is, and going on with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments import catalogue
+from experiments.cli.commands import OUT, Commands, positive, whole_from
+
+if TYPE_CHECKING:
+    from experiments.campaign.question import Question
+    from experiments.campaign.standing import Standing
+    from experiments.store.folders import Slot
+
+
+def add_to(commands: Commands) -> None:
+    """campaign."""
+    command = commands.add(
+        "campaign",
+        campaign,
+        "show how far the pool of text trainings is and what each question can say, and go on with it",
+        "crosslayer campaign --minutes 60 --data data/rfc --out runs",
+        resumes=True,
+    )
+    command.add_argument("--minutes", type=positive, help="train for so long (default: train nothing, only show)")
+    command.add_argument("--data", help="the folder of the campaign's prepared text, to train on")
+    command.add_argument("--out", type=Path, default=OUT, help="where run folders and the pool go (default: runs)")
+    command.add_argument("--jobs", type=whole_from(1), default=1, help="trainings at a time (default: 1)")
+    command.add_argument("--device", default="cpu", help="cpu (the default), cuda or auto")
+
+
+def campaign(options: argparse.Namespace) -> int:
+    from experiments.campaign.question import Question
+    from experiments.campaign.standing import PROFILE, as_json, standings
+    from experiments.training.device import slot_for
+
+    experiments = [catalogue.experiment(name) for name in catalogue.names("scale")]
+    questions = [experiment for experiment in experiments if isinstance(experiment, Question)]
+    about = {"jobs": options.jobs, "minutes": options.minutes, "data": options.data}
+    slot = slot_for(questions, PROFILE, options.device, **about)
+    if options.minutes is not None:
+        _go_on(questions, options.out, slot)
+    found = standings(questions, options.out, slot)
+    if options.json:
+        print(json.dumps([as_json(one) for one in found], indent=1))
+    else:
+        _print(found)
+    return 0
+
+
+def _go_on(questions: Sequence[Question], out: Path, slot: Slot) -> None:
+    """Train what is missing, question by question, until time is up."""
+    from experiments.campaign.standing import PROFILE
+    from experiments.experiment.execution import execute, prepare
+    from experiments.store.folders import Unfinished
+
+    for question in questions:
+        try:
+            execute(prepare(question, PROFILE, None, out, slot))
+        except Unfinished as stop:
+            print(f"crosslayer: time is up: {stop}; the same command resumes from here", file=sys.stderr)
+            return
+
+
+def _print(found: Sequence[Standing]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from experiments.verdicts.checks import by_group
+    from experiments.verdicts.words import sentence
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("question", overflow="fold")
+    for name in ("trained", "left", "hours left, one core"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}")
+    Console().print(table)
+    for one in found:
+        print(f"\n{one.question.name}: {one.question.title}")
+        if one.checks is None:
+            print("  nothing can be said yet: two seeds of all arms of a group are needed")
+        for members in by_group(one.checks or ()).values():
+            print(f"  {sentence(members[0])}{f'; the worst of {len(members)}' * (len(members) > 1)}")

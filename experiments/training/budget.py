@@ -1,0 +1,51 @@
+"""How long text was trained on: tokens per parameter, from an experiment's stored configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from experiments.store.folders import Json
+from experiments.training.campaign import BASELINE
+from experiments.training.text import VOCAB_MULTIPLE
+from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Architecture, Tokens
+from theory.plans.names import resolve
+
+
+def tokens_per_parameter(config: Json) -> list[float]:
+    """Return the tokens that a training reads over vanilla's parameters, of each size that an experiment trains.
+
+    Parameters are counted with both embeddings.  The list is empty for an experiment that does not train on text.
+
+    Args:
+        config: as a run's config.json or summary.json holds it under `config`.
+    """
+    from icl.models.saved import architecture_of
+
+    if {"setting", "groups"} <= config.keys():  # a question to the campaign
+        return sorted({float(group["until"]) for group in config["groups"]})
+    if "data" not in config:
+        return []
+    if "tokens_a_parameter" in config:
+        return [float(config["tokens_a_parameter"])]
+    vocab = -(-config["vocab"] // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
+    base = replace(architecture_of(config["architecture"]), stem=Tokens(vocab))
+    recipe = config["recipe"]
+    tokens = recipe["steps"] * config.get("tokens", recipe["batch"] * base.context)
+    return sorted({tokens / total_parameters(sizes, resolve(BASELINE, sizes.shape)) for sizes in _sizes(base, config)})
+
+
+def _sizes(base: Architecture, config: dict[str, Any]) -> Iterator[Architecture]:
+    for depth in config.get("depths") or config.get("layers") or [base.n_layers]:
+        yield replace(base, n_layers=depth)
+
+
+def in_words(config: Json) -> str:
+    """Return how long an experiment trains on text; empty if it does not."""
+    found = tokens_per_parameter(config)
+    if not found:
+        return ""
+    numbers = f"{found[0]:.2g}" if len(found) == 1 else f"{found[0]:.2g} to {found[-1]:.2g}"
+    return f"{numbers} tokens of text per parameter (vanilla's, embeddings included)"

@@ -1,0 +1,111 @@
+"""Questions to the pool: what one has trained the next one finds, whatever ended the sitting before."""
+
+from dataclasses import replace
+
+import pytest
+
+from experiments.campaign import pool as pools
+from experiments.campaign.question import CONTROL, TWIN
+from experiments.campaign.reading import arms, at_length, gain, over
+from experiments.campaign.standing import standings
+from experiments.experiment.execution import execute, prepare
+from experiments.store.folders import RunFolder, Slot, Unfinished, UserError
+from experiments.training.trunks import trunks
+from tests.experiments.campaign.conftest import Asking
+
+NAMES = ["vanilla", TWIN, CONTROL, "shared-keys"]
+
+
+@pytest.fixture
+def slot(text):
+    return Slot(jobs=1, data=str(text))
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """How many trunks were trained each time that some were."""
+    counts = []
+
+    def counting(missing, run, label):
+        counts.append(len(trunks(missing)))
+        return train(missing, run, label)
+
+    train = pools.train_sharing
+    monkeypatch.setattr(pools, "train_sharing", counting)
+    return counts
+
+
+def measurement(question, out, slot):
+    job = prepare(question, "cpu", None, out, slot)
+    execute(job)
+    return job.run.read("measurement.json")
+
+
+def test_what_is_measured(question, tmp_path, slot):
+    found = measurement(question, tmp_path, slot)
+    (group,) = found["groups"].values()
+    assert group["seeds"] == found["seeds"] == 2
+    assert list(group["loss"]) == NAMES
+    assert arms(group) == ["shared-keys"]
+    assert list(group["lengths"]) == ["0.625", "1.25", "2.5"]
+    assert group["constant"] == pytest.approx(0.8 * group["lengths"]["2.5"])
+    lines = group["curve"]["tokens_per_parameter"]
+    assert lines[-1] == pytest.approx(group["lengths"]["2.5"])
+    assert all(len(curve) == len(lines) for name in NAMES for curve in group["curve"][name])
+    losses = over(group, 0.0, 9.0)
+    assert losses["vanilla"][1] == pytest.approx(sum(group["curve"]["vanilla"][1]) / len(lines))
+    ends = at_length(group, "2.5")
+    by_hand = [a - (b + c) / 2 for a, b, c in zip(ends["shared-keys"], ends["vanilla"], ends[TWIN], strict=True)]
+    assert gain(ends, "shared-keys").mean == pytest.approx(sum(by_hand) / 2)
+    assert gain(ends, "shared-keys", against=(CONTROL,)).mean != gain(ends, "shared-keys").mean
+    assert len(group["probed"]["vanilla"]["2.5"][0]["induction"]) == 2
+
+
+def test_nothing_is_trained_twice(question, setting, tmp_path, slot, trained):
+    found = measurement(question, tmp_path, slot)
+    assert trained == [8]
+    again = measurement(Asking(setting, 8, until=1.25), tmp_path, Slot(jobs=1))  # without the text, too
+    assert trained == [8]
+    (long,), (short,) = found["groups"].values(), again["groups"].values()
+    assert short["loss"]["vanilla"]["1.25"] == long["loss"]["vanilla"]["1.25"]
+    measurement(Asking(setting, 8, 16), tmp_path, slot)
+    assert trained == [8, 8]
+
+
+def test_a_group_that_is_not_complete_is_left_out(setting, tmp_path, slot):
+    measurement(Asking(setting, 8), tmp_path, slot)
+    found = measurement(Asking(setting, 8, 16), tmp_path, replace(slot, deadline=1.0))
+    assert [name.split(",")[0] for name in found["groups"]] == ["width 8"]
+    assert [name.split(",")[0] for name in found["left_out"]] == ["width 16"]
+
+
+def test_without_two_seeds_nothing_is_compared(question, tmp_path, slot):
+    with pytest.raises(Unfinished, match="0 of 24 trainings are finished"):
+        measurement(question, tmp_path, replace(slot, deadline=1.0))
+
+
+def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
+    with pytest.raises(UserError, match="need --data FOLDER: the tests' text"):
+        measurement(question, tmp_path, Slot(jobs=1))
+    other = replace(setting, corpus=replace(setting.corpus, digest="0" * 64))
+    with pytest.raises(UserError, match="holds other text"):
+        measurement(Asking(other, 8), tmp_path, slot)
+
+
+def test_how_far_it_is(question, setting, tmp_path, slot):
+    both = [question, Asking(setting, 8, 16)]
+    before = standings(both, tmp_path, slot)
+    assert [(one.trained, one.left, one.checks) for one in before] == [(0, 8, None), (0, 16, None)]
+    assert before[1].seconds > before[0].seconds > 0
+    measurement(question, tmp_path, slot)
+    after = standings(both, tmp_path, slot)
+    assert [(one.trained, one.left) for one in after] == [(8, 0), (8, 8)]
+    assert after[0].checks == []
+    assert after[0].seconds == 0
+
+
+def test_committed_lines_count(question, tmp_path, slot, monkeypatch):
+    found = measurement(question, tmp_path / "there", slot)
+    monkeypatch.setattr(pools, "COMMITTED", tmp_path / "there")
+    assert measurement(question, tmp_path / "here", Slot(jobs=1))["groups"] == found["groups"]
+    assert not RunFolder(tmp_path / "here" / pools.FOLDER).metrics()

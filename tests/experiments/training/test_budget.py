@@ -1,0 +1,88 @@
+"""How long text was trained on, and what a run's seeds could tell: stated wherever its result is told."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from experiments import catalogue
+from experiments.cli import main
+from experiments.training.budget import in_words, tokens_per_parameter
+from experiments.verdicts.checks import Expectation, judgement
+from experiments.verdicts.detecting import detected
+from theory.plans.accounting import total_parameters
+from theory.plans.architecture import Tokens
+from theory.plans.names import resolve
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = (ROOT / "results/FINDINGS.md", ROOT / "theory/resformer/CLAIMS.md")
+CONFIGS = {
+    f"{name}/{profile}": json.loads(json.dumps(asdict(about.config)))
+    for name in catalogue.names("scale")
+    for profile, about in catalogue.experiment(name).profiles.items()
+}
+ON_PROMPTS = {"scale-icl", "ladder", "ladder-axes", "scale-decode"}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_experiment_that_trains_on_text_says_how_long(name):
+    found = tokens_per_parameter(CONFIGS[name])
+    assert bool(found) == (name.partition("/")[0] not in ON_PROMPTS)
+    assert all(x > 0 for x in found)
+    assert bool(in_words(CONFIGS[name])) == bool(found)
+
+
+def test_tokens_are_steps_times_a_batch_over_all_parameters_of_vanilla():
+    config = catalogue.experiment("scale-loss").profiles["cpu"].config
+    sizes = replace(config.architecture, stem=Tokens(2048))
+    parameters = total_parameters(sizes, resolve("vanilla", sizes.shape))
+    assert tokens_per_parameter(CONFIGS["scale-loss/cpu"]) == [400 * 16 * 128 / parameters]
+    assert in_words(CONFIGS["scale-loss/cpu"]).startswith("1.8 tokens of text per parameter")
+
+
+def test_of_several_depths_it_is_a_range():
+    found = tokens_per_parameter(CONFIGS["attnres-dilution/cpu"])
+    assert len(found) == 3
+    assert f"{found[0]:.2g} to {found[-1]:.2g}" in in_words(CONFIGS["attnres-dilution/cpu"])
+
+
+@pytest.mark.parametrize("summary", sorted((ROOT / "results").rglob("summary.json")), ids=lambda p: p.parent.name)
+def test_pages_that_tell_a_result_on_text_say_how_long_it_was_trained(summary):
+    """Where a page links a result's figure, the number of tokens per parameter stands in the same section."""
+    saved = json.loads(summary.read_text())
+    found = tokens_per_parameter(saved["config"])
+    if not found:
+        return
+    link = f"{summary.parent.relative_to(ROOT / 'results')}/figure.png"
+    for page in PAGES:
+        sections = [" ".join(some.split()) for some in page.read_text().split("\n## ") if link in some]
+        assert not sections or any(f"{_range(found)} tokens per parameter" in some for some in sections), page.name
+
+
+def _range(found):
+    ends = dict.fromkeys(f"{x:.2g}" for x in (found[0], found[-1]))
+    return " to ".join(ends)
+
+
+def test_what_a_run_could_tell_is_the_median_half_width():
+    def one(width, quantity="nats"):
+        return Expectation("a", "a", "a", "a", "sign", 1.0, 0.1, 0.01, width, ((0.0, 0.1),), quantity=quantity)
+
+    found = detected([one(0.1), one(0.3), one(0.2), one(9.0, "other"), one(float("nan"))])
+    assert (found.size, found.count, found.quantity) == (0.2, 3, "nats")
+    assert "0.2 (median half-width of 3 intervals: nats)" in found.words
+    assert detected([]) is None
+
+
+def test_scale_loss_promised_less_than_its_seeds_can_tell():
+    checks = json.loads((ROOT / "results/scale-loss/summary.json").read_text())["checks"]
+    assert f"{detected([judgement(check) for check in checks]).size:.3f}" == "0.060"
+
+
+def test_compare_shows_both(capsys):
+    assert main(["compare", "scale-loss", "--out", str(ROOT / "results")]) == 0
+    out = capsys.readouterr().out
+    assert "trained on: 1.8 tokens of text per parameter" in out
+    assert "detects: 0.06 (median half-width of 16 intervals" in out
+    assert "promised: about 0.03 nats a token" in out

@@ -1,0 +1,43 @@
+"""Tests see nothing of their user: an empty working folder, a cache of their own, and no variable that changes results.
+
+The first process of a run sets the environment, which its workers inherit, so that all share one cache.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+OF_TERMINALS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
+OF_PYTHON = ("PYTHONPATH", "PYTHONWARNINGS", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONOPTIMIZE", "PYTHONSTARTUP")
+OF_LIBRARIES = ("MPLBACKEND", "MATPLOTLIBRC", "RAY_ADDRESS", "HF_HOME", "HF_HUB_OFFLINE", "TORCH_LOGS", "SSL_CERT_FILE")
+REMOVED = (*OF_LAUNCHERS, *OF_TERMINALS, *OF_PYTHON, *OF_LIBRARIES)
+MARK = "CROSSLAYER_TESTS"  # where this run's folders lie
+
+
+def isolate() -> None:
+    """Set this process's environment, before any of the packages is imported."""
+    first = MARK not in os.environ or not Path(os.environ[MARK]).is_dir()
+    if first:
+        os.environ[MARK] = tempfile.mkdtemp(prefix="crosslayer-tests-")
+        atexit.register(shutil.rmtree, os.environ[MARK], ignore_errors=True)
+    for name in REMOVED:
+        os.environ.pop(name, None)
+    place = Path(os.environ[MARK])
+    for name in ("cache", "home"):
+        (place / name).mkdir(exist_ok=True)
+    os.environ |= {"XDG_CACHE_HOME": str(place / "cache"), "HOME": str(place / "home")}
+
+
+def empty_folder() -> None:
+    """Go to a folder of this process's own, in which there is nothing."""
+    folder = Path(os.environ[MARK]) / f"work-{os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    os.chdir(folder)
