@@ -9,6 +9,7 @@ from experiments.experiment.execution import latest_runs
 from experiments.experiment.protocol import figures
 from tests.experiments.test_results import RESULTS
 
+MOST_WORDS = 60
 SHORTEST = 80  # characters: less says nothing of panels, markers and intervals
 
 
@@ -26,3 +27,10 @@ def test_a_caption_says_what_its_intervals_are(name):
     for caption in figures(catalogue.experiment(name)).values():
         assert len(caption) > SHORTEST
         assert re.search(r"95 %|[Nn]o sampling|exact minima|all turns", caption)
+
+
+@pytest.mark.parametrize("name", ["attnres-compute", "dva-against-gpt2", "ladder-text", "scale-loss", "scale-uptrain"])
+def test_a_caption_that_says_what_is_left_out_is_short(name):
+    for caption in figures(catalogue.experiment(name)).values():
+        assert "learning rate" in caption or "rate; at another" in caption
+        assert len(caption.split()) <= MOST_WORDS

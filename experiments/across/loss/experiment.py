@@ -137,11 +137,10 @@ class ScaleLoss:
     name = "scale-loss"
     title = "Language modelling: losses against vanilla on paired seeds, beside the papers' and the toy's order"
     caption = (
-        "(a) Training losses less vanilla's, of variants trained at vanilla's learning rate: means over paired seeds, "
-        "without intervals. (b) Held-out losses less vanilla's at the end; under each name stands what its paper and "
-        "the toy say of it, and both learning rates where they differ; a cross is the paper's number, at its size. "
-        "Vanilla with other initial weights is no effect: what it differs by is chance. Untuned: the best learning "
-        "rate lies at the edge of those tried. Intervals: 95 % over paired seeds, for all variants at once."
+        "(a) Training losses less vanilla's, means over seeds, of variants at vanilla's learning rate: others are "
+        "compared at the end only. (b) Held-out losses less vanilla's at the end, with what papers (cross: their "
+        "number) and the toy say; 95 % over paired seeds, for all at once. Other initial weights are no effect; "
+        "untuned: best rate at an edge."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM,)

@@ -40,13 +40,10 @@ class LadderText:
     name = "ladder-text"
     title = "Compute-optimal language models: worth in parameters, and where loss curves cross"
     caption = (
-        "(a) Held-out loss less vanilla's of the same width; vanilla with other initial weights is no effect. (b) "
-        "How many parameters of vanilla give the same loss, over those that it has at the variant's width; arrows "
-        "mark intervals that leave the panel or vanilla's sizes, and where a marker is missing the factor lies "
-        "beyond them. Crosses, set at the right, are what the papers' printed losses amount to. (c), (d) "
-        "Differences by size, during training only where both have one learning rate; a diamond is when seeds cross "
-        "zero for good, where all do. Markers are moved apart. Intervals and bands: 95 % over paired seeds, in (a) for "
-        "all of a size at once."
+        "(a) Held-out loss less vanilla's; other weights are no effect. (b) Vanilla's parameters for the same loss, "
+        "over those at equal width; arrow: interval goes on; cross: by printed losses. (c), (d) Curves at vanilla's "
+        "learning rate, diamonds where they cross for good; at another rate the end only. 95 % over paired seeds, in "
+        "(a) for all at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (CLAIM, CRITICAL)

@@ -110,14 +110,9 @@ class Compute:
     name = "attnres-compute"
     title = "Loss against compute: PreNorm, Block and Full, and what decides which is ahead"
     caption = (
-        "(a) Held-out loss over the FLOPs of a training; differences are in (c). (b) By what factor PreNorm's "
-        "compute would have to grow or shrink to end with the same loss: left of the line ours, by interpolation "
-        "between our sizes; an arrow marks an interval that goes on beyond the axis or our sizes, a filled marker "
-        "its known end where the factor itself is unknown. Right of it the paper's, from printed losses, bars what "
-        "rounding leaves open. (c) Differences of losses by size; the last row, other initial weights, is no "
-        "effect. (d) Losses less PreNorm's during training, of what has another learning rate at the end alone; wide "
-        "first bands leave the panel. Intervals and bands: 95 %, in (a) over seeds, else over paired seeds, in (c) "
-        "for all of a size at once. eps: what norms add to a mean square."
+        "(a) Held-out loss over FLOPs. (b) PreNorm's compute for the same loss over one's own: ours, then the "
+        "paper's, from printed losses. (c) Differences by size; the last row is no effect. (d) Losses less "
+        "PreNorm's; points: another learning rate, so the end only. 95 % over paired seeds, in (c) for all at once."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (LOSS, COMPUTE)

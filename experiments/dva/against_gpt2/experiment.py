@@ -52,14 +52,10 @@ class AgainstGPT2:
     name = "dva-against-gpt2"
     title = "Dynamic Value Attention against GPT-2: Table 2, matched, and taken apart"
     caption = (
-        "(a) Losses of the paper's models a and b over one reading of the text, both at the learning rate that is best "
-        "for model a: thick held out, thin training. (b) "
-        "Model b less model a, in parts: each of its four changes put in first, put in last, and the mean over all "
-        "orders; below them all together, with the paper's difference as a cross, and what other initial weights "
-        "do, which is no effect. (c) The same two models on a small part of the text that is read again and again; "
-        "a band that a single seed makes wide is cut off. (d) Pairs of models with what the paper says of them, and"
-        " models matched in parameters or FLOPs. Bands: two standard errors over seeds; intervals: 95 % over paired"
-        " seeds, for all parts at once and for all pairs at once."
+        "(a) Losses of models a and b over one reading, both at model a's learning rate. (b) Model b less model a, "
+        "change by change; cross: the paper's; other weights are no effect. (c) A small text read repeatedly. (d) "
+        "Pairs the paper compares, and matched models. Bands: two standard errors; intervals: 95 % over paired seeds, "
+        "family-wise."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (LEARNING, TIME, ONE_HEAD, FEED_FORWARD, GATES)

@@ -117,14 +117,9 @@ class Uptraining:
     name = "scale-uptrain"
     title = "Uptraining: trained MHA made into SkipV1Former and others, and trained on"
     caption = (
-        "(a) How much each way of turning trained MHA into SkipV1Former adds to layer 2's attention, over its own "
-        "mean square: dots are seeds, hollow markers their mean, blue what independent heads would give, at one "
-        "place or between two. mean and apart average value heads, top keeps those of largest norm, svd "
-        "approximates best, whole keeps heads with queries and keys. (b) The first held-out loss less MHA's, 95 % "
-        "for each. (c) Losses while what was made is trained on, of what has another learning rate than MHA trained "
-        "on, the thick line, where it begins and ends; bands: 95 % of the paired difference to it. (d) The end, less "
-        "MHA trained on for as long; below the line, less what is named; 95 % over paired seeds for all of one "
-        "beginning at once."
+        "(a) What each conversion of MHA adds to layer 2's attention; blue: independent heads. (b) First losses "
+        "less MHA's. (c) Losses while trained on, at MHA's (thick) rate; at another the beginning and end only; "
+        "bands: the difference to MHA. (d) The end. 95 % over paired seeds, in (d) for all of one beginning."
     )
     kind: Kind = "scale"
     claims: tuple[str, ...] = (UPTRAINING, FIRST, DISTANCE)

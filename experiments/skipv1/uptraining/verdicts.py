@@ -132,7 +132,7 @@ def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iter
             by = _paper(prediction)
         null = (CONTINUED_TWIN, CONTINUED) if SKIPV1 in pair else (REORDERED, CONTINUED)
         numbers = -1.0, found[pair], found[null]
-        apart = "" if BASELINE in pair or SKIPV1 in pair else other_rates(pair, measurement)
+        apart = other_rates(pair, measurement)
         return expected(place, f"{by}: {words}{marks}{apart}", about, words, "sign", *numbers, quantity=ENDS)
 
     yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")

@@ -255,3 +255,14 @@ def test_forms_are_converted_and_trained_on(kind, tmp_path):
     assert set(found["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
     assert found["begins"][MEAN] == pytest.approx(found["first"]["mean"], rel=1e-6)
     assert found["begins"][MEAN] != pytest.approx(found["begins"][CONTINUED], rel=1e-6)
+
+
+@pytest.mark.parametrize(("scratch", "named"), [({BASELINE: 0.008, SKIPV1: 0.004}, "0.008"), ({}, "the recipe's")])
+def test_rates_are_named_at_the_end_of_what_is_trained_from_scratch_too(prediction, scratch, named):
+    """Of which nothing may be tuned, while what is trained on is."""
+    measurement = planted(loss={MEAN: 2.8})
+    measurement["tuning"] = {"tuned": False, "best": {**dict.fromkeys(NAMES, 0.002), **scratch}}
+    found = {check.id: check.group for check in EXPERIMENT.compare(prediction, measurement)}
+    assert found[f"end/the paper/{MEAN}/{BASELINE}"].endswith(f"(rates 0.002 and {named})")
+    assert ("rates 0.004 and 0.008" in found[f"end/the paper/{SKIPV1}/{BASELINE}"]) == bool(scratch)
+    assert "rates" not in found[f"end/the paper/{MEAN}/{CONTINUED}"]
