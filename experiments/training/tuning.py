@@ -215,7 +215,7 @@ def tuned_rates(pair: tuple[str, str], measurement: Json) -> tuple[float | None,
 
 def rates_in_brackets(mine: float | None, theirs: float | None) -> str:
     """Return two arms' learning rates as they stand behind a difference at the last step; empty where they agree."""
-    return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"
+    return "" if mine == theirs else f" ({_named(mine, theirs)})"
 
 
 def apart_on_the_way(mine: float | None, theirs: float | None) -> str:
@@ -224,7 +224,11 @@ def apart_on_the_way(mine: float | None, theirs: float | None) -> str:
     A loss on the way follows the learning rate: twice the rate is ahead early, whatever the model.  So before the last
     step curves are compared at one rate only, and at the last step both rates are named.
     """
-    return "" if mine == theirs else f"not comparable before the last step: rates {mine:g} and {theirs:g}"
+    return "" if mine == theirs else f"not comparable before the last step: {_named(mine, theirs)}"
+
+
+def _named(*rates: float | None) -> str:
+    return "rates " + " and ".join("the recipe's" if rate is None else f"{rate:g}" for rate in rates)
 
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:
