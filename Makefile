@@ -5,7 +5,7 @@ BIN := .venv/bin
 # Files in the order of tests/conftest.py, not by their number of tests.
 XDIST := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup reproduce test test-all lint bench scale gpu clean
+.PHONY: setup reproduce test test-all lint bench scale campaign gpu clean
 
 setup: .venv/.ready
 
@@ -40,6 +40,11 @@ bench: setup
 # The experiments with trained decoders on a CPU, about four and a half hours on two cores.
 scale: setup
 	$(BIN)/crosslayer run --all --only scale --profile cpu --out $(OUT)
+
+# The pool of text trainings goes on for MINUTES, on one core at the lowest priority; DATA: the folder of its prepared text.
+# Every finished training is a line of $(RESULTS)/campaign/metrics.jsonl.
+campaign: setup
+	@nice -n 19 $(BIN)/crosslayer campaign --minutes "$(MINUTES)" $(if $(DATA),--data "$(DATA)") --out "$(RESULTS)"
 
 # What is next of the gpu profile, in one sitting of MINUTES: first the speed of a training step, then trainings, of
 # which every finished one counts.  Where $(PYTHON) can run the project as it is, as on a machine without a network, it

@@ -27,6 +27,7 @@ GPU = Setting(
     corpus=Corpus("stdlib", "", 0, 4096),
     recipe=replace(_RECIPE, batch=32, precision="bf16", compile=True),
 )
+GPU_TINY = replace(SMOKE, recipe=replace(GPU.recipe, accumulate=2))
 GPU_WIDTHS = {48: 256, 64: 384, 80: 512, 32: 192}  # for those of the campaign; rates fall with the root of the width
 
 
@@ -60,5 +61,9 @@ def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str)
             detects=detects,
             grows=True,
             device="cuda",
+        ),
+        # it takes the gpu profile's path with tiny models
+        "gpu-tiny": Profile(
+            config=Config(setting=GPU_TINY, groups=few), seeds=2, seconds=190, detects=None, grows=True
         ),
     }

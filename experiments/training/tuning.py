@@ -227,9 +227,8 @@ def apart_on_the_way(mine: float | None, theirs: float | None) -> str:
     return "" if mine == theirs else f"not comparable before the last step: {_named(mine, theirs)}"
 
 
-def _named(mine: float | None, theirs: float | None) -> str:
-    known = ("the recipe's" if rate is None else f"{rate:g}" for rate in (mine, theirs))
-    return f"rates {' and '.join(known)}"
+def _named(*rates: float | None) -> str:
+    return "rates " + " and ".join("the recipe's" if rate is None else f"{rate:g}" for rate in rates)
 
 
 def _shorter(arm: Arm, rate: float, share: float) -> Recipe:

@@ -34,6 +34,7 @@ SVFORMER, SKIPV1, SHARED_KEYS = "svformer", "skipv1", "shared-keys"
 ARMS = (SVFORMER, SKIPV1, SHARED_KEYS)
 ORDER = ((SVFORMER, SKIPV1), (SKIPV1, SHARED_KEYS))  # in recall the first of each pair gains more
 WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses are averaged
+SCORES = {"induction": "induction head", "previous": "previous-token head"}
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
 HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
@@ -53,7 +54,7 @@ class Induction(Question):
     title = "Do value skips shorten the way to induction on text?"
     caption = (
         "(a), (b) Training loss less the mean of two vanillas at one rate, against tokens per parameter, at two sizes; "
-        "the second twin is a third vanilla: no effect. (c) Vanilla's best induction head. (d) Mean differences from "
+        "the second twin is a third vanilla: no effect. (c) Heads of vanilla. (d) Mean differences from "
         "2.5 to 5 tokens per parameter. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
     claims: tuple[str, ...] = (FASTER, ORDERS)
@@ -81,8 +82,8 @@ class Induction(Question):
         }
 
     def probed(self, probes: Json) -> Json:
-        """Return the score of the best induction head of any layer."""
-        return {"induction": max(score for score in probes["induction"]["best_induction"] if score is not None)}
+        """Return the scores of the best induction head and of the best previous-token head of any layer."""
+        return {name: max(x for x in probes["induction"][f"best_{name}"] if x is not None) for name in SCORES}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge signs, order and peaks in every group, and the gain that a larger size leaves."""
@@ -140,7 +141,7 @@ class Induction(Question):
         groups = measurement["groups"]
         for axis, (name, group) in zip(axes, list(groups.items())[:2], strict=False):
             _gains(axis, name, group)
-        _induction(axes[2], groups)
+        _scores(axes[2], groups)
         _differences(axes[3], groups, prediction)
         for axis in axes[min(2, len(groups)) : 2]:
             axis.set_visible(False)
@@ -164,16 +165,18 @@ def _gains(axis: Axes, name: str, group: Json) -> None:
     style.tokens_per_parameter(axis)
 
 
-def _induction(axis: Axes, groups: Mapping[str, Json]) -> None:
-    """Draw the score of vanilla's best induction head by tokens, 95 % at each length, for every group."""
+def _scores(axis: Axes, groups: Mapping[str, Json]) -> None:
+    """Draw how much vanilla's best heads attend to what they are named by, 95 % at each length, at two sizes."""
     from experiments.drawing import style
 
-    for (name, group), line in zip(groups.items(), ("-", "--", "-.", ":"), strict=False):
-        by_length = [[one["induction"] for one in group["probed"][VANILLA][length]] for length in group["lengths"]]
-        points = [t_interval(scores) for scores in by_length]
-        _line(axis, list(group["lengths"].values()), points, label=name, color="#1a1a1a", linestyle=line)
-    axis.set_ylabel("attention of vanilla's best induction head")
-    axis.set_title("Vanilla's score of induction")
+    for (name, group), shade in zip(groups.items(), ("#1a1a1a", "#c96a8b"), strict=False):
+        for score, line in zip(SCORES, ("-", ":"), strict=True):
+            by_length = [[one[score] for one in group["probed"][VANILLA][length]] for length in group["lengths"]]
+            label = f"{SCORES[score]}, {name.partition(',')[0]}"
+            points = [t_interval(scores) for scores in by_length]
+            _line(axis, list(group["lengths"].values()), points, label=label, color=shade, linestyle=line)
+    axis.set_ylabel("share of attention, best head of any layer")
+    axis.set_title("Vanilla's heads")
     style.tokens_per_parameter(axis)
 
 

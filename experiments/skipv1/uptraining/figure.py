@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.drawing import style
 from experiments.skipv1.uptraining.points import CONTINUED, CONTINUED_TWIN, MEAN, REORDERED, SKIPV1
-from experiments.skipv1.uptraining.verdicts import at_the_end, heads_of, numbers
+from experiments.skipv1.uptraining.verdicts import at_the_end, heads_of, numbers, tuned_as
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.tuning import apart_on_the_way, mark, tuned_rates
@@ -105,7 +105,7 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
         half = np.array([interval.half_width for interval in apart])
         label = _words(name, heads_of(prediction), measurement)
-        if apart_on_the_way(*tuned_rates((_tuned(name), CONTINUED), measurement)):
+        if apart_on_the_way(*tuned_rates((tuned_as(name), CONTINUED), measurement)):
             bars = {"yerr": half[[0, -1]], "fmt": LOOKS[name]["marker"], "color": look["color"], "markersize": 4}
             axis.errorbar([shares[0], shares[-1]], middle[[0, -1]], markerfacecolor="white", label=label, **bars)
             continue
@@ -123,11 +123,6 @@ def _during(axis: Axes, prediction: Json, measurement: Json) -> None:
         f"bands: 95 % of the difference to {heads_of(prediction)}'s trained on"
     )
     axis.set_title("Trained on")
-
-
-def _tuned(name: str) -> str:
-    """Return whose learning rate it has."""
-    return CONTINUED if name in (CONTINUED_TWIN, REORDERED) else name
 
 
 def _curves(measurement: Json, name: str) -> list[list[float] | None]:

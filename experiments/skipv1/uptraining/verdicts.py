@@ -30,6 +30,11 @@ def heads_of(prediction: Json) -> str:
     return str(prediction.get("of", MHA))
 
 
+def tuned_as(name: str) -> str:
+    """Return whose learning rate an arm has."""
+    return CONTINUED if name in (CONTINUED_TWIN, REORDERED) else name
+
+
 def numbers(losses: Sequence[float | None]) -> list[float]:
     """nan where a training diverged."""
     return [math.nan if loss is None else loss for loss in losses]
@@ -132,7 +137,7 @@ def _end(prediction: Json, measurement: Json, claim: str, distance: str) -> Iter
             by = _paper(prediction)
         null = (CONTINUED_TWIN, CONTINUED) if SKIPV1 in pair else (REORDERED, CONTINUED)
         numbers = -1.0, found[pair], found[null]
-        apart = other_rates(pair, measurement)
+        apart = other_rates((tuned_as(pair[0]), tuned_as(pair[1])), measurement)
         return expected(place, f"{by}: {words}{marks}{apart}", about, words, "sign", *numbers, quantity=ENDS)
 
     yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")

@@ -34,7 +34,7 @@ def group(gains, *, peak=3.5, rises=5.0, noise=0.02):
         "constant": 0.8 * END,
         "curve": {"tokens_per_parameter": at.tolist(), **{name: curves(name) for name in NAMES}},
         "loss": {name: {length: [3.0] * SEEDS for length in LENGTHS} for name in NAMES},
-        "probed": {name: {x: [{"induction": s}] * SEEDS for x, s in scores.items()} for name in NAMES},
+        "probed": {name: {x: [{"induction": s, "previous": s}] * SEEDS for x, s in scores.items()} for name in NAMES},
     }
 
 

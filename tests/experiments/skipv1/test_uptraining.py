@@ -204,6 +204,22 @@ def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
     assert round(measurement["parameters"][BASELINE], -4) == 130_000
 
 
+def test_at_another_rate_both_are_named_and_the_curve_is_drawn_at_its_ends(prediction):
+    measurement = planted(loss={MEAN: 2.8})
+    measurement["tuning"] = {"tuned": False, "best": {**dict.fromkeys(NAMES, 0.002), MEAN: 0.004, "vanilla": 0.008}}
+    groups = {check.id: check.group for check in EXPERIMENT.compare(prediction, measurement)}
+    assert groups[f"end/the paper/{MEAN}/{CONTINUED}"].endswith("(rates 0.004 and 0.002)")
+    assert groups[f"end/the paper/{MEAN}/{BASELINE}"].endswith("(rates 0.004 and 0.008)")
+    assert "rates" not in groups[f"end/a reason to convert/svformer/{CONTINUED}"]
+    with style.drawing():
+        axis = EXPERIMENT.draw(prediction, measurement).axes[2]
+    longest = max(len(line.get_xdata()) for line in axis.get_lines())
+    whole = {line.get_label() for line in axis.get_lines() if len(line.get_xdata()) == longest}
+    assert longest > 2
+    assert not any(label.startswith(MEAN) for label in whole)
+    assert any(label.startswith("svformer") for label in whole)
+
+
 def test_a_line_that_lies_on_another_is_said_to():
     """Of the committed result; and a tenth of a nat higher it does not: the control."""
     stored = {what: json.loads((ROOT / "results" / "scale-uptrain" / f"{what}.json").read_text()) for what in STORED}
@@ -255,14 +271,3 @@ def test_forms_are_converted_and_trained_on(kind, tmp_path):
     assert set(found["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
     assert found["begins"][MEAN] == pytest.approx(found["first"]["mean"], rel=1e-6)
     assert found["begins"][MEAN] != pytest.approx(found["begins"][CONTINUED], rel=1e-6)
-
-
-@pytest.mark.parametrize(("scratch", "named"), [({BASELINE: 0.008, SKIPV1: 0.004}, "0.008"), ({}, "the recipe's")])
-def test_rates_are_named_at_the_end_of_what_is_trained_from_scratch_too(prediction, scratch, named):
-    """Of which nothing may be tuned, while what is trained on is."""
-    measurement = planted(loss={MEAN: 2.8})
-    measurement["tuning"] = {"tuned": False, "best": {**dict.fromkeys(NAMES, 0.002), **scratch}}
-    found = {check.id: check.group for check in EXPERIMENT.compare(prediction, measurement)}
-    assert found[f"end/the paper/{MEAN}/{BASELINE}"].endswith(f"(rates 0.002 and {named})")
-    assert ("rates 0.004 and 0.008" in found[f"end/the paper/{SKIPV1}/{BASELINE}"]) == bool(scratch)
-    assert "rates" not in found[f"end/the paper/{MEAN}/{CONTINUED}"]
