@@ -209,7 +209,8 @@ def other_rates(pair: tuple[str, str], measurement: Json) -> str:
 
 def tuned_rates(pair: tuple[str, str], measurement: Json) -> tuple[float | None, float | None]:
     """Return the learning rates that were best for two arms, None of both where nothing was tuned."""
-    mine, theirs = (measurement["tuning"].get("best", {}).get(arm) for arm in pair)
+    best = measurement.get("tuning", {}).get("best", {})
+    mine, theirs = (best.get(arm) for arm in pair)
     return mine, theirs
 
 

@@ -21,7 +21,8 @@ from experiments.campaign.reading import arms, gain, over
 from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
-from experiments.training.campaign import expected
+from experiments.training.campaign import expected, unpredicted
+from experiments.training.comparing import names_of_own, own_names
 from experiments.verdicts.checks import Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
 
@@ -78,7 +79,7 @@ class Induction(Question):
             "signs": {} if named else {SVFORMER: -1.0, SKIPV1: -1.0},
             "order": [] if named else [list(pair) for pair in ORDER],
             "peak": {} if named else {SVFORMER: OCTAVE, SKIPV1: OCTAVE},
-            "own": sorted(named),
+            **names_of_own(config.own),
         }
 
     def probed(self, probes: Json) -> Json:
@@ -87,11 +88,12 @@ class Induction(Question):
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge signs, order and peaks in every group, and the gain that a larger size leaves."""
-        return [*self._signs(prediction, measurement), *self._peaks(prediction, measurement)]
+        own = list(self._own(prediction, measurement))
+        return [*self._signs(prediction, measurement), *self._peaks(prediction, measurement), *own]
 
     def _signs(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         pairs = [*((arm, VANILLA) for arm in prediction["signs"]), *map(tuple, prediction["order"])]
-        family = len(pairs) * len(prediction["windows"]) * len(measurement["groups"])
+        family = max(1, len(pairs) * len(prediction["windows"]) * len(measurement["groups"]))
         for name, group in measurement["groups"].items():
             for begin, end in prediction["windows"]:
                 losses = over(group, begin, end)
@@ -111,6 +113,18 @@ class Induction(Question):
                         control,
                         quantity=NATS,
                     )
+
+    def _own(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
+        """Yield what was measured of a user's variants, of which nothing is predicted."""
+        windows = prediction["windows"]
+        family = max(1, len(own_names(prediction)) * len(windows) * len(measurement["groups"]))
+        for name, group in measurement["groups"].items():
+            for begin, end in windows:
+                for arm in own_names(prediction):
+                    at = f"{begin:g} to {end:g} tokens per parameter"
+                    found = gain(over(group, begin, end), arm, family)
+                    where = f"{name}/{begin:g} to {end:g}/{arm}"
+                    yield unpredicted(where, f"{arm} less vanilla, {at}", f"{arm}, {at} ({name})", found, quantity=NATS)
 
     def _peaks(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         family = max(1, len(prediction["peak"]) * len(measurement["groups"]))

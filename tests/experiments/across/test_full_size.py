@@ -191,12 +191,13 @@ def test_a_rate_on_the_edge_of_its_grid_is_marked_wherever_its_number_is(capsys)
     )
     groups = {check.group for check in experiment.compare(prediction, measurement)}
     assert {group.split(":")[0] for group in groups if "svformer" in group} == {"svformer (untuned)"}
+    assert all(group.endswith("(rates 0.008 and 0.004)") for group in groups if "svformer" in group)
     assert groups == {check["group"] for check in run.read("summary.json")["checks"]}
     figure = experiment.draw(prediction, measurement)
     shown = [
         text.get_text() for axis in figure.axes for text in (*axis.get_yticklabels(), *axis.get_legend().get_texts())
     ]
-    assert sum("svformer (untuned)" in text for text in shown) == 2
+    assert sum("svformer (untuned)" in text for text in shown) == 1  # its curve, at another rate, is not drawn
     assert not any("resformer (untuned)" in text for text in shown)
     assert "svformer (untuned)" in (run / "figure.svg").read_text()
     assert main(["compare", "scale-loss", "--out", str(ROOT / "results")]) == 0

@@ -79,11 +79,14 @@ def test_a_gain_that_peaks_elsewhere_than_induction(rises, verdict):
 def test_of_a_variant_of_ones_own_nothing_is_predicted():
     from experiments.training.comparing import comparing
 
-    made = comparing(EXPERIMENT, "cpu", ["resformer"])
+    made = comparing(EXPERIMENT, "cpu", ["svformer"])
     config = made.profiles["cpu"].config
-    assert all(one.arms == ("resformer",) for one in config.groups)
+    assert all(one.arms == ("svformer",) for one in config.groups)
     prediction = made.predict(config)
     assert (prediction["signs"], prediction["order"], prediction["peak"]) == ({}, [], {})
+    checks = made.compare(prediction, {"groups": {"one": group({"svformer": 0.2})}})
+    assert {(check.verdict, check.claim) for check in checks} == {("unpredicted", "")}
+    assert all(check.measured + check.half_width < 0 for check in checks)
 
 
 def test_figure_and_claim():

@@ -10,6 +10,7 @@ import experiments
 from experiments import catalogue
 from experiments.across.icl import experiment as icl_experiment
 from experiments.attnres.dilution import probe as dilution_probe
+from experiments.campaign.question import Question
 from experiments.cli import main
 from experiments.experiment.execution import conclusions, execute, prepare
 from experiments.report.pages.parts import verdict
@@ -28,7 +29,8 @@ from theory.plans.names import BadName
 from theory.plans.plan import Plan
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
-NAMES = [name for name in catalogue.names("scale") if isinstance(catalogue.experiment(name), Comparing)]
+SCALE = {name: catalogue.experiment(name) for name in catalogue.names("scale")}
+NAMES = [name for name, one in SCALE.items() if isinstance(one, Comparing) and not isinstance(one, Question)]
 MINE = """
 from theory import plan, v
 
