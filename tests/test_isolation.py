@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from experiments.store.cache import cache
-from tests.isolation import REMOVED
+from tests.isolation import REMOVED, empty_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 SOME = (  # each reads one of the things that `surroundings` spoils
@@ -26,6 +26,9 @@ def test_a_test_begins_in_an_empty_folder():
 
 
 def test_what_a_test_leaves_is_gone():
+    (Path.cwd() / "runs" / "inner").mkdir(parents=True)
+    Path("theory.py").touch()
+    empty_folder()
     assert not list(Path.cwd().iterdir())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from experiments.campaign.setting import Corpus
+from experiments.experiment.execution import committed_results
 from experiments.store.folders import METRICS, Json, RunFolder, Slot, UserError
 from experiments.training.arms import Arm
 from experiments.training.stacks import finished
@@ -16,7 +17,6 @@ from experiments.training.text import prepared
 from experiments.training.trunks import train_sharing
 
 FOLDER = "campaign"
-COMMITTED = Path(__file__).parents[2] / "results"
 
 
 class Pool:
@@ -36,15 +36,12 @@ class Pool:
         records = self._records()
         return {arm: records[key] for arm, key in keys.items() if key in records}
 
-    def trained(self, arms: Sequence[Arm], label: str) -> dict[Arm, Json]:
-        """Return the records of all arms that are trained, or get trained before the slot's deadline, in order."""
-        there = self.finished(arms)
-        if missing := [arm for arm in arms if arm not in there]:
-            there |= train_sharing(missing, self.run, label)
-        return {arm: there[arm] for arm in arms if arm in there}
+    def train(self, missing: Sequence[Arm], label: str) -> dict[Arm, Json]:
+        """Train what `finished` lacks; return the records of those that end before the slot's deadline."""
+        return train_sharing(missing, self.run, label)
 
     def _records(self) -> Mapping[str, Json]:
-        here = {self.run.path.resolve(), (COMMITTED / FOLDER).resolve()}
+        here = {self.run.path.resolve(), (committed_results() / FOLDER).resolve()}
         return {
             key: record
             for path in sorted(here)

@@ -7,7 +7,7 @@ decided, and its figure.  It trains nothing itself; it asks the pool.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TWIN, CONTROL = "twin", "second-twin"  # vanilla with other initial weights, on the same data
 VANILLAS = {VANILLA: 0, TWIN: 1, CONTROL: 2}  # by name, which initial weights
 BASELINE = (VANILLA, TWIN)  # of a difference: their mean
+Rounds = Sequence[Mapping[str, Mapping[float, Arm]]]  # of every seed, by name of the arm, its trainings by length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +101,8 @@ class Question(ABC):
         groups = tuple(replace(group, arms=tuple(variant.name for variant in own)) for group in config.groups)
         return replace(config, groups=groups, own=own)
 
-    def trainings(self, config: Config, seeds: int, folder: str = "") -> dict[str, list[dict[str, dict[float, Arm]]]]:
-        """Return what is needed: by group, of every seed, by name of the arm, its trainings by length."""
+    def trainings(self, config: Config, seeds: int) -> dict[str, Rounds]:
+        """Return what is needed, by group."""
         own = {variant.name: variant for variant in config.own}
 
         def cell(group: Group, name: str) -> Cell:
@@ -115,7 +116,7 @@ class Question(ABC):
 
         return {
             group.name: [
-                {name: config.setting.arms(cell(group, name), seed, folder) for name in (*VANILLAS, *group.arms)}
+                {name: config.setting.arms(cell(group, name), seed) for name in (*VANILLAS, *group.arms)}
                 for seed in range(seeds)
             ]
             for group in config.groups
@@ -130,17 +131,11 @@ class Question(ABC):
         setting, folder = with_text(config.setting, run.slot)
         config = replace(config, setting=setting)
         needed = self.trainings(config, seeds)
-        every = [
-            arm
-            for rounds in needed.values()
-            for of_seed in rounds
-            for of_arm in of_seed.values()
-            for arm in of_arm.values()
-        ]
+        every = each(needed)
         there = pool.finished(every)
         if missing := [arm for arm in every if arm not in there]:
             folder = text_folder(setting.corpus, folder)
-            trained = pool.trained([with_folder(arm, folder) for arm in missing], self.name)
+            trained = pool.train([with_folder(arm, folder) for arm in missing], self.name)
             there |= {with_folder(arm, ""): record for arm, record in trained.items()}
         groups = {name: _measured(rounds, there, self.probed) for name, rounds in needed.items()}
         whole = {name: found for name, found in groups.items() if found is not None}
@@ -156,6 +151,12 @@ class Question(ABC):
             "text": config.setting.corpus.name,
             "provenance": of_runs(records),
         }
+
+
+def each(needed: Mapping[str, Rounds]) -> list[Arm]:
+    """Return all trainings of `Question.trainings`: group by group, seed by seed."""
+    of_seeds = (of_seed for rounds in needed.values() for of_seed in rounds)
+    return [arm for of_seed in of_seeds for of_arm in of_seed.values() for arm in of_arm.values()]
 
 
 def with_folder(arm: Arm, folder: str) -> Arm:
@@ -178,10 +179,7 @@ def with_text(setting: Setting, slot: Slot) -> tuple[Setting, str | None]:
     return replace(setting, corpus=corpus), read.source.folder
 
 
-Rounds = Sequence[Mapping[str, Mapping[float, Arm]]]
-
-
-def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Any) -> Json | None:
+def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json], Json]) -> Json | None:
     """Return what is measured of the seeds that are complete, from the first on; None of fewer than two."""
     whole = []
     for of_seed in rounds:
@@ -218,6 +216,6 @@ def _curve(record: Json) -> list[float] | None:
     return None if record["diverged"] else [round(loss, 5) for _, loss in record["curve"]]
 
 
-def _probed(record: Json, keep: Any) -> Json | None:
+def _probed(record: Json, keep: Callable[[Json], Json]) -> Json | None:
     (found,) = record["probes"].values()
     return found["end"] and keep(found["end"])

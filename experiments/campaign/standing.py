@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments.campaign.pool import Pool
-from experiments.campaign.question import Question
+from experiments.campaign.question import Question, each
 from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.store.folders import Json, Slot
 from experiments.training.arms import Arm
@@ -58,8 +58,7 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
 
 def _arms(question: Question) -> list[Arm]:
     profile = question.profiles[PROFILE]
-    needed = question.trainings(profile.config, profile.seeds)
-    return [arm for rounds in needed.values() for of_seed in rounds for of in of_seed.values() for arm in of.values()]
+    return each(question.trainings(profile.config, profile.seeds))
 
 
 def _work(trunk: Trunk) -> float:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
+from experiments.cli.tables import print_unfinished
 
 if TYPE_CHECKING:
     from experiments.campaign.question import Question
@@ -63,7 +63,7 @@ def _go_on(questions: Sequence[Question], out: Path, slot: Slot) -> None:
         try:
             execute(prepare(question, PROFILE, None, out, slot))
         except Unfinished as stop:
-            print(f"crosslayer: time is up: {stop}; the same command resumes from here", file=sys.stderr)
+            print_unfinished(stop)
             return
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from experiments.cli.tables import (
     print_power,
     print_sentences,
     print_side_by_side,
+    print_unfinished,
     print_untuned,
     sizes_trained,
 )
@@ -133,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
     results, failed = [], False
     for job, outcome in executed([prepare(e, options.profile, options.seeds, options.out, slot) for e in experiments]):
         if isinstance(outcome, Unfinished):
-            print(f"crosslayer: time is up: {outcome}; the same command resumes from here", file=sys.stderr)
+            print_unfinished(outcome)
             continue
         failed |= worst(outcome) == "fail"
         checks = [check.to_json() for check in outcome]

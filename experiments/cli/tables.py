@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,11 @@ def sizes_trained(config: dict[str, Any]) -> str:
     if "depths" in told:
         told.pop("n_layers", None)
     return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
+
+
+def print_unfinished(stop: Exception) -> None:
+    """That an experiment's time is up, and that nothing is lost."""
+    print(f"crosslayer: time is up: {stop}; the same command resumes from here", file=sys.stderr)
 
 
 def print_power(saved: Json, checks: Sequence[Judgement]) -> None:

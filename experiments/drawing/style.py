@@ -153,8 +153,9 @@ def few_ticks(axis: Axes) -> None:
     axis.yaxis.set_minor_locator(NullLocator())
 
 
-def tokens_per_parameter(axis: Axes) -> None:
-    """Make these the axis's x, in doublings, written out."""
+def tokens_per_parameter(axis: Axes, x: Sequence[float]) -> None:
+    """Make these the axis's x, in doublings, written out; x: the points, whether or not anything is known there."""
+    axis.set_xlim(x[0] / 1.1, 1.1 * x[-1])
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter("{x:g}")
     axis.set_xlabel("tokens per parameter")

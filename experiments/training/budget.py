@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
-from experiments.training.text import VOCAB_MULTIPLE
+from experiments.training.text import of_models
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import resolve
@@ -22,16 +22,15 @@ def tokens_per_parameter(config: Json) -> list[float]:
     Args:
         config: as a run's config.json or summary.json holds it under `config`.
     """
-    from icl.models.saved import architecture_of
-
     if {"setting", "groups"} <= config.keys():  # a question to the campaign
         return sorted({float(group["until"]) for group in config["groups"]})
     if "data" not in config:
         return []
     if "tokens_a_parameter" in config:
         return [float(config["tokens_a_parameter"])]
-    vocab = -(-config["vocab"] // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
-    base = replace(architecture_of(config["architecture"]), stem=Tokens(vocab))
+    from icl.models.saved import architecture_of  # with torch, which runs on toys do without
+
+    base = replace(architecture_of(config["architecture"]), stem=Tokens(of_models(config["vocab"])))
     recipe = config["recipe"]
     tokens = recipe["steps"] * config.get("tokens", recipe["batch"] * base.context)
     return sorted({tokens / total_parameters(sizes, resolve(BASELINE, sizes.shape)) for sizes in _sizes(base, config)})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.optimal import cell
 from experiments.training.tuning import apart_on_the_way, mark
-from experiments.verdicts.intervals import Interval, against_baseline
+from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 from experiments.verdicts.worth import Worth, worth
 
 
@@ -76,6 +77,28 @@ def rates(measurement: Json, width: str, variant: str, against: str = BASELINE) 
     return mine, theirs
 
 
-def drawn_from(measurement: Json, width: str, variant: str) -> slice:
-    """Return the points of a variant's curve that may be drawn less vanilla's: all at one rate, or the last alone."""
-    return slice(-1 if apart_on_the_way(*rates(measurement, width, variant)) else 0, None)
+@dataclass(frozen=True)
+class Curve:
+    """A variant's held-out loss less vanilla's, 95 % point by point.
+
+    Args:
+        x: tokens per parameter of vanilla.
+        points: at each of them.
+        whole: whether it is the training; at another rate than vanilla's it is the end alone.
+    """
+
+    x: list[float]
+    points: list[Interval]
+    whole: bool
+
+
+def drawn(measurement: Json, width: str, variant: str) -> Curve | None:
+    """Return what of a variant's curve may be drawn; None of fewer than two seeds that did not diverge."""
+    tokens, curves = relative(measurement, width, variant)
+    if len(curves) < 2:
+        return None
+    whole = not apart_on_the_way(*rates(measurement, width, variant))
+    shown = slice(0 if whole else -1, None)
+    parameters = measurement["widths"][width]["parameters"][BASELINE]
+    points = [t_interval(at) for at in list(zip(*curves, strict=True))[shown]]
+    return Curve([token / parameters for token in tokens[shown]], points, whole)

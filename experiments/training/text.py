@@ -62,8 +62,12 @@ def text(name: str, vocab: int = VOCAB, held_out_windows: int = 64, *, opened: b
     folder = prepared(name, vocab)
     manifest = open_data(folder).manifest
     source = TextSource(str(folder), manifest.digest, held_out_windows, opened)
-    of_model = -(-manifest.tokenizer.vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
-    return Text(source, manifest.name, of_model, manifest.splits["train"].tokens)
+    return Text(source, manifest.name, of_models(manifest.tokenizer.vocab), manifest.splits["train"].tokens)
+
+
+def of_models(vocab: int) -> int:
+    """Return the vocabulary of a model that reads this tokenizer's text."""
+    return -(-vocab // VOCAB_MULTIPLE) * VOCAB_MULTIPLE
 
 
 def prepare(source: str, folder: Path, **options: Any) -> Manifest:

@@ -169,7 +169,7 @@ def _branch(arm: Arm, whole: Arm, desk: Desk, report: Reporter, at_start: Json) 
     if not branch.has(METRICS):
         branch.path.mkdir(exist_ok=True)
         branch.keep_metrics(trunk.metrics())
-    options: Json = {"start": trunk.path, "at_start": at_start}
-    record = train_arm(arm, branch.path, desk.slot.device, report(arm), warn, **options)
+    device = desk.slot.device
+    record = train_arm(arm, branch.path, device, report(arm), warn, start=trunk.path, at_start=at_start)
     branch.write(SUMMARY, record)
     return record

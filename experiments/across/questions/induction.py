@@ -176,7 +176,7 @@ def _gains(axis: Axes, name: str, group: Json) -> None:
     axis.axhline(0, color="#999999", linewidth=0.8)
     axis.set_ylabel("training loss less vanilla's (nats per token)")
     axis.set_title(name)
-    style.tokens_per_parameter(axis)
+    style.tokens_per_parameter(axis, places)
 
 
 def _scores(axis: Axes, groups: Mapping[str, Json]) -> None:
@@ -185,13 +185,12 @@ def _scores(axis: Axes, groups: Mapping[str, Json]) -> None:
 
     for (name, group), shade in zip(groups.items(), ("#1a1a1a", "#c96a8b"), strict=False):
         for score, line in zip(SCORES, ("-", ":"), strict=True):
-            by_length = [[one[score] for one in group["probed"][VANILLA][length]] for length in group["lengths"]]
             label = f"{SCORES[score]}, {name.partition(',')[0]}"
-            points = [t_interval(scores) for scores in by_length]
+            points = [t_interval(_score(group, score, length)) for length in group["lengths"]]
             _line(axis, list(group["lengths"].values()), points, label=label, color=shade, linestyle=line)
     axis.set_ylabel("share of attention, best head of any layer")
     axis.set_title("Vanilla's heads")
-    style.tokens_per_parameter(axis)
+    style.tokens_per_parameter(axis, list(next(iter(groups.values()))["lengths"].values()))
 
 
 def _line(axis: Axes, x: Sequence[float], points: Sequence[Interval], *, color: str, **look: Any) -> None:
@@ -232,19 +231,26 @@ def spans(group: Json) -> list[tuple[float, float]]:
 
 def rises(group: Json, arm: str = VANILLA) -> list[list[float]]:
     """Return by seed how much the score of the best induction head grows over each of the spans."""
-    by_length = [group["probed"][arm][length] for length in group["lengths"]]
-    scores = [[one["induction"] for one in of_seed] for of_seed in zip(*by_length, strict=True)]
-    return [[b - a for a, b in pairwise([0.0, *of_seed])] for of_seed in scores]
+    by_length = [_score(group, "induction", length, arm) for length in group["lengths"]]
+    return [[b - a for a, b in pairwise([0.0, *of_seed])] for of_seed in zip(*by_length, strict=True)]
+
+
+def _score(group: Json, score: str, length: str, arm: str = VANILLA) -> list[float]:
+    """Return a score by seed; nan where the training diverged."""
+    return [math.nan if one is None else one[score] for one in group["probed"][arm][length]]
 
 
 def peaks_apart(group: Json, arm: str) -> list[float]:
-    """Return by seed the doublings from where vanilla's induction rises most to where the arm's gain is largest."""
-    vanilla = [over(group, *span)[VANILLA] for span in spans(group)]
-    ours = [over(group, *span)[arm] for span in spans(group)]
+    """Return by seed the doublings from where vanilla's induction rises most to where the arm's gain is largest.
+
+    nan where one of the two diverged.
+    """
+    losses = [over(group, *span) for span in spans(group)]
     found = []
     for seed, rise in enumerate(rises(group)):
-        gains = [b[seed] - a[seed] for a, b in zip(ours, vanilla, strict=True)]
-        found.append(float(gains.index(max(gains)) - rise.index(max(rise))))
+        gains = [of[VANILLA][seed] - of[arm][seed] for of in losses]
+        whole = all(map(math.isfinite, [*gains, *rise]))
+        found.append(float(gains.index(max(gains)) - rise.index(max(rise))) if whole else math.nan)
     return found
 
 

@@ -14,8 +14,7 @@ from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
 from experiments.training.comparing import own_names
-from experiments.training.of_widths import differences, drawn_from, rates, relative, untuned, worth_of
-from experiments.verdicts.intervals import t_interval
+from experiments.training.of_widths import differences, drawn, rates, untuned, worth_of
 
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 SHADES = ("#1a1a1a", "#2f7fb8", "#d98a2b", "#8a8a8a", "#7a4fa3", "#66b266")
@@ -118,15 +117,13 @@ def _curves(axis: Axes, measurement: Json, variant: str) -> None:
     for i, (width, about) in enumerate(measurement["widths"].items()):
         if variant not in about["loss"]:
             continue
-        tokens, curves = relative(measurement, width, variant)
-        if len(curves) < 2:
+        curve = drawn(measurement, width, variant)
+        if curve is None:
             continue
         look: dict[str, Any] = {"color": SHADES[i % len(SHADES)], "linestyle": LINES[i % len(LINES)]}
         parameters = about["parameters"][BASELINE]
-        drawn = drawn_from(measurement, width, variant)
-        x = [token / parameters for token in tokens][drawn]
-        intervals = [t_interval(at) for at in list(zip(*curves, strict=True))[drawn]]
-        if len(x) < len(tokens):
+        x, intervals = curve.x, curve.points
+        if not curve.whole:
             both = " and ".join(f"{rate:g}" for rate in rates(measurement, width, variant))
             label = f"{parameters / 1e6:.2f}M, at the end (rates {both})"
             style.bars(axis, [x[0] * (1 + 0.02 * i)], intervals, color=look["color"], marker="s", label=label)

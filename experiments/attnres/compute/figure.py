@@ -15,7 +15,7 @@ from experiments.attnres.compute.verdicts import differences, factor
 from experiments.drawing import style
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN
-from experiments.training.of_widths import drawn_from, losses_of, relative, untuned
+from experiments.training.of_widths import drawn, losses_of, untuned
 from experiments.verdicts.intervals import t_interval
 from experiments.verdicts.worth import Worth
 
@@ -162,14 +162,12 @@ def _curves(axis: Axes, measurement: Json) -> None:
     for name, look in _looks(measurement).items():
         if name == BASELINE:
             continue
-        tokens, curves = relative(measurement, width, name)
-        if len(curves) < 2:
+        curve = drawn(measurement, width, name)
+        if curve is None:
             continue
-        drawn = drawn_from(measurement, width, name)
-        x = [token / about["parameters"][BASELINE] for token in tokens][drawn]
-        points = [t_interval(at) for at in list(zip(*curves, strict=True))[drawn]]
+        x, points = curve.x, curve.points
         middles, halves = [p.mean for p in points], [p.half_width for p in points]
-        if len(x) < len(tokens):
+        if not curve.whole:
             ends += 1
             place, looks = x[0] * (1 + 0.02 * ends), {"color": look["color"], "marker": look["marker"], "markersize": 4}
             style.bars(axis, [place], points, label=f"{SHORT[name]}, at the end", **looks)

@@ -89,6 +89,17 @@ def test_of_a_variant_of_ones_own_nothing_is_predicted():
     assert all(check.measured + check.half_width < 0 for check in checks)
 
 
+@pytest.mark.parametrize("name", ["vanilla", "svformer"])
+def test_what_diverged_decides_nothing_and_is_drawn(name):
+    one = group({"svformer": 0.2})
+    one["curve"][name][0] = None
+    for length in LENGTHS:
+        one["probed"][name][length] = [None, *one["probed"][name][length][1:]]
+    found = verdicts(one=one)
+    assert {verdict for check, verdict in found.items() if "svformer" in check} == {"inconclusive"}
+    assert len(EXPERIMENT.draw(PREDICTION, {"groups": {"width 32": one, "width 48": one}}).axes) == 4
+
+
 def test_figure_and_claim():
     measurement = {"groups": {f"width {i}": group({"svformer": 0.2}) for i in (32, 48)}}
     figure = EXPERIMENT.draw(PREDICTION, measurement)

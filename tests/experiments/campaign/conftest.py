@@ -8,7 +8,8 @@ from experiments.campaign.profiles import SMOKE
 from experiments.campaign.question import Config, Group, Question
 from experiments.campaign.setting import Corpus, Setting
 from experiments.experiment.protocol import Profile
-from icl.data import preparing, shards
+from icl.data import shards
+from tests.experiments.training.small import prepared_sums
 from theory.plans.presets import llama
 
 TINY = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=320, context=8), norm_eps=1e-12)
@@ -17,12 +18,7 @@ TINY = replace(llama(d_model=8, n_heads=2, n_layers=2, d_ff=16, vocab=320, conte
 @pytest.fixture(scope="session")
 def text(tmp_path_factory):
     """A folder of prepared text."""
-    folder = tmp_path_factory.mktemp("text")
-    for i in range(60):
-        (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + 30)))
-    prepared = tmp_path_factory.mktemp("prepared") / "data"
-    preparing.prepare(str(folder), prepared, vocab=300, held_out=0.3)
-    return prepared
+    return prepared_sums(tmp_path_factory, files=60, sums=30, vocab=300)
 
 
 @pytest.fixture(scope="session")

@@ -106,6 +106,6 @@ def test_how_far_it_is(question, setting, tmp_path, slot):
 
 def test_committed_lines_count(question, tmp_path, slot, monkeypatch):
     found = measurement(question, tmp_path / "there", slot)
-    monkeypatch.setattr(pools, "COMMITTED", tmp_path / "there")
+    monkeypatch.setattr(pools, "committed_results", lambda: tmp_path / "there")
     assert measurement(question, tmp_path / "here", Slot(jobs=1))["groups"] == found["groups"]
     assert not RunFolder(tmp_path / "here" / pools.FOLDER).metrics()

@@ -16,7 +16,7 @@ def small(setting, tmp_path, monkeypatch):  # noqa: F811
     question = Asking(setting, 8)
     monkeypatch.setattr(catalogue, "names", lambda _: ["asking"])
     monkeypatch.setattr(catalogue, "experiment", lambda _: question)
-    monkeypatch.setattr(pool, "COMMITTED", tmp_path / "nothing")
+    monkeypatch.setattr(pool, "committed_results", lambda: tmp_path / "nothing")
     return tmp_path / "runs"
 
 

@@ -6,20 +6,15 @@ from experiments.store.folders import RunFolder, Slot
 from experiments.training import pool
 from experiments.training.arms import Arm, TextSource
 from experiments.training.records import train_arm
-from icl.data import preparing, shards
-from tests.experiments.training.small import RECIPE
+from icl.data import shards
+from tests.experiments.training.small import RECIPE, prepared_sums
 from theory.plans.architecture import Architecture, Tokens
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A folder of prepared text."""
-    folder = tmp_path_factory.mktemp("text")
-    for i in range(30):
-        (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + 3)))
-    prepared = tmp_path_factory.mktemp("prepared") / "data"
-    preparing.prepare(str(folder), prepared, vocab=280, held_out=0.3)
-    return prepared
+    return prepared_sums(tmp_path_factory, files=30, sums=3, vocab=280)
 
 
 @pytest.fixture

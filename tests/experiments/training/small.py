@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from experiments.store.desk import OutOfTime
 from experiments.training.arms import Arm, PromptSource
+from icl.data import preparing
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.plan import plan, v
@@ -21,6 +22,16 @@ CLOCK = ("tokens_per_second", "mfu", "seconds")  # what of a record depends on i
 EDITED = ("commit", "source")  # what changes if somebody edits the code while a test runs
 PLAN = plan(PROMPTS.architecture.shape, values=lambda n, h: v(n, h) + 0.5 * v(1, h) if n > 1 else v(n, h))
 HERE = f"{__name__}:size"
+
+
+def prepared_sums(factory, *, files, sums, vocab):
+    """A folder of prepared text: so many files, of so many sums or up to four more."""
+    folder = factory.mktemp("text")
+    for i in range(files):
+        (folder / f"{i:02}.txt").write_text("".join(f"{i} times {j} is {i * j}. " for j in range(i % 5 + sums)))
+    prepared = factory.mktemp("prepared") / "data"
+    preparing.prepare(str(folder), prepared, vocab=vocab, held_out=0.3)
+    return prepared
 
 
 def size(model, _, device):
