@@ -13,7 +13,7 @@ from theory.plans.presets import llama
 
 NO_EPS = 1e-12  # nothing beside what is normed: with 1e-5, depth attention does not start as PreNorm
 _RECIPE = Recipe(steps=1, batch=4, learning_rate=1.0, weight_decay=0.1, floor=0.0, decay="late")
-_SMALL = replace(llama(d_model=48, n_heads=4, n_layers=6, d_ff=132, vocab=512, context=256), norm_eps=NO_EPS)
+_SMALL = replace(llama(d_model=48, n_heads=2, n_layers=6, d_ff=132, vocab=512, context=256), norm_eps=NO_EPS)
 _LARGE = replace(llama(d_model=256, n_heads=4, n_layers=6, d_ff=704, vocab=4096, context=512), norm_eps=NO_EPS)
 CAMPAIGN = Setting(architecture=_SMALL, recipe=_RECIPE)
 SMOKE = Setting(

@@ -60,7 +60,7 @@ class Induction(Question):
     )
     claims: tuple[str, ...] = (FASTER, ORDERS)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=12, seconds=50_000, detects="0.03 nats per token, for all differences at once"
+        GROUPS, seeds=12, seconds=35_000, detects="0.03 nats per token, for all differences at once"
     )
 
     def predict(self, config: Config) -> Json:
