@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from experiments.campaign.question import Config, Group
-from experiments.campaign.setting import Corpus, Setting
+from experiments.campaign.rates import at_width
+from experiments.campaign.setting import Corpus, Setting, Sweep
 from experiments.experiment.protocol import Profile
 from icl.recipe import Recipe
 from theory.plans.presets import llama
@@ -21,11 +22,13 @@ SMOKE = Setting(
     corpus=Corpus("stdlib", "", 0, 512),
     recipe=replace(_RECIPE, batch=32),
     held_out_windows=16,
+    sweep=Sweep(rates=(4e-3, 8e-3, 16e-3), width=8, until=0.625, seeds=2),
 )
 GPU = Setting(
     architecture=_LARGE,
     corpus=Corpus("stdlib", "", 0, 4096),
     recipe=replace(_RECIPE, batch=32, precision="bf16", compile=True),
+    sweep=Sweep(rates=(1e-3, 2e-3, 4e-3), width=192, until=5.0, seeds=2),
 )
 GPU_TINY = replace(SMOKE, recipe=replace(GPU.recipe, accumulate=2))
 GPU_WIDTHS = {48: 256, 64: 384, 80: 512, 32: 192}  # for those of the campaign; rates fall with the root of the width
@@ -40,11 +43,8 @@ def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str)
         seconds: on two cores, of all of it.
         detects: what so many seeds can tell from nothing.
     """
-    few = tuple(replace(group, width=8) for group in groups[:1])
-    large = tuple(
-        replace(group, width=GPU_WIDTHS[group.width], rate=group.rate * (group.width / GPU_WIDTHS[group.width]) ** 0.5)
-        for group in groups
-    )
+    few = tuple(replace(group, width=8, until=SMOKE.lengths[0]) for group in groups[:1])
+    large = tuple(replace(group, width=GPU_WIDTHS[group.width], rate=_large_rate(group)) for group in groups)
     return {
         "smoke": Profile(config=Config(setting=SMOKE, groups=few), seeds=2, seconds=20, detects=None),
         "cpu": Profile(
@@ -67,3 +67,7 @@ def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str)
             config=Config(setting=GPU_TINY, groups=few), seeds=2, seconds=190, detects=None, grows=True
         ),
     }
+
+
+def _large_rate(group: Group) -> float | None:
+    return None if group.rate is None else at_width(group.rate, group.width, GPU_WIDTHS[group.width])

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.campaign.pool import Pool, text_folder
+from experiments.campaign.rates import OwnRates, Swept, at_width, each_swept, own_rates
 from experiments.campaign.setting import VANILLA, Cell, Corpus, Setting
 from experiments.experiment.protocol import Kind, Profile
 from experiments.store.folders import Json, RunFolder, Slot, Unfinished
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 TWIN, CONTROL = "twin", "second-twin"  # vanilla with other initial weights, on the same data
 VANILLAS = {VANILLA: 0, TWIN: 1, CONTROL: 2}  # by name, which initial weights
 BASELINE = (VANILLA, TWIN)  # of a difference: their mean
+OWN = "own rates"
 Rounds = Sequence[Mapping[str, Mapping[float, Arm]]]  # of every seed, by name of the arm, its trainings by length
 
 
@@ -36,21 +38,22 @@ class Group:
 
     Args:
         arms: names of variants, beside the three vanillas, which every group has.
-        rate: the learning rate at its peak, of all of them.
+        rate: the learning rate at its peak, of all of them; None: each has its own (`rates.own_rates`).
         std: deviation of initial matrices, see `setting.FAN_IN`.
         until: tokens per parameter of the longest training.
     """
 
     arms: tuple[str, ...]
     width: int
-    rate: float
+    rate: float | None
     std: float = START
     until: float = 20.0
 
     @property
     def name(self) -> str:
         """What results call it."""
-        return f"width {self.width}, rate {self.rate:g}, initial weights {f'{self.std:g}' if self.std else 'fan-in'}"
+        rate = OWN if self.rate is None else f"rate {self.rate:g}"
+        return f"width {self.width}, {rate}, initial weights {f'{self.std:g}' if self.std else 'fan-in'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +70,21 @@ class Config:
 
 
 class Question(ABC):
-    """What questions share; a subclass adds `predict`, `compare` and `draw`, as any experiment has them."""
+    """What questions share; a subclass adds `predict`, `compare` and `draw`, as any experiment has them.
+
+    Attributes:
+        order: Its place among the questions, in which they are trained.
+        models: By name of an arm, the fields of its `Cell`, where the name alone does not say them.
+    """
 
     name: str
     title: str
     caption: str
     kind: Kind = "scale"
+    order: int
     claims: tuple[str, ...]
     profiles: Mapping[str, Profile]
+    models: Mapping[str, Mapping[str, Any]] = {}
 
     @abstractmethod
     def predict(self, config: Config) -> Json:
@@ -101,26 +111,65 @@ class Question(ABC):
         groups = tuple(replace(group, arms=tuple(variant.name for variant in own)) for group in config.groups)
         return replace(config, groups=groups, own=own)
 
-    def trainings(self, config: Config, seeds: int) -> dict[str, Rounds]:
-        """Return what is needed, by group."""
-        own = {variant.name: variant for variant in config.own}
+    def cell(self, config: Config, group: Group, arm: str, rate: float) -> Cell:
+        """Return an arm of a group, at a learning rate."""
+        about: dict[str, Any] = {"width": group.width, "rate": rate, "std": group.std, "until": group.until}
+        if arm in VANILLAS:
+            return Cell(variant=VANILLA, twin=VANILLAS[arm], **about)
+        for own in config.own:
+            if own.name == arm:
+                _, plan = own.on(config.setting.sizes(group.width))
+                return Cell(variant=plan, label=arm, **about)
+        return Cell(**{"variant": arm, **about, **self.models.get(arm, {})})
 
-        def cell(group: Group, name: str) -> Cell:
-            about: dict[str, Any] = {"width": group.width, "rate": group.rate, "std": group.std, "until": group.until}
-            if name in VANILLAS:
-                return Cell(variant=VANILLA, twin=VANILLAS[name], **about)
-            if name in own:
-                _, plan = own[name].on(config.setting.sizes(group.width))
-                return Cell(variant=plan, label=name, **about)
-            return Cell(variant=name, **about)
+    def trainings(self, config: Config, seeds: int, rates: OwnRates | None = None) -> dict[str, Rounds]:
+        """Return what is needed, by group.
+
+        Args:
+            config: which groups.
+            seeds: of each.
+            rates: the arms' own, as far as they are known; in place of others stands the middle one of the sweep.
+        """
+        sweep = config.setting.sweep
+        middle = sweep.rates[len(sweep.rates) // 2]
+
+        def rate(group: Group, arm: str) -> float:
+            if group.rate is not None:
+                return group.rate
+            known = (rates or {}).get(VANILLA if arm in VANILLAS else arm)
+            return at_width(known.rate if known else middle, sweep.width, group.width)
 
         return {
             group.name: [
-                {name: config.setting.arms(cell(group, name), seed) for name in (*VANILLAS, *group.arms)}
+                {
+                    name: config.setting.arms(self.cell(config, group, name, rate(group, name)), seed)
+                    for name in (*VANILLAS, *group.arms)
+                }
                 for seed in range(seeds)
             ]
             for group in config.groups
         }
+
+    def sweeps(self, config: Config) -> dict[str, Swept]:
+        """Return, by arm, the trainings from which its own learning rate is read, if a group asks for one."""
+        sweep = config.setting.sweep
+        asking = [group for group in config.groups if group.rate is None]
+        arms = dict.fromkeys(name for group in asking for name in (VANILLA, *group.arms))
+        small = Group(arms=(), width=sweep.width, rate=None, until=sweep.until)
+        return {
+            name: {
+                rate: [config.setting.arms(self.cell(config, small, name, rate), seed) for seed in range(sweep.seeds)]
+                for rate in sweep.rates
+            }
+            for name in arms
+        }
+
+    def every(self, config: Config, seeds: int, pool: Pool) -> list[Arm]:
+        """Return all trainings that are needed, those that tell learning rates first."""
+        sweeps = self.sweeps(config)
+        swept = [arm for of_arm in sweeps.values() for arm in each_swept(of_arm)]
+        rates = own_rates(sweeps, pool.finished(swept), config.setting.sweep)
+        return [*swept, *each(self.trainings(config, seeds, rates))]
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return losses, curves and probes of every group of which two seeds or more are complete.
@@ -130,23 +179,32 @@ class Question(ABC):
         pool = Pool(run.path.parents[1], run.slot)
         setting, folder = with_text(config.setting, run.slot)
         config = replace(config, setting=setting)
-        needed = self.trainings(config, seeds)
+
+        def found(every: Sequence[Arm]) -> dict[Arm, Json]:
+            there = pool.finished(every)
+            if missing := [arm for arm in every if arm not in there]:
+                place = text_folder(setting.corpus, folder)
+                trained = pool.train([with_folder(arm, place) for arm in missing], self.name)
+                there |= {with_folder(arm, ""): record for arm, record in trained.items()}
+            return there
+
+        sweeps = self.sweeps(config)
+        rates = own_rates(sweeps, found([arm for swept in sweeps.values() for arm in each_swept(swept)]), setting.sweep)
+        known = [g for g in config.groups if g.rate is not None or all(name in rates for name in (VANILLA, *g.arms))]
+        needed = self.trainings(replace(config, groups=tuple(known)), seeds, rates)
         every = each(needed)
-        there = pool.finished(every)
-        if missing := [arm for arm in every if arm not in there]:
-            folder = text_folder(setting.corpus, folder)
-            trained = pool.train([with_folder(arm, folder) for arm in missing], self.name)
-            there |= {with_folder(arm, ""): record for arm, record in trained.items()}
+        there = found(every)
         groups = {name: _measured(rounds, there, self.probed) for name, rounds in needed.items()}
-        whole = {name: found for name, found in groups.items() if found is not None}
+        whole = {name: of_group for name, of_group in groups.items() if of_group is not None}
         if not whole:
-            done = f"{len(there)} of {len(every)} trainings are finished"
+            done = f"{len(there)} of {len(every)} trainings are finished" if every else "learning rates are not known"
             raise Unfinished(f"{self.name}: {done}; a comparison needs two seeds of all arms of a group")
         records = [there[arm] for arm in every if arm in there]
         return {
-            "seeds": max(found["seeds"] for found in whole.values()),
+            "seeds": max(of_group["seeds"] for of_group in whole.values()),
             "groups": whole,
-            "left_out": [name for name in groups if name not in whole],
+            "left_out": [group.name for group in config.groups if group.name not in whole],
+            "own_rates": {name: asdict(rate) for name, rate in rates.items()},
             "diverged": [record["diverged"] for record in records if record["diverged"]],
             "text": config.setting.corpus.name,
             "provenance": of_runs(records),
@@ -195,6 +253,7 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
     return {
         "seeds": len(whole),
         "parameters": parameters,
+        "rates": {name: rounds[0][name][lengths[-1]].recipe.learning_rate for name in names},
         "lengths": {str(at): rounds[0][VANILLA][at].recipe.steps * of_step / parameters[VANILLA] for at in lengths},
         "constant": last.recipe.begins_to_fall() * of_step / parameters[VANILLA],
         "curve": {

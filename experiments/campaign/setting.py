@@ -51,6 +51,23 @@ RFC = Corpus(
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """The trainings from which an arm's own learning rate is read, see `rates`.
+
+    Args:
+        rates: at least three, rising, each as many times the one before.
+        width: of the models.
+        until: tokens per parameter of the longest training, whose held-out loss decides.
+        seeds: of each rate.
+    """
+
+    rates: tuple[float, ...] = (4e-3, 8e-3, 16e-3)
+    width: int = 32
+    until: float = 10.0
+    seeds: int = 4
+
+
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """What all trainings of a campaign share.
 
@@ -61,6 +78,7 @@ class Setting:
         lengths: tokens per parameter, each twice the one before.
         recipe: but for its steps, rate, warm-up and logging.
         held_out_windows: of text, for the loss at each length.
+        sweep: how an arm's own learning rate is found.
     """
 
     architecture: Architecture
@@ -69,6 +87,7 @@ class Setting:
     recipe: Recipe
     held_out_windows: int = 256
     probes: tuple[str, ...] = (standard_probe.NAME,)
+    sweep: Sweep = Sweep()
 
     def __post_init__(self) -> None:
         if any(long != 2 * short for short, long in pairwise(self.lengths)):
@@ -127,7 +146,8 @@ class Setting:
             label=cell.label,
         )
         lengths = [length for length in self.lengths if length <= cell.until]
-        return {at: replace(arm, recipe=self.schedule(cell.width, at, cell.rate)) for at in lengths}
+        recipes = {at: self.schedule(cell.width, at, cell.rate) for at in lengths}
+        return {at: replace(arm, recipe=replace(x, depth_rate=cell.depth_rate)) for at, x in recipes.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +158,7 @@ class Cell:
         variant: by name, or as a plan.
         width: of the model.
         rate: the learning rate at its peak.
+        depth_rate: what parameters that weigh outputs over depth have of it.
         std: deviation of initial matrices; FAN_IN: one over the root of the width.
         twin: 0, or the number of other initial weights on the same data.
         until: the longest training asked for, in tokens per parameter.
@@ -147,6 +168,7 @@ class Cell:
     variant: str | Plan
     width: int
     rate: float
+    depth_rate: float = 1.0
     std: float = START
     twin: int = 0
     until: float = 20.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments.campaign.pool import Pool
-from experiments.campaign.question import Question, each
+from experiments.campaign.question import Question
 from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.store.folders import Json, Slot
 from experiments.training.arms import Arm
@@ -43,7 +43,7 @@ class Standing:
 def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Standing]:
     """Return how far every question is, by its own profile's seeds; a training that two share is left but once."""
     pool, seen, found = Pool(out, slot), set[str](), []
-    needed = [_arms(question) for question in questions]
+    needed = [_arms(question, pool) for question in questions]
     records = pool.finished(arm for arms in needed for arm in arms)
     took = [1 / (speed * _flops(arm)) for arm, record in records.items() if (speed := record["tokens_per_second"])]
     price = BESIDES * median(took or [SECONDS_PER_FLOP])
@@ -56,9 +56,9 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
     return found
 
 
-def _arms(question: Question) -> list[Arm]:
+def _arms(question: Question, pool: Pool) -> list[Arm]:
     profile = question.profiles[PROFILE]
-    return each(question.trainings(profile.config, profile.seeds))
+    return question.every(profile.config, profile.seeds, pool)
 
 
 def _work(trunk: Trunk) -> float:

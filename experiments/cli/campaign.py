@@ -41,6 +41,7 @@ def campaign(options: argparse.Namespace) -> int:
 
     experiments = [catalogue.experiment(name) for name in catalogue.names("scale")]
     questions = [experiment for experiment in experiments if isinstance(experiment, Question)]
+    questions.sort(key=lambda question: question.order)
     about = {"jobs": options.jobs, "minutes": options.minutes, "data": options.data}
     slot = slot_for(questions, PROFILE, options.device, **about)
     if options.minutes is not None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from experiments.campaign.drawing import gains, line
 from experiments.campaign.profiles import profiles
 from experiments.campaign.question import CONTROL, Config, Group, Question
 from experiments.campaign.reading import arms, gain, over
@@ -24,7 +25,7 @@ from experiments.store.folders import Json
 from experiments.training.campaign import expected, unpredicted
 from experiments.training.comparing import names_of_own, own_names
 from experiments.verdicts.checks import Expectation, Judgement
-from experiments.verdicts.intervals import Interval, t_interval
+from experiments.verdicts.intervals import t_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,6 @@ ORDER = ((SVFORMER, SKIPV1), (SKIPV1, SHARED_KEYS))  # in recall the first of ea
 WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses are averaged
 SCORES = {"induction": "induction head", "previous": "previous-token head"}
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
-HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
 NATS = "training loss in nats per token, less the mean of two vanillas"
 GROUPS = (
@@ -58,6 +58,7 @@ class Induction(Question):
         "the second twin is a third vanilla: no effect. (c) Heads of vanilla. (d) Mean differences from "
         "2.5 to 5 tokens per parameter. Bands: 95 % over paired seeds, point by point; bars: for all at once."
     )
+    order = 1
     claims: tuple[str, ...] = (FASTER, ORDERS)
     profiles: Mapping[str, Profile] = profiles(
         GROUPS, seeds=12, seconds=35_000, detects="0.03 nats per token, for all differences at once"
@@ -154,7 +155,7 @@ class Induction(Question):
         fig, axes = style.figure(columns=2, rows=2, width=4.6, height=3.6)
         groups = measurement["groups"]
         for axis, (name, group) in zip(axes, list(groups.items())[:2], strict=False):
-            _gains(axis, name, group)
+            gains(axis, name, group, WORDS)
         _scores(axes[2], groups)
         _differences(axes[3], groups, prediction)
         for axis in axes[min(2, len(groups)) : 2]:
@@ -163,46 +164,18 @@ class Induction(Question):
         return fig
 
 
-def _gains(axis: Axes, name: str, group: Json) -> None:
-    """Draw the gain of every arm by tokens, at the constant rate: means over half doublings, 95 % at each."""
-    from experiments.drawing import style
-
-    first = next(iter(group["lengths"].values()))
-    ends = [x for i in range(LONGEST, -1, -1) if (x := group["constant"] / HALF**i) > first / 2]
-    places = [math.sqrt(a * b) for a, b in pairwise(ends)]
-    for arm in (CONTROL, *arms(group)):
-        points = [gain(over(group, *span), arm) for span in pairwise(ends)]
-        _line(axis, places, points, label=WORDS.get(arm, arm), **_look(arm))
-    axis.axhline(0, color="#999999", linewidth=0.8)
-    axis.set_ylabel("training loss less vanilla's (nats per token)")
-    axis.set_title(name)
-    style.tokens_per_parameter(axis, places)
-
-
 def _scores(axis: Axes, groups: Mapping[str, Json]) -> None:
     """Draw how much vanilla's best heads attend to what they are named by, 95 % at each length, at two sizes."""
     from experiments.drawing import style
 
     for (name, group), shade in zip(groups.items(), ("#1a1a1a", "#c96a8b"), strict=False):
-        for score, line in zip(SCORES, ("-", ":"), strict=True):
+        for score, stroke in zip(SCORES, ("-", ":"), strict=True):
             label = f"{SCORES[score]}, {name.partition(',')[0]}"
             points = [t_interval(_score(group, score, length)) for length in group["lengths"]]
-            _line(axis, list(group["lengths"].values()), points, label=label, color=shade, linestyle=line)
+            line(axis, list(group["lengths"].values()), points, label=label, color=shade, linestyle=stroke)
     axis.set_ylabel("share of attention, best head of any layer")
     axis.set_title("Vanilla's heads")
     style.tokens_per_parameter(axis, list(next(iter(groups.values()))["lengths"].values()))
-
-
-def _line(axis: Axes, x: Sequence[float], points: Sequence[Interval], *, color: str, **look: Any) -> None:
-    axis.plot(x, [p.mean for p in points], color=color, **look)
-    low, high = ([p.mean + sign * p.half_width for p in points] for sign in (-1, 1))
-    axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
-
-
-def _look(arm: str) -> dict[str, Any]:
-    from experiments.drawing import style
-
-    return {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}
 
 
 def _differences(axis: Axes, groups: Mapping[str, Json], prediction: Json) -> None:

@@ -1,0 +1,127 @@
+"""Does reaching back for values help at 20 tokens per parameter?  What is carried from layer 1, and with which weight.
+
+Decoders that differ in what later layers take from earlier ones (values, keys, queries), on the same text from the
+same initial weights.  Each ends at its own learning rate; gains before that are shown at two rates common to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from experiments.across.printed import reported
+from experiments.campaign.profiles import profiles
+from experiments.campaign.question import Config, Group
+from experiments.campaign.setting import VANILLA
+from experiments.campaign.signs import Pair, Signs
+from experiments.experiment.protocol import Experiment, Profile
+from theory.errors import BadInput
+from theory.plans.heads import toy_heads
+from theory.plans.names import resolve
+from theory.plans.plan import Shape
+
+SVFORMER, SKIPV1, RESFORMER, CLA, SHARED_KEYS = "svformer", "skipv1", "resformer", "cla-v", "shared-keys"
+QUERIES, KEYS, TWICE, LEARNED = "residual-queries", "residual-keys", "resformer-constant", "resformer-learned"
+ARMS = (RESFORMER, SVFORMER, SKIPV1, CLA, SHARED_KEYS, QUERIES, KEYS, TWICE, LEARNED)
+TOY, LOSS, WEIGHT = "toy.value-maps", "resformer.loss", "resformer.fig-6"
+CARRIED, KINDS, SHARED, ENDS = (
+    "resformer.what-is-carried",
+    "resformer.fig-7",
+    "resformer.values-or-keys",
+    "resformer.fig-14",
+)
+BY_ARM = {  # the ledger entry on which a printed comparison with vanilla bears
+    RESFORMER: LOSS,
+    SVFORMER: ENDS,
+    TWICE: WEIGHT,
+    QUERIES: KINDS,
+    KEYS: KINDS,
+    CLA: SHARED,
+    SHARED_KEYS: SHARED,
+}
+TIE = 0.01  # of the signal: toys that differ by less are a tie, of which nothing is expected
+GROUPS = (
+    Group(arms=ARMS, width=48, rate=None, until=20.0),
+    Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
+    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
+)
+
+
+class Values(Signs):
+    """What later layers take from layer 1."""
+
+    name = "text-values"
+    title = "Does reaching back for values, keys or queries lower the loss on text?"
+    caption = (
+        "(a) Held-out losses at 20 tokens per parameter, each arm at its own learning rate; crosses are printed. "
+        "(b), (c) Training losses at one rate, against tokens per parameter. All less the mean of two vanillas; a "
+        "third vanilla is no effect. 95 % over paired seeds: (a) for all at once, (b), (c) point by point."
+    )
+    order = 3
+    claims: tuple[str, ...] = (LOSS, ENDS, WEIGHT, KINDS, SHARED, TOY, CARRIED)
+    profiles: Mapping[str, Profile] = profiles(
+        GROUPS, seeds=8, seconds=70_000, detects="0.03 nats per token, for all differences at once"
+    )
+    words: Mapping[str, str] = {
+        RESFORMER: "ResFormer",
+        SVFORMER: "SVFormer",
+        SKIPV1: "SkipV1Former",
+        CLA: "CLA's values",
+        SHARED_KEYS: "shared keys",
+        QUERIES: "queries, half layer 1's",
+        KEYS: "keys, half layer 1's",
+        TWICE: "twice layer 1's values added",
+        LEARNED: "ResFormer, learned weights",
+    }
+    drawn = (RESFORMER, SVFORMER, SKIPV1, CLA, SHARED_KEYS)
+    printed = "printed, smallest size, one run each"
+    assumes = (
+        "of the papers: that a sign found at 60 to 82 million parameters and 20 billion tokens holds here; of the toy: "
+        "all that it assumes, and that a better in-context learner is a better language model"
+    )
+
+    def pairs(self, config: Config) -> Sequence[Pair]:
+        """Return the papers' signs, of several sizes the smallest's, and those of the toy."""
+        return [*by_the_papers(), *by_the_toy(config.setting.architecture.kv_heads)]
+
+
+def by_the_papers() -> Iterator[Pair]:
+    """Yield what is printed of these arms against vanilla, beyond chance."""
+    seen = set()
+    for r in reported():
+        if (
+            r.variant in ARMS
+            and r.against == VANILLA
+            and r.differs
+            and r.variant not in seen
+            and "nanogpt" not in r.paper
+        ):
+            seen.add(r.variant)
+            place = f"{r.paper.split(' (')[0]}, {r.place}, {r.size}"
+            claim = BY_ARM.get(r.variant, TOY)
+            yield Pair(by="paper", arm=r.variant, against=VANILLA, sign=r.sign, place=place, claim=claim, nats=r.nats)
+
+
+def by_the_toy(heads: int) -> Iterator[Pair]:
+    """Yield the order of the two-layer toy on a task as wide as the model, where it is no tie."""
+    shares = {name: _share(name, heads) for name in (VANILLA, *ARMS)}
+    pairs = [(arm, VANILLA, TOY) for arm in (RESFORMER, SVFORMER, SKIPV1, CLA, SHARED_KEYS, TWICE)]
+    pairs += [(RESFORMER, QUERIES, CARRIED), (RESFORMER, KEYS, CARRIED), (SVFORMER, SHARED_KEYS, CARRIED)]
+    for arm, against, claim in pairs:
+        mine, theirs = shares[arm], shares[against]
+        if mine is not None and theirs is not None and abs(mine - theirs) >= TIE:
+            sign = -1 if mine > theirs else 1
+            yield Pair(by="toy", arm=arm, against=against, sign=sign, place="the toy at two layers", claim=claim)
+
+
+def _share(name: str, heads: int, d: int = 8) -> float | None:
+    """Return the share of a task of width d that a toy as wide explains of an endless prompt; None: not covered."""
+    from theory.toy.width import most_entries_at_width
+
+    try:
+        entries = most_entries_at_width(toy_heads(resolve(name, Shape(2, heads))), d, d)
+    except BadInput:
+        return None
+    return None if entries is None else entries / d**2
+
+
+EXPERIMENT: Experiment = Values()

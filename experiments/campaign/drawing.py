@@ -1,0 +1,56 @@
+"""What figures of the campaign share: gains against tokens, and means with bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from experiments.campaign.question import CONTROL
+from experiments.campaign.reading import arms, gain, over
+from experiments.store.folders import Json
+from experiments.verdicts.intervals import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
+
+
+def gains(axis: Axes, name: str, group: Json, words: Mapping[str, str], shown: Sequence[str] = ()) -> None:
+    """Draw the gain of arms by tokens, at the constant rate: means over half doublings, 95 % at each.
+
+    Args:
+        axis: to draw on.
+        name: of the group.
+        group: as `Question.measure` leaves it.
+        words: what arms are called, where it is not by their names.
+        shown: arms beside the third vanilla; by default all.
+    """
+    from experiments.drawing import style
+
+    first = next(iter(group["lengths"].values()))
+    ends = [x for i in range(LONGEST, -1, -1) if (x := group["constant"] / HALF**i) > first / 2]
+    places = [math.sqrt(a * b) for a, b in pairwise(ends)]
+    for arm in (CONTROL, *(shown or arms(group))):
+        points = [gain(over(group, *span), arm) for span in pairwise(ends)]
+        line(axis, places, points, label=words.get(arm, arm), **look(arm))
+    axis.axhline(0, color="#999999", linewidth=0.8)
+    axis.set_ylabel("training loss less vanilla's (nats per token)")
+    axis.set_title(name)
+    style.tokens_per_parameter(axis, places)
+
+
+def line(axis: Axes, x: Sequence[float], points: Sequence[Interval], *, color: str, **about: Any) -> None:
+    """Draw means with a band of their intervals."""
+    axis.plot(x, [p.mean for p in points], color=color, **about)
+    low, high = ([p.mean + sign * p.half_width for p in points] for sign in (-1, 1))
+    axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def look(arm: str) -> dict[str, Any]:
+    """Return how a line of an arm is drawn; a third vanilla is no effect."""
+    from experiments.drawing import style
+
+    return {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "marker"}
