@@ -81,7 +81,7 @@ class Question(ABC):
     title: str
     caption: str
     kind: Kind = "scale"
-    order: int
+    order: int = 9
     claims: tuple[str, ...]
     profiles: Mapping[str, Profile]
     models: Mapping[str, Mapping[str, Any]] = {}

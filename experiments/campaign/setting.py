@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from experiments.training import standard_probe
 from experiments.training.arms import START, Arm, TextSource
+from experiments.training.probes import STANDARD
 from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.accounting import total_parameters
@@ -86,7 +86,7 @@ class Setting:
     lengths: tuple[float, ...] = (0.625, 1.25, 2.5, 5.0, 10.0, 20.0)
     recipe: Recipe
     held_out_windows: int = 256
-    probes: tuple[str, ...] = (standard_probe.NAME,)
+    probes: tuple[str, ...] = (STANDARD,)
     sweep: Sweep = Sweep()
 
     def __post_init__(self) -> None:

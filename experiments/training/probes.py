@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Probe = Callable[[Decoder, Task, str], Json]
 
-MAGNITUDE = "magnitude"
+MAGNITUDE, STANDARD = "magnitude", "standard"
 
 
 def probe(name: str) -> Probe:

@@ -36,7 +36,7 @@ SVFORMER, SKIPV1, SHARED_KEYS = "svformer", "skipv1", "shared-keys"
 ARMS = (SVFORMER, SKIPV1, SHARED_KEYS)
 ORDER = ((SVFORMER, SKIPV1), (SKIPV1, SHARED_KEYS))  # in recall the first of each pair gains more
 WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses are averaged
-SCORES = {"induction": "induction head", "previous": "previous-token head"}
+SCORES = {"induction": "induction, on the text", "previous": "previous token"}
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
 WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
 NATS = "training loss in nats per token, less the mean of two vanillas"
@@ -84,8 +84,18 @@ class Induction(Question):
         }
 
     def probed(self, probes: Json) -> Json:
-        """Return the scores of the best induction head and of the best previous-token head of any layer."""
-        return {name: max(x for x in probes["induction"][f"best_{name}"] if x is not None) for name in SCORES}
+        """Return scores of the best head of any layer: of induction on the text, less uniform attention's; and others.
+
+        On random tokens (`random`) models of this size have not learned induction by 10 tokens per parameter.
+        """
+        text, drawn = probes["text"], probes["induction"]
+        return {
+            "induction": max(_known(text["best"])) - text["uniform"],
+            "previous": max(_known(drawn["best_previous"])),
+            "random": max(_known(drawn["best_induction"])),
+            "repeated": text["loss"]["repeated"],
+            "changed": text["loss"]["changed"],
+        }
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge signs, order and peaks in every group, and the gain that a larger size leaves."""
@@ -195,6 +205,10 @@ def _differences(axis: Axes, groups: Mapping[str, Json], prediction: Json) -> No
     axis.set_xticks(range(len(groups)), [name.replace(", ", "\n") for name in groups], fontsize=7)
     axis.set_ylabel("training loss less vanilla's (nats per token)")
     axis.set_title(f"From {begin:g} to {end:g} tokens per parameter")
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [x for x in values if x is not None]
 
 
 def spans(group: Json) -> list[tuple[float, float]]:
