@@ -74,7 +74,8 @@ class Question(ABC):
 
     Attributes:
         order: Its place among the questions, in which they are trained.
-        models: By name of an arm, the fields of its `Cell`, where the name alone does not say them.
+        models: By name of an arm, the fields of its `Cell`, where the name alone does not say them; `variant` may be a
+            function that makes a plan for a shape.
     """
 
     name: str
@@ -120,7 +121,11 @@ class Question(ABC):
             if own.name == arm:
                 _, plan = own.on(config.setting.sizes(group.width))
                 return Cell(variant=plan, label=arm, **about)
-        return Cell(**{"variant": arm, **about, **self.models.get(arm, {})})
+        about = {"variant": arm, **about, **self.models.get(arm, {})}
+        if callable(make := about["variant"]):
+            sizes = config.setting.sizes(group.width)
+            about |= {"variant": make(replace(sizes, n_heads=about.get("heads") or sizes.n_heads).shape), "label": arm}
+        return Cell(**about)
 
     def trainings(self, config: Config, seeds: int, rates: OwnRates | None = None) -> dict[str, Rounds]:
         """Return what is needed, by group.
@@ -252,6 +257,8 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
     parameters = {name: whole[0][name][lengths[0]]["parameters"] for name in names}
     return {
         "seeds": len(whole),
+        "width": last.architecture.d_model,
+        "context": last.context,
         "parameters": parameters,
         "rates": {name: rounds[0][name][lengths[-1]].recipe.learning_rate for name in names},
         "lengths": {str(at): rounds[0][VANILLA][at].recipe.steps * of_step / parameters[VANILLA] for at in lengths},

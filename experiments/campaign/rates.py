@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
 from experiments.campaign.setting import Sweep
 from experiments.store.folders import Json
 from experiments.training.arms import Arm
+from experiments.verdicts.intervals import Interval, quantile
 
+Losses = Mapping[float, Sequence[float | None]]  # by rate, one a seed; None where a training diverged
 Swept = Mapping[float, Sequence[Mapping[float, Arm]]]  # by rate, of every seed, trainings by length
 
 
@@ -54,7 +57,7 @@ def each_swept(swept: Swept) -> list[Arm]:
     return [arm for seeds in swept.values() for of_seed in seeds for arm in of_seed.values()]
 
 
-def own_rate(losses: Mapping[float, Sequence[float | None]]) -> OwnRate:
+def own_rate(losses: Losses) -> OwnRate:
     """Return where an arm's mean loss is lowest.
 
     Args:
@@ -64,21 +67,46 @@ def own_rate(losses: Mapping[float, Sequence[float | None]]) -> OwnRate:
     Raises:
         ValueError: if trainings diverged at every rate.
     """
-    stable = sorted(rate for rate, of_seed in losses.items() if None not in of_seed)
-    if not stable:
+    place = _place(losses)
+    edge = any(math.isclose(place, math.log2(end), abs_tol=1e-9) for end in (min(losses), max(losses)))
+    return OwnRate(2**place, _jackknife([_place(_without(losses, i)) for i in range(seeds_of(losses))]), edge)
+
+
+def octaves_apart(losses: Losses, others: Losses) -> Interval:
+    """Return by how many doublings one best rate is above another, with a 95 % interval over paired seeds."""
+    seeds = seeds_of(losses)
+    without = [_place(_without(losses, i)) - _place(_without(others, i)) for i in range(seeds)]
+    stderr = _jackknife(without)
+    return Interval(_place(losses) - _place(others), stderr, quantile(0.975, max(1, seeds - 1)) * stderr)
+
+
+def seeds_of(losses: Losses) -> int:
+    """Return how many seeds there are."""
+    return len(next(iter(losses.values())))
+
+
+def _place(losses: Losses) -> float:
+    """Return the logarithm to base 2 of the rate of lowest mean loss."""
+    means = {
+        rate: fmean(x for x in losses[rate] if x is not None) for rate in sorted(losses) if None not in losses[rate]
+    }
+    if not means:
         raise ValueError("trainings diverged at every learning rate")
-    places = np.log2(stable)
-    values = np.array([losses[rate] for rate in stable], dtype=float)
-    seeds = values.shape[1]
-    lowest = _lowest(places, values.mean(1))
-    without = [_lowest(places, np.delete(values, i, axis=1).mean(1)) for i in range(seeds)] if seeds > 1 else []
-    spread = math.sqrt((seeds - 1) / seeds * sum((x - np.mean(without)) ** 2 for x in without)) if without else math.nan
-    edge = any(math.isclose(lowest, math.log2(end), abs_tol=1e-9) for end in (min(losses), max(losses)))
-    return OwnRate(float(2**lowest), spread, edge)
+    return _lowest(np.log2(list(means)), np.array(list(means.values())))
+
+
+def _without(losses: Losses, seed: int) -> dict[float, list[float | None]]:
+    return {rate: [x for i, x in enumerate(of_seed) if i != seed] for rate, of_seed in losses.items()}
+
+
+def _jackknife(without: Sequence[float]) -> float:
+    """Return the standard error of what was computed again without each of the seeds."""
+    count = len(without)
+    return math.sqrt((count - 1) / count * sum((x - fmean(without)) ** 2 for x in without))
 
 
 def _lowest(places: np.ndarray, values: np.ndarray) -> float:
-    """Return where the parabola through the points is lowest, or the place of the lowest, if that is at an end."""
+    """Return where the parabola through the lowest point and its neighbours is lowest; at an end, the end."""
     if 0 < (at := int(values.argmin())) < len(places) - 1:
         near = slice(at - 1, at + 2)
         curved, slope, _ = np.polyfit(places[near] - places[at], values[near], 2)

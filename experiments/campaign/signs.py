@@ -6,38 +6,42 @@ has its own learning rate; gains before that are drawn where all have one rate, 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from experiments.campaign.drawing import gains
-from experiments.campaign.question import CONTROL, OWN, Config, Question
-from experiments.campaign.reading import arms, at_length, gain
+from experiments.campaign.question import BASELINE, CONTROL, OWN, Config, Question
+from experiments.campaign.reading import Losses, arms, at_length, gain
 from experiments.campaign.setting import VANILLA
 from experiments.store.folders import Json
 from experiments.training.campaign import expected, unpredicted
 from experiments.training.comparing import names_of_own, own_names
 from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Expectation, Judgement
-from experiments.verdicts.intervals import Interval
+from experiments.verdicts.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NATS = "held-out loss in nats per token, less that of the arm compared with"
+LOSS, NATS = "loss", "held-out loss in nats per token"
+Asking = tuple[str, str, str]  # what is measured, of which arm, less that of which
 WHOSE = {"paper": "the paper", "toy": "the toy", "own": "its paper"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A prediction for the loss of `arm` less that of `against`.
+    """A prediction for what is measured of `arm` less that of `against`.
 
     Args:
         by: whose it is, see WHOSE.
+        what: LOSS, or one of the question's `quantities`.
         arm: that is compared.
-        against: another arm; for vanilla stands the mean of two.
-        sign: -1 if the arm ends lower, 1 if it ends higher.
+        against: another arm; for vanilla stands the mean of two.  Empty: the arm's own is held against zero.
+        sign: -1 if the arm's is lower, 1 if it is higher.
         place: where it is said.
         claim: the ledger entry on which it bears.
         nats: the difference, where one is printed.
@@ -50,6 +54,7 @@ class Pair:
     place: str
     claim: str
     nats: float | None = None
+    what: str = LOSS
 
 
 class Signs(Question):
@@ -57,12 +62,14 @@ class Signs(Question):
 
     Attributes:
         words: What arms are called, where it is not by their names.
+        quantities: What is judged beside the loss, by what `probed` calls it: in words, with the unit.
         drawn: Arms whose gain is drawn against tokens, six at most with the third vanilla.
         printed: Where the crosses of the figure are from.
         assumes: What has to hold for a prediction to be about these models.
     """
 
     words: Mapping[str, str] = {}
+    quantities: Mapping[str, str] = {}
     drawn: tuple[str, ...] = ()
     printed: str = "printed"
     assumes: str
@@ -78,7 +85,8 @@ class Signs(Question):
         return {
             "assumes": self.assumes,
             "source": "the papers, as named; the toy: theory.toy.width at two layers",
-            "statistic": f"{NATS} (for vanilla: the mean of two), mean over paired seeds",
+            "statistic": f"{'; '.join([NATS, *self.quantities.values()])}, less that of the arm compared with (of "
+            "vanilla: the mean of two), mean over paired seeds",
             "rule": "a sign: the family-wise 95 % interval lies on the predicted side, and that of a third vanilla "
             "against the two does not",
             "tuning": f"each arm at the rate of lowest loss, a parabola through {rates}, {sweep.seeds} seeds, width "
@@ -91,60 +99,74 @@ class Signs(Question):
         """Judge the last length of the groups in which every arm has its own rate."""
         return [*self._judged(prediction, measurement), *self._own(prediction, measurement)]
 
-    def differences(self, prediction: Json, measurement: Json) -> dict[str, dict[tuple[str, str], Interval]]:
-        """Return by group, and by pair, the mean paired difference at the end, with intervals for all at once.
+    def differences(self, prediction: Json, measurement: Json) -> dict[str, dict[Asking, Interval]]:
+        """Return by group, and by what is compared, mean paired differences at the end, with intervals for all at once.
 
-        Of every group in which each arm has its own rate: what is predicted, every arm against vanilla, and the
-        control.
+        Of every group in which each arm has its own rate: what is predicted, every arm's loss against vanilla's, and
+        the controls.
         """
         groups = own_rate_groups(measurement)
-        asked = [(pair["arm"], pair["against"]) for pair in prediction["compared"]]
+        asked = [(pair["what"], pair["arm"], pair["against"]) for pair in prediction["compared"]]
         found = {}
         for name, group in groups.items():
-            shown = [(arm, VANILLA) for arm in (*arms(group), CONTROL)]
-            pairs = [pair for pair in dict.fromkeys([*asked, *shown]) if set(pair) <= set(group["loss"])]
-            losses = at_length(group, list(group["lengths"])[-1])
-            family = len(pairs) * len(groups)
-            found[name] = {
-                (arm, other): gain(losses, arm, family, *([(other,)] if other != VANILLA else []))
-                for arm, other in pairs
-            }
+            shown = [(LOSS, arm, VANILLA) for arm in arms(group)]
+            controls = [(what, CONTROL, VANILLA) for what in (LOSS, *self.quantities)]
+            every = dict.fromkeys([*asked, *shown, *controls])
+            which = [(what, *pair) for what, *pair in every if set(pair) <= {*group["loss"], ""}]
+            values = {what: self.values(group, what) for what in (LOSS, *self.quantities)}
+            family = len(which) * len(groups)
+            found[name] = {(what, *pair): _interval(values[what], *pair, family) for what, *pair in which}
         return found
+
+    def values(self, group: Json, what: str) -> Losses:
+        """Return what is judged of every arm, by seed, at the last length; nan where a training diverged."""
+        last = list(group["lengths"])[-1]
+        if what == LOSS:
+            return at_length(group, last)
+        return {
+            name: [math.nan if one is None else one[what] for one in by[last]] for name, by in group["probed"].items()
+        }
 
     def _judged(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         for name, found in self.differences(prediction, measurement).items():
             for pair in prediction["compared"]:
-                names = pair["arm"], pair["against"]
-                if names not in found:
+                which = what, *names = pair["what"], pair["arm"], pair["against"]
+                if which not in found:
                     continue
                 arm, against = (self._called(one) for one in names)
                 lower = "lower" if pair["sign"] < 0 else "higher"
+                ends = f"{arm} ends {lower} than {against}"
+                less = f"{arm} less {against}" if against else arm
+                side = lower if against else "below zero" if pair["sign"] < 0 else "above zero"
+                said = ends if what == LOSS else f"{less}, {self.quantities[what]}: {side}"
                 yield expected(
-                    f"{name}/{pair['by']}/{names[0]}/{names[1]}",
-                    f"{WHOSE[pair['by']]}: {arm} less {against}{rates(measurement['groups'][name], *names)}",
+                    "/".join(filter(None, [name, pair["by"], what if what != LOSS else "", *names])),
+                    f"{WHOSE[pair['by']]}: {less}{rates(measurement['groups'][name], *names)}",
                     pair["claim"],
-                    f"{arm} ends {lower} than {against} ({pair['place']}; {name})",
+                    f"{said} ({pair['place']}; {name})",
                     "sign",
                     float(pair["sign"]),
-                    found[names],
-                    found[CONTROL, VANILLA],
-                    quantity=NATS,
+                    found[which],
+                    found[what, CONTROL, VANILLA],
+                    quantity=f"{NATS if what == LOSS else self.quantities[what]}{', difference' if against else ''}",
                 )
 
     def _own(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         """Yield what was measured of a user's variants, and what their own papers expect of it."""
         for name, found in self.differences(prediction, measurement).items():
             for arm in own_names(prediction):
-                stated, interval = expected_by_paper(prediction, arm, "loss"), found[arm, VANILLA]
+                stated, interval = expected_by_paper(prediction, arm, "loss"), found[LOSS, arm, VANILLA]
                 apart = rates(measurement["groups"][name], arm, VANILLA)
                 about = f"{name}/own/{arm}", f"{arm} less vanilla{apart}"
                 if stated is None:
-                    yield unpredicted(*about, f"{arm} at the end ({name})", interval, quantity=NATS)
+                    yield unpredicted(*about, f"{arm} at the end ({name})", interval, quantity=f"{NATS}, difference")
                     continue
                 lower, sign = ("lower", -1.0) if stated["better"] else ("higher", 1.0)
                 text = f"{arm} ends {lower} than vanilla ({stated['place']}; {name})"
-                control = found[CONTROL, VANILLA]
-                yield expected(*about, stated["claim"], text, "sign", sign, interval, control, quantity=NATS)
+                control = found[LOSS, CONTROL, VANILLA]
+                yield expected(
+                    *about, stated["claim"], text, "sign", sign, interval, control, quantity=f"{NATS}, difference"
+                )
 
     def _called(self, arm: str) -> str:
         return self.words.get(arm, arm)
@@ -157,7 +179,7 @@ class Signs(Question):
         ends = self.differences(prediction, measurement)
         curves = {name: group for name, group in measurement["groups"].items() if name not in ends}
         panels = [*list(ends.items())[:2], *list(curves.items())[:2]]
-        nats = {(pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"]}
+        nats = {(LOSS, pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"] if pair["nats"]}
         fig, axes = style.figure(columns=2, rows=(len(panels) + 1) // 2, width=5.0, height=4.2)
         for axis, (name, of_group) in zip(axes, panels, strict=False):
             if name not in ends:
@@ -165,12 +187,13 @@ class Signs(Question):
                 gains(axis, name, of_group, self.words, drawn)
                 continue
             group = measurement["groups"][name]
+            losses = {which: interval for which, interval in of_group.items() if which[0] == LOSS}
             in_rows(
                 axis,
-                list(of_group.values()),
-                [self._row(group, *pair) for pair in of_group],
+                list(losses.values()),
+                [self._row(group, arm, against) for _, arm, against in losses],
                 label="trained here, 95 % for all at once",
-                printed=[nats.get(pair) for pair in of_group],
+                printed=[nats.get(which) for which in losses],
                 source=self.printed,
             )
             axis.set_xlabel(f"held-out loss at {list(group['lengths'])[-1]} tokens per parameter (nats per token)")
@@ -186,6 +209,13 @@ class Signs(Question):
         return f"{arm_called}{less}{rates(group, arm, against)}"
 
 
+def _interval(values: Losses, arm: str, against: str, family: int) -> Interval:
+    if not against:
+        of_arm = [values[name] for name in (BASELINE if arm == VANILLA else (arm,))]
+        return t_interval([fmean(of_seed) for of_seed in zip(*of_arm, strict=True)], family)
+    return gain(values, arm, family, *([(against,)] if against != VANILLA else []))
+
+
 def own_rate_groups(measurement: Json) -> dict[str, Any]:
     """Return the groups in which every arm has its own rate."""
     return {name: group for name, group in measurement["groups"].items() if f", {OWN}," in name}
@@ -193,5 +223,5 @@ def own_rate_groups(measurement: Json) -> dict[str, Any]:
 
 def rates(group: Json, arm: str, against: str) -> str:
     """Return the two learning rates, in brackets, where they differ."""
-    mine, theirs = group["rates"][arm], group["rates"][against]
+    mine, theirs = group["rates"][arm], group["rates"][against or arm]
     return "" if mine == theirs else f" (rates {mine:g} and {theirs:g})"

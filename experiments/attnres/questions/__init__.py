@@ -1,0 +1,1 @@
+"""Questions to the campaign, one file each; every module exports EXPERIMENT."""
