@@ -22,7 +22,7 @@ SMOKE = Setting(
     corpus=Corpus("stdlib", "", 0, 512),
     recipe=replace(_RECIPE, batch=32),
     held_out_windows=16,
-    sweep=Sweep(rates=(4e-3, 8e-3, 16e-3), width=8, until=0.625, seeds=2),
+    sweep=Sweep(rates=(4e-3, 8e-3), width=8, until=0.625, seeds=2),
 )
 GPU = Setting(
     architecture=_LARGE,
@@ -34,7 +34,7 @@ GPU_TINY = replace(SMOKE, recipe=replace(GPU.recipe, accumulate=2))
 GPU_WIDTHS = {48: 256, 64: 384, 80: 512, 32: 192}  # for those of the campaign; rates fall with the root of the width
 
 
-def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str) -> dict[str, Profile]:
+def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str, few: int = 1) -> dict[str, Profile]:
     """Return a question's profiles.
 
     Args:
@@ -42,11 +42,13 @@ def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str)
         seeds: of each.
         seconds: on two cores, of all of it.
         detects: what so many seeds can tell from nothing.
+        few: groups of the profiles that show that it runs, of one arm each.
     """
-    few = tuple(replace(group, width=8, until=SMOKE.lengths[0]) for group in groups[:1])
+    until = SMOKE.lengths[0]
+    tiny = tuple(replace(group, arms=group.arms[:1], width=8, until=until) for group in groups[:few])
     large = tuple(replace(group, width=GPU_WIDTHS[group.width], rate=_large_rate(group)) for group in groups)
     return {
-        "smoke": Profile(config=Config(setting=SMOKE, groups=few), seeds=2, seconds=20, detects=None),
+        "smoke": Profile(config=Config(setting=SMOKE, groups=tiny), seeds=2, seconds=20, detects=None),
         "cpu": Profile(
             config=Config(setting=CAMPAIGN, groups=tuple(groups)),
             seeds=seeds,
@@ -64,7 +66,7 @@ def profiles(groups: Sequence[Group], *, seeds: int, seconds: int, detects: str)
         ),
         # it takes the gpu profile's path with tiny models
         "gpu-tiny": Profile(
-            config=Config(setting=GPU_TINY, groups=few), seeds=2, seconds=190, detects=None, grows=True
+            config=Config(setting=GPU_TINY, groups=tiny), seeds=2, seconds=190, detects=None, grows=True
         ),
     }
 

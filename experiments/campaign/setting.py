@@ -55,7 +55,7 @@ class Sweep:
     """The trainings from which an arm's own learning rate is read, see `rates`.
 
     Args:
-        rates: at least three, rising, each as many times the one before.
+        rates: rising, three or more if an error of the best is wanted, each as many times the one before.
         width: of the models.
         until: tokens per parameter of the longest training, whose held-out loss decides.
         seeds: of each rate.

@@ -112,10 +112,13 @@ class Signs(Question):
             shown = [(LOSS, arm, VANILLA) for arm in arms(group)]
             controls = [(what, CONTROL, VANILLA) for what in (LOSS, *self.quantities)]
             every = dict.fromkeys([*asked, *shown, *controls])
-            which = [(what, *pair) for what, *pair in every if set(pair) <= {*group["loss"], ""}]
+            known = {*group["loss"], ""}
+            which = [(what, arm, other) for what, arm, other in every if arm in known and other in known]
             values = {what: self.values(group, what) for what in (LOSS, *self.quantities)}
             family = len(which) * len(groups)
-            found[name] = {(what, *pair): _interval(values[what], *pair, family) for what, *pair in which}
+            found[name] = {
+                (what, arm, other): _interval(values[what], arm, other, family) for what, arm, other in which
+            }
         return found
 
     def values(self, group: Json, what: str) -> Losses:

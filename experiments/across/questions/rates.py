@@ -21,7 +21,7 @@ from experiments.campaign.reading import arms
 from experiments.campaign.setting import VANILLA
 from experiments.dva.questions import dynamic_values
 from experiments.experiment.protocol import Experiment, Profile
-from experiments.store.folders import Json
+from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training.campaign import unpredicted
 from experiments.training.comparing import names_of_own
 from experiments.verdicts.checks import Expectation, Judgement
@@ -59,7 +59,7 @@ class Rates(Question):
     order = 2
     claims: tuple[str, ...] = ()
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=SWEEP.seeds, seconds=30_000, detects="about half a doubling of the rate"
+        GROUPS, seeds=SWEEP.seeds, seconds=30_000, detects="about half a doubling of the rate", few=2
     )
     models: Mapping[str, Mapping[str, Any]] = {name: of for one in QUESTIONS for name, of in one.models.items()}
 
@@ -74,6 +74,13 @@ class Rates(Question):
             "between widths": math.log2(at_width(1.0, SWEEP.width, NEXT)),
             **names_of_own(config.own),
         }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        """Return what every question measures.  Raises Unfinished, too, before there are two rates to compare."""
+        found = super().measure(config, seeds, run)
+        if not by_width(found):
+            raise Unfinished(f"{self.name}: two rates are needed, with two seeds of all arms at each")
+        return found
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Show every arm's own rate against vanilla's, and show how two arms' move with the width."""

@@ -1,0 +1,172 @@
+"""Questions of signs, on measurements of which the answer is known: every question of this form, whoever asks it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments import catalogue
+from experiments.campaign.question import CONTROL, TWIN, VANILLAS
+from experiments.campaign.reading import arms
+from experiments.campaign.signs import LOSS, Signs, own_rate_groups
+from experiments.training.comparing import comparing
+from experiments.verdicts.checks import worst
+
+SEEDS, LINES = 8, 80
+QUESTIONS = [one for one in catalogue.all_experiments().values() if isinstance(one, Signs)]
+named = pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.name)
+
+
+def measured(question, gains=(), *, own=(), noise=0.002):
+    """What would be measured if these were the differences to vanilla, by what is measured and arm."""
+    draw, gains = np.random.default_rng(0), dict(gains)
+    config = question.profiles["cpu"].config
+    groups = {}
+    for group in config.groups:
+        names = (*VANILLAS, *(own or group.arms))
+        lengths = {str(x): x for x in config.setting.lengths if x <= group.until}
+        places = np.linspace(group.until / LINES, group.until, LINES)
+
+        def numbers(what, name, shape=()):
+            return gains.get((what, name), 0.0) + draw.normal(scale=noise, size=(SEEDS, *shape))
+
+        loss = {name: 3 + numbers(LOSS, name) for name in names}
+        kept = {name: {what: numbers(what, name) for what in question.quantities} for name in names}
+        groups[group.name] = {
+            "seeds": SEEDS,
+            "width": group.width,
+            "context": 256,
+            "rates": {name: group.rate or (8e-3 if name in VANILLAS else 4e-3) for name in names},
+            "lengths": lengths,
+            "constant": 0.8 * group.until,
+            "curve": {
+                "tokens_per_parameter": places.tolist(),
+                **{name: (4 - 0.1 * np.log(places) + numbers("curve", name, (LINES,))).tolist() for name in names},
+            },
+            "loss": {name: {length: loss[name].tolist() for length in lengths} for name in names},
+            "probed": {
+                name: {
+                    length: [{what: float(x[i]) for what, x in kept[name].items()} for i in range(SEEDS)]
+                    for length in lengths
+                }
+                for name in names
+            },
+        }
+    return {"groups": groups}
+
+
+def as_predicted(question, prediction, size=0.1):
+    """Differences to vanilla that have every predicted sign: places that are moved apart until they have."""
+    draw, found = np.random.default_rng(0), {}
+    for what in (LOSS, *question.quantities):
+        pairs = [pair for pair in prediction["compared"] if pair["what"] == what and pair["against"]]
+        places = {name: 0.0 for pair in pairs for name in (pair["arm"], pair["against"])}
+        for _ in range(1000):
+            wrong = [p for p in pairs if p["sign"] * (places[p["arm"]] - places[p["against"]]) < size / 2]
+            for pair in wrong:
+                arm, against, sign = pair["arm"], pair["against"], pair["sign"]
+                if "vanilla" not in (arm, against) and draw.random() < 0.5:
+                    places[against] -= sign * size
+                else:
+                    places[arm] += sign * size
+        found |= {(what, name): place for name, place in places.items()}
+    return found
+
+
+def consistent(prediction):
+    """Less those of which one says the opposite of another."""
+    signs = {}
+    for pair in prediction["compared"]:
+        signs.setdefault((pair["what"], pair["arm"], pair["against"]), set()).add(pair["sign"])
+    kept = [pair for pair in prediction["compared"] if len(signs[pair["what"], pair["arm"], pair["against"]]) == 1]
+    return {**prediction, "compared": [pair for pair in kept if pair["against"]]}
+
+
+@named
+def test_differences_as_predicted_agree_and_the_opposite_contradicts(question):
+    prediction = consistent(question.predict(question.profiles["cpu"].config))
+    gains = as_predicted(question, prediction)
+    checks = question.compare(prediction, measured(question, gains))
+    assert len(checks) == len(prediction["compared"]) > 3
+    assert {check.verdict for check in checks} == {"agrees"}
+    opposite = question.compare(prediction, measured(question, {which: -gain for which, gain in gains.items()}))
+    assert {check.verdict for check in opposite} == {"contradicts"}
+    nothing = question.compare(prediction, measured(question))
+    assert {check.verdict for check in nothing} == {"inconclusive"}
+
+
+@named
+def test_a_third_vanilla_that_differs_as_predicted_takes_every_verdict_back(question):
+    prediction = consistent(question.predict(question.profiles["cpu"].config))
+    gains = as_predicted(question, prediction)
+    gains |= {(what, CONTROL): 0.5 for what in (LOSS, *question.quantities)}
+    checks = question.compare(prediction, measured(question, gains))
+    assert {check.verdict for check in checks} == {"inconclusive"}
+
+
+@named
+def test_its_claims_are_there_and_each_is_judged(question):
+    catalogue.check_claims(question)
+    prediction = question.predict(question.profiles["cpu"].config)
+    assert {pair["claim"] for pair in prediction["compared"]} == set(question.claims)
+    checks = question.compare(prediction, measured(question, as_predicted(question, prediction)))
+    assert len({check.id for check in checks}) == len(checks) == len(prediction["compared"])
+    assert worst(checks) != "fail"
+
+
+@named
+def test_its_figure(question):
+    prediction = question.predict(question.profiles["cpu"].config)
+    figure = question.draw(prediction, measured(question))
+    shown = [axis for axis in figure.axes if axis.get_visible()]
+    assert 2 <= len(shown) <= 4
+    assert all(axis.get_xlabel() and axis.get_title(loc="left").startswith("(") for axis in shown)
+
+
+@named
+def test_every_arm_is_a_model(question):
+    """At the smoke profile's size, and at its own."""
+    for profile in ("smoke", "cpu"):
+        config = question.profiles[profile].config
+        for rounds in question.trainings(config, 1).values():
+            for by_length in rounds[0].values():
+                arm = next(iter(by_length.values()))
+                assert arm.plan.shape.layers == arm.architecture.n_layers
+
+
+@named
+def test_of_a_variant_of_ones_own_nothing_is_predicted(question):
+    made = comparing(question, "cpu", ["skipv1"])
+    prediction = made.predict(made.profiles["cpu"].config)
+    assert prediction["compared"] == []
+    checks = made.compare(prediction, measured(made, {(LOSS, "skipv1"): -0.3}, own=("skipv1",)))
+    assert {(check.verdict, check.claim) for check in checks} == {("unpredicted", "")}
+    assert all(check.measured + check.half_width < 0 for check in checks)
+    made.draw(prediction, measured(made, own=("skipv1",)))
+
+
+@named
+def test_groups_of_one_rate_decide_nothing(question):
+    prediction = question.predict(question.profiles["cpu"].config)
+    measurement = measured(question, as_predicted(question, prediction))
+    for name in own_rate_groups(measurement):
+        del measurement["groups"][name]
+    assert question.compare(prediction, measurement) == []
+
+
+def test_two_rates_are_named_where_they_differ():
+    question = next(one for one in QUESTIONS if one.name == "text-values")
+    prediction = question.predict(question.profiles["cpu"].config)
+    groups = {check.group for check in question.compare(prediction, measured(question))}
+    assert any("SVFormer less vanilla (rates 0.004 and 0.008)" in group for group in groups)
+
+
+def test_the_baseline_is_the_mean_of_two_vanillas():
+    question = next(one for one in QUESTIONS if one.name == "text-values")
+    prediction = question.predict(question.profiles["cpu"].config)
+    measurement = measured(question, {(LOSS, TWIN): 0.2})
+    (found,) = question.differences(prediction, measurement).values()
+    assert found[LOSS, "svformer", "vanilla"].mean == pytest.approx(-0.1, abs=0.01)
+    assert "svformer" in arms(next(iter(measurement["groups"].values())))
+    config = question.profiles["cpu"].config
+    assert all(replace(group, rate=1.0).until in config.setting.lengths for group in config.groups)
