@@ -38,7 +38,7 @@ class Pool:
 
     def train(self, missing: Sequence[Arm], label: str) -> dict[Arm, Json]:
         """Train what `finished` lacks; return the records of those that end before the slot's deadline."""
-        return train_sharing(missing, self.run, label)
+        return train_sharing(missing, self.run, label, keeping=True)
 
     def _records(self) -> Mapping[str, Json]:
         here = {self.run.path.resolve(), (committed_results() / FOLDER).resolve()}

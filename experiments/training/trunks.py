@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,12 @@ from experiments.store.progress import warn
 from experiments.store.work import results
 from experiments.training import memory
 from experiments.training.arms import Arm
+from experiments.training.kept import MODELS
+from experiments.training.model_folders import WEIGHTS
 from experiments.training.pool import note
-from experiments.training.records import probed, train_arm
+from experiments.training.records import describe, probed, train_arm
 from experiments.training.stacks import finished
+from icl.files import write_atomically
 
 if TYPE_CHECKING:
     from icl.training.loop import Logged
@@ -59,10 +63,12 @@ class Trunk:
         return sum(stretch.last - stretch.first for stretch in stretches([arm.recipe for arm in self.arms]))
 
 
-def train_sharing(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
+def train_sharing(arms: Sequence[Arm], run: RunFolder, label: str, *, keeping: bool = False) -> dict[Arm, Json]:
     """Return the records of all arms that are finished, or get finished before the slot's deadline, in the order given.
 
-    Those that are not yet there are trained in the order given too, each with all the lengths that share its trunk.
+    Those that are not yet there are trained in the order given too, each with all the lengths that share its trunk.  If
+    `keeping`, the longest of each trunk of seed 0 leaves its model in the run's folder MODELS, under the arm's key, in
+    half precision (`icl.load` reads it).
     Raises UserError, before any is trained, if one of them needs more memory than there is.
     """
     device = run.slot.device
@@ -72,7 +78,8 @@ def train_sharing(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, 
     for arm in todo.values():
         memory.check(arm, device)
     items = {trunk.name(device): trunk for trunk in trunks(list(todo.values()))}
-    results("stack", items, _trained, run, label=label, size=Trunk.steps, partial=True)
+    work = partial(_trained, models=str(run / MODELS)) if keeping else _trained
+    results("stack", items, work, run, label=label, size=Trunk.steps, partial=True)
     records = finished(run)
     return {arm: records[key] for arm, key in keys.items() if key in records}
 
@@ -101,7 +108,7 @@ def _share(arms: Sequence[Arm]) -> bool:
     return all(part.ends or part.last % arms[0].recipe.log_every == 0 for part in parts)
 
 
-def _trained(trunk: Trunk, desk: Desk) -> Json:
+def _trained(trunk: Trunk, desk: Desk, models: str = "") -> Json:
     from icl.stacks.training import stretches
 
     *shorter, whole = trunk.arms
@@ -115,10 +122,26 @@ def _trained(trunk: Trunk, desk: Desk) -> Json:
             records.append(_branch(shorter[part.recipe], whole, desk, report, at_start))
         else:
             folder = _folder(desk, whole)
-            records.append(train_arm(whole, folder, desk.slot.device, report(whole), warn, at_start=at_start))
+            weights = folder / WEIGHTS if models and whole.seed == 0 and not whole.twin else None
+            told = report(whole)
+            record = train_arm(whole, folder, desk.slot.device, told, warn, weights=weights, at_start=at_start)
+            records.append(record)
+            if weights and weights.exists():
+                _keep(whole, folder, Path(models) / whole.key(desk.slot.device))
         done += part.last - part.first
     common, rest = packed([{name: x for name, x in record.items() if name != "kind"} for record in records])
     return {"common": common, "records": rest}
+
+
+def _keep(arm: Arm, trained: Path, folder: Path) -> None:
+    """Leave the model of a finished training in a folder, in half precision."""
+    from icl.models import saved
+
+    describe(arm, RunFolder(trained))
+    model = saved.load(trained, variant=arm.plan)
+    folder.mkdir(parents=True, exist_ok=True)
+    describe(arm, RunFolder(folder))
+    write_atomically(folder / WEIGHTS, saved.weights(model.half()))
 
 
 Reporter = Callable[[Arm], "Callable[[Logged], None]"]

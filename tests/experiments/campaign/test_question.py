@@ -26,9 +26,9 @@ def trained(monkeypatch):
     """How many trunks were trained each time that some were."""
     counts = []
 
-    def counting(missing, run, label):
+    def counting(missing, run, label, **how):
         counts.append(len(trunks(missing)))
-        return train(missing, run, label)
+        return train(missing, run, label, **how)
 
     train = pools.train_sharing
     monkeypatch.setattr(pools, "train_sharing", counting)

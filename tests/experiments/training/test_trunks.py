@@ -3,8 +3,11 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
+import icl
 from experiments.store.folders import RunFolder, Slot
+from experiments.training.kept import MODELS
 from experiments.training.pool import train_all
 from experiments.training.stacks import finished
 from experiments.training.trunks import Trunk, train_sharing, trunks
@@ -64,3 +67,19 @@ def test_where_the_trunk_diverges_all_of_them_do(run):
     assert all("diverged" in record["diverged"] for record in found.values())
     assert {arm: timeless(record) for arm, record in found.items()} == once(arms, run.path / "alone")
     assert set(finished(run)) == {arm.key("cpu") for arm in arms}
+
+
+def test_models_of_seed_0_are_kept_in_half_precision(reader, run):
+    """They say what was trained to rounding; those of other seeds and of twins are not there."""
+    first = replace(reader, seed=0)
+    arms = [*lengths(first, 10, 20), *lengths(replace(first, seed=1), 20), *lengths(replace(first, twin=1), 20)]
+    found = train_sharing(arms, run, "keeping", keeping=True)
+    (folder,) = (run / MODELS).iterdir()
+    assert folder.name == arms[1].key("cpu")
+    assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors"}
+    assert (folder / "model.safetensors").stat().st_size < 2.5 * found[arms[1]]["parameters"] + 8192
+    model, task = icl.load(folder), arms[1].task()
+    with torch.no_grad():
+        losses = [task.losses(model(batch.inputs), batch.targets).mean() for batch in task.held_out()]
+    assert float(sum(losses)) / len(losses) == pytest.approx(found[arms[1]]["loss"], rel=1e-3)
+    assert {arm: timeless(record) for arm, record in found.items()} == once(arms, run.path / "alone")
