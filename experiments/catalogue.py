@@ -35,6 +35,13 @@ from theory.plans.variants import VARIANTS
 T = TypeVar("T")
 ACROSS = "experiments.across"
 QUESTIONS = "questions"
+RETIRED = {  # experiments that are no more, and which asks their question now; "": none does
+    "scale-icl": "",
+    **dict.fromkeys(("scale-loss", "ladder-text", "resformer-ablations", "svformer-length"), "text-values"),
+    **dict.fromkeys(("attnres-ablations", "attnres-compute", "attnres-dilution", "scale-magnitude"), "text-depth"),
+    **dict.fromkeys(("dva-against-gpt2", "dva-heads"), "text-dynamic-values"),
+    **dict.fromkeys(("resformer-concentration", "resformer-mapping", "resformer-spectrum"), "text-layers"),
+}
 FAR = 0.4  # ids of claims are long: what is less alike is still of use
 
 
@@ -152,8 +159,15 @@ def names(kind: str | None = None) -> list[str]:
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name.  Raises UserError for an unknown one."""
+    """The experiment of that name.  Raises UserError for an unknown one, and for one that is retired."""
     known = all_experiments()
+    if name not in known and name in RETIRED:
+        now = (
+            f"`crosslayer run {RETIRED[name]}` asks its question"
+            if RETIRED[name]
+            else "no experiment asks its question"
+        )
+        raise UserError(f"{name} is retired: {now} now; what it found stands in results/earlier")
     if name not in known:
         raise UserError(unknown("experiment", name, known, others=_others(name)))
     return known[name]

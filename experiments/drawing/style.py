@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from experiments.verdicts.intervals import Interval
@@ -126,15 +125,6 @@ def geometric(
     return means
 
 
-def going_on(
-    axis: Axes, x: float, ends: tuple[float, float], edges: tuple[float, float], color: str, size: float = 4
-) -> None:
-    """Arrows at the edges of the panel that an interval leaves, below or above."""
-    for end, edge, arrow, sign in zip(ends, edges, "v^", (1, -1), strict=True):
-        if sign * (edge - end) > 0:
-            axis.plot(x, edge, arrow, color=color, markersize=size, clip_on=False, zorder=3)
-
-
 def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
     """Small dots beside, one a seed: where seeds fall apart into several kinds, an interval of their mean hides it."""
     beside = axis.transData + ScaledTranslation(4 / 72, 0, axis.figure.dpi_scale_trans)
@@ -144,13 +134,6 @@ def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
 def crosses(axis: Axes, x: Sequence[float], y: Sequence[float], label: str | None = None) -> None:
     """What exact minimisation found."""
     axis.plot(x, y, "x", color="black", markersize=8, markeredgewidth=0.8, zorder=4, label=label)  # hides no marker
-
-
-def few_ticks(axis: Axes) -> None:
-    """On a logarithmic y axis of few decades: 1, 2 and 5 times powers of ten, written out."""
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.yaxis.set_major_formatter("{x:g}")
-    axis.yaxis.set_minor_locator(NullLocator())
 
 
 def tokens_per_parameter(axis: Axes, x: Sequence[float]) -> None:

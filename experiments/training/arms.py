@@ -133,15 +133,6 @@ class Initial:
         return convert(model, plan, self.how).to(device)
 
 
-def start_at_width(d_model: int) -> float:
-    """The deviation of initial matrices with which a model starts like one of width 512 with `START`.
-
-    Narrow models that start at 0.02 stay on a plateau and leave it at a step that hangs on the seed, so that losses
-    differ by more than variants do.
-    """
-    return START * (512 / d_model) ** 0.5
-
-
 @dataclass(frozen=True, kw_only=True)
 class Arm:
     """A model under a variant, trained on a source by a recipe.

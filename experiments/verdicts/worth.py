@@ -54,13 +54,6 @@ class Worth:
     def holds(self, factor: float) -> bool:
         return self.least <= factor <= self.most
 
-    def in_logs(self) -> Interval:
-        """Of its logarithm, about the middle of its ends; of what is open or empty, no numbers."""
-        if not self.bounded:
-            return Interval(nan, nan, nan)
-        low, high = log(self.least), log(self.most)
-        return Interval((low + high) / 2, nan, (high - low) / 2)
-
     def of_twin(self) -> Interval | None:
         """Of the logarithm of what is worth 1, about its factor: an end that is not known is taken to lie as far off as
         the other.  None where too little is known."""

@@ -24,13 +24,6 @@ def test_no_two_variants_look_alike():
     assert len({(look["marker"], look["linestyle"]) for look in style.VARIANTS.values()}) == len(style.VARIANTS)
 
 
-@pytest.mark.parametrize(("ends", "arrows"), [((0.6, 1.5), ""), ((-math.inf, 1.5), "v"), ((0.2, math.inf), "v^")])
-def test_arrows_stand_where_an_interval_leaves_the_panel(ends, arrows):
-    axis = Figure().subplots()
-    style.going_on(axis, 1.0, ends, (0.5, 2.0), "black")
-    assert "".join(line.get_marker() for line in axis.lines) == arrows
-
-
 def test_intervals_of_logarithms_stay_above_zero():
     axis = Figure().subplots()
     assert style.geometric(axis, [1.0], [Interval(0.0, 1.0, 3.0)], marker="o") == [1.0]

@@ -68,6 +68,6 @@ def test_an_experiment_covers_what_variants_mean_but_no_other_experiment():
     found = sources.closure(["experiments.across.orderings.experiment"])
     named = {"theory.skipv1.variants", "theory.resformer.variants", "experiments.attnres.printed"}
     assert {*named, "theory.toy.value_maps"} <= set(found)
-    strangers = ("experiments.skipv1.gap", "experiments.skipv1.claims", "experiments.across.loss")
+    strangers = ("experiments.skipv1.gap", "experiments.skipv1.claims", "experiments.across.ladder")
     assert not {name for name in found if name.startswith(strangers)}
     assert "experiments.cli.parser" not in found

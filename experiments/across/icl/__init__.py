@@ -1,1 +1,0 @@
-"""In-context regression in trained decoders over the embedding width."""

@@ -1,1 +1,0 @@
-"""Language-model losses of many variants on paired seeds."""

@@ -1,1 +1,0 @@
-"""The paper's ablations of depth attention, as signs."""

@@ -1,1 +1,0 @@
-"""What share of a read each sublayer's output has, by depth: at the start and trained."""

@@ -1,1 +1,0 @@
-"""Magnitudes and gradients by depth of trained decoders."""

@@ -1,1 +1,0 @@
-"""Dynamic Value Attention against GPT-2: the paper's comparison, matched, and taken apart."""

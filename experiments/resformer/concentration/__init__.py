@@ -1,1 +1,0 @@
-"""Attention concentration, sinks, drains and peaks by layer, with and without the value residual."""

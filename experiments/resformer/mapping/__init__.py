@@ -1,1 +1,0 @@
-"""How near the block form is to cross-layer attention in trained decoders, and what trains best."""

@@ -1,1 +1,0 @@
-"""Spectra of values by layer, with and without the value residual."""
