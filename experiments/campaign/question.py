@@ -75,7 +75,7 @@ class Question(ABC):
     Attributes:
         order: Its place among the questions, in which they are trained.
         models: By name of an arm, the fields of its `Cell`, where the name alone does not say them; `variant` may be a
-            function that makes a plan for a shape.
+            function that makes a plan for a shape, and `heads` is how many the model has.
     """
 
     name: str
@@ -117,15 +117,18 @@ class Question(ABC):
         about: dict[str, Any] = {"width": group.width, "rate": rate, "std": group.std, "until": group.until}
         if arm in VANILLAS:
             return Cell(variant=VANILLA, twin=VANILLAS[arm], **about)
+        sizes = config.setting.sizes(group.width)
         for own in config.own:
             if own.name == arm:
-                _, plan = own.on(config.setting.sizes(group.width))
-                return Cell(variant=plan, label=arm, **about)
-        about = {"variant": arm, **about, **self.models.get(arm, {})}
-        if callable(make := about["variant"]):
-            sizes = config.setting.sizes(group.width)
-            about |= {"variant": make(replace(sizes, n_heads=about.get("heads") or sizes.n_heads).shape), "label": arm}
-        return Cell(**about)
+                changed, plan = own.on(sizes)
+                return Cell(variant=plan, sizes=changed, label=arm, **about)
+        changes = dict(self.models.get(arm, {}))
+        if heads := changes.pop("heads", 0):
+            sizes = replace(sizes, n_heads=heads)
+            changes["sizes"] = sizes
+        if callable(make := changes.get("variant")):
+            changes |= {"variant": make(sizes.shape), "label": arm}
+        return Cell(**{"variant": arm, **about, **changes})
 
     def trainings(self, config: Config, seeds: int, rates: OwnRates | None = None) -> dict[str, Rounds]:
         """Return what is needed, by group.

@@ -133,8 +133,7 @@ class Setting:
             seed: of the data's order and of the initial weights.
             folder: where the text lies; what is trained already is known without it.
         """
-        sizes = self.sizes(cell.width)
-        sizes = replace(sizes, n_heads=cell.heads) if cell.heads else sizes
+        sizes = cell.sizes or self.sizes(cell.width)
         arm = Arm(
             architecture=sizes,
             variant=cell.variant,
@@ -159,7 +158,7 @@ class Cell:
         variant: by name, or as a plan.
         width: of the model.
         rate: the learning rate at its peak.
-        heads: 0: as many as the setting's architecture has.
+        sizes: in place of the setting's at this width; None: those.
         depth_rate: what parameters that weigh outputs over depth have of it.
         std: deviation of initial matrices; FAN_IN: one over the root of the width.
         twin: 0, or the number of other initial weights on the same data.
@@ -170,7 +169,7 @@ class Cell:
     variant: str | Plan
     width: int
     rate: float
-    heads: int = 0
+    sizes: Architecture | None = None
     depth_rate: float = 1.0
     std: float = START
     twin: int = 0

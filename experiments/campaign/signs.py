@@ -19,7 +19,7 @@ from experiments.campaign.reading import Losses, arms, at_length, gain
 from experiments.campaign.setting import VANILLA
 from experiments.store.folders import Json
 from experiments.training.campaign import expected, unpredicted
-from experiments.training.comparing import names_of_own, own_names
+from experiments.training.comparing import Asked, names_of_own, own_names
 from experiments.training.expectations import expected_by_paper
 from experiments.verdicts.checks import Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
@@ -78,6 +78,10 @@ class Signs(Question):
     def pairs(self, config: Config) -> Sequence[Pair]:
         """Return what is predicted of the arms of the configuration."""
 
+    def of_own(self, own: Sequence[Asked]) -> Sequence[Pair]:  # noqa: ARG002
+        """Return what is predicted of a user's variants, beside what their own papers expect; by default nothing."""
+        return []
+
     def predict(self, config: Config) -> Json:
         """Return the pairs, and the rule that decides them."""
         sweep = config.setting.sweep
@@ -91,7 +95,7 @@ class Signs(Question):
             "against the two does not",
             "tuning": f"each arm at the rate of lowest loss, a parabola through {rates}, {sweep.seeds} seeds, width "
             f"{sweep.width}, {sweep.until:g} tokens per parameter; it falls with the root of the width",
-            "compared": [] if config.own else [asdict(pair) for pair in self.pairs(config)],
+            "compared": [asdict(pair) for pair in (self.of_own(config.own) if config.own else self.pairs(config))],
             **names_of_own(config.own),
         }
 
@@ -161,6 +165,8 @@ class Signs(Question):
                 stated, interval = expected_by_paper(prediction, arm, "loss"), found[LOSS, arm, VANILLA]
                 apart = rates(measurement["groups"][name], arm, VANILLA)
                 about = f"{name}/own/{arm}", f"{arm} less vanilla{apart}"
+                if stated is None and any(pair["arm"] == arm for pair in prediction["compared"]):
+                    continue
                 if stated is None:
                     yield unpredicted(*about, f"{arm} at the end ({name})", interval, quantity=f"{NATS}, difference")
                     continue

@@ -70,7 +70,7 @@ def add_to(commands: Commands) -> None:
         "compare",
         compare,
         "show the toy's and the papers' predictions beside finished full-size runs; and models side by side",
-        "crosslayer compare scale-icl --out runs",
+        "crosslayer compare scale-decode --out runs",
     )
     command.add_argument(
         "names",

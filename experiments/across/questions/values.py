@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from experiments.across.printed import reported
+from experiments.across.printed import NANOGPT, reported
 from experiments.campaign.profiles import profiles
 from experiments.campaign.question import Config, Group
 from experiments.campaign.setting import VANILLA
 from experiments.campaign.signs import Pair, Signs
 from experiments.experiment.protocol import Experiment, Profile
+from experiments.training.comparing import TOY as TOY_SHAPE
+from experiments.training.comparing import Asked
 from theory.errors import BadInput
 from theory.plans.heads import toy_heads
 from theory.plans.names import resolve
-from theory.plans.plan import Shape
+from theory.plans.plan import Plan, Shape
 
 SVFORMER, SKIPV1, RESFORMER, CLA, SHARED_KEYS = "svformer", "skipv1", "resformer", "cla-v", "shared-keys"
 QUERIES, KEYS, TWICE, LEARNED = "residual-queries", "residual-keys", "resformer-constant", "resformer-learned"
@@ -83,18 +85,22 @@ class Values(Signs):
         """Return the papers' signs, of several sizes the smallest's, and those of the toy."""
         return [*by_the_papers(), *by_the_toy(config.setting.architecture.kv_heads)]
 
+    def of_own(self, own: Sequence[Asked]) -> Sequence[Pair]:
+        """Return the toy's sign of a user's variants, and of those that are a paper's that of the paper."""
+        found = list(by_the_papers([variant.name for variant in own]))
+        vanilla = share(resolve(VANILLA, TOY_SHAPE))
+        for variant in own:
+            mine = share(variant.toy) if variant.toy else None
+            if mine is not None and vanilla is not None and abs(mine - vanilla) >= TIE:
+                found.append(_of_the_toy(variant.name, VANILLA, TOY, mine > vanilla))
+        return found
 
-def by_the_papers() -> Iterator[Pair]:
-    """Yield what is printed of these arms against vanilla, beyond chance."""
+
+def by_the_papers(arms: Sequence[str] = ARMS) -> Iterator[Pair]:
+    """Yield what is printed of arms against vanilla, beyond chance."""
     seen = set()
     for r in reported():
-        if (
-            r.variant in ARMS
-            and r.against == VANILLA
-            and r.differs
-            and r.variant not in seen
-            and "nanogpt" not in r.paper
-        ):
+        if r.variant in arms and r.against == VANILLA and r.differs and r.variant not in seen and r.paper != NANOGPT:
             seen.add(r.variant)
             place = f"{r.paper.split(' (')[0]}, {r.place}, {r.size}"
             claim = BY_ARM.get(r.variant, TOY)
@@ -103,22 +109,31 @@ def by_the_papers() -> Iterator[Pair]:
 
 def by_the_toy(heads: int) -> Iterator[Pair]:
     """Yield the order of the two-layer toy on a task as wide as the model, where it is no tie."""
-    shares = {name: _share(name, heads) for name in (VANILLA, *ARMS)}
+    shares = {name: share(resolve(name, Shape(2, heads))) for name in (VANILLA, *ARMS)}
     pairs = [(arm, VANILLA, TOY) for arm in (RESFORMER, SVFORMER, SKIPV1, CLA, SHARED_KEYS, TWICE)]
     pairs += [(RESFORMER, QUERIES, CARRIED), (RESFORMER, KEYS, CARRIED), (SVFORMER, SHARED_KEYS, CARRIED)]
     for arm, against, claim in pairs:
         mine, theirs = shares[arm], shares[against]
         if mine is not None and theirs is not None and abs(mine - theirs) >= TIE:
-            sign = -1 if mine > theirs else 1
-            yield Pair(by="toy", arm=arm, against=against, sign=sign, place="the toy at two layers", claim=claim)
+            yield _of_the_toy(arm, against, claim, mine > theirs)
 
 
-def _share(name: str, heads: int, d: int = 8) -> float | None:
-    """Return the share of a task of width d that a toy as wide explains of an endless prompt; None: not covered."""
+def _of_the_toy(arm: str, against: str, claim: str, better: bool) -> Pair:
+    place = "the toy at two layers"
+    return Pair(by="toy", arm=arm, against=against, sign=-1 if better else 1, place=place, claim=claim)
+
+
+def share(plan: Plan, d: int = 8) -> float | None:
+    """Return the share of a task of width d that a toy as wide explains of an endless prompt; None: not covered.
+
+    Args:
+        plan: of two layers.
+        d: which makes no difference to an order.
+    """
     from theory.toy.width import most_entries_at_width
 
     try:
-        entries = most_entries_at_width(toy_heads(resolve(name, Shape(2, heads))), d, d)
+        entries = most_entries_at_width(toy_heads(plan), d, d)
     except BadInput:
         return None
     return None if entries is None else entries / d**2

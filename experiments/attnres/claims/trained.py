@@ -26,7 +26,7 @@ LOSS = Claim(
     statement="At every size and compute budget Full and Block end below PreNorm.",
     assumes="five sizes of 194M to 528M parameters, one run each",
     verdict="open",
-    correction="Training decides it (attnres-compute, attnres-ablations).  With queries held at zero and norms of "
+    correction="Training decides it (text-depth).  With queries held at zero and norms of "
     "eps = 0 depth attention trains as PreNorm, step for step, so that only eps and what queries learn can set them "
     "apart.  Of the printed losses Full and Block are below the baseline at all five sizes; which of these two is "
     "ahead is within rounding at two of them.",
@@ -109,7 +109,7 @@ ABLATIONS = Claim(
     "a query from the input is better still; Block of four is worse than Full, and with 16 heads worse again.",
     assumes="one run each",
     verdict="open",
-    correction="Training decides it (attnres-ablations).  Of the printed losses only the query from the input is below "
+    correction="Training decides it (text-depth).  Of the printed losses only the query from the input is below "
     "Full, for a matrix of width by width at every read; all others cost at most what Full costs.  DenseFormer "
     "ends 0.001 above the baseline, which is what rounding can make, and the window of eight 0.002 below it.",
     proof=None,

@@ -21,8 +21,7 @@ TIME = Claim(
     "precision and how attention is worked out are not stated",
     verdict="corrected",
     correction="The quotient is right.  By our formulas a token of model b takes 38 % fewer FLOPs than one of model a, "
-    "on 69 % of its parameters: nothing is matched, in parameters, FLOPs or time.  Time need not follow FLOPs: "
-    "dva-against-gpt2 has both of models of width 64 on a CPU.",
+    "on 69 % of its parameters: nothing is matched, in parameters, FLOPs or time.  Time need not follow FLOPs.",
     proof=flops,
     unjudged=OF_PARAMETERS,
 )
@@ -80,8 +79,7 @@ BETTER = Claim(
     "230 on average; on validation text from 100 later to 400 earlier, 46 on average, less than the 100 from row to "
     "row.  Its curve is smoother: second differences from step 300 on have standard deviations of 0.23 against 0.49 in "
     "training and 0.05 against 0.08 on validation text.  Both validation losses are lowest at the last step printed, "
-    "having come down by 0.106 and 0.085 in the last third.  Further epochs are not printed: dva-against-gpt2 looks at "
-    "a text that is read several times.",
+    "having come down by 0.106 and 0.085 in the last third.  Further epochs are not printed.",
     proof=None,
 )
 

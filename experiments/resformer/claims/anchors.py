@@ -73,7 +73,7 @@ FIG_17 = Claim(
     statement="SVFormer's loss falls as more layers renew the shared values.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (resformer-ablations, with two anchors for one).  What holds without: each anchor "
+    correction="Training decides it; no question asks it yet.  What holds without: each anchor "
     "gives back 1/(2 L) of the cache, and with all of them SVFormer is vanilla, so that the curve ends at vanilla's "
     "loss.",
     proof=cache,

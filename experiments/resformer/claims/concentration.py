@@ -36,7 +36,7 @@ CONCENTRATION = Claim(
     "concentrated; ResFormer's stays dispersed in the deeper layers.",
     assumes="trained decoders; the entropy of Eqn. (11) as corrected",
     verdict="open",
-    correction="Trained models decide it (resformer-concentration).  As it is printed it does not agree with itself: "
+    correction="Trained models decide it (text-layers).  As it is printed it does not agree with itself: "
     "`increasingly' with depth (introduction), a W over depth in Llama and Mistral, so that the last layers disperse "
     "(appendix A.1).  Where nothing but attention acts, one causal matrix in all layers, what reaches a token of layer "
     "1's values comes from the first token alone as depth grows, and from several with ResFormer; of a layer's own "
@@ -92,7 +92,7 @@ SINKS = Claim(
     "of three times.",
     assumes="trained decoders",
     verdict="open",
-    correction="Trained models decide it (resformer-concentration).  What holds on any weights: a sink of value zero "
+    correction="Trained models decide it (text-layers).  What holds on any weights: a sink of value zero "
     "scales what is attended to beside it by the share that it leaves, and to take a share p of l tokens it needs a "
     "score above theirs that grows as log l, so that shares of two lengths do not compare.",
     proof=None,

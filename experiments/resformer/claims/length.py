@@ -32,7 +32,7 @@ SVFORMER_LENGTH = Claim(
     correction="In the toy longer prompts of n pairs suit it too, but no such step is to be expected: its lowest loss "
     "lies 3/4 rho d^2 below vanilla's (even d), rho = n / (n + d + 1 + sigma^2).  The paper has one run a length; the "
     "critical point for 64,000 is predicted by a regression and not seen, and at the other four lengths of Table 3 one "
-    "point each does not tell an exponential from a power.  What small decoders do: `svformer-length`.",
+    "point each does not tell an exponential from a power.",
     proof=width,
     uses=("toy.value-maps",),
     unjudged={
@@ -140,7 +140,7 @@ SVFORMER_RATE = Claim(
     verdict="corrected",
     correction="Over all steps the sums differ by 1.0 %, as little as the paper says; but a critical point lies within "
     "the training, and over the first 2,000 steps they differ by 26 %, over the first 5,000 by 5.7 %.  As both models "
-    "are compared at one rate, SVFormer's gain may be vanilla's loss.  What small decoders do: `svformer-length`.",
+    "are compared at one rate, SVFormer's gain may be vanilla's loss.",
     proof=None,
 )
 

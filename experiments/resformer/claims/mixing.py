@@ -145,7 +145,7 @@ FIG_6 = Claim(
     "lowest at 2; no further hyper-parameter has to be chosen.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (resformer-ablations).  What holds without: lambda = 0 is vanilla itself, so that "
+    correction="Training decides it (text-values asks).  What holds without: lambda = 0 is vanilla itself, so that "
     "`every' stops short of it; all other lambda, Eqn. (7) included, give the same functions "
     "(resformer.weights-absorbed), so that lambda acts through initial weights and optimisation alone; and as the loss "
     "depends on it, it is a hyper-parameter, of which Eqn. (7) takes the value 1 and not the best.",

@@ -19,9 +19,8 @@ FIG_3 = Claim(
     statement="The output of Eqn. (3) is nearer in direction to that of Eqn. (2) than the output of Eqn. (6) is.",
     assumes="a trained vanilla decoder, each layer with the one before it",
     verdict="open",
-    correction="Only the weights of trained models decide it (resformer-mapping: so in small decoders, where attention "
-    "spread evenly is nearer still).  It is no identity: keys that agree make Eqn. (3) exact, but keys of layer m with "
-    "which each token finds itself make Eqn. (6) the nearer one.",
+    correction="Only the weights of trained models decide it (text-layers).  It is no identity: keys that agree make "
+    "Eqn. (3) exact, but keys of layer m with which each token finds itself make Eqn. (6) the nearer one.",
     proof=blocks.block_attention,
     uses=("resformer.eqns-3-5", "resformer.gate"),
 )

@@ -82,7 +82,7 @@ LENGTH = Claim(
     statement="ResFormer mitigates attention concentration the more, the shorter the sequences are.",
     assumes="trained decoders; entropies in nats",
     verdict="open",
-    correction="Trained models decide it (resformer-concentration).  Entropies at two lengths have two ceilings: if "
+    correction="Trained models decide it; no question asks it yet.  Entropies at two lengths have two ceilings: if "
     "the first token takes a share p whatever the length and the rest is spread evenly, entropy grows by (1 - p) log "
     "2 a doubling, so that a difference of two models' grows with the length while neither's concentration changes.  "
     "Compared must be shares, or entropies below that of attention spread evenly.",

@@ -29,7 +29,7 @@ FIG_15 = Claim(
     "are not; larger models, which often need smaller learning rates, suit SVFormer better.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (svformer-length, at its larger profile).  What holds without: the peak moves the "
+    correction="Training decides it; no question asks it yet.  What holds without: the peak moves the "
     "sum of the rates in proportion, which warm-up does not (resformer.svformer-rate); the share of its parameters "
     "that SVFormer saves is 100 times larger at 468M than at 2M.  The paper's larger models have the same rate as its "
     "small ones (Table 4).  That larger models suit SVFormer better does not agree with what follows, that its "
@@ -76,7 +76,7 @@ LENGTHS = Claim(
     "and CLA.  (When it is passed: resformer.svformer-length.)",
     assumes="the training of section 4.1.1; tokens a batch the same at every length (resformer.table-3)",
     verdict="open",
-    correction="Training decides it (svformer-length, resformer-ablations).  As it is printed it does not agree with "
+    correction="Training decides it (text-values, text-induction).  As it is printed it does not agree with "
     "itself: better than GQA and CLA (abstract) is at 64,000 tokens only, worse than GQA at 2,048 (section 4.6); "
     "`always' passed, but at 64,000 the crossing is extrapolated.  A lower cost is not the reason for the speed, which "
     "is counted in steps: of the FLOPs it saves 2.5 % to 4.7 % at 2,048 tokens and less than 1 % at 64,000.",

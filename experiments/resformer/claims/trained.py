@@ -28,10 +28,7 @@ LOSS = Claim(
     "with NeuTRENO it is lower still.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (resformer-ablations).  Of small decoders, briefly trained, ResFormer ends below "
-    "vanilla where rates are tuned on a quarter of the steps (scale-loss).  Where they are tuned on whole trainings it "
-    "does in one of seven comparisons, by 0.069 +- 0.066 nats (ladder-text, 0.13 million parameters, 5 tokens a "
-    "parameter); in the others, one in resformer-ablations and five more in ladder-text, it is not told apart.  The "
+    correction="Training decides it (text-values).  The "
     "models compared have the same parameters, cache and FLOPs, but for DenseFormer's 44 weights and its sums.  With "
     "ResFormer the paper says lambda = 0.2; the code's term is 0.1 (V_1 - V_n), the mixed values "
     "standing where Eqn. (8) has V_n.",
@@ -95,7 +92,7 @@ FIG_4 = Claim(
     "keys over all layers costs much.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (resformer-ablations, of sharing over all layers).  The models compared cost the "
+    correction="Training decides it (text-values, of sharing keys over all layers).  The models compared cost the "
     "same in parameters, cache and FLOPs, so that the loss alone tells; sharing queries saves as much but for the "
     "cache.",
     proof=all_costs,
@@ -161,7 +158,7 @@ FIG_7 = Claim(
     "or keys change the attention a lot.",
     assumes="the training of section 4.1.1, one run each; half of each layer's own, half of layer 1's",
     verdict="open",
-    correction="Training decides it (resformer-ablations).  What the residual does: half of each key makes attention "
+    correction="Training decides it (text-values).  What the residual does: half of each key makes attention "
     "the geometric mean of the attentions to either key, normalised, where half of each value makes an arithmetic "
     "mean.",
     proof=None,
@@ -222,9 +219,9 @@ FIG_9 = Claim(
     "dilute layer 1's.",
     assumes="the training of section 4.1.1, one run each",
     verdict="open",
-    correction="Training decides it (resformer-ablations).  The three cost the same.  Layer 1's weight at layer n is "
-    "1/2, from the layer before 0 beyond layer 2, from all 1/n: so Eqn. (5), of which ResFormer is a part, dilutes it, "
-    "and its own values too.",
+    correction="Training decides it; no question asks it yet.  The three cost the same.  Layer 1's weight at layer n "
+    "is 1/2, from the layer before 0 beyond layer 2, from all 1/n: so Eqn. (5), of which ResFormer is a part, dilutes "
+    "it, and its own values too.",
     proof=None,
     uses=("resformer.costs",),
     unjudged=OF_COUNTS,

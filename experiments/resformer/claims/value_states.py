@@ -19,7 +19,7 @@ FIG_12 = Claim(
     "to represent.",
     assumes="trained decoders; eigenvalues of Eqn. (12), their largest and their mean",
     verdict="open",
-    correction="Trained models decide which are larger (resformer-spectrum).  That larger means stronger does not "
+    correction="Trained models decide which are larger (text-layers).  That larger means stronger does not "
     "follow: c W_V with W_O / c is the same model with eigenvalues c^2 times as large, and the mean eigenvalue is the "
     "mean square of a value's entries.  It must be said whether a layer's own values are meant or the mixed ones: of "
     "values as long as layer 1's and uncorrelated with them Eqn. (7) halves the mean, and the largest root is at most "

@@ -19,7 +19,7 @@ PRINTED = ("mean", "mean-vo", "top-v", "top-vo", "svd")  # ways in the paper's f
 WAYS = (*PRINTED, "apart", "first", "whole")
 APART = 1000  # seeds, between the order of the text from scratch and that of what is trained on
 TUNED_ON = 700_000  # seed of the model on which rates of training on are tuned
-SLOW = 0.1  # of its arm's rate: what weighs outputs over depth (`attnres-compute`)
+SLOW = 0.1  # of its arm's rate: what weighs outputs over depth
 
 
 @dataclass(frozen=True)

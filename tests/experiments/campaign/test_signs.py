@@ -9,7 +9,9 @@ from experiments import catalogue
 from experiments.campaign.question import CONTROL, TWIN, VANILLAS
 from experiments.campaign.reading import arms
 from experiments.campaign.signs import LOSS, Signs, own_rate_groups
+from experiments.training import expectations
 from experiments.training.comparing import comparing
+from experiments.training.expectations import PaperExpectation
 from experiments.verdicts.checks import worst
 
 SEEDS, LINES = 8, 80
@@ -136,13 +138,58 @@ def test_every_arm_is_a_model(question):
 
 @named
 def test_of_a_variant_of_ones_own_nothing_is_predicted(question):
-    made = comparing(question, "cpu", ["skipv1"])
-    prediction = made.predict(made.profiles["cpu"].config)
+    own = "gqa:group=2"
+    made = comparing(question, "cpu", [own])
+    config = made.profiles["cpu"].config
+    prediction = made.predict(config)
     assert prediction["compared"] == []
-    checks = made.compare(prediction, measured(made, {(LOSS, "skipv1"): -0.3}, own=("skipv1",)))
+    checks = made.compare(prediction, measured(made, {(LOSS, own): -0.3}, own=(own,)))
     assert {(check.verdict, check.claim) for check in checks} == {("unpredicted", "")}
     assert all(check.measured + check.half_width < 0 for check in checks)
-    made.draw(prediction, measured(made, own=("skipv1",)))
+    made.draw(prediction, measured(made, own=(own,)))
+    arms = [of_seed[own] for rounds in made.trainings(config, 1).values() for of_seed in rounds]
+    arms += [of_seed for seeds in made.sweeps(config)[own].values() for of_seed in seeds]
+    assert {arm.architecture.kv_heads for by_length in arms for arm in by_length.values()} == {1}
+
+
+def test_the_toy_and_the_papers_have_their_say_of_ones_own(tmp_path):
+    """The toy has none where two layers do not contain what a variant changes."""
+    path = tmp_path / "my.py"
+    path.write_text(
+        "from theory import plan, v\n\n\n"
+        "def mine(shape):\n"
+        "    return plan(shape, values=lambda n, h: v(n, h) + 0.5 * v(1, h) if n > 1 else v(n, h))\n\n\n"
+        "def late(shape):\n"
+        "    return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 2 else v(n, h))\n"
+    )
+    question = next(one for one in QUESTIONS if one.name == "text-values")
+    made = comparing(question, "cpu", [f"{path}:mine", f"{path}:late", "resformer"])
+    prediction = made.predict(made.profiles["cpu"].config)
+    said = {(pair["by"], pair["arm"]): pair["sign"] for pair in prediction["compared"]}
+    assert said == {("toy", "my.py:mine"): -1, ("toy", "resformer"): -1, ("paper", "resformer"): -1}
+    own = tuple(prediction["own"])
+    checks = made.compare(prediction, measured(made, {(LOSS, name): -0.3 for name in own}, own=own))
+    found = {check.id.partition("/")[2]: check.verdict for check in checks}
+    assert found.pop("own/my.py:late") == "unpredicted"
+    assert set(found.values()) == {"agrees"}
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_what_its_own_paper_expects_is_judged_under_its_own_claim(better, monkeypatch):
+    paper = PaperExpectation(
+        variant="gqa:group=2", measure="loss", better=better, claim="deep.own-values", place="section 9"
+    )
+    monkeypatch.setattr(expectations, "expectations_of", lambda variant: (paper,) if variant == paper.variant else ())
+    question = next(one for one in QUESTIONS if one.name == "text-values")
+    made = comparing(question, "cpu", ["gqa:group=2", "mqa"])
+    assert made.claims == (*question.claims, paper.claim)
+    prediction = made.predict(made.profiles["cpu"].config)
+    checks = made.compare(prediction, measured(made, {(LOSS, "gqa:group=2"): -0.3}, own=("gqa:group=2", "mqa")))
+    (judged,) = (check for check in checks if check.claim == paper.claim)
+    assert judged.verdict == ("agrees" if better else "contradicts")
+    assert "section 9" in judged.statement
+    assert [check.verdict for check in checks if "mqa" in check.id] == ["unpredicted"]
 
 
 @named
