@@ -4,6 +4,7 @@ That the recipes of CONTRIBUTING work is tested in test_contributing.
 """
 
 import ast
+import csv
 import inspect
 import json
 import math
@@ -18,7 +19,6 @@ from experiments import catalogue
 from experiments.across.ladder.reading import NEARLY, Results
 from experiments.cli import main
 from experiments.cli.parser import parser
-from experiments.dva.against_gpt2.verdicts import what_adds
 from experiments.report.pages.documents import TEXT
 from experiments.verdicts.intervals import t_interval
 from theory.plans.papers import rooms
@@ -46,6 +46,8 @@ PAGES = {
         *OTHERS,
     )
 }
+with (ROOT / "results/earlier/numbers.csv").open() as table:
+    EARLIER = list(csv.DictReader(table))
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -113,48 +115,9 @@ def test_numbers_of_what_was_found():
         assert f"in {count}" in page
     first = long.gap("2", "d2-n4-s0.1", "svformer", 2)
     assert f"lead of {_interval(first)} there" in page
-    summary = json.loads((ROOT / "results/dva-against-gpt2/long/summary.json").read_text())
-    measured = {check["id"]: f"{check['measured']:.3f} ± {check['tolerance']:.3f}" for check in summary["checks"]}
-    for pair, told in {
-        "dva/vanilla": "ends {} below model a",
-        "dva/shallow": "{} below a GPT-2 with its number of parameters in fewer layers",
-        "dva/thin": "{} below one with as many in narrower layers",
-        "dva/flops": "and {} below one with its FLOPs",
-        "no feed-forward/dva": "is not told from model b (\u2212{})",
-        "gate/dva": "The gate alone ends {} higher",
-        "one head no feed-forward no projection/dva": "feed-forward and projection ends {} higher",
-        "part/dynamic": "dynamic values make \u2212{} of that",
-        "part/with dynamic values": "more for dynamic values (by {})",
-    }.items():
-        assert told.format(measured[pair].removeprefix("-")) in page
-    assert len(summary["seeds"]) == 8
-    on_the_way = [measured[f"training/held out at model {model}'s rate"].removeprefix("-") for model in "ab"]
-    assert "lower, as the paper has it: by {} at model a's best rate and {} at model b's".format(*on_the_way) in page
-    rough = [check for check in summary["checks"] if check["id"].startswith("training/roughness")]
-    assert len(rough) == 2
-    for check in rough:
-        middle, width = check["measured"], check["tolerance"]
-        percents = [100 * (math.exp(x) - 1) for x in (middle, middle - width, middle + width)]
-        assert "{:.1f} % ({:.1f} to {:.1f} %)".format(*percents) in page
-    (time,) = (check for check in summary["checks"] if check["id"] == "training/time")
-    middle, width = time["measured"], time["tolerance"]
-    percents = [100 * (1 - math.exp(x)) for x in (middle, middle + width, middle - width)]
-    assert "took {:.0f} % ({:.0f} to {:.0f} %) less time".format(*percents) in page
-    figure = (ROOT / "results/dva-against-gpt2/long/figure.svg").read_text()
-    assert "b takes {:.0f} % ({:.0f} to {:.0f}) less time".format(*percents) in figure
     lead = residual.gap("3", "d2-n4-s0.1", "svformer", 2)
     toys = next(c["predicted"] for c in checks_of("ladder/residual") if c["id"] == "size/3/d2-n4-s0.1/svformer/2")
     assert f"residual stream *bend* it, together, to {lead.mean / toys:.2f} of the toy's" in page
-    added = what_adds(json.loads((ROOT / "results/dva-against-gpt2/long/measurement.json").read_text()))
-    means = {name: f"{part.mean.mean:+.3f} ± {part.mean.half_width:.3f}" for name, part in added.items()}
-    told = f"no feed-forward {means['no feed-forward']}, no output projection {means['no projection']}, and one head"
-    assert f"{told} for many {means['one head']}".replace("-0", "\u22120") in page
-    last = added["no projection"].latest
-    assert f"model b would end {last.mean:.3f} ± {last.half_width:.3f} lower" in page
-    found = checks_of("dva-heads")
-    slopes = {check["id"]: f"{check['measured']:+.3f} ± {check['tolerance']:.3f}" for check in found}
-    assert f"by {slopes['ordinary']} with ordinary" in page
-    assert f"by {slopes['dynamic']} with dynamic ones, and by {slopes['alone']} with dynamic ones and no" in page
 
 
 def test_numbers_of_resformer_in_small_decoders():
@@ -175,17 +138,15 @@ def test_numbers_of_resformer_in_small_decoders():
         },
         "svformer-length": {"late/length": (3, "falls by {} nats a doubling")},
     }.items():
-        checks = {check["id"]: check for check in checks_of(run)}
         for name, (digits, told) in found.items():
-            middle, width = abs(checks[name]["measured"]), checks[name]["tolerance"]
+            middle, width = map(abs, earlier(run, name))
             assert told.format(f"{middle:.{digits}f} ± {width:.{digits}f}") in page
-    checks = {check["id"]: check for check in checks_of("resformer-concentration")}
     factors = {
         "drain/vanilla": "{:.2f} times the others', {:.2f} to {:.2f}",
         "peak/vanilla": "{:.1f} times, {:.1f} to {:.1f}",
     }
     for name, told in factors.items():
-        middle, width = checks[name]["measured"], checks[name]["tolerance"]
+        middle, width = earlier("resformer-concentration", name)
         assert told.format(*(math.exp(x) for x in (middle, middle - width, middle + width))) in page
 
 
@@ -197,36 +158,6 @@ def test_numbers_of_attention_residuals():
     }
     full, block = powers["exponent/attnres"], powers["exponent/attnres-block:size=4"]
     assert f"Full's by {full} and that of blocks of 4 by {block}," in page
-    found = checks_of("attnres-compute")
-    for pair in ("full/vanilla", "full-slow/full-eps"):
-        for check in (c for c in found if c["id"].startswith(f"loss/{pair}/")):
-            assert f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" in page
-    found = checks_of("attnres-compute/decay")
-    decayed = (c for c in found if c["id"].startswith("loss/full-much-decayed/full-eps/"))
-    lower = (f"{-check['measured']:.3f} ± {check['tolerance']:.3f}" for check in decayed)
-    assert f"otherwise exempt: {' and '.join(lower)} lower" in page
-    found = checks_of("attnres-ablations")
-    measured = {check["id"]: f"{abs(check['measured']):.3f} ± {check['tolerance']:.3f}" for check in found}
-    for pair, told in {
-        "attnres-block:size=4/vanilla": "four sublayers end {} nats below PreNorm",
-        "attnres-window/vanilla": "newest eight outputs {}, both as printed",
-        "attnres/vanilla": "not told from it (\u2212{})",
-        "denseformer/vanilla": "DenseFormer ends {} below PreNorm",
-        "attnres-window/attnres": "better than Full, by {},",
-        "attnres-input-query/attnres": "input worse, by {}.",
-        "attnres-heads/attnres-block:size=4": "over depth, {} above Block, as printed",
-    }.items():
-        assert told.format(measured[pair]) in page
-    shares = json.loads((ROOT / "results/attnres-dilution/measurement.json").read_text())["shares"]["vanilla/12"]
-    outputs = math.exp(sum(seed["end"]["effective"][-1] for seed in shares) / len(shares))
-    assert f"effectively of {outputs:.1f} outputs, not 25" in page
-    summary = json.loads((ROOT / "results/scale-magnitude/summary.json").read_text())
-    checks = {check["id"]: check for check in summary["checks"]}
-    factors = {rule: math.exp(-checks[f"growth/{rule}/48"]["measured"]) for rule in ("attnres", "attnres-block")}
-    assert f"{factors['attnres']:.0e} {factors['attnres-block']:.0f}" == "2e+01 6"
-    assert "about twenty times Full AttnRes' and six times Block's" in page
-    first = {rule: x * math.exp(checks[f"training/{rule}/48"]["measured"]) for rule, x in factors.items()}
-    assert f"these were {first['attnres']:.0f} and {first['attnres-block']:.0f} at the start" in page
 
 
 def test_numbers_of_conversion_and_decoding():
@@ -259,33 +190,34 @@ def test_numbers_of_conversion_and_decoding():
     assert f"takes {ratios[0]:.2f} to {ratios[-1]:.2f} of MHA's time a token, give or take {width:.2f} for all" in page
 
 
-def test_numbers_of_compute_optimal_text():
-    page = " ".join(PAGES[FOUND].split())
-    checks = checks_of("ladder-text/long")
-    found = {check["id"]: check for check in checks}
-    ends = (_ahead(found[f"paper/svformer/{width}"]) for width in (32, 48, 64, 80))
-    assert "At the end, at those two rates, it is {}, {}, {} and {} nats ahead.".format(*ends) in page
-    early = [found[f"early/svformer/{width}"] for width in (32, 48, 64, 80)]
-    assert {check["verdict"] for check in early} == {"inconclusive"}
-    assert all("not comparable before the last step" in check["statement"] for check in early)
-    largest = [check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/64", name)]
-    assert all(abs(check["measured"]) < check["tolerance"] for check in largest)
-    assert f"told from vanilla's, {_range(largest)} for all" in page
-    widest = {name: check for name, check in found.items() if re.fullmatch(r"(paper|toy)/.*/80", name)}
-    apart = {name.split("/")[1] for name, check in widest.items() if abs(check["measured"]) > check["tolerance"]}
-    assert apart == {"shared-keys"}
-    assert f"at 0.47 million, {_range(widest.values())}, none but that of `shared-keys`" in page
-    assert f"ends lower, by {_ahead(found['paper/shared-keys/80'])}, against ResFormer's words and the toy's" in page
-    names = {
-        "skipv1": "SkipV1Former",
-        "resformer": "ResFormer",
-        "attnres": "Attention Residuals",
-        "svformer": "SVFormer",
+def test_rows_of_earlier_results_are_those_of_the_table():
+    """Every row of FINDINGS names a row of the table, and says what it says."""
+    rows = re.findall(
+        r"^\| ([^|]+) \| ([^|]+) \| (\w+) \| (\S+) \| (\d+) \| `([\w-]+)/(\w+): ([^`]+)` \|$", PAGES[FOUND], re.M
+    )
+    assert len(rows) > 15
+    for _, told, verdict, tokens, seeds, *name in rows:
+        (row,) = (row for row in EARLIER if [row["experiment"], row["profile"], row["id"]] == name)
+        middle, width = float(row["measured"]), float(row["half_width"])
+        assert told == f"{middle:+.3f} ± {width:.3f}".replace("-", "\u2212")
+        assert (verdict, tokens, seeds) == (row["verdict"], row["tokens_per_parameter"], row["seeds"])
+
+
+def test_the_table_of_earlier_results_is_whole():
+    assert f"All {len(EARLIER)} rows" in PAGES[FOUND]
+    assert {row["experiment"] for row in EARLIER} == set(catalogue.RETIRED)
+    assert {row["claim"] for row in EARLIER} <= set(catalogue.claims()) | {""}
+    assert all(re.fullmatch(r"[0-9a-f]{12}( [0-9a-f]{12})*", row["commit"]) and int(row["seeds"]) > 1 for row in EARLIER)
+    figures = {
+        path.stem.removesuffix("-long").removesuffix("-decay") for path in (ROOT / "results/earlier").glob("*.png")
     }
-    for name in (*names, "shared-keys", "cla-v"):
-        worth = found[f"worth/{name}/64"]["statement"].partition("found ")[2].partition(",")[0]
-        assert f"{names.get(name, f'`{name}`')} {worth}" in page
-    assert f"ahead at 0.13 million, by {_ahead(found['paper/cla-v/48'])}" in page
+    assert figures == set(catalogue.RETIRED)
+
+
+def earlier(experiment, check):
+    """What was measured of a retired experiment, and the half-width of its interval; of several profiles the last."""
+    found = [row for row in EARLIER if (row["experiment"], row["id"]) == (experiment, check)]
+    return float(found[-1]["measured"]), float(found[-1]["half_width"])
 
 
 def _interval(found):

@@ -26,8 +26,7 @@ LINES = (
         ("attnres.dilution",),
     ),
     Line(
-        "That it ends below PreNorm at every budget is for training to decide; of the small language models that were "
-        "trained here Full is not seen to, and blocks of four sublayers do in one of two experiments.",
+        "That it ends below PreNorm at every budget is for training to decide: `text-depth` asks it of small decoders.",
         ("attnres.loss", "attnres.compute"),
     ),
 )

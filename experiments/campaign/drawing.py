@@ -32,9 +32,11 @@ def gains(axis: Axes, name: str, group: Json, words: Mapping[str, str], shown: S
 
     first = next(iter(group["lengths"].values()))
     ends = [x for i in range(LONGEST, -1, -1) if (x := group["constant"] / HALF**i) > first / 2]
-    places = [math.sqrt(a * b) for a, b in pairwise(ends)]
+    lines = group["curve"]["tokens_per_parameter"]
+    spans = [(a, b) for a, b in pairwise(ends) if any(a < at <= b for at in lines)]
+    places = [math.sqrt(a * b) for a, b in spans]
     for arm in (CONTROL, *(shown or arms(group))):
-        points = [gain(over(group, *span), arm) for span in pairwise(ends)]
+        points = [gain(over(group, *span), arm) for span in spans]
         line(axis, places, points, label=words.get(arm, arm), **look(arm))
     axis.axhline(0, color="#999999", linewidth=0.8)
     axis.set_ylabel("training loss less vanilla's (nats per token)")

@@ -19,7 +19,7 @@ def arms(group: Json) -> list[str]:
 
 
 def over(group: Json, begin: float, end: float) -> Losses:
-    """Return each arm's mean training loss over a part of its curve, by seed; nan where one diverged.
+    """Return each arm's mean training loss over a part of its curve, by seed; nan where one diverged or has no line.
 
     Args:
         group: as `Question.measure` leaves it.
@@ -28,7 +28,7 @@ def over(group: Json, begin: float, end: float) -> Losses:
     """
     places = [i for i, at in enumerate(group["curve"]["tokens_per_parameter"]) if begin < at <= end]
     return {
-        name: [math.nan if curve is None else fmean(curve[i] for i in places) for curve in group["curve"][name]]
+        name: [fmean(curve[i] for i in places) if curve and places else math.nan for curve in group["curve"][name]]
         for name in group["loss"]
     }
 

@@ -93,22 +93,8 @@ RUNS = {
     "toy-orderings smoke": "toy-orderings/smoke-5fb9c3e545",
     "toy-orderings cpu": "toy-orderings/cpu-8b21fae08b",
     "toy-orderings full": "toy-orderings/full-9f668c08ff",
-    "scale-icl smoke": "scale-icl/smoke-48c7459e1b",
-    "scale-icl cpu": "scale-icl/cpu-377d6e63eb",
-    "scale-icl gpu": "scale-icl/gpu",
-    "scale-icl gpu-tiny": "scale-icl/gpu-tiny",
-    "scale-magnitude smoke": "scale-magnitude/smoke-461f748c5c",
-    "scale-magnitude cpu": "scale-magnitude/cpu-118a5d5ea3",
-    "scale-magnitude gpu": "scale-magnitude/gpu",
-    "scale-magnitude gpu-tiny": "scale-magnitude/gpu-tiny",
-    "scale-loss smoke": "scale-loss/smoke-cc8defeb8f",
-    "scale-loss cpu": "scale-loss/cpu-e4da50f1df",
-    "scale-loss gpu": "scale-loss/gpu",
-    "scale-loss gpu-tiny": "scale-loss/gpu-tiny",
     "ladder-axes long": "ladder-axes/long",
     "ladder-axes gpu": "ladder-axes/gpu",
-    "ladder-text long": "ladder-text/long",
-    "ladder-text gpu": "ladder-text/gpu",
 }
 
 

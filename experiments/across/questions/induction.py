@@ -66,7 +66,8 @@ class Induction(Question):
 
     def predict(self, config: Config) -> Json:
         """Return what recall says of text."""
-        named = {variant.name for variant in config.own}
+        there = set() if config.own else {arm for group in config.groups for arm in group.arms}
+        gaining = [arm for arm in (SVFORMER, SKIPV1) if arm in there]
         return {
             "assumes": "that text holds the mechanism of recall: a value skip shortens the way to induction",
             "source": "multi-query associative recall, two and three layers of width 16: SVFormer and SkipV1Former "
@@ -77,9 +78,9 @@ class Induction(Question):
             "third vanilla does not",
             "tuning": "not tuned: curves are compared at one learning rate, the same for all arms",
             "windows": [list(window) for window in WINDOWS],
-            "signs": {} if named else {SVFORMER: -1.0, SKIPV1: -1.0},
-            "order": [] if named else [list(pair) for pair in ORDER],
-            "peak": {} if named else {SVFORMER: OCTAVE, SKIPV1: OCTAVE},
+            "signs": dict.fromkeys(gaining, -1.0),
+            "order": [list(pair) for pair in ORDER if set(pair) <= there],
+            "peak": dict.fromkeys(gaining, OCTAVE),
             **names_of_own(config.own),
         }
 

@@ -125,7 +125,7 @@ def test_variants_are_listed(capsys):
         ("run skipv1_gap", "unknown experiment 'skipv1_gap'; did you mean skipv1-gap?"),
         ("run skipv1.gap", "unknown experiment 'skipv1.gap', which is a ledger entry; did you mean skipv1-gap"),
         ("run skipv1-gap --profile CPU", "skipv1-gap has no profile 'CPU'; did you mean cpu?"),
-        ("compare scale_icl", "'scale_icl' is no full-size experiment; did you mean scale-icl?"),
+        ("compare scale_decode", "'scale_decode' is no full-size experiment; did you mean scale-decode?"),
         ("verify skipv1_gap", "unknown ledger entry 'skipv1_gap'; did you mean skipv1.gap"),
         ("describe LLaMA-2M", "unknown preset 'LLaMA-2M'; did you mean llama-2m?"),
         ("describe resformer", "unknown preset 'resformer', which is a variant; there are "),
@@ -148,12 +148,12 @@ def test_variants_are_listed(capsys):
         ("run skipv1-gap --seeds 1000000000000", "--seeds must be from 2"),
         ("run --all --profile huge", "no experiment has a profile 'huge'"),
         ("run --all --profile gpu", "there is no GPU that torch can use here"),
-        ("run scale-icl --only scale", "--only chooses from --all"),
-        ("run scale-icl --minutes 0", "--minutes must be positive, got 0"),
-        ("run scale-icl --jobs -1", "--jobs must not be negative, got -1"),
-        ("run scale-loss --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
-        ("run scale-icl --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
-        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are resformer-ablations, "),
+        ("run ladder-axes --only scale", "--only chooses from --all"),
+        ("run ladder-axes --minutes 0", "--minutes must be positive, got 0"),
+        ("run ladder-axes --jobs -1", "--jobs must not be negative, got -1"),
+        ("run scale-uptrain --data nowhere", "nowhere holds no prepared data; see `crosslayer data prepare --help`"),
+        ("run ladder-axes --device tpu", "--device must be auto, cpu or cuda, got 'tpu'"),
+        ("compare skipv1-gap", "'skipv1-gap' is no full-size experiment; there are text-layers, "),
         ("compare --out nowhere", "no finished full-size experiment below nowhere; --out "),
         ("bench step --preset vit-tiny", "vit-tiny does not read tokens"),
         ("bench step --variants vanilla,nothing", "unknown variant 'nothing'"),
@@ -262,7 +262,15 @@ def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
     toys = ["skipv1-w0", "skipv1-end-to-end", "skipv1-gap", "skipv1-limit", "skipv1-softmax", "toy-orderings"]
-    ours = [*toys, "scale-magnitude", "scale-icl", "scale-loss"]  # toys first, then by paper and folder
+    ours = [
+        *toys,
+        "text-layers",
+        "text-dynamic-values",
+        "scale-uptrain",
+        "text-depth",
+        "ladder",
+        "text-values",
+    ]  # toys first, then by paper and folder
     assert [name for name in names if name in ours] == ours
     assert names == catalogue.names("theory") + catalogue.names("scale")
 

@@ -31,14 +31,14 @@ def refused(command, path, capsys):
 @pytest.fixture
 def full_size(tmp_path):
     """A finished full-size run, from before there were digests."""
-    shutil.copytree(RESULTS / "scale-icl", tmp_path / "scale-icl")
+    shutil.copytree(RESULTS / "ladder-axes", tmp_path / "ladder-axes")
     return tmp_path
 
 
 @pytest.mark.parametrize("name", ["summary.json", "prediction.json"])
 @pytest.mark.parametrize("content", [*NOT_OBJECTS, '{"title": "x"}'])
 def test_compare(name, content, full_size, capsys):
-    path = full_size / "scale-icl" / name
+    path = full_size / "ladder-axes" / name
     path.write_text(content)
     refused(["compare", "--out", str(full_size)], path, capsys)
 
@@ -48,14 +48,14 @@ def test_compare(name, content, full_size, capsys):
 )
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_fields_of_other_types(command, change, full_size, capsys):
-    path = full_size / "scale-icl" / "summary.json"
+    path = full_size / "ladder-axes" / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     assert "delete it and run again" in refused([command, "--out", str(full_size)], path, capsys)
 
 
 def test_a_directory_in_a_file_s_place(full_size, capsys):
     for command, name in (("report", "figure.png"), ("compare", "prediction.json"), ("report", "summary.json")):
-        path = full_size / "scale-icl" / name
+        path = full_size / "ladder-axes" / name
         path.unlink()
         path.mkdir()
         assert "Is a directory" in refused([command, "--out", str(full_size)], path, capsys)
@@ -64,7 +64,7 @@ def test_a_directory_in_a_file_s_place(full_size, capsys):
 @pytest.mark.parametrize("place", [0, 0.5])
 def test_a_damaged_figure(place, full_size, capsys):
     """The report would show it, or nothing in its place."""
-    figure = full_size / "scale-icl" / "figure.png"
+    figure = full_size / "ladder-axes" / "figure.png"
     content = bytearray(figure.read_bytes())
     content[int(place * len(content))] ^= 1
     figure.write_bytes(content)
@@ -74,7 +74,7 @@ def test_a_damaged_figure(place, full_size, capsys):
 
 
 def test_a_file_that_may_not_be_read(full_size, capsys, monkeypatch):
-    path = full_size / "scale-icl" / "summary.json"
+    path = full_size / "ladder-axes" / "summary.json"
     read = Path.read_bytes
 
     def forbidden(self):

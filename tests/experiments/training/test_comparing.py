@@ -2,14 +2,11 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 import experiments
 from experiments import catalogue
-from experiments.across.icl import experiment as icl_experiment
-from experiments.attnres.dilution import probe as dilution_probe
 from experiments.campaign.question import Question
 from experiments.cli import main
 from experiments.experiment.execution import conclusions, execute, prepare
@@ -18,17 +15,17 @@ from experiments.store.folders import RunFolder, UserError
 from experiments.training import campaign, expectations, stacks, tuning
 from experiments.training import text as text_data
 from experiments.training.arms import PromptSource, TextSource
-from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.campaign import BASELINE
 from experiments.training.comparing import Comparing, comparing
 from experiments.training.expectations import PaperExpectation
 from experiments.verdicts.checks import Expectation, judgement, undecided, worst
+from experiments.verdicts.intervals import Interval
 from experiments.verdicts.words import sentence
 from tests.experiments.report.words import as_words, words
 from theory.errors import BadInput
 from theory.plans.names import BadName
 from theory.plans.plan import Plan
 
-RESULTS = Path(__file__).resolve().parents[3] / "results"
 SCALE = {name: catalogue.experiment(name) for name in catalogue.names("scale")}
 NAMES = [name for name, one in SCALE.items() if isinstance(one, Comparing) and not isinstance(one, Question)]
 MINE = """
@@ -44,9 +41,6 @@ def deep(shape):
 """
 
 
-READS = 3  # of the one layer that the smallest profile of attnres-dilution has
-
-
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     """A user's file, in the folder where he works."""
@@ -60,8 +54,6 @@ def mine(tmp_path, monkeypatch):
 def trained(monkeypatch):
     """The arms that would be trained; what is found is that a user's own end 0.1 below vanilla."""
     arms = []
-    probed = _measured("scale-magnitude")["magnitudes"]["vanilla/12"][0]
-    shares = {dilution_probe.NAME: _cut(_measured("attnres-dilution")["shares"]["vanilla/12"][0], READS)}
 
     def record(arm):
         loss = 3 + 0.001 * (arm.seed % 3) * (1 if arm.twin else 2) - (0.1 if arm.label else 0)
@@ -69,11 +61,8 @@ def trained(monkeypatch):
         held_out = {"loss": [loss] * positions, "stderr": [0.01] * positions}
         about = dict.fromkeys(("tokens_per_second", "seconds", "epochs"), 1.0)
         about |= {"parameters": arm.architecture.d_model, "evaluations": [[step, loss] for step in range(1, 6)]}
-        magnitudes = {stage: {**found, "bounds": None} for stage, found in probed.items()}
-        curve = [[10, loss]]
         about |= {"elsewhere": [held_out] * len(arm.elsewhere)} if arm.elsewhere else {}
-        about |= {"loss": loss, "curve": curve, "held_out": held_out, "diverged": None}
-        return {**about, "magnitudes": magnitudes, "probes": shares}
+        return {**about, "loss": loss, "curve": [[10, loss]], "held_out": held_out, "diverged": None}
 
     def answer(wanted, *_):
         arms.extend(wanted)
@@ -87,23 +76,11 @@ def trained(monkeypatch):
     return arms
 
 
-def _cut(content, reads):
-    """By read: of a shallower model."""
-    if isinstance(content, dict):
-        return {key: _cut(value, reads) for key, value in content.items()}
-    return content[:reads] if isinstance(content, list) else content
-
-
-def _measured(name):
-    return json.loads((RESULTS / name / "measurement.json").read_text())
-
-
 def test_most_full_size_experiments_compare_variants():
-    assert set(NAMES) == {
-        *("attnres-dilution", "ladder", "ladder-axes", "ladder-text", "scale-icl", "scale-loss", "scale-magnitude")
-    }
-    with pytest.raises(UserError, match="train variants, and resformer-mapping does not"):
-        comparing(catalogue.experiment("resformer-mapping"), "smoke", ["resformer"])
+    assert set(NAMES) == {"ladder", "ladder-axes"}
+    assert [name for name, one in SCALE.items() if not isinstance(one, Comparing)] == ["scale-decode", "scale-uptrain"]
+    with pytest.raises(UserError, match="train variants, and scale-uptrain does not"):
+        comparing(catalogue.experiment("scale-uptrain"), "smoke", ["resformer"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,7 +103,7 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     )  # tuned as vanilla is, on the same seeds
     about = [check for check in verdicts.values() if "my.py:mine" in check.group]
     assert about
-    assert any(check.verdict != "inconclusive" for check in about) or name == "scale-magnitude"
+    assert any(check.verdict != "inconclusive" for check in about)
     unknown = [check for check in verdicts.values() if "gqa:group=2" in check.group and isinstance(check, Expectation)]
     about_others = ("pool/", "ingredient/", "reordered/")  # ridge, and what rungs add
     differences = {check.verdict for check in unknown if not check.id.startswith(about_others)}
@@ -136,25 +113,15 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     assert prediction["own"] == ["my.py:mine", "gqa:group=2"]
 
 
-@pytest.mark.usefixtures("trained")
-def test_the_toy_and_the_papers_have_their_say(mine, tmp_path):
-    job = prepare(comparing(catalogue.experiment("scale-loss"), "smoke", [mine, "resformer"]), "smoke", 2, tmp_path)
-    execute(job)
-    prediction = job.run.read("prediction.json")
-    assert prediction["toy"] == {"my.py:mine": -1, "resformer": -1}
-    assert [prediction["papers"][name]["sign"] for name in ("my.py:mine", "resformer")] == [None, -1]
-    assert set(job.run.read("measurement.json")["loss"]) == {BASELINE, "my.py:mine", "resformer", TWIN}
-
-
 PAPER = PaperExpectation(
     variant="gqa:group=2", measure="loss", better=True, claim="deep.own-values", place="section 9", nats=-0.1
 )
 
 
 @pytest.mark.usefixtures("trained")
-@pytest.mark.parametrize("name", ["scale-loss", "ladder-text", "scale-icl", "ladder", "ladder-axes"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_paper_s_own_expectation_is_judged_under_its_own_claim(name, tmp_path, monkeypatch):
-    paper = PAPER if name in ("scale-loss", "ladder-text") else replace(PAPER, measure="signal", nats=None)
+    paper = replace(PAPER, measure="signal", nats=None)
     monkeypatch.setattr(expectations, "expectations_of", lambda variant: (paper,) if variant == paper.variant else ())
     experiment = comparing(catalogue.experiment(name), "gpu-tiny", ["gqa:group=2", "mqa"])
     assert experiment.claims == (*catalogue.experiment(name).claims, paper.claim)
@@ -170,36 +137,12 @@ def test_a_paper_s_own_expectation_is_judged_under_its_own_claim(name, tmp_path,
     assert {verdict for key, verdict in verdicts.items() if "/mqa" in key and key.startswith("own/")} == {"unpredicted"}
 
 
-def test_the_toy_has_no_say_where_two_layers_do_not_contain_a_change(tmp_path):
-    """Of two layers it is vanilla, so that the toy would predict no difference."""
-    path = tmp_path / "my.py"
-    path.write_text(
-        "from theory import plan, v\n\n\n"
-        "def late(shape):\n"
-        "    return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 2 else v(n, h))\n"
-    )
-    deep = comparing(catalogue.experiment("scale-loss"), "cpu", [f"{path}:late", "resformer"])
-    config = deep.profiles["cpu"].config
-    assert config.architecture.n_layers > 2
-    assert deep.predict(config)["toy"] == {"my.py:late": None, "resformer": -1}
-    flat = comparing(catalogue.experiment("scale-loss"), "smoke", [f"{path}:late"])
-    assert flat.profiles["smoke"].config.architecture.n_layers == 2
-    assert flat.predict(flat.profiles["smoke"].config)["toy"] == {"my.py:late": 0}
-
-
 def test_without_a_prediction_there_is_no_verdict():
-    prediction = {
-        "papers": {"mine": {"sign": None, "nats": None, "place": ""}},
-        "toy": {"mine": None},
-        "own": ["mine"],
-    }
-    measurement = {
-        "loss": {"vanilla": [3.0, 3.1, 3.0], "twin": [3.01, 3.09, 3.0], "mine": [2.0, 2.1, 2.01]},
-        "tuning": {"tuned": False},
-    }
-    (check,) = catalogue.experiment("scale-loss").compare(prediction, measurement)
-    assert (check.verdict, check.claim, check.measured) == ("unpredicted", "", pytest.approx(-0.99666667))
-    assert sentence(check).startswith("mine against vanilla at the end: no prediction; measured -0.9967 +- ")
+    check = campaign.unpredicted(
+        "own/mine", "mine", "mine against vanilla at the end", Interval(-1, 0.1, 0.3), quantity="x"
+    )
+    assert (check.verdict, check.claim) == ("unpredicted", "")
+    assert sentence(check).startswith("mine against vanilla at the end: no prediction; measured -1 +- ")
     assert judgement(json.loads(json.dumps(check.to_json()))).verdict == undecided(check).verdict == "unpredicted"
     assert worst([check]) == "unpredicted"
     assert verdict(check.verdict) == "[no prediction]{.verdict .unpredicted}"
@@ -219,24 +162,24 @@ def test_expectations_without_meaning_are_refused(changed, says):
 
 
 def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monkeypatch, tmp_path, capsys):
-    smoke = icl_experiment.PROFILES["smoke"]
-    tiny = replace(smoke.config, recipe=replace(smoke.config.recipe, steps=2, log_every=1), held_out_prompts=64)
-    monkeypatch.setitem(icl_experiment.PROFILES, "smoke", replace(smoke, config=tiny))
-    command = ["scale-icl", "--out", str(tmp_path / "runs"), "--variant", mine]
+    command = ["text-induction", "--out", str(tmp_path / "runs"), "--variant", mine]
     assert main(["run", *command, "--profile", "smoke", "--jobs", "1"]) == 0
-    assert "my.py:mine against vanilla, width 8" in capsys.readouterr().out
-    (folder,) = (tmp_path / "runs" / "scale-icl+my.py_mine").iterdir()
+    assert "my.py:mine less vanilla" in capsys.readouterr().out
+    (folder,) = (tmp_path / "runs" / "text-induction+my.py_mine").iterdir()
     assert main(["compare", *command]) == 0
-    assert "my.py:mine against vanilla, width 8" in capsys.readouterr().out
-    before = RunFolder(folder).metrics()
-    again = experiments.run("scale-icl", "smoke", out=tmp_path / "runs", variants=[mine])
+    assert "my.py:mine less vanilla" in capsys.readouterr().out
+    pool = RunFolder(tmp_path / "runs" / "campaign")
+    before = pool.metrics()
+    again = experiments.run("text-induction", "smoke", out=tmp_path / "runs", variants=[mine])
     assert again.folder == folder
-    assert RunFolder(folder).metrics() == before
+    assert pool.metrics() == before
     (tmp_path / "plans" / "my.py").write_text(MINE.replace("0.5", "0.7"))  # the same name for another plan
-    other = prepare(comparing(catalogue.experiment("scale-icl"), "smoke", [mine]), "smoke", None, tmp_path / "runs")
+    other = prepare(
+        comparing(catalogue.experiment("text-induction"), "smoke", [mine]), "smoke", None, tmp_path / "runs"
+    )
     assert other.run.path.parent == folder.parent
     assert other.run.path != folder
-    assert main(["compare", "scale-icl", "--out", str(tmp_path / "runs")]) == 2  # none of the experiment's own
+    assert main(["compare", "text-induction", "--out", str(tmp_path / "runs")]) == 2  # none of the experiment's own
     as_words(monkeypatch)
     assert main(["report", "--out", str(tmp_path / "runs")]) == 0
     assert "my.py:mine" in words((tmp_path / "runs" / "site" / "index.html").read_text())
@@ -252,11 +195,11 @@ def test_without_a_variant_it_is_the_experiment_itself(name):
 @pytest.mark.parametrize(
     ("name", "variants", "says"),
     [
-        ("scale-loss", ["nowhere.py:mine"], "nowhere.py: no such file"),
-        ("scale-loss", ["skipv9"], "unknown variant 'skipv9'"),
-        ("scale-loss", ["gqa:group=3"], "groups of 3 do not divide"),
-        ("scale-icl", ["plans/my.py:deep"], "four layers at least"),
-        ("scale-loss", ["vanilla"], "--variant: name another variant than vanilla"),
+        ("text-values", ["nowhere.py:mine"], "nowhere.py: no such file"),
+        ("text-values", ["skipv9"], "unknown variant 'skipv9'"),
+        ("text-values", ["gqa:group=3"], "groups of 3 do not divide"),
+        ("ladder", ["plans/my.py:deep"], "four layers at least"),
+        ("text-values", ["vanilla"], "--variant: name another variant than vanilla"),
         ("skipv1-gap", ["resformer"], "--variant is for full-size experiments that train variants"),
     ],
 )
@@ -269,5 +212,5 @@ def test_what_cannot_be_compared_says_why(name, variants, says):
 def test_files_of_one_name_are_told_apart(mine, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "my.py").write_text(MINE)
-    made = comparing(catalogue.experiment("scale-loss"), "smoke", [mine, "other/my.py:mine"])
-    assert made.name == "scale-loss+plans_my.py_mine+other_my.py_mine"
+    made = comparing(catalogue.experiment("text-values"), "smoke", [mine, "other/my.py:mine"])
+    assert made.name == "text-values+plans_my.py_mine+other_my.py_mine"
