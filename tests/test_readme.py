@@ -207,7 +207,9 @@ def test_the_table_of_earlier_results_is_whole():
     assert f"All {len(EARLIER)} rows" in PAGES[FOUND]
     assert {row["experiment"] for row in EARLIER} == set(catalogue.RETIRED)
     assert {row["claim"] for row in EARLIER} <= set(catalogue.claims()) | {""}
-    assert all(re.fullmatch(r"[0-9a-f]{12}( [0-9a-f]{12})*", row["commit"]) and int(row["seeds"]) > 1 for row in EARLIER)
+    assert all(
+        re.fullmatch(r"[0-9a-f]{12}( [0-9a-f]{12})*", row["commit"]) and int(row["seeds"]) > 1 for row in EARLIER
+    )
     figures = {
         path.stem.removesuffix("-long").removesuffix("-decay") for path in (ROOT / "results/earlier").glob("*.png")
     }

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from experiments.campaign.setting import Corpus
 from experiments.experiment.execution import committed_results
 from experiments.store.folders import METRICS, Json, RunFolder, Slot, UserError
+from experiments.store.progress import warn
 from experiments.training.arms import Arm
 from experiments.training.stacks import finished
 from experiments.training.text import prepared
-from experiments.training.trunks import train_sharing
+from experiments.training.trunks import Trunk, train_sharing, trunks
+from theory.plans.accounting import flops
 
 FOLDER = "campaign"
+SECONDS_PER_FLOP = 1e-10  # of a training step on one core, until something is trained here
+STEP = 3.0  # a step's work, in forward passes
+BESIDES = 1.2  # the time of a training over that of its steps: evaluations and probes
+LONG = 600.0  # seconds, from which on it is said beforehand how long trainings take
 
 
 class Pool:
@@ -36,8 +43,20 @@ class Pool:
         records = self._records()
         return {arm: records[key] for arm, key in keys.items() if key in records}
 
-    def train(self, missing: Sequence[Arm], label: str) -> dict[Arm, Json]:
-        """Train what `finished` lacks; return the records of those that end before the slot's deadline."""
+    def train(self, missing: Sequence[Arm], label: str, there: Mapping[Arm, Json]) -> dict[Arm, Json]:
+        """Train what `finished` lacks; return the records of those that end before the slot's deadline.
+
+        How long it takes is said before, if it is long.
+
+        Args:
+            missing: what is trained.
+            label: what asks for it.
+            there: records of what is finished, which tell how fast it goes.
+        """
+        left = trunks(missing)
+        seconds = seconds_per_flop(there) * sum(map(flops_of, left))
+        if seconds > LONG:
+            warn(f"{label}: {len(left)} trainings to go, about {seconds / 3600:.1f} hours of one core")
         return train_sharing(missing, self.run, label, keeping=True)
 
     def _records(self) -> Mapping[str, Json]:
@@ -48,6 +67,23 @@ class Pool:
             if (path / METRICS).exists()
             for key, record in finished(RunFolder(path)).items()
         }
+
+
+def seconds_per_flop(records: Mapping[Arm, Json]) -> float:
+    """Return what a floating-point operation of a training takes on one core, by what has been trained."""
+    took = [1 / (speed * _flops(arm)) for arm, record in records.items() if (speed := record["tokens_per_second"])]
+    return BESIDES * median(took or [SECONDS_PER_FLOP])
+
+
+def flops_of(trunk: Trunk) -> float:
+    """Return the floating-point operations of a trunk and its branches."""
+    arm = trunk.arms[-1]
+    return _flops(arm) * trunk.steps() * arm.recipe.batch * arm.context
+
+
+def _flops(arm: Arm) -> float:
+    """Return the floating-point operations of a training step, per token."""
+    return STEP * flops(arm.architecture, arm.plan, (arm.context + 1) // 2)
 
 
 def text_folder(corpus: Corpus, given: str | None) -> str:

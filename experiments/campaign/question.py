@@ -192,7 +192,7 @@ class Question(ABC):
             there = pool.finished(every)
             if missing := [arm for arm in every if arm not in there]:
                 place = text_folder(setting.corpus, folder)
-                trained = pool.train([with_folder(arm, place) for arm in missing], self.name)
+                trained = pool.train([with_folder(arm, place) for arm in missing], self.name, there)
                 there |= {with_folder(arm, ""): record for arm, record in trained.items()}
             return there
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from experiments.campaign.pool import Pool
+from experiments.campaign.pool import Pool, flops_of, seconds_per_flop
 from experiments.campaign.question import Question
 from experiments.experiment.execution import conclusions, latest_runs, summary
 from experiments.store.folders import Json, Slot
 from experiments.training.arms import Arm
-from experiments.training.trunks import Trunk, trunks
+from experiments.training.trunks import trunks
 from experiments.verdicts.checks import Judgement
-from theory.plans.accounting import flops
 
 PROFILE = "cpu"
-SECONDS_PER_FLOP = 1e-10  # of a training step on one core, until something is trained here
-STEP = 3.0  # a step's work, in forward passes
-BESIDES = 1.2  # the time of a training over that of its steps: evaluations and probes
 
 
 @dataclass(frozen=True)
@@ -45,11 +40,10 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
     pool, seen, found = Pool(out, slot), set[str](), []
     needed = [_arms(question, pool) for question in questions]
     records = pool.finished(arm for arms in needed for arm in arms)
-    took = [1 / (speed * _flops(arm)) for arm, record in records.items() if (speed := record["tokens_per_second"])]
-    price = BESIDES * median(took or [SECONDS_PER_FLOP])
+    price = seconds_per_flop(records)
     for question, arms in zip(questions, needed, strict=True):
         left = {trunk.name(slot.device): trunk for trunk in trunks([arm for arm in arms if arm not in records])}
-        work = sum(_work(trunk) for name, trunk in left.items() if name not in seen)
+        work = sum(flops_of(trunk) for name, trunk in left.items() if name not in seen)
         seen |= left.keys()
         trained = len(trunks([arm for arm in arms if arm in records]))
         found.append(Standing(question, trained, len(left), price * work, _checks(question, out)))
@@ -59,17 +53,6 @@ def standings(questions: Sequence[Question], out: Path, slot: Slot) -> list[Stan
 def _arms(question: Question, pool: Pool) -> list[Arm]:
     profile = question.profiles[PROFILE]
     return question.every(profile.config, profile.seeds, pool)
-
-
-def _work(trunk: Trunk) -> float:
-    """Return the floating-point operations of a trunk and its branches."""
-    arm = trunk.arms[-1]
-    return _flops(arm) * trunk.steps() * arm.recipe.batch * arm.context
-
-
-def _flops(arm: Arm) -> float:
-    """Return the floating-point operations of a training step, per token."""
-    return STEP * flops(arm.architecture, arm.plan, (arm.context + 1) // 2)
 
 
 def _checks(question: Question, out: Path) -> Sequence[Judgement] | None:

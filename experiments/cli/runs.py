@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from experiments.cli.tables import (
     print_untuned,
     sizes_trained,
 )
+from experiments.experiment.protocol import Experiment
 from experiments.store.folders import UserError
 
 SAID = ("assumes", "statistic", "rule", "tuning")  # by the prediction of a full-size experiment that trains
@@ -99,6 +101,20 @@ def add_to(commands: Commands) -> None:
     )
 
 
+def _but_for_questions(experiments: Sequence[Experiment], profile: str, data: str | None) -> list[Experiment]:
+    """Return those that can be run without the campaign's text, where that is not given; name the others."""
+    from experiments.campaign.question import Question
+    from experiments.store.progress import warn
+
+    def needs_text(experiment: Experiment) -> bool:
+        return isinstance(experiment, Question) and bool(experiment.profiles[profile].config.setting.corpus.digest)
+
+    left_out = [] if data else [experiment.name for experiment in experiments if needs_text(experiment)]
+    if left_out:
+        warn(f"left out, as they need the campaign's text (--data FOLDER): {', '.join(left_out)}")
+    return [experiment for experiment in experiments if experiment.name not in left_out]
+
+
 def run(options: argparse.Namespace) -> int:
     if options.all == bool(options.names):
         raise UserError("name experiments, or give --all, but not both")
@@ -119,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
         experiments = [e for e in experiments if options.profile in e.profiles]
         if not experiments:
             raise UserError(f"no experiment has a profile {options.profile!r}")
+        experiments = _but_for_questions(experiments, options.profile, options.data)
     for experiment in experiments:
         catalogue.check_claims(experiment)
     slot = slot_for(

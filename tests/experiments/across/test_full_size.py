@@ -149,3 +149,13 @@ def test_the_gpu_path_with_tiny_models(tmp_path):
     before = {place: place.read_text() for place in places}
     assert make_gpu(tmp_path).returncode == 0
     assert before == {place: place.read_text() for place in places}
+
+
+def test_of_all_experiments_those_that_need_the_campaign_s_text_are_named_and_left_out(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr("experiments.experiment.together.executed", lambda jobs: ran.extend(jobs) or [])
+    monkeypatch.setattr("experiments.cli.runs.catalogue.check_claims", lambda _: None)
+    assert main(["run", "--all", "--only", "scale", "--profile", "cpu"]) == 0
+    assert not {name for name in NAMES if name.startswith("text-")} & {job.experiment.name for job in ran}
+    assert "left out, as they need the campaign's text (--data FOLDER): text-layers, " in capsys.readouterr().err
+    assert {job.experiment.name for job in ran} == {name for name in NAMES if not name.startswith("text-")}

@@ -109,3 +109,10 @@ def test_committed_lines_count(question, tmp_path, slot, monkeypatch):
     monkeypatch.setattr(pools, "committed_results", lambda: tmp_path / "there")
     assert measurement(question, tmp_path / "here", Slot(jobs=1))["groups"] == found["groups"]
     assert not RunFolder(tmp_path / "here" / pools.FOLDER).metrics()
+
+
+def test_how_long_it_takes_is_said_first(question, tmp_path, slot, monkeypatch, capsys):
+    monkeypatch.setattr(pools, "LONG", 0.0)
+    with pytest.raises(Unfinished):
+        measurement(question, tmp_path, replace(slot, deadline=1.0))
+    assert "asking: 8 trainings to go, about 0.0 hours of one core" in capsys.readouterr().err
