@@ -3,6 +3,7 @@
 Every public function and method of `theory` that an entry's checks call, near or far, is altered, one at a time and in
 several ways (`alterations`), and the checks that call it are run again.  The entry has to fall: a check does not hold,
 or accepts its control, or raises, or does not end within DEADLINE times the processor time that it takes otherwise.
+Checks are run quickest first, and none after one that falls.
 Else the alteration is a survivor: nobody would notice if the function were wrong in this way.
 
 `source` alters the source instead (`rewriting`): of every function, private ones too, of the module that proves the
@@ -40,7 +41,7 @@ from experiments.store.work import results
 
 Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is stated met no other result
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
-DEADLINE = 10  # times what the checks take, and as many seconds more
+DEADLINE = 4  # times what a check takes, and as many seconds more
 LONGEST = 600.0  # seconds, of an entry's checks as they are
 LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
@@ -176,10 +177,9 @@ def _fates(
     for done, (name, lines) in enumerate(todo.items()):
         if desk:
             desk.report(done / len(todo), f"{claim.id}, {name}")
-        quickest_first = [evidence for _, evidence in sorted(lines, key=lambda line: line[0])]
-        allowed = DEADLINE * (1 + sum(seconds for seconds, _ in lines))
+        quickest_first = sorted(lines, key=lambda line: line[0])
         found = {
-            how: _fate(judged[name], instead, lines=quickest_first, modules=modules, allowed=allowed)
+            how: _fate(judged[name], instead, lines=quickest_first, modules=modules)
             for how, instead in altered(judged[name]).items()
         }
         fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
@@ -216,23 +216,43 @@ def _fate(
     function: FunctionType,
     alteration: Callable[[], Altered],
     *,
-    lines: Sequence[Evidence],
+    lines: Sequence[tuple[float, Evidence]],
     modules: Sequence[ModuleType],
-    allowed: float,
 ) -> Fate:
+    """Return what becomes of these checks, each with the seconds that it takes, in their order."""
+
     def fate() -> Fate:
         _forget(modules)
         instead = alteration()
+        changed: set[Literal["stated", "control"]] = set()
         with replaced({function: instead}):
-            if not all(outcome(line).ok for line in lines):
-                return "falls"
+            for seconds, line in lines:
+                _limit(DEADLINE * (1 + seconds))
+                for side, version in (("stated", line.states), ("control", line.control)):
+                    instead.changed = False
+                    if _holds(line, version) is not (side == "stated"):
+                        return "falls"
+                    if instead.changed:
+                        changed.add(side)  # type: ignore[arg-type]
+            if changed != {"control"}:
+                return "stands" if changed else "unaltered"
+            # What a control met may have been remembered, and not computed again for what is stated.
             _forget(modules)
             instead.changed = False
-            for line in lines:
+            for seconds, line in lines:
+                _limit(DEADLINE * (1 + seconds))
                 line.holds(line.states)
         return "stands" if instead.changed else "unaltered"
 
-    return _forked(fate, allowed)
+    return _forked(fate, DEADLINE * (1 + lines[0][0]))
+
+
+def _holds(line: Evidence, version: Any) -> bool | None:
+    """Whether a check holds of a version; None if it raises."""
+    try:
+        return bool(line.holds(version))
+    except Exception:
+        return None
 
 
 def _forget(modules: Sequence[ModuleType]) -> None:
@@ -256,8 +276,7 @@ def _forked(work: Callable[[], Any], seconds: float) -> Any:
         warnings.simplefilter("ignore")
         for late in LATE:
             signal.signal(late, signal.SIG_DFL)
-        for timer, allowed in ((signal.ITIMER_PROF, seconds), (signal.ITIMER_REAL, 10 * seconds)):
-            signal.setitimer(timer, allowed)
+        _limit(seconds)
         sending.send(work())
 
     child = context.Process(target=run)
@@ -271,3 +290,9 @@ def _forked(work: Callable[[], Any], seconds: float) -> Any:
     finally:
         child.kill()
         child.join()
+
+
+def _limit(seconds: float) -> None:
+    """From now on this process may take so many seconds of processor time, ten times as many by the clock."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
