@@ -23,15 +23,25 @@ from __future__ import annotations
 import signal
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias
 
-from experiments.ledger.alterations import Altered, alterations, full_name, functions, replaced, rewritten, underlying
-from experiments.ledger.claim import Claim, Evidence, outcome
+from experiments.ledger.alterations import (
+    Altered,
+    alterations,
+    full_name,
+    functions,
+    parameters,
+    replaced,
+    rewritten,
+    sizes,
+    underlying,
+)
+from experiments.ledger.claim import Claim, Evidence, Place
 from experiments.ledger.verify import entry_of, evidence_digest, premises
 from experiments.store.cache import cache
 from experiments.store.desk import Desk
@@ -40,6 +50,7 @@ from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
 Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is stated met no other result
+Sizes: TypeAlias = Mapping[str, Collection[int]]  # values of a function's whole arguments, by name
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
 DEADLINE = 4  # times what a check takes, and as many seconds more
 LONGEST = 600.0  # seconds, of an entry's checks as they are
@@ -55,7 +66,8 @@ class Mutation:
     overdue        at how many of them its checks did not end
     with_premises  how many only a premise notices
     survivors      what it survives together with its premises: alterations, by function
-    excused        of those functions, the ones that are named as not judged, with the reason
+    excused        of those, what is named as not judged: the reason, by function and alteration
+    stale          what the entry itself names as not judged and does not survive: functions, or expressions in one
     """
 
     claim: Claim
@@ -63,17 +75,19 @@ class Mutation:
     overdue: int
     with_premises: int
     survivors: Mapping[str, Sequence[str]]
-    excused: Mapping[str, str]
+    excused: Mapping[str, Mapping[str, str]]
+    stale: Sequence[str]
 
     @property
     def unexcused(self) -> dict[str, Sequence[str]]:
-        return {name: how for name, how in self.survivors.items() if name not in self.excused}
+        left = {name: [x for x in how if x not in self.excused.get(name, {})] for name, how in self.survivors.items()}
+        return {name: how for name, how in left.items() if how}
 
 
 def mutations(
     claims: Collection[Claim],
     ledger: Mapping[str, Claim],
-    unjudged: Mapping[Callable[..., Any], str],
+    unjudged: Mapping[Callable[..., Any] | Place, str],
     *,
     afresh: bool = False,
     source: bool = False,
@@ -98,7 +112,7 @@ def mutations(
     fates = {keys[key]: line["fates"] for key, line in lines.items()}
     if broken := [i for i, found in fates.items() if found is None]:
         raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
-    return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], {**unjudged, **c.unjudged}) for c in claims]
+    return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
 
 
 def _forget_lines(folder: RunFolder, ids: Collection[str], keys: Mapping[str, str]) -> None:
@@ -114,7 +128,12 @@ def _forget_lines(folder: RunFolder, ids: Collection[str], keys: Mapping[str, st
 
 
 def _mutation(
-    claim: Claim, own: Fates, premises: Sequence[Fates], unjudged: Mapping[Callable[..., Any], str]
+    claim: Claim,
+    own: Fates,
+    premises: Sequence[Fates],
+    unjudged: Mapping[Callable[..., Any] | Place, str],
+    *,
+    source: bool,
 ) -> Mutation:
     every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
     standing = [(function, how) for function, how, fate in every if fate == "stands"]
@@ -122,15 +141,32 @@ def _mutation(
     for function, how in standing:
         if all(fates.get(function, {}).get(how) not in ("falls", "deadline") for fates in premises):
             survivors.setdefault(function, []).append(how)
-    reasons = {full_name(f): why for thing, why in unjudged.items() if (f := underlying(thing))}
+    excused: dict[str, dict[str, str]] = {}
+    used = set()
+    for thing, why in {**unjudged, **claim.unjudged}.items():
+        name, met = _judging(thing)
+        if rightly := [how for how in survivors.get(name, ()) if met(how)]:
+            used.add(thing)
+            excused[name] = excused.get(name, {}) | dict.fromkeys(rightly, why)
     return Mutation(
         claim,
         altered=len(every),
         overdue=sum(fate == "deadline" for *_, fate in every),
         with_premises=len(standing) - sum(map(len, survivors.values())),
         survivors=survivors,
-        excused={name: reasons[name] for name in survivors if name in reasons},
+        excused=excused,
+        stale=[_named(thing) for thing in claim.unjudged if thing not in used and isinstance(thing, Place) is source],
     )
+
+
+def _judging(thing: Callable[..., Any] | Place) -> tuple[str, Callable[[str], bool]]:
+    """The name of the function that this is, or is in; which alterations of it are meant."""
+    function = underlying(thing.function if isinstance(thing, Place) else thing)
+    return full_name(function) if function else "", thing.meets if isinstance(thing, Place) else lambda _: True
+
+
+def _named(thing: Callable[..., Any] | Place) -> str:
+    return f"{_judging(thing)[0]}: {thing.expression}" if isinstance(thing, Place) else _judging(thing)[0]
 
 
 def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
@@ -140,7 +176,7 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     """
     modules = _evidence_modules(entry)
     judged = functions(module for module in modules if _is_theory(module.__name__))
-    return _fates(entry, modules, judged, lambda function: alterations(function, judged), desk)
+    return _fates(entry, modules, judged, lambda function, met: alterations(function, judged, met), desk)
 
 
 def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
@@ -149,7 +185,7 @@ def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
-    return _fates(entry, _evidence_modules(entry), functions([module], private=True), rewritten, desk)
+    return _fates(entry, _evidence_modules(entry), functions([module], private=True), lambda function, _: rewritten(function), desk)
 
 
 def _evidence_modules(entry: tuple[str, str]) -> list[ModuleType]:
@@ -161,7 +197,7 @@ def _fates(
     entry: tuple[str, str],
     modules: Sequence[ModuleType],
     judged: Mapping[str, FunctionType],
-    altered: Callable[[FunctionType], Mapping[str, Callable[[], Altered]]],
+    altered: Callable[[FunctionType, Sizes], Mapping[str, Callable[[], Altered]]],
     desk: Desk | None,
 ) -> Json:
     claim = entry_of(*entry)
@@ -180,7 +216,7 @@ def _fates(
         quickest_first = sorted(lines, key=lambda line: line[0])
         found = {
             how: _fate(judged[name], instead, lines=quickest_first, modules=modules)
-            for how, instead in altered(judged[name]).items()
+            for how, instead in altered(judged[name], _union(line["sizes"].get(name, {}) for line in calls)).items()
         }
         fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
     return {"fates": fates}
@@ -195,21 +231,42 @@ def _is_theory(module: str) -> bool:
 def _calls(
     evidence: Sequence[Evidence], judged: Mapping[str, FunctionType], modules: Sequence[ModuleType]
 ) -> list[Json]:
-    """Of each check: whether it stands, the seconds of processor time that it takes, and what it calls."""
+    """Of each check: whether it stands, the seconds of processor time that it takes, and what it calls.
+
+    With which sizes what is stated calls it, too.
+    """
     lines = []
     for line in evidence:
         called: set[str] = set()
+        met: dict[str, dict[str, set[int]]] = {}
+        stating = True
 
         def listed(original: FunctionType, *args: object, **kwargs: object) -> object:
-            called.add(full_name(original))  # noqa: B023 - of this line
+            called.add(name := full_name(original))  # noqa: B023 - of this line
+            if stating:  # noqa: B023
+                of_function = met.setdefault(name, {})  # noqa: B023
+                for size, value in sizes(parameters(original), args, kwargs).items():
+                    of_function.setdefault(size, set()).add(int(value))
             return original(*args, **kwargs)
 
         _forget(modules)
         began = time.process_time()
         with replaced(dict.fromkeys(judged.values(), listed)):
-            ok = outcome(line).ok
-        lines.append({"ok": ok, "seconds": time.process_time() - began, "called": sorted(called)})
+            ok = _holds(line, line.states) is True
+            stating = False
+            ok = ok and _holds(line, line.control) is False
+        seconds = time.process_time() - began
+        lines.append({"ok": ok, "seconds": seconds, "called": sorted(called), "sizes": met})
     return lines
+
+
+def _union(several: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:
+    """Every size that is met, by name."""
+    union: dict[str, set[int]] = {}
+    for met in several:
+        for size, values in met.items():
+            union.setdefault(size, set()).update(values)
+    return union
 
 
 def _fate(
