@@ -185,7 +185,13 @@ def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
-    return _fates(entry, _evidence_modules(entry), functions([module], private=True), lambda function, _: rewritten(function), desk)
+    return _fates(
+        entry,
+        _evidence_modules(entry),
+        functions([module], private=True),
+        lambda function, _: rewritten(function),
+        desk,
+    )
 
 
 def _evidence_modules(entry: tuple[str, str]) -> list[ModuleType]:

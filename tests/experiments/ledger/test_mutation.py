@@ -84,7 +84,8 @@ WHOLE = claim("made.sound", lambda more: all(area(k) == 2 * k * k + more for k i
 SAME = claim("made.tautology", lambda more: area(4) == area(4) + more)
 ONCE = claim("made.once", lambda more: area(1) == 2 + more)
 RESTS = claim("made.rests", SAME.evidence[0].holds, uses=("made.sound",))
-EXCUSED = claim("made.excused", SAME.evidence[0].holds, unjudged={area: "both sides have it", formulas.sides: "so too", formulas.never_called: "nor this"})
+REASONS = {area: "both sides have it", formulas.sides: "so too", formulas.never_called: "nor this"}
+EXCUSED = claim("made.excused", SAME.evidence[0].holds, unjudged=REASONS)
 HELD = claim("made.held", lambda more: True)
 HELD.evidence.clear()
 HELD.check("both", states=(area, perimeter), control=(perimeter, area), wrong="each other's")(
