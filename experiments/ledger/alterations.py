@@ -91,7 +91,13 @@ def _calling(name: str, code: CodeType) -> CodeType:
 
 
 class Altered:
-    """In place of a function: changes each number in its results.  changed: some result was another one for it."""
+    """In place of a function: changes each number in its results.
+
+    changed    some result was another one for it
+    remembers  what it returns depends on calls before
+    """
+
+    remembers = False
 
     def __init__(self, change: Callable[[Any], Any]) -> None:
         self._change = change
@@ -103,12 +109,18 @@ class Altered:
         self.changed = self.changed or not same(before, after)
         return after
 
+    def run(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Return what is returned in place of the function, and compare nothing."""
+        return self._result(original(*args, **kwargs), args, kwargs)
+
     def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
         return mapped(before, lambda x: _turned(x) if _is_truth(x) else self._change(x))
 
 
 class Frozen(Altered):
     """What it returned first, whatever it is asked."""
+
+    remembers = True
 
     def __init__(self) -> None:
         super().__init__(lambda x: x)
@@ -141,6 +153,9 @@ class Relative(Altered):
     def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         # Once it has changed nothing needs be compared: of a recursive function that would double the work each time.
         return self._other(*args, **kwargs) if self.changed else super().__call__(original, *args, **kwargs)
+
+    def run(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+        return self._other(*args, **kwargs)
 
     def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
         return self._other(*args, **kwargs)

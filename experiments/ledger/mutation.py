@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from types import FunctionType, ModuleType
@@ -42,6 +43,7 @@ from experiments.ledger.alterations import (
     underlying,
 )
 from experiments.ledger.claim import Claim, Evidence, Place
+from experiments.ledger.probing import shown
 from experiments.ledger.verify import entry_of, evidence_digest, premises
 from experiments.store.cache import cache
 from experiments.store.desk import Desk
@@ -220,12 +222,45 @@ def _fates(
         if desk:
             desk.report(done / len(todo), f"{claim.id}, {name}")
         quickest_first = sorted(lines, key=lambda line: line[0])
-        found = {
-            how: _fate(judged[name], instead, lines=quickest_first, modules=modules)
-            for how, instead in altered(judged[name], _union(line["sizes"].get(name, {}) for line in calls)).items()
-        }
+        instead = altered(judged[name], _union(line["sizes"].get(name, {}) for line in calls))
+        found = _fates_of(judged[name], instead, lines=quickest_first, modules=modules)
         fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
     return {"fates": fates}
+
+
+def _fates_of(
+    function: FunctionType,
+    altered: Mapping[str, Callable[[], Altered]],
+    *,
+    lines: Sequence[tuple[float, Evidence]],
+    modules: Sequence[ModuleType],
+) -> dict[str, Fate]:
+    """Return what becomes of checks, each with the seconds that it takes, under every alteration of a function.
+
+    A check is run for those alone that have not fallen before, and that show in it.
+    """
+    fates: dict[str, Fate] = dict.fromkeys(altered, "unaltered")
+    left = [how for how, make in altered.items() if not make().remembers]
+    for how in altered.keys() - set(left):
+        fates[how] = _fate(function, altered[how], lines=lines, modules=modules)
+    for line in lines:
+        if not left:
+            break
+        found = _forked(partial(_shown, function, {how: altered[how]() for how in left}, line[1], modules), LONGEST)
+        for how in [how for how in left if not isinstance(found, set) or how in found]:
+            fate = _fate(function, altered[how], lines=[line], modules=modules)
+            if fate in ("falls", "deadline"):
+                left.remove(how)
+            if fate != "unaltered":
+                fates[how] = fate
+    return fates
+
+
+def _shown(
+    function: FunctionType, alterations: Mapping[str, Altered], check: Evidence, modules: Sequence[ModuleType]
+) -> set[str]:
+    _forget(modules)
+    return shown(function, alterations, check)
 
 
 def _is_theory(module: str) -> bool:

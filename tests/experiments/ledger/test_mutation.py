@@ -15,8 +15,8 @@ import sympy
 
 from experiments import catalogue, runs
 from experiments.cli import main
-from experiments.ledger import alterations, mutation
-from experiments.ledger.claim import at
+from experiments.ledger import alterations, mutation, probing
+from experiments.ledger.claim import Evidence, at
 from experiments.ledger.mutation import mutations
 from experiments.ledger.rewriting import rewritings
 from experiments.store import sources
@@ -414,3 +414,41 @@ def test_a_place_in_a_source_is_excused(ledger, monkeypatch):
     assert not found.unexcused
     assert found.stale == ["made_up.formulas.area: sides(of).long"]
     assert of(ledger, "made.tautology").stale == ["made_up.formulas.perimeter"]
+
+
+PROBED = """
+def part(of):
+    return of if of < 2 else part(of - 1) + 1
+
+
+def drawn(rng, of):
+    while of < 0:
+        of = of + 0
+    return rng.normal() + of
+"""
+
+
+def test_what_does_not_show_in_a_check_is_known_from_one_run(tmp_path, monkeypatch):
+    """Of a recursive function too; an endless alteration shows, and so does what uses up an argument."""
+    (tmp_path / "probed.py").write_text(PROBED)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(probing, "LONG", 0.05)
+    probed = importlib.import_module("probed")
+
+    def shown(function, holds):
+        check = Evidence("w", holds, 0, 1, "wrong")
+        made = {how.partition(": ")[2]: make() for how, make in alterations.rewritten(function).items()}
+        return made.keys(), probing.shown(function, made, check)
+
+    every, found = shown(probed.part, lambda more: probed.part(3) == 3 + more)
+    assert every - found == {"of < 2 -> of < 3"}
+    _, found = shown(probed.part, lambda more: probed.part(1 + more) == 1)
+    assert "of < 2 -> of >= 2" in found
+    every, found = shown(probed.drawn, lambda more: probed.drawn(np.random.default_rng(0), 1) < 2 - 9 * more)
+    assert found == every
+    _, found = shown(probed.drawn, lambda more: probed.drawn(SimpleNamespace(normal=lambda: 0), 1) == 1 + more)
+    assert found == {
+        "of < 0 -> of >= 0",
+        "rng.normal() + of -> rng.normal() - of",
+        "rng.normal() + of -> rng.normal() + 6 * of / 5",
+    }
