@@ -182,18 +182,18 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
 
 
 def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
-    """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof."""
+    """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof.
+
+    A check that stands there itself is none of them: another answer of its is a check that falls.
+    """
     proof = entry_of(*entry).proof
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
-    return _fates(
-        entry,
-        _evidence_modules(entry),
-        functions([module], private=True),
-        lambda function, _: rewritten(function),
-        desk,
-    )
+    claims = [thing for thing in vars(module).values() if isinstance(thing, Claim)]
+    checks = {underlying(evidence.holds) for claim in claims for evidence in claim.evidence}
+    judged = {name: f for name, f in functions([module], private=True).items() if f not in checks}
+    return _fates(entry, _evidence_modules(entry), judged, lambda function, _: rewritten(function), desk)
 
 
 def _evidence_modules(entry: tuple[str, str]) -> list[ModuleType]:

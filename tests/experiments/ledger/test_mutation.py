@@ -95,6 +95,15 @@ CONTROLLED = claim("made.controlled", lambda more: area(4) == 32 if more == 0 el
 SMALL = claim("made.small", lambda more: [cut(k) for k in (1, 2, 5)] == [1 + more, 2, 4])
 LOOP = claim("made.loop", lambda more: formulas.endless(1) == 3 + more)
 WRONG = claim("made.wrong", lambda more: False)
+def twice(of):
+    return 2 * of
+
+
+def beside(more):
+    return twice(3) == 6 + more
+
+
+BESIDE = claim("made.beside", beside)
 NOTHING = claim("made.nothing", lambda more: 1 == 1 + more)
 """
 
@@ -395,6 +404,13 @@ def test_the_source_of_a_proof_is_altered(ledger, monkeypatch):
     assert "made_up.formulas.area" in tautology.survivors
     (nothing,) = mutations([ledger["made.nothing"]], ledger, {}, source=True)
     assert not nothing.altered
+
+
+def test_a_check_beside_the_proof_is_not_altered(ledger, monkeypatch):
+    claims = sys.modules["made_up.claims.ledger"]
+    monkeypatch.setattr(ledger["made.beside"], "proof", claims)
+    fates = mutation.mutate_source(("made_up.claims.ledger", "made.beside"))["fates"]
+    assert fates.keys() == {"made_up.claims.ledger.twice"}
 
 
 def test_a_place_in_a_source_is_excused(ledger, monkeypatch):
