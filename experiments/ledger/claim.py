@@ -98,7 +98,7 @@ class Claim:
     correction: str = ""
     proof: Callable[..., Any] | type | ModuleType | None = None
     uses: tuple[str, ...] = ()
-    unjudged: Mapping[Callable[..., Any] | Place, str] = field(default_factory=dict)
+    unjudged: Mapping[Any, str] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list, init=False)
     module: str = field(default="", init=False)
 

@@ -89,7 +89,7 @@ class Mutation:
 def mutations(
     claims: Collection[Claim],
     ledger: Mapping[str, Claim],
-    unjudged: Mapping[Callable[..., Any] | Place, str],
+    unjudged: Mapping[Any, str],
     *,
     afresh: bool = False,
     source: bool = False,
@@ -133,7 +133,7 @@ def _mutation(
     claim: Claim,
     own: Fates,
     premises: Sequence[Fates],
-    unjudged: Mapping[Callable[..., Any] | Place, str],
+    unjudged: Mapping[Any, str],
     *,
     source: bool,
 ) -> Mutation:
