@@ -84,11 +84,13 @@ def _mutate(options: argparse.Namespace) -> int:
         print(f"{'FAIL' if m.unexcused else 'ok  '} {m.claim.id}  ({said})")
         for function, how in m.unexcused.items():
             print(f"     survives {function}: {', '.join(how)}")
-    excuses = sorted({(function, why) for m in done for function, why in m.excused.items()})
+        for thing in m.stale:
+            print(f"     {thing}: named as not judged, and does not survive")
+    excuses = sorted({(function, why) for m in done for function, hows in m.excused.items() for why in hows.values()})
     if excuses:
         print("Survived, and rightly so:")
     for function, why in excuses:
-        ids = [m.claim.id for m in done if m.excused.get(function) == why]
+        ids = [m.claim.id for m in done if why in m.excused.get(function, {}).values()]
         print(f"     {function}: {why} [{', '.join(ids)}]")
     altered, left = sum(m.altered for m in done), sum(len(how) for m in done for how in m.unexcused.values())
     overdue = f", {late} of which they did not end on" if (late := sum(m.overdue for m in done)) else ""
@@ -107,7 +109,8 @@ def _mutation_json(m: Mutation) -> dict[str, object]:
         "overdue": m.overdue,
         "with_premises": m.with_premises,
         "survivors": m.unexcused,
-        "excused": {name: {"survives": m.survivors[name], "why": why} for name, why in m.excused.items()},
+        "excused": m.excused,
+        "stale": m.stale,
     }
 
 

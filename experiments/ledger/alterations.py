@@ -1,15 +1,18 @@
 """Functions altered on purpose: their results scaled, moved or frozen, or those of another function of their family.
 
+An error that small cases do not show is one of them: results are scaled from some size on.
+
 A function is altered in place, by its code, so under every name and in every container that it is bound to.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Rational
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -88,7 +91,13 @@ def _calling(name: str, code: CodeType) -> CodeType:
 
 
 class Altered:
-    """In place of a function: changes each number in its results.  changed: some result was another one for it."""
+    """In place of a function: changes each number in its results.
+
+    changed    some result was another one for it
+    remembers  what it returns depends on calls before
+    """
+
+    remembers = False
 
     def __init__(self, change: Callable[[Any], Any]) -> None:
         self._change = change
@@ -100,12 +109,18 @@ class Altered:
         self.changed = self.changed or not same(before, after)
         return after
 
+    def run(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Return what is returned in place of the function, and compare nothing."""
+        return self._result(original(*args, **kwargs), args, kwargs)
+
     def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
         return mapped(before, lambda x: _turned(x) if _is_truth(x) else self._change(x))
 
 
 class Frozen(Altered):
     """What it returned first, whatever it is asked."""
+
+    remembers = True
 
     def __init__(self) -> None:
         super().__init__(lambda x: x)
@@ -116,23 +131,80 @@ class Frozen(Altered):
         return self._first[0]
 
 
+class FromSize(Altered):
+    """Scales results only where a size is at least so large."""
+
+    def __init__(self, function: FunctionType, size: str, least: int) -> None:
+        super().__init__(_scaled)
+        self._names, self._size, self._least = parameters(function), size, least
+
+    def _result(self, before: Any, args: Any, kwargs: Any) -> Any:
+        large = sizes(self._names, args, kwargs).get(self._size, self._least - 1) >= self._least
+        return super()._result(before, args, kwargs) if large else before
+
+
 class Relative(Altered):
-    """What another function returns."""
+    """What another function returns, or raises."""
 
     def __init__(self, other: FunctionType) -> None:
         super().__init__(lambda x: x)
         self._other = _copy(other)
 
+    def __call__(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        # Once it has changed nothing needs be compared: of a recursive function that would double the work each time.
+        return self._other(*args, **kwargs) if self.changed else super().__call__(original, *args, **kwargs)
+
+    def run(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:  # noqa: ARG002
+        return self._other(*args, **kwargs)
+
     def _result(self, before: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG002
         return self._other(*args, **kwargs)
 
 
-def alterations(function: FunctionType, all_functions: Mapping[str, FunctionType]) -> dict[str, Callable[[], Altered]]:
-    """What is done to a function, by name.  Its family: what stands beside it with its very signature."""
+def parameters(function: FunctionType) -> tuple[str, ...]:
+    """Return the names of a function's positional parameters, in order."""
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def sizes(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, int]:
+    """Return the whole numbers among arguments, and among public attributes of arguments, by name.
+
+    Args:
+        names: of the positional parameters.
+        args: positional arguments of one call.
+        kwargs: its other arguments.
+    """
+    found: dict[str, int] = {}
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        if _is_whole(value):
+            found[name] = value
+        elif hasattr(value, "__dict__") and not callable(value):
+            found |= {f"{name}.{part}": x for part, x in vars(value).items() if part[0] != "_" and _is_whole(x)}
+    return found
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def alterations(
+    function: FunctionType,
+    all_functions: Mapping[str, FunctionType],
+    met: Mapping[str, Collection[int]] | None = None,
+) -> dict[str, Callable[[], Altered]]:
+    """Return what is done to a function, by name.
+
+    Args:
+        function: of `theory`.
+        all_functions: among which its family is, what stands beside it with its very signature.
+        met: the sizes, by name, with which it is called; it is wrong from the median of several on.
+    """
+    larger = {size: sorted(values)[len(values) // 2] for size, values in (met or {}).items() if len(values) > 1}
     return {
         "x 1.05": lambda: Altered(_scaled),
         "+ 1": lambda: Altered(_moved),
         "constant": Frozen,
+        **{f"x 1.05 from {size} = {least}": partial(FromSize, function, size, least) for size, least in larger.items()},
         **{other.__name__: _relative(other) for other in _family(function, all_functions)},
     }
 

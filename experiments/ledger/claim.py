@@ -27,6 +27,7 @@ IN_WORDS: dict[Kind, str] = {
     "descent": "by descents on an exact loss, which show what was found and prove nothing",
     "sampled": "by sampling, to standard errors",
 }
+ARROW = " -> "
 Version = TypeVar("Version")
 
 
@@ -48,6 +49,29 @@ class Evidence:
     kind: Kind = "float64"
 
 
+@dataclass(frozen=True)
+class Place:
+    """An expression in a function's source; `at` makes one."""
+
+    function: Callable[..., Any]
+    expression: str
+
+    def meets(self, alteration: str) -> bool:
+        """Whether an alteration of the function's source, by its name, is here."""
+        what = alteration.partition(": ")[2]
+        return self.expression in (what, what.partition(ARROW)[0])
+
+
+def at(function: Callable[..., Any], expression: str) -> Place:
+    """Return the place that `crosslayer verify --mutate --source` names.
+
+    Args:
+        function: of `theory`.
+        expression: "a + b" for every alteration of that expression, "a + b -> a - b" for this one.
+    """
+    return Place(function, expression)
+
+
 @dataclass(eq=False)
 class Claim:
     """One entry of the ledger.
@@ -60,8 +84,8 @@ class Claim:
     correction   what is true instead, or why it is not decided
     proof        the function or module whose docstring proves it, or what is true instead of it; None: its checks do
     uses         ids of the claims that it rests on; it falls with each of them
-    unjudged     functions of `theory` that its checks call and whose values it rightly does not judge, each with the
-                 reason: what `mutation` may alter unnoticed
+    unjudged     functions of `theory` that its checks call and whose values it rightly does not judge, or places in
+                 their source (`at`), each with the reason: what `mutation` may alter unnoticed
     module       where it stands; set by whoever finds it
     """
 
@@ -74,7 +98,7 @@ class Claim:
     correction: str = ""
     proof: Callable[..., Any] | type | ModuleType | None = None
     uses: tuple[str, ...] = ()
-    unjudged: Mapping[Callable[..., Any], str] = field(default_factory=dict)
+    unjudged: Mapping[Any, str] = field(default_factory=dict)
     evidence: list[Evidence] = field(default_factory=list, init=False)
     module: str = field(default="", init=False)
 

@@ -3,6 +3,7 @@
 Every public function and method of `theory` that an entry's checks call, near or far, is altered, one at a time and in
 several ways (`alterations`), and the checks that call it are run again.  The entry has to fall: a check does not hold,
 or accepts its control, or raises, or does not end within DEADLINE times the processor time that it takes otherwise.
+Checks are run quickest first, and none after one that falls.
 Else the alteration is a survivor: nobody would notice if the function were wrong in this way.
 
 `source` alters the source instead (`rewriting`): of every function, private ones too, of the module that proves the
@@ -22,15 +23,27 @@ from __future__ import annotations
 import signal
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias
 
-from experiments.ledger.alterations import Altered, alterations, full_name, functions, replaced, rewritten, underlying
-from experiments.ledger.claim import Claim, Evidence, outcome
+from experiments.ledger.alterations import (
+    Altered,
+    alterations,
+    full_name,
+    functions,
+    parameters,
+    replaced,
+    rewritten,
+    sizes,
+    underlying,
+)
+from experiments.ledger.claim import Claim, Evidence, Place
+from experiments.ledger.probing import shown
 from experiments.ledger.verify import entry_of, evidence_digest, premises
 from experiments.store.cache import cache
 from experiments.store.desk import Desk
@@ -39,8 +52,9 @@ from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
 Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is stated met no other result
+Sizes: TypeAlias = Mapping[str, Collection[int]]  # values of a function's whole arguments, by name
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
-DEADLINE = 10  # times what the checks take, and as many seconds more
+DEADLINE = 4  # times what a check takes, and as many seconds more
 LONGEST = 600.0  # seconds, of an entry's checks as they are
 LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
@@ -54,7 +68,8 @@ class Mutation:
     overdue        at how many of them its checks did not end
     with_premises  how many only a premise notices
     survivors      what it survives together with its premises: alterations, by function
-    excused        of those functions, the ones that are named as not judged, with the reason
+    excused        of those, what is named as not judged: the reason, by function and alteration
+    stale          what the entry itself names as not judged and does not survive: functions, or expressions in one
     """
 
     claim: Claim
@@ -62,17 +77,19 @@ class Mutation:
     overdue: int
     with_premises: int
     survivors: Mapping[str, Sequence[str]]
-    excused: Mapping[str, str]
+    excused: Mapping[str, Mapping[str, str]]
+    stale: Sequence[str]
 
     @property
     def unexcused(self) -> dict[str, Sequence[str]]:
-        return {name: how for name, how in self.survivors.items() if name not in self.excused}
+        left = {name: [x for x in how if x not in self.excused.get(name, {})] for name, how in self.survivors.items()}
+        return {name: how for name, how in left.items() if how}
 
 
 def mutations(
     claims: Collection[Claim],
     ledger: Mapping[str, Claim],
-    unjudged: Mapping[Callable[..., Any], str],
+    unjudged: Mapping[Any, str],
     *,
     afresh: bool = False,
     source: bool = False,
@@ -97,7 +114,7 @@ def mutations(
     fates = {keys[key]: line["fates"] for key, line in lines.items()}
     if broken := [i for i, found in fates.items() if found is None]:
         raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
-    return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], {**unjudged, **c.unjudged}) for c in claims]
+    return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
 
 
 def _forget_lines(folder: RunFolder, ids: Collection[str], keys: Mapping[str, str]) -> None:
@@ -113,7 +130,12 @@ def _forget_lines(folder: RunFolder, ids: Collection[str], keys: Mapping[str, st
 
 
 def _mutation(
-    claim: Claim, own: Fates, premises: Sequence[Fates], unjudged: Mapping[Callable[..., Any], str]
+    claim: Claim,
+    own: Fates,
+    premises: Sequence[Fates],
+    unjudged: Mapping[Any, str],
+    *,
+    source: bool,
 ) -> Mutation:
     every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
     standing = [(function, how) for function, how, fate in every if fate == "stands"]
@@ -121,15 +143,32 @@ def _mutation(
     for function, how in standing:
         if all(fates.get(function, {}).get(how) not in ("falls", "deadline") for fates in premises):
             survivors.setdefault(function, []).append(how)
-    reasons = {full_name(f): why for thing, why in unjudged.items() if (f := underlying(thing))}
+    excused: dict[str, dict[str, str]] = {}
+    used = set()
+    for thing, why in {**unjudged, **claim.unjudged}.items():
+        name, met = _judging(thing)
+        if rightly := [how for how in survivors.get(name, ()) if met(how)]:
+            used.add(thing)
+            excused[name] = excused.get(name, {}) | dict.fromkeys(rightly, why)
     return Mutation(
         claim,
         altered=len(every),
         overdue=sum(fate == "deadline" for *_, fate in every),
         with_premises=len(standing) - sum(map(len, survivors.values())),
         survivors=survivors,
-        excused={name: reasons[name] for name in survivors if name in reasons},
+        excused=excused,
+        stale=[_named(thing) for thing in claim.unjudged if thing not in used and isinstance(thing, Place) is source],
     )
+
+
+def _judging(thing: Callable[..., Any] | Place) -> tuple[str, Callable[[str], bool]]:
+    """The name of the function that this is, or is in; which alterations of it are meant."""
+    function = underlying(thing.function if isinstance(thing, Place) else thing)
+    return full_name(function) if function else "", thing.meets if isinstance(thing, Place) else lambda _: True
+
+
+def _named(thing: Callable[..., Any] | Place) -> str:
+    return f"{_judging(thing)[0]}: {thing.expression}" if isinstance(thing, Place) else _judging(thing)[0]
 
 
 def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
@@ -139,16 +178,22 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     """
     modules = _evidence_modules(entry)
     judged = functions(module for module in modules if _is_theory(module.__name__))
-    return _fates(entry, modules, judged, lambda function: alterations(function, judged), desk)
+    return _fates(entry, modules, judged, lambda function, met: alterations(function, judged, met), desk)
 
 
 def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
-    """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof."""
+    """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof.
+
+    A check that stands there itself is none of them: another answer of its is a check that falls.
+    """
     proof = entry_of(*entry).proof
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
-    return _fates(entry, _evidence_modules(entry), functions([module], private=True), rewritten, desk)
+    claims = [thing for thing in vars(module).values() if isinstance(thing, Claim)]
+    checks = {underlying(evidence.holds) for claim in claims for evidence in claim.evidence}
+    judged = {name: f for name, f in functions([module], private=True).items() if f not in checks}
+    return _fates(entry, _evidence_modules(entry), judged, lambda function, _: rewritten(function), desk)
 
 
 def _evidence_modules(entry: tuple[str, str]) -> list[ModuleType]:
@@ -160,7 +205,7 @@ def _fates(
     entry: tuple[str, str],
     modules: Sequence[ModuleType],
     judged: Mapping[str, FunctionType],
-    altered: Callable[[FunctionType], Mapping[str, Callable[[], Altered]]],
+    altered: Callable[[FunctionType, Sizes], Mapping[str, Callable[[], Altered]]],
     desk: Desk | None,
 ) -> Json:
     claim = entry_of(*entry)
@@ -176,14 +221,46 @@ def _fates(
     for done, (name, lines) in enumerate(todo.items()):
         if desk:
             desk.report(done / len(todo), f"{claim.id}, {name}")
-        quickest_first = [evidence for _, evidence in sorted(lines, key=lambda line: line[0])]
-        allowed = DEADLINE * (1 + sum(seconds for seconds, _ in lines))
-        found = {
-            how: _fate(judged[name], instead, lines=quickest_first, modules=modules, allowed=allowed)
-            for how, instead in altered(judged[name]).items()
-        }
+        quickest_first = sorted(lines, key=lambda line: line[0])
+        instead = altered(judged[name], _union(line["sizes"].get(name, {}) for line in calls))
+        found = _fates_of(judged[name], instead, lines=quickest_first, modules=modules)
         fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
     return {"fates": fates}
+
+
+def _fates_of(
+    function: FunctionType,
+    altered: Mapping[str, Callable[[], Altered]],
+    *,
+    lines: Sequence[tuple[float, Evidence]],
+    modules: Sequence[ModuleType],
+) -> dict[str, Fate]:
+    """Return what becomes of checks, each with the seconds that it takes, under every alteration of a function.
+
+    A check is run for those alone that have not fallen before, and that show in it.
+    """
+    fates: dict[str, Fate] = dict.fromkeys(altered, "unaltered")
+    left = [how for how, make in altered.items() if not make().remembers]
+    for how in altered.keys() - set(left):
+        fates[how] = _fate(function, altered[how], lines=lines, modules=modules)
+    for line in lines:
+        if not left:
+            break
+        found = _forked(partial(_shown, function, {how: altered[how]() for how in left}, line[1], modules), LONGEST)
+        for how in [how for how in left if not isinstance(found, set) or how in found]:
+            fate = _fate(function, altered[how], lines=[line], modules=modules)
+            if fate in ("falls", "deadline"):
+                left.remove(how)
+            if fate != "unaltered":
+                fates[how] = fate
+    return fates
+
+
+def _shown(
+    function: FunctionType, alterations: Mapping[str, Altered], check: Evidence, modules: Sequence[ModuleType]
+) -> set[str]:
+    _forget(modules)
+    return shown(function, alterations, check)
 
 
 def _is_theory(module: str) -> bool:
@@ -195,44 +272,85 @@ def _is_theory(module: str) -> bool:
 def _calls(
     evidence: Sequence[Evidence], judged: Mapping[str, FunctionType], modules: Sequence[ModuleType]
 ) -> list[Json]:
-    """Of each check: whether it stands, the seconds of processor time that it takes, and what it calls."""
+    """Of each check: whether it stands, the seconds of processor time that it takes, and what it calls.
+
+    With which sizes what is stated calls it, too.
+    """
     lines = []
     for line in evidence:
         called: set[str] = set()
+        met: dict[str, dict[str, set[int]]] = {}
+        stating = True
 
         def listed(original: FunctionType, *args: object, **kwargs: object) -> object:
-            called.add(full_name(original))  # noqa: B023 - of this line
+            called.add(name := full_name(original))  # noqa: B023 - of this line
+            if stating:  # noqa: B023
+                of_function = met.setdefault(name, {})  # noqa: B023
+                for size, value in sizes(parameters(original), args, kwargs).items():
+                    of_function.setdefault(size, set()).add(int(value))
             return original(*args, **kwargs)
 
         _forget(modules)
         began = time.process_time()
         with replaced(dict.fromkeys(judged.values(), listed)):
-            ok = outcome(line).ok
-        lines.append({"ok": ok, "seconds": time.process_time() - began, "called": sorted(called)})
+            ok = _holds(line, line.states) is True
+            stating = False
+            ok = ok and _holds(line, line.control) is False
+        seconds = time.process_time() - began
+        lines.append({"ok": ok, "seconds": seconds, "called": sorted(called), "sizes": met})
     return lines
+
+
+def _union(several: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:
+    """Every size that is met, by name."""
+    union: dict[str, set[int]] = {}
+    for met in several:
+        for size, values in met.items():
+            union.setdefault(size, set()).update(values)
+    return union
 
 
 def _fate(
     function: FunctionType,
     alteration: Callable[[], Altered],
     *,
-    lines: Sequence[Evidence],
+    lines: Sequence[tuple[float, Evidence]],
     modules: Sequence[ModuleType],
-    allowed: float,
 ) -> Fate:
+    """Return what becomes of these checks, each with the seconds that it takes, in their order."""
+
     def fate() -> Fate:
         _forget(modules)
         instead = alteration()
+        changed: set[Literal["stated", "control"]] = set()
         with replaced({function: instead}):
-            if not all(outcome(line).ok for line in lines):
-                return "falls"
+            for seconds, line in lines:
+                _limit(DEADLINE * (1 + seconds))
+                for side, version in (("stated", line.states), ("control", line.control)):
+                    instead.changed = False
+                    if _holds(line, version) is not (side == "stated"):
+                        return "falls"
+                    if instead.changed:
+                        changed.add(side)  # type: ignore[arg-type]
+            if changed != {"control"}:
+                return "stands" if changed else "unaltered"
+            # What a control met may have been remembered, and not computed again for what is stated.
             _forget(modules)
             instead.changed = False
-            for line in lines:
+            for seconds, line in lines:
+                _limit(DEADLINE * (1 + seconds))
                 line.holds(line.states)
         return "stands" if instead.changed else "unaltered"
 
-    return _forked(fate, allowed)
+    return _forked(fate, DEADLINE * (1 + lines[0][0]))
+
+
+def _holds(line: Evidence, version: Any) -> bool | None:
+    """Whether a check holds of a version; None if it raises."""
+    try:
+        return bool(line.holds(version))
+    except Exception:
+        return None
 
 
 def _forget(modules: Sequence[ModuleType]) -> None:
@@ -256,8 +374,7 @@ def _forked(work: Callable[[], Any], seconds: float) -> Any:
         warnings.simplefilter("ignore")
         for late in LATE:
             signal.signal(late, signal.SIG_DFL)
-        for timer, allowed in ((signal.ITIMER_PROF, seconds), (signal.ITIMER_REAL, 10 * seconds)):
-            signal.setitimer(timer, allowed)
+        _limit(seconds)
         sending.send(work())
 
     child = context.Process(target=run)
@@ -271,3 +388,9 @@ def _forked(work: Callable[[], Any], seconds: float) -> Any:
     finally:
         child.kill()
         child.join()
+
+
+def _limit(seconds: float) -> None:
+    """From now on this process may take so many seconds of processor time, ten times as many by the clock."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 10 * seconds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
@@ -31,6 +31,7 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 PAIRS = (("max", "min"), ("argmax", "argmin"), ("maximum", "minimum"), ("any", "all"), ("floor", "ceil"))
 REDUCTIONS = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])} | {"sum": "max"}
+PARTS = (ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice, ast.Starred, ast.keyword)
 SHARE = 1.2  # of a number that is not whole; a whole one is one more
 
 
@@ -38,7 +39,8 @@ SHARE = 1.2  # of a number that is not whole; a whole one is one more
 class Rewriting:
     """One place of a function's source, altered.
 
-    name  where: lines below the one of `def`, and columns; what stood there and what stands there now
+    name  where: lines below the one of `def`, and columns; then "what stood there -> what stands there now", the
+          smallest operation or call around the place, as `ast.unparse` writes it
     code  what the function then does
     """
 
@@ -64,8 +66,10 @@ def rewritings(function: FunctionType) -> list[Rewriting]:
     for place in range(len(list(_places(_definition(source))))):
         tree = ast.parse(source)
         node = _definition(source, tree)
-        name, change = list(_places(node))[place]
+        where, around, change = list(_places(node))[place]
+        before = ast.unparse(around)
         change()
+        name = f"{where}: {before} -> {ast.unparse(around)}"
         node.decorator_list = []
         # Defaults and annotations are the original's: they are not evaluated again.
         node.args.defaults, node.returns = [ast.Constant(None) for _ in node.args.defaults], None
@@ -83,36 +87,48 @@ def _definition(source: str, tree: ast.Module | None = None) -> ast.FunctionDef:
     return node
 
 
-def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The places in the body that can be altered, by name, each with what alters it; messages of errors are none."""
+def _places(definition: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, Callable[[], None]]]:
+    """The places in the body that can be altered: where, the expression around, what alters it.
+
+    Messages of errors are none.
+    """
     skipped = {
         id(node) for raised in ast.walk(definition) if isinstance(raised, ast.Raise) for node in ast.walk(raised)
     }
     skipped |= {id(node) for text in ast.walk(definition) if isinstance(text, ast.JoinedStr) for node in ast.walk(text)}
+    parents = {id(child): node for node in ast.walk(definition) for child in ast.iter_child_nodes(node)}
     for statement in definition.body:
         for node in ast.walk(statement):
             if isinstance(node, ast.expr) and id(node) not in skipped:
-                place = f"line {node.lineno - definition.lineno}, column {node.col_offset}"
-                yield from ((f"{place}: {what}", change) for what, change in _changes(node))
+                where = f"line {node.lineno - definition.lineno}, column {node.col_offset}"
+                yield from ((where, _around(node, parents), change) for change in _changes(node))
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
+def _around(node: ast.expr, parents: Mapping[int, ast.AST]) -> ast.expr:
+    """The smallest expression around a place that tells what is computed there."""
+    around: ast.AST = node
+    while isinstance(around, PARTS) and isinstance(parent := parents[id(around)], ast.expr | ast.keyword):
+        around = parent
+    return around if isinstance(around, ast.expr) else node
+
+
+def _changes(node: ast.AST) -> Iterator[Callable[[], None]]:
     match node:
         case ast.Constant(value=bool() | None):
             return
         case ast.Constant(value=int(number)):
-            yield f"{number} + 1", lambda: setattr(node, "value", number + 1)
+            yield lambda: setattr(node, "value", number + 1)
         case ast.Constant(value=float(number)):
-            yield f"{number} x {SHARE}", lambda: setattr(node, "value", number * SHARE)
+            yield lambda: setattr(node, "value", number * SHARE)
         case ast.BinOp(op=operator) if instead := OPERATORS.get(type(operator)):
-            yield f"{type(operator).__name__} as {instead.__name__}", lambda: setattr(node, "op", instead())
+            yield lambda: setattr(node, "op", instead())
             if isinstance(operator, ast.Add | ast.Sub):  # the second term, a fifth larger
-                yield f"second term x {SHARE}", lambda: _scale(node)
+                yield lambda: _scale(node)
         case ast.Compare(ops=[operator]) if other := COMPARISONS.get(type(operator)):
-            yield f"{type(operator).__name__} as {other.__name__}", lambda: setattr(node, "ops", [other()])
+            yield lambda: setattr(node, "ops", [other()])
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in REDUCTIONS:
             where = "id" if isinstance(node, ast.Name) else "attr"
-            yield f"{name} as {REDUCTIONS[name]}", lambda: setattr(node, where, REDUCTIONS[name])
+            yield lambda: setattr(node, where, REDUCTIONS[name])
 
 
 def _scale(node: ast.BinOp) -> None:

@@ -13,6 +13,9 @@ token has the n-th part of its weight.  In linear attention without a normaliser
 Gate.  With Z, Z^m the sums of exp s and exp s^m and g = Z / (Z + Z^m), cross-layer attention is
     g p V_n + (1 - g) p^m V_m                    exactly,
 and what it has more than the block form is (g - 1/2) p V_n + ((1 - g) p^m - p/2) V_m.
+The same holds of any two sets of tokens.  So a sink, a token whose value V_m is zero, scales the attention to the other
+tokens by the share g that it leaves.  If the others are l - 1 of score 0, it has the share 1 - g = e^s / (e^s + l - 1),
+and needs the score s = log((1 - g) / g) + log(l - 1) for it.
 
 Theorem (how far).  Let the weight w <= 1/2 belong to scores that stay, and v = 1 - w to scores that move by at most eps
 each: the block form's weights are (w p ; v p), and with t = e^eps and s_i^m = s_i + delta_i, |delta_i| <= eps,

@@ -13,6 +13,11 @@ So a causal layer that cannot concentrate less than it does is 0.42 below the la
 between lengths, says nothing of concentration.
 Proof.  a_j l = -log(j / l) + O(1/j), so log l - e tends to the integral of x log x e^{-x}, Gamma'(2) = 1 - gamma.  QED
 
+Lengths.  If the first token has a share p of the importance, whatever the length, and the rest is spread evenly,
+    e = -p log p - (1 - p) log ((1 - p) / (l - 1)),
+which grows by (1 - p) log 2 a doubling, as log (l - 1) does by log 2.  So two models of shares p > p' differ by
+(p - p') log (l - 1) and a constant, the more the longer the text.
+
 Eqn. (13).  With unit vectors u_i = h_i / |h_i|, sum_{i != j} u_i u_j = |sum u_i|^2 - l, so that the average similarity
 costs l d and not l^2 d.
 """

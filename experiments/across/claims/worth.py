@@ -78,6 +78,18 @@ def reaching_back_is_worth(factor: Callable[[int, int], float]) -> bool:
     )
 
 
+@WORTH.check(
+    "vanilla's width for the entries of a whole width is that width, exactly; widths 2 to 2d, d = 1 to 9",
+    states=lambda w: w * w // 4,
+    control=lambda w: (w // 2) ** 2,
+    wrong="equal halves, which lose a row at odd widths",
+    kind="exact",
+)
+def whole_widths_are_whole(entries: Callable[[int], int]) -> bool:
+    """No rounding of a logarithm is in it."""
+    return all(worth.equal_width(d, entries(w)) == w for d in range(1, 10) for w in range(2, 2 * d + 1))
+
+
 def _in_log(x: float) -> float:
     return float(np.log(x))
 

@@ -10,6 +10,7 @@ from experiments.attnres.printed import ABLATION, HALF_UNIT, LOSSES
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_PARAMETERS, OF_VALUES
 from experiments.training.campaign import BASELINE
+from theory.attnres import zero_query
 from theory.attnres.paper import PAPER
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Vectors
@@ -30,7 +31,7 @@ LOSS = Claim(
     "eps = 0 depth attention trains as PreNorm, step for step, so that only eps and what queries learn can set them "
     "apart.  Of the printed losses Full and Block are below the baseline at all five sizes; which of these two is "
     "ahead is within rounding at two of them.",
-    proof=None,
+    proof=zero_query,
     uses=("attnres.zero-query", "attnres.gradients"),
     unjudged=OF_VALUES,
 )

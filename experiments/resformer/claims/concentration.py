@@ -95,7 +95,7 @@ SINKS = Claim(
     correction="Trained models decide it (text-layers).  What holds on any weights: a sink of value zero "
     "scales what is attended to beside it by the share that it leaves, and to take a share p of l tokens it needs a "
     "score above theirs that grows as log l, so that shares of two lengths do not compare.",
-    proof=None,
+    proof=blocks,
     uses=("resformer.gate",),
 )
 

@@ -86,7 +86,7 @@ LENGTH = Claim(
     "the first token takes a share p whatever the length and the rest is spread evenly, entropy grows by (1 - p) log "
     "2 a doubling, so that a difference of two models' grows with the length while neither's concentration changes.  "
     "Compared must be shares, or entropies below that of attention spread evenly.",
-    proof=None,
+    proof=measures,
     uses=("resformer.entropy-of-uniform",),
 )
 

@@ -150,6 +150,16 @@ def one_kind_is_shared(kinds: Mapping[str, str]) -> bool:
     return all(reads(name, kind, shared(2 if name.startswith("cla") else 6)) for name, kind in kinds.items())
 
 
+def power_mean(attentions: list[Array], power: float) -> Array:
+    """Return a mean of attentions to either layer's keys, entry by entry, rows normalised; power 0: the geometric one.
+
+    Scores on half of each key are (s + s') / 2, and exp((s + s') / 2) = sqrt(exp(s) exp(s')): the geometric one, but
+    for what normalises the rows.
+    """
+    mean = np.exp(np.mean(np.log(attentions), axis=0)) if power == 0 else np.mean(np.power(attentions, power), axis=0)
+    return np.asarray(mean / mean.sum(axis=-1, keepdims=True))
+
+
 FIG_7 = Claim(
     "resformer.fig-7",
     PAPER.name,
@@ -161,16 +171,10 @@ FIG_7 = Claim(
     correction="Training decides it (text-values).  What the residual does: half of each key makes attention "
     "the geometric mean of the attentions to either key, normalised, where half of each value makes an arithmetic "
     "mean.",
-    proof=None,
+    proof=power_mean,
     uses=("resformer.costs",),
     unjudged=OF_COUNTS,
 )
-
-
-def power_mean(attentions: list[Array], power: float) -> Array:
-    """Of attentions to either layer's keys, entry by entry; 0: the geometric one.  Rows normalised."""
-    mean = np.exp(np.mean(np.log(attentions), axis=0)) if power == 0 else np.mean(np.power(attentions, power), axis=0)
-    return np.asarray(mean / mean.sum(axis=-1, keepdims=True))
 
 
 @FIG_7.check(

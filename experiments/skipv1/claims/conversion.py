@@ -134,7 +134,7 @@ FIRST = Claim(
     "own, it is the other way round but for Top V: Mean VO and Top VO, which leave layer 1's values out at first, take "
     "a layer less far from what was trained (of SVD no distance is known).  The authors' code pools heads that are H/2 "
     "apart, not neighbours as the text and its figure 3 have it: a quarter nearer.",
-    proof=None,
+    proof=conversion,
     uses=(DISTANCE.id,),
     unjudged={flops: "of another claim"},
 )

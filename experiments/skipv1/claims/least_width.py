@@ -24,10 +24,11 @@ LEAST_WIDTH = Claim(
     "toy.least-width",
     PAPER.ours,
     place="theory/toy/least_width.py; bears on SkipV1Former, sections 4 and 5",
-    statement="Without Assumption 1, MHA of width 2d - 1, d >= 2, comes as near as one likes to all that SkipV1Former "
-    "explains at width d, with four heads in layer 1 and two (d = 2), three (even d) or six (odd d) in layer 2.  With "
-    "any heads it does not below the least m with m (m+1) / 2 >= d^2 + ceil(m / (2n)), which is 2d - 1 for d = 2, and "
-    "for d = 3 at n = 1; and not below 2d if each pair is written into one token.",
+    statement="Without Assumption 1, if layer 1's scores depend on positions alone, MHA of width 2d - 1, d >= 2, comes "
+    "as near as one likes to all that SkipV1Former explains at width d, with four heads in layer 1 and two (d = 2), "
+    "three (even d) or six (odd d) in layer 2.  With any heads it does not below the least m with m (m+1) / 2 >= d^2 + "
+    "ceil(m / (2n)), which is 2d - 1 for d = 2, and for d = 3 at n = 1; and not below 2d if each pair is written into "
+    "one token.",
     assumes=SETTING,
     verdict="verified",
     proof=least_width,
