@@ -10,7 +10,7 @@ XDIST := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reo
 setup: .venv/.ready
 
 .venv/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
+	"$(PYTHON)" -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
@@ -18,9 +18,9 @@ setup: .venv/.ready
 # Every theory plot and the claims ledger, into $(OUT), and the site, whose place is said last.  It is built even if a
 # check failed; the status tells.
 reproduce: setup
-	@$(BIN)/crosslayer run --all --only theory --profile cpu --out $(OUT); status=$$?; \
+	@$(BIN)/crosslayer run --all --only theory --profile cpu --out "$(OUT)"; status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
-	$(BIN)/crosslayer report --verify --out $(OUT) && exit $$status
+	$(BIN)/crosslayer report --verify --out "$(OUT)" && exit $$status
 
 test: setup
 	$(BIN)/python -m pytest $(XDIST) -m "not slow"
@@ -39,7 +39,7 @@ bench: setup
 
 # The experiments with trained decoders on a CPU, but for the campaign's: about an hour and a quarter on two cores.
 scale: setup
-	$(BIN)/crosslayer run --all --only scale --profile cpu --out $(OUT)
+	$(BIN)/crosslayer run --all --only scale --profile cpu --out "$(OUT)"
 
 # The pool of text trainings goes on for MINUTES, on one core at the lowest priority; DATA: the folder of its prepared text.
 # Every finished training is a line of $(RESULTS)/campaign/metrics.jsonl.
@@ -55,12 +55,12 @@ RESULTS ?= results
 EXPERIMENTS ?= --all
 NEEDS := torch, numpy, scipy, sympy, matplotlib, rich, safetensors, threadpoolctl, tokenizers
 gpu:
-	@if $(PYTHON) -c "import $(NEEDS)" 2>/dev/null; then python=$(PYTHON); else $(MAKE) setup && python=$(BIN)/python; fi; \
+	@if "$(PYTHON)" -c "import $(NEEDS)" 2>/dev/null; then python="$(PYTHON)"; else "$(MAKE)" setup && python=$(BIN)/python; fi; \
 	end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
-	test -f $(RESULTS)/step-time-$(PROFILE).json || \
-	$$python -m experiments bench step $(STEP) --out $(RESULTS)/step-time-$(PROFILE).json || exit $$?; \
+	test -f "$(RESULTS)/step-time-$(PROFILE).json" || \
+	"$$python" -m experiments bench step $(STEP) --out "$(RESULTS)/step-time-$(PROFILE).json" || exit $$?; \
 	left=$$(( end - $$(date +%s) )); if [ $$left -lt 30 ]; then echo "time is up; the same command resumes"; exit 0; fi; \
-	$$python -m experiments run $(EXPERIMENTS) --profile $(PROFILE) $(RUN) $(if $(DATA),--data $(DATA)) --out $(RESULTS) \
+	"$$python" -m experiments run $(EXPERIMENTS) --profile $(PROFILE) $(RUN) $(if $(DATA),--data "$(DATA)") --out "$(RESULTS)" \
 	--minutes $$(printf '%d.%02d' $$(( left / 60 )) $$(( left % 60 * 100 / 60 )))
 
 clean:

@@ -1,10 +1,13 @@
 """A test sees nothing of what lies in the working folder, the cache or the environment of whoever runs it."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from experiments.store.cache import cache
 from tests.isolation import REMOVED, empty_folder
@@ -54,14 +57,57 @@ def test_some_pass_in_hostile_surroundings(tmp_path):
     about = ["-c", str(ROOT / "pyproject.toml"), *tests]
     done = subprocess.run([*command, *about], cwd=place, env=changed, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert sorted(path.name for path in place.iterdir()) == sorted(["cache", "data", "experiments.py", "home", "runs"])
+    assert sorted(path.name for path in place.iterdir()) == sorted(
+        ["cache", "data", "experiments.py", "home", "runs", "theory"]
+    )
 
 
 def surroundings(place):
     shutil.copytree(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
     (place / "experiments.py").write_text("raise SystemExit('not ours')\n")
+    (place / "theory").mkdir()
+    (place / "theory" / "__init__.py").write_text("raise SystemExit('not ours')\n")
     for folder in ("cache/crosslayer/stdlib-512", "data/stdlib-512", "home"):
         (place / folder).mkdir(parents=True)
     (place / "cache/crosslayer/stdlib-512/manifest.json").write_text("{")
     (place / "data/stdlib-512/manifest.json").write_text("{")
     return place
+
+
+SPACED = {"OUT": "my runs", "RESULTS": "my results", "DATA": "my data", "PYTHON": "/opt/my python/bin/python"}
+
+
+@pytest.mark.parametrize("target", ["setup", "reproduce", "scale", "campaign"])
+def test_make_keeps_names_with_spaces_whole(target, tmp_path):
+    """Every word of what it would run is looked at, as a shell splits it."""
+    make = shutil.which("make")
+    assert make
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "constraints.txt").touch()
+    given = [f"{name}={value}" for name, value in SPACED.items()]
+    done = subprocess.run([make, "-n", target, "MINUTES=1", *given], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    words = shlex.split(done.stdout.replace("\\\n", " "), comments=True)
+    told = {value for value in SPACED.values() if value in done.stdout}
+    assert told
+    for value in told:
+        first, _, last = value.partition(" ")
+        assert any(value in word for word in words)
+        assert first not in words
+        assert last not in words
+
+
+def test_make_gpu_keeps_names_with_spaces_whole(tmp_path):
+    """With a Python that writes down its arguments, a line each; `make -n` would run this recipe too."""
+    make = shutil.which("make")
+    assert make
+    (tmp_path / "my python").write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done >> said\n')
+    (tmp_path / "my python").chmod(0o755)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    given = ["MINUTES=1", f"PYTHON={tmp_path}/my python", "RESULTS=my results", "DATA=my data"]
+    done = subprocess.run([make, "gpu", *given], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    said = (tmp_path / "said").read_text().splitlines()
+    assert {"my results/step-time-gpu.json", "my results", "my data", "bench", "run"} <= set(said)
+    assert not {"my", "data", "results"} & set(said)
