@@ -1,4 +1,5 @@
 # Everything works from an empty clone on a machine with Python 3.11 or later, pip and make; no GPU is needed.
+# TORCH_INDEX=https://download.pytorch.org/whl/cpu: a CPU build of torch, without gigabytes of CUDA libraries.
 PYTHON ?= python3
 OUT ?= runs
 BIN := .venv/bin
@@ -11,7 +12,7 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml constraints.txt
 	"$(PYTHON)" -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(if $(TORCH_INDEX),--index-url "$(TORCH_INDEX)") torch
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 

@@ -26,7 +26,7 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--tasks",
         metavar="NAME,NAME",
-        help="instead of losses, tasks of lm-evaluation-harness (pip install 'crosslayer[eval]'), such as arc_easy",
+        help="instead of losses, tasks of lm-evaluation-harness (pip install -e '.[eval]'), such as arc_easy",
     )
     command.add_argument("--tasks-from", type=Path, metavar="FOLDER", help="more task files, as the harness reads them")
     command.add_argument(

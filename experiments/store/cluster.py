@@ -186,7 +186,7 @@ def _connected() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise UserError("--on ray needs Ray; pip install 'crosslayer[cluster]'") from error
+        raise UserError("--on ray needs Ray; pip install -e '.[cluster]'") from error
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "local")
         try:

@@ -53,6 +53,7 @@ def import_(source: str, out: Path | str, *, variant: str | None = None) -> Made
     """
     place, folder = Path(out), _downloaded(source) if source.startswith(HUB) else Path(source)
     _free(place)
+    _check_layout(source, folder)
     of = model_folder(folder, variant)
     if of.kind != "published":
         raise UserError(f"{folder} is not of others: it can be used as it is")
@@ -206,6 +207,18 @@ def _plain(model: Decoder) -> bool:
     return is_plain(model)
 
 
+def _check_layout(source: str, folder: Path) -> None:
+    """Raise UserError, which says what is wanted, for what is no folder of a model."""
+    if folder.is_file():
+        raise UserError(f"{source} is a file; name its folder, which holds config.json and the weights")
+    if not folder.is_dir():
+        on_hub = "/" in source and source.count("/") == 1 and not source.startswith((".", "/", "~"))
+        hint = f"; a model of the hub is {HUB}{source}" if on_hub else f"; a model of the hub is {HUB}NAME"
+        raise UserError(f"{source}: no such folder{hint}")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{source} holds no model as transformers writes it: config.json is missing")
+
+
 def _free(place: Path) -> None:
     if place.exists() or place.is_symlink():
         raise UserError(f"{place} is there already; nothing is written over")
@@ -221,5 +234,6 @@ def _downloaded(source: str) -> Path:
     name = source.removeprefix(HUB)
     try:
         return Path(hub.snapshot_download(name, allow_patterns=list(PATTERNS)))
-    except Exception as error:  # the library raises many kinds
-        raise UserError(f"{source} cannot be had: {type(error).__name__}: {error}") from error
+    except Exception as error:  # the library raises many kinds, with texts of several lines
+        first = str(error).strip().partition("\n")[0].rstrip(".:")
+        raise UserError(f"{source} cannot be had: {type(error).__name__}: {first}") from error

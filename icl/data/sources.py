@@ -58,7 +58,7 @@ PIECES = 200  # that a long text alone is cut into, so that a twentieth of them 
 LEAST_PIECE = 1024  # characters
 REACH = 4  # how many least pieces a better place to cut may be away
 ENDS = tuple(re.compile(end) for end in (r"\n\n|\r\n\r\n|\r\r", r"\r\n|\n|\r", r"\s"))  # of paragraphs, lines, words
-EXTRAS = {"datasets": "'crosslayer[hub]'", "lm_eval": "'crosslayer[eval]'"}
+EXTRAS = {"datasets": "-e '.[hub]'", "lm_eval": "-e '.[eval]'"}  # in a checkout: it is on no index
 
 
 @dataclass(frozen=True)

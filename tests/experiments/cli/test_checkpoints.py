@@ -297,7 +297,7 @@ def hub(monkeypatch, folder):
         def snapshot_download(name, allow_patterns):
             assert not any(pattern.endswith((".py", ".bin", ".pt")) for pattern in allow_patterns)
             if name != "someone/model":
-                raise OSError(f"no {name}")
+                raise OSError(f"no {name}\nCheck the connection.\nAnd more.")
             return str(folder)
 
     monkeypatch.setattr("icl.data.sources.package", lambda _: Hub)
@@ -363,7 +363,10 @@ def test_damaged_folders_are_one_line_and_leave_nothing(work, tmp_path, hurt):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        (["import", "{work}/nowhere", "--out", "{tmp}/x"], "no such folder"),
+        (["import", "{work}/nowhere", "--out", "{tmp}/x"], "no such folder; a model of the hub is hf:NAME"),
+        (["import", "someone/model", "--out", "{tmp}/x"], "no such folder; a model of the hub is hf:someone/model"),
+        (["import", "{work}/published/config.json", "--out", "{tmp}/x"], "is a file; name its folder, which holds "),
+        (["import", "{work}/corpus", "--out", "{tmp}/x"], "holds no model as transformers writes it: config.json is"),
         (["import", "{work}/published", "--out", "{work}"], "there already"),
         (["import", "{work}/published", "--out", "{tmp}/no/where"], "no such folder"),
         (["import", "{work}/vanilla", "--out", "{tmp}/x"], "can be used as it is"),

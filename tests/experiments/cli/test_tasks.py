@@ -66,7 +66,7 @@ def work(tmp_path_factory):
 def test_a_missing_harness_is_one_line(work, tmp_path):
     status, out, errors = outcome(["evaluate", str(work / "run"), "--tasks", "arc_easy", "--out", str(tmp_path)])
     assert (status, out, errors.count("\n")) == (2, "", 1), errors
-    assert "pip install 'crosslayer[eval]'" in errors
+    assert "pip install -e '.[eval]'" in errors
 
 
 @pytest.mark.parametrize(
