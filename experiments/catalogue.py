@@ -35,7 +35,9 @@ from theory.plans.variants import VARIANTS
 T = TypeVar("T")
 ACROSS = "experiments.across"
 QUESTIONS = "questions"
+MERGED = {"skipv1-limit": "skipv1-gap"}  # experiments that became part of another, with their results
 RETIRED = {  # experiments that are no more, and which asks their question now; "": none does
+    **MERGED,
     "scale-icl": "",
     **dict.fromkeys(("scale-loss", "ladder-text", "resformer-ablations", "svformer-length"), "text-values"),
     **dict.fromkeys(("attnres-ablations", "attnres-compute", "attnres-dilution", "scale-magnitude"), "text-depth"),
@@ -162,15 +164,19 @@ def experiment(name: str) -> Experiment:
     """The experiment of that name.  Raises UserError for an unknown one, and for one that is retired."""
     known = all_experiments()
     if name not in known and name in RETIRED:
-        now = (
-            f"`crosslayer run {RETIRED[name]}` asks its question"
-            if RETIRED[name]
-            else "no experiment asks its question"
-        )
-        raise UserError(f"{name} is retired: {now} now; what it found stands in results/earlier")
+        raise UserError(f"{name} is retired: {_instead_of(name)}")
     if name not in known:
         raise UserError(unknown("experiment", name, known, others=_others(name)))
     return known[name]
+
+
+def _instead_of(retired: str) -> str:
+    """What a user of a retired experiment is told to run or read instead."""
+    now = RETIRED[retired]
+    if retired in MERGED:
+        return f"it is part of `crosslayer run {now}` now, and so are its results"
+    asks = f"`crosslayer run {now}` asks its question" if now else "no experiment asks its question"
+    return f"{asks} now; what it found stands in results/earlier"
 
 
 def _others(name: str) -> dict[str, Container[str]]:

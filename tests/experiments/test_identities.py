@@ -78,12 +78,9 @@ KEYS = {
 }
 TASK = RegressionTask(2, 3, 0.1)
 RUNS = {
-    "skipv1-gap smoke": "skipv1-gap/smoke-02749383d3",
-    "skipv1-gap cpu": "skipv1-gap/cpu-141db503b1",
-    "skipv1-gap full": "skipv1-gap/full-432780cec1",
-    "skipv1-limit smoke": "skipv1-limit/smoke-09a1e8eca6",
-    "skipv1-limit cpu": "skipv1-limit/cpu-c2a8a03cb8",
-    "skipv1-limit full": "skipv1-limit/full-527740ca1b",
+    "skipv1-gap smoke": "skipv1-gap/smoke-c9a9ad4864",
+    "skipv1-gap cpu": "skipv1-gap/cpu-0d919a8724",
+    "skipv1-gap full": "skipv1-gap/full-483e70f995",
     "skipv1-w0 smoke": "skipv1-w0/smoke-375bba562d",
     "skipv1-w0 cpu": "skipv1-w0/cpu-aece837fa1",
     "skipv1-w0 full": "skipv1-w0/full-9238f934da",

@@ -124,6 +124,9 @@ def test_variants_are_listed(capsys):
         ("predict skipv1 --n 8 --sigma 0.3", "--d"),
         ("run skipv1_gap", "unknown experiment 'skipv1_gap'; did you mean skipv1-gap?"),
         ("run skipv1.gap", "unknown experiment 'skipv1.gap', which is a ledger entry; did you mean skipv1-gap"),
+        ("run skipv1-limit", "skipv1-limit is retired: it is part of `crosslayer run skipv1-gap` now, and so are its"),
+        ("run scale-loss", "scale-loss is retired: `crosslayer run text-values` asks its question now; what it found"),
+        ("run scale-icl", "scale-icl is retired: no experiment asks its question now; what it found stands in"),
         ("run skipv1-gap --profile CPU", "skipv1-gap has no profile 'CPU'; did you mean cpu?"),
         ("compare scale_decode", "'scale_decode' is no full-size experiment; did you mean scale-decode?"),
         ("verify skipv1_gap", "unknown ledger entry 'skipv1_gap'; did you mean skipv1.gap"),
@@ -214,7 +217,7 @@ def test_bad_input_is_one_line_and_status_2(arguments, says, capsys):
     assert not out
 
 
-@pytest.mark.parametrize("command", ["run skipv1-limit --profile smoke --out", "report --out"])
+@pytest.mark.parametrize("command", ["run skipv1-gap --profile smoke --out", "report --out"])
 def test_an_unwritable_folder_is_one_line(command, tmp_path, capsys):
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -261,7 +264,7 @@ def test_every_command_has_help_with_an_example(capsys):
 def test_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     names = [e["name"] for e in json.loads(capsys.readouterr().out)]
-    toys = ["skipv1-w0", "skipv1-end-to-end", "skipv1-gap", "skipv1-limit", "skipv1-softmax", "toy-orderings"]
+    toys = ["skipv1-w0", "skipv1-end-to-end", "skipv1-gap", "skipv1-softmax", "toy-orderings"]
     ours = [
         *toys,
         "text-layers",

@@ -29,10 +29,16 @@ def test_smoke_run_passes_and_leaves_its_folder(smoke):
     assert all(keys <= set(check) for check in summary["checks"])
     methods = {check["id"].split("/")[0] for check in summary["checks"]}
     assert methods == {"exact", "trained", "trained-gap"}
-    ranks = {check["id"] for check in summary["checks"] if check["id"].startswith("exact")}
-    assert ranks == {f"exact/d3-n8-s0.3/{toy}/a{a}" for toy in ("mha", "skipv1") for a in range(4)}
+    exact = {check["id"] for check in summary["checks"] if check["id"].startswith("exact")}
+    ranks = {f"exact/d3-n8-s0.3/{toy}/a{a}" for toy in ("mha", "skipv1") for a in range(4)}
+    contexts = {f"exact/n/d2-n{n}-s0.3/{best}" for n in (8, 32) for best in ("mha/a1", "skipv1/a2")}
+    widths = {
+        f"exact/width/d{d}-n1000000-s0.3/{best}" for d in (1, 2, 3) for best in (f"mha/a{d // 2}", f"skipv1/a{d}")
+    }
+    assert exact == ranks | contexts | widths
     files = {path.name for path in folder.iterdir()}
-    assert {"config.json", "prediction.json", "metrics.jsonl", "measurement.json", "figure.svg", "figure.png"} <= files
+    assert {"config.json", "prediction.json", "metrics.jsonl", "measurement.json"} <= files
+    assert {f"{name}.{suffix}" for name in ("figure", "limit") for suffix in ("svg", "png")} <= files
     assert not any(name.endswith(".part") for name in files)
 
 
@@ -82,13 +88,16 @@ def test_a_closed_form_altered_by_two_per_cent_fails(smoke, tmp_path, monkeypatc
     for rank in (1, 2) if toy == "mha" else (1, 2, 3):
         assert f"exact/d3-n8-s0.3/{toy}/a{rank}" in failed
         assert f"trained/d3-n8-s0.3/{toy}/a{rank}" in failed
+    best = f"{toy}/a{1 if toy == 'mha' else 2}"
+    assert {f"exact/n/d2-n{n}-s0.3/{best}" for n in (8, 32)} <= failed
+    assert f"exact/width/d2-n1000000-s0.3/{best}" in failed
 
 
 @pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
     """SIGKILL while toys train, after a checkpoint; the second start resumes, bit for bit."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    arguments = ["run", "skipv1-limit", "--profile", "smoke", "--seeds", "2"]
+    arguments = ["run", "skipv1-gap", "--profile", "smoke", "--seeds", "2"]
 
     def start(out):
         command = [sys.executable, "-m", "experiments", *arguments, "--out", str(out)]
@@ -108,7 +117,7 @@ def test_a_killed_run_ends_with_the_same_numbers(tmp_path):
         start(tmp_path / name).wait()
     ours, theirs = (next((tmp_path / name).rglob("summary.json")).parent for name in ("killed", "whole"))
     assert ours.name == theirs.name
-    for file in ("prediction.json", "measurement.json", "figure.svg"):
+    for file in ("prediction.json", "measurement.json", "figure.svg", "limit.svg"):
         assert (ours / file).read_bytes() == (theirs / file).read_bytes(), file
     metrics = [sorted((f / "metrics.jsonl").read_text().splitlines()) for f in (ours, theirs)]  # as they came
     assert metrics[0] == metrics[1]

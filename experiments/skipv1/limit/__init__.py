@@ -1,1 +1,0 @@
-"""The share of the signal that is explained as the context grows."""
