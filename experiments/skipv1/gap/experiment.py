@@ -73,7 +73,7 @@ PROFILES = {
             limit=Limit(d=2, contexts=(8, 32), trained=(8, 32), widths=(1, 2, 3)),
         ),
         seeds=8,
-        seconds=70,
+        seconds=100,
         detects=_DETECTS,
     ),
     "cpu": Profile(
