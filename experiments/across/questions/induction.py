@@ -61,7 +61,7 @@ class Induction(Question):
     order = 1
     claims: tuple[str, ...] = (FASTER, ORDERS)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=12, seconds=35_000, detects="0.03 nats per token, for all differences at once"
+        GROUPS, seeds=12, seconds=35_000, detects="0.1 nats per token, for all differences at once"
     )
 
     def predict(self, config: Config) -> Json:
