@@ -69,7 +69,9 @@ class Mutation:
     with_premises  how many only a premise notices
     survivors      what it survives together with its premises: alterations, by function
     excused        of those, what is named as not judged: the reason, by function and alteration
-    stale          what the entry itself names as not judged and does not survive: functions, or expressions in one
+    stale          what the entry itself names as not judged, though no alteration of it survives: functions, or
+                   expressions in one, with the reason
+    needed         the rest of what it names so
     """
 
     claim: Claim
@@ -78,7 +80,8 @@ class Mutation:
     with_premises: int
     survivors: Mapping[str, Sequence[str]]
     excused: Mapping[str, Mapping[str, str]]
-    stale: Sequence[str]
+    stale: Mapping[str, str]
+    needed: Mapping[str, str]
 
     @property
     def unexcused(self) -> dict[str, Sequence[str]]:
@@ -145,6 +148,7 @@ def _mutation(
             survivors.setdefault(function, []).append(how)
     excused: dict[str, dict[str, str]] = {}
     used = set()
+    own_reasons = {thing: why for thing, why in claim.unjudged.items() if isinstance(thing, Place) is source}
     for thing, why in {**unjudged, **claim.unjudged}.items():
         name, met = _judging(thing)
         if rightly := [how for how in survivors.get(name, ()) if met(how)]:
@@ -157,8 +161,16 @@ def _mutation(
         with_premises=len(standing) - sum(map(len, survivors.values())),
         survivors=survivors,
         excused=excused,
-        stale=[_named(thing) for thing in claim.unjudged if thing not in used and isinstance(thing, Place) is source],
+        stale={_named(thing): why for thing, why in own_reasons.items() if thing not in used},
+        needed={_named(thing): why for thing, why in own_reasons.items() if thing in used},
     )
+
+
+def stale(done: Iterable[Mutation]) -> dict[str, str]:
+    """Return what is named as not judged, with the reason, and survives in no entry that names it with this reason."""
+    every = list(done)
+    needed = {reason for m in every for reason in m.needed.items()}
+    return {name: why for m in every for name, why in m.stale.items() if (name, why) not in needed}
 
 
 def _judging(thing: Callable[..., Any] | Place) -> tuple[str, Callable[[str], bool]]:
