@@ -475,3 +475,9 @@ def test_a_reason_that_one_entry_needs_is_not_stale(ledger):
     assert [found.stale.keys() for found in done] == [set(), {"made_up.formulas.area"}]
     assert not mutation.stale(done)
     assert mutation.stale(done[1:]) == {"made_up.formulas.area": "both sides have it"}
+
+
+def test_sizes_that_grow_together_are_one():
+    calls = [frozenset({"d": d, "width": 2 * d, "n": n, "rank": 1}.items()) for d in (1, 2, 3) for n in (1, 4)]
+    met = mutation._met(calls)
+    assert {name: values for name, values in met.items() if len(values) > 1} == {"d": [1, 2, 3], "n": [1, 4]}
