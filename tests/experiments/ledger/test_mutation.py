@@ -177,7 +177,7 @@ def test_what_is_wrong_from_a_size_on_is_noticed_there_alone(ledger):
     """A check at 5 that does not see `tenths` there leaves it unnoticed from 2 on, whatever it sees below."""
     assert not of(ledger, "made.small").survivors
     found = mutation.mutate(("made_up.claims.ledger", "made.loosely"))["fates"]["made_up.formulas.tenths"]
-    assert found == {"x 1.05": "falls", "+ 1": "falls", "constant": "falls", "x 1.05 from of = 2": "stands"}
+    assert found == {"x 1.05": "falls", "+ 1": "falls", "constant": "falls", "x 1.05 for large of": "stands"}
 
 
 def test_what_a_premise_notices_is_no_survivor(ledger):
