@@ -27,15 +27,15 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--mutate",
         action="store_true",
-        help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, + 1, "
-        "constant, those of a function beside it), and show what they do not notice; all entries: about half an hour, "
-        "and what was killed goes on where it was",
+        help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, for large "
+        "sizes alone too, + 1, constant, those of a function beside it), and show what they do not notice; all entries: "
+        "half an hour to an hour on two free cores, and what was killed goes on with the entry where it was",
     )
     command.add_argument(
         "--source",
         action="store_true",
         help="with --mutate: alter the source instead, in the modules that prove the entries, one constant, operator, "
-        "comparison or reduction at a time; takes minutes an entry",
+        "comparison or reduction at a time; an entry takes seconds to minutes, all of them hours",
     )
 
     command = commands.add(
