@@ -28,8 +28,8 @@ def add_to(commands: Commands) -> None:
         "--mutate",
         action="store_true",
         help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, for large "
-        "sizes alone too, + 1, constant, those of a function beside it), and show what they do not notice; all entries: "
-        "half an hour to an hour on two free cores, and what was killed goes on with the entry where it was",
+        "sizes alone too, + 1, constant, those of a function beside it), and show what they do not notice; all entries "
+        "take half an hour to an hour on two free cores, and what was killed goes on with the entry where it was",
     )
     command.add_argument(
         "--source",
