@@ -204,7 +204,7 @@ def alterations(
         "x 1.05": lambda: Altered(_scaled),
         "+ 1": lambda: Altered(_moved),
         "constant": Frozen,
-        **{f"x 1.05 from {size} = {least}": partial(FromSize, function, size, least) for size, least in larger.items()},
+        **{f"x 1.05 for large {size}": partial(FromSize, function, size, least) for size, least in larger.items()},
         **{other.__name__: _relative(other) for other in _family(function, all_functions)},
     }
 

@@ -99,8 +99,9 @@ LENGTH = Claim(
     kind="float64",
 )
 def entropy_of_a_fixed_share(gain: Callable[[float], float]) -> bool:
+    """Of what tokens receive from n queries in all, which adds up to n."""
     for share in (0.0, 0.2, 0.8):
-        short, long = (measures.entropy(np.r_[share, np.full(n - 1, (1 - share) / (n - 1))]) for n in (256, 512))
+        short, long = (measures.entropy(n * np.r_[share, np.full(n - 1, (1 - share) / (n - 1))]) for n in (256, 512))
         if abs(long - short - gain(share)) > 1e-2:
             return False
     return True
