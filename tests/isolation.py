@@ -4,9 +4,11 @@ The first process of a run sets the environment, which its workers inherit, so t
 """
 
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 OF_LAUNCHERS = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -41,3 +43,20 @@ def empty_folder() -> None:
         else:
             path.unlink()
     os.chdir(folder)
+
+
+@contextlib.contextmanager
+def elsewhere(name: str) -> Iterator[None]:
+    """Work in another empty folder; raise AssertionError if the fixture `name` has left something there.
+
+    The folder stays: processes that the fixture has started may work in it.
+    """
+    before = Path.cwd()
+    folder = Path(tempfile.mkdtemp(prefix="fixture-", dir=os.environ[MARK]))
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+    left = sorted(path.name for path in folder.iterdir())
+    assert not left, f"the fixture {name} writes {', '.join(left)} into the working folder: give it a folder of its own"
