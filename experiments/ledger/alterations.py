@@ -278,8 +278,8 @@ def _dataclass(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Whether the same numbers and truth values are in both, in the same order.  Two functions differ."""
-    if callable(one) and callable(other):
-        return one is other
+    if callable(one) and callable(other):  # polynomials are
+        return bool(one == other)
     parts: tuple[list[Any], list[Any]] = [], []
     for value, into in zip((one, other), parts, strict=True):
         _collect(value, into)

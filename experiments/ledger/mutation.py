@@ -197,15 +197,15 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
 def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof.
 
-    A check that stands there itself is none of them: another answer of its is a check that falls.
+    Of a function that stands among claims, beside checks and what they are made of, of that one alone.
     """
     proof = entry_of(*entry).proof
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
-    claims = [thing for thing in vars(module).values() if isinstance(thing, Claim)]
-    checks = {underlying(evidence.holds) for claim in claims for evidence in claim.evidence}
-    judged = {name: f for name, f in functions([module], private=True).items() if f not in checks}
+    judged = functions([module], private=True)
+    if CLAIMS in module.__name__:
+        judged = {name: function for name, function in judged.items() if function is underlying(proof)}
     return _fates(entry, _evidence_modules(entry), judged, lambda function, _: rewritten(function), desk)
 
 

@@ -101,7 +101,11 @@ def twice(of):
 
 
 def beside(more):
-    return twice(3) == 6 + more
+    return thrice(3) == 9 + more
+
+
+def thrice(of):
+    return twice(of) + of
 
 
 BESIDE = claim("made.beside", beside)
@@ -402,9 +406,9 @@ def test_the_source_of_a_proof_is_altered(ledger, monkeypatch):
     assert not nothing.altered
 
 
-def test_a_check_beside_the_proof_is_not_altered(ledger, monkeypatch):
+def test_among_claims_the_proof_alone_is_altered(ledger, monkeypatch):
     claims = sys.modules["made_up.claims.ledger"]
-    monkeypatch.setattr(ledger["made.beside"], "proof", claims)
+    monkeypatch.setattr(ledger["made.beside"], "proof", claims.twice)
     fates = mutation.mutate_source(("made_up.claims.ledger", "made.beside"))["fates"]
     assert fates.keys() == {"made_up.claims.ledger.twice"}
 
@@ -481,3 +485,8 @@ def test_sizes_that_grow_together_are_one():
     calls = [frozenset({"d": d, "width": 2 * d, "n": n, "rank": 1}.items()) for d in (1, 2, 3) for n in (1, 4)]
     met = mutation._met(calls)
     assert {name: values for name, values in met.items() if len(values) > 1} == {"d": [1, 2, 3], "n": [1, 4]}
+
+
+def test_polynomials_are_compared_by_what_they_are():
+    assert alterations.same(np.polynomial.Polynomial([0.0, 1.0]), np.polynomial.Polynomial([0.0, 1.0]))
+    assert not alterations.same(np.polynomial.Polynomial([0.0, 1.0]), np.polynomial.Polynomial([0.0, 2.0]))
