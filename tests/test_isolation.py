@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.store.cache import cache
-from tests.isolation import REMOVED, elsewhere, empty_folder, examples_folder
+from tests.isolation import REMOVED, copied, elsewhere, empty_folder, examples_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 SOME = (  # each reads one of the things that `surroundings` spoils
@@ -90,7 +90,7 @@ def test_some_pass_in_hostile_surroundings(tmp_path):
 
 
 def surroundings(place):
-    shutil.copytree(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
+    copied(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
     (place / "experiments.py").write_text("raise SystemExit('not ours')\n")
     (place / "theory").mkdir()
     (place / "theory" / "__init__.py").write_text("raise SystemExit('not ours')\n")
