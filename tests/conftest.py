@@ -5,17 +5,20 @@ import contextlib
 import gc
 import os
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.isolation import elsewhere, empty_folder, isolate
+from tests.isolation import elsewhere, empty_folder, examples_folder, isolate
 
 isolate()
 for library in ("OMP", "OPENBLAS", "MKL"):  # read when numpy is first imported
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 from hypothesis import settings  # noqa: E402
+from hypothesis.configuration import set_hypothesis_home_dir  # noqa: E402
 
+set_hypothesis_home_dir(examples_folder(Path(__file__).resolve().parents[1]))
 settings.register_profile("default", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")

@@ -33,6 +33,23 @@ def isolate() -> None:
     os.environ |= {"XDG_CACHE_HOME": str(place / "cache"), "HOME": str(place / "home")}
 
 
+def examples_folder(root: Path) -> Path:
+    """Return where Hypothesis keeps what failed: the checkout `root`, or this run's folder if that is read-only."""
+    kept = root / ".hypothesis"
+    nearest = kept if kept.is_dir() else root
+    return kept if os.access(nearest, os.W_OK) else Path(os.environ[MARK]) / "hypothesis"
+
+
+def copied(source: Path, target: Path) -> Path:
+    """Copy a file or folder so that the copy can be written to, as the checkout may be read-only."""
+    if source.is_file():
+        return Path(shutil.copyfile(source, target / source.name if target.is_dir() else target))
+    shutil.copytree(source, target, copy_function=shutil.copyfile)
+    for folder in (target, *target.rglob("*/")):
+        folder.chmod(0o755)
+    return target
+
+
 def empty_folder() -> None:
     """Go to a folder of this process's own, in which there is nothing."""
     folder = Path(os.environ[MARK]) / f"work-{os.getpid()}"

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.isolation import copied
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 FILES = {name: f"# {name}\n{text}" for name, text in re.findall(r"```\w+\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)}
@@ -54,6 +56,8 @@ for program, *arguments in json.loads(sys.argv[1]):
     print("##", *arguments[:2], flush=True)
     if program == "pytest":
         import pytest
+
+from tests.isolation import copied
     status = main(arguments) if program == "crosslayer" else pytest.main(arguments)
     assert status == 0, (program, arguments, status)
 """
@@ -104,9 +108,9 @@ def inside(tmp_path_factory):
     """A copy of the project with two folders more, and what to put on the path."""
     folder = tmp_path_factory.mktemp("inside")
     for package in ("theory", "icl", "experiments", "tests", "results"):
-        shutil.copytree(ROOT / package, folder / package)
+        copied(ROOT / package, folder / package)
     for page in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "Makefile"):
-        shutil.copy(ROOT / page, folder)
+        copied(ROOT / page, folder)
     write(folder, MODULES | TESTS)
     with (folder / "CITATION.cff").open("a") as citations:
         citations.write(CITED)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.store.cache import cache
-from tests.isolation import REMOVED, elsewhere, empty_folder
+from tests.isolation import REMOVED, copied, elsewhere, empty_folder, examples_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 SOME = (  # each reads one of the things that `surroundings` spoils
@@ -56,6 +56,12 @@ def test_a_shared_fixture_that_writes_into_the_working_folder_is_named():
     assert not list(before.iterdir())
 
 
+def test_failing_examples_are_kept_in_the_checkout_if_it_can_be_written_to(tmp_path, monkeypatch):
+    assert examples_folder(tmp_path) == tmp_path / ".hypothesis"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert ROOT not in examples_folder(ROOT).parents
+
+
 def test_no_variable_of_the_user_s_is_there():
     assert not set(REMOVED) & os.environ.keys()
     assert Path.home() in cache().parents or cache().parents[1] == Path.home().parent
@@ -84,7 +90,7 @@ def test_some_pass_in_hostile_surroundings(tmp_path):
 
 
 def surroundings(place):
-    shutil.copytree(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
+    copied(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
     (place / "experiments.py").write_text("raise SystemExit('not ours')\n")
     (place / "theory").mkdir()
     (place / "theory" / "__init__.py").write_text("raise SystemExit('not ours')\n")
