@@ -1,20 +1,24 @@
 """Hypothesis: no deadlines (first calls import torch), and the same examples in every CI run.  And one thread: products
 here are tiny, and two threads on a busy machine take many times as long as one."""
 
+import contextlib
 import gc
 import os
 import re
+from pathlib import Path
 
 import pytest
 
-from tests.isolation import empty_folder, isolate
+from tests.isolation import elsewhere, empty_folder, examples_folder, isolate
 
 isolate()
 for library in ("OMP", "OPENBLAS", "MKL"):  # read when numpy is first imported
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 from hypothesis import settings  # noqa: E402
+from hypothesis.configuration import set_hypothesis_home_dir  # noqa: E402
 
+set_hypothesis_home_dir(examples_folder(Path(__file__).resolve().parents[1]))
 settings.register_profile("default", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
@@ -24,6 +28,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 def nothing_lies_around():
     """Every test begins in an empty folder, wherever the one before has left this process."""
     empty_folder()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    """What several tests share is made in an empty folder too, and nothing of it may lie there: the next test has
+    another."""
+    with elsewhere(fixturedef.argname) if fixturedef.scope != "function" else contextlib.nullcontext():
+        return (yield)
 
 
 # Files that take longest, by far or with few tests: begun first, so that at the end no worker waits for another.

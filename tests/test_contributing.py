@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.isolation import copied
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 FILES = {name: f"# {name}\n{text}" for name, text in re.findall(r"```\w+\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)}
@@ -54,6 +56,8 @@ for program, *arguments in json.loads(sys.argv[1]):
     print("##", *arguments[:2], flush=True)
     if program == "pytest":
         import pytest
+
+from tests.isolation import copied
     status = main(arguments) if program == "crosslayer" else pytest.main(arguments)
     assert status == 0, (program, arguments, status)
 """
@@ -84,13 +88,18 @@ import sys
 from experiments import catalogue
 from experiments.training.comparing import comparing
 
-compared = comparing(catalogue.experiment("scale-loss"), "smoke", sys.argv[1:])
+compared = comparing(catalogue.experiment("text-values"), "smoke", sys.argv[1:])
 catalogue.check_claims(compared)
-prediction = compared.predict(compared.profiles["smoke"].config)
-names = ["vanilla", "twin", *sys.argv[1:]]
-measurement = {"loss": {name: [3.0, 3.01 + 0.001 * i] for i, name in enumerate(names)}, "tuning": {"tuned": False}}
-for check in compared.compare(prediction, measurement):
-    print(check.id, check.claim, check.statement)
+config = compared.profiles["smoke"].config
+prediction = compared.predict(config)
+names = ["vanilla", "twin", "second-twin", *sys.argv[1:]]
+group = {
+    "lengths": {"0.625": 0.625},
+    "rates": dict.fromkeys(names, 0.01),
+    "loss": {name: {"0.625": [3.0, 3.01 + 0.001 * i]} for i, name in enumerate(names)},
+}
+for check in compared.compare(prediction, {"groups": {config.groups[0].name: group}}):
+    print(check.id.split("/own/")[1], check.claim, check.statement, sep="|")
 """
 
 
@@ -99,9 +108,9 @@ def inside(tmp_path_factory):
     """A copy of the project with two folders more, and what to put on the path."""
     folder = tmp_path_factory.mktemp("inside")
     for package in ("theory", "icl", "experiments", "tests", "results"):
-        shutil.copytree(ROOT / package, folder / package)
+        copied(ROOT / package, folder / package)
     for page in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "Makefile"):
-        shutil.copy(ROOT / page, folder)
+        copied(ROOT / page, folder)
     write(folder, MODULES | TESTS)
     with (folder / "CITATION.cff").open("a") as citations:
         citations.write(CITED)
@@ -174,11 +183,13 @@ def test_what_a_paper_expects_is_judged_under_its_own_claim(where, request):
     names = ["doubled-values", "doubled-values:weight=3", *(["doubled.doubled-values"] if where == "outside" else [])]
     done = run(folder, paths, "-c", EXPECTED, *names)
     assert done.returncode == 0, done.stderr
-    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert lines["own/doubled-values:weight=3"].startswith(" doubled-values:weight=3 against vanilla")
-    for name in {*names} - {"doubled-values:weight=3"}:
-        assert lines[f"paper/{name}"] == f"doubled.worth {name} ends better than vanilla (Doubled Values, Table 2)"
-    assert len(lines) == len(names)
+    lines = {name: rest for name, *rest in (line.split("|") for line in done.stdout.splitlines())}
+    claim, statement = lines.pop("doubled-values:weight=3")
+    assert (claim, statement.startswith("doubled-values:weight=3 at the end (width 8")) == ("", True)
+    assert set(lines) == {*names} - {"doubled-values:weight=3"}
+    for name, (claim, statement) in lines.items():
+        assert claim == "doubled.worth"
+        assert statement.startswith(f"{name} ends lower than vanilla (Doubled Values, Table 2; width 8")
 
 
 def test_inside_the_tests_of_all_papers_pass(inside):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.store.cache import cache
-from tests.isolation import REMOVED, empty_folder
+from tests.isolation import REMOVED, copied, elsewhere, empty_folder, examples_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 SOME = (  # each reads one of the things that `surroundings` spoils
@@ -18,6 +18,7 @@ SOME = (  # each reads one of the things that `surroundings` spoils
     "tests/experiments/store/test_work.py::test_lines_of_other_kinds_and_a_torn_one",
     "tests/experiments/training/test_text.py",
     "tests/test_isolation.py::test_a_test_begins_in_an_empty_folder",
+    "tests/test_isolation.py::test_what_tests_share_is_made_in_an_empty_folder",
     "tests/test_isolation.py::test_no_variable_of_the_user_s_is_there",
 )
 
@@ -33,6 +34,32 @@ def test_what_a_test_leaves_is_gone():
     Path("theory.py").touch()
     empty_folder()
     assert not list(Path.cwd().iterdir())
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """The folder in which this fixture was made, and what lay in it."""
+    return Path.cwd(), list(Path.cwd().iterdir())
+
+
+def test_what_tests_share_is_made_in_an_empty_folder(seen):
+    folder, content = seen
+    assert not content
+    assert not {ROOT, Path.cwd()} & {folder, *folder.parents}
+
+
+def test_a_shared_fixture_that_writes_into_the_working_folder_is_named():
+    before = Path.cwd()
+    with pytest.raises(AssertionError, match="the fixture careless writes runs into"), elsewhere("careless"):
+        Path("runs").mkdir()
+    assert Path.cwd() == before
+    assert not list(before.iterdir())
+
+
+def test_failing_examples_are_kept_in_the_checkout_if_it_can_be_written_to(tmp_path, monkeypatch):
+    assert examples_folder(tmp_path) == tmp_path / ".hypothesis"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert ROOT not in examples_folder(ROOT).parents
 
 
 def test_no_variable_of_the_user_s_is_there():
@@ -63,7 +90,7 @@ def test_some_pass_in_hostile_surroundings(tmp_path):
 
 
 def surroundings(place):
-    shutil.copytree(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
+    copied(ROOT / "results" / "skipv1-gap", place / "runs" / "skipv1-gap" / "smoke-0123456789")
     (place / "experiments.py").write_text("raise SystemExit('not ours')\n")
     (place / "theory").mkdir()
     (place / "theory" / "__init__.py").write_text("raise SystemExit('not ours')\n")

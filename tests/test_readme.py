@@ -17,6 +17,7 @@ import pytest
 import experiments
 from experiments import catalogue
 from experiments.across.ladder.reading import NEARLY, Results
+from experiments.across.printed import NANOGPT, reported
 from experiments.cli import main
 from experiments.cli.parser import parser
 from experiments.report.pages.documents import TEXT
@@ -215,6 +216,35 @@ def test_the_table_of_earlier_results_is_whole():
         path.stem.removesuffix("-long").removesuffix("-decay") for path in (ROOT / "results/earlier").glob("*.png")
     }
     assert figures == apart
+
+
+def test_what_others_measured_is_told_as_it_stands_in_the_tables():
+    """Of the papers and modded-nanogpt in `printed`, of the logs in results/others.csv."""
+    page = PAGES[FOUND]
+
+    def told(numbers, digits=3):
+        return ", ".join(f"{number:.{digits}f}" for number in numbers).replace("-", "\u2212")
+
+    def of(variant, place):
+        found = [r for r in reported() if (r.variant, r.against) == (variant, "vanilla") and r.place.startswith(place)]
+        return [r.nats for r in sorted(found, key=lambda r: float(re.search(r"([\d.]+)[MB]", r.size)[1]))]
+
+    assert f"{told(of('resformer', 'appendix A.6'))} nats" in page
+    for variant in ("attnres", "attnres-block"):
+        assert f"{told(of(variant, 'paper'))} nats" in page
+    skipv1 = {r.size.partition(",")[0]: r.nats for r in reported() if r.place == "section 6.2, Fig. 5a"}
+    assert f"{told(skipv1[f'LLaMA-{size}'] for size in ('60M', '130M', '350M', '1B', '3B'))} nats" in page
+    with (ROOT / "results/others.csv").open() as table:
+        others = list(csv.DictReader(table))
+    logs = [
+        [float(row["difference"]) for row in others if row["variant"] == name]
+        for name in ("value embeddings", "attnres")
+    ]
+    assert f"{told(logs[0], 4)} bits per byte" in page
+    assert f"{told(logs[1])} bits per byte" in page
+    nanogpt = [r.nats for r in reported() if r.paper == NANOGPT]
+    assert [float(row["difference"]) for row in others if row["source"] == NANOGPT] == nanogpt
+    assert all(row["source"] and row["unit"] and int(row["runs"]) for row in others)
 
 
 def earlier(experiment, check):

@@ -15,6 +15,7 @@ from experiments.verdicts.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+THIRD = "third vanilla"
 HALF, LONGEST = math.sqrt(2.0), 12  # a half doubling of tokens, and how many are drawn at most
 
 
@@ -37,7 +38,7 @@ def gains(axis: Axes, name: str, group: Json, words: Mapping[str, str], shown: S
     places = [math.sqrt(a * b) for a, b in spans]
     for arm in (CONTROL, *(shown or arms(group))):
         points = [gain(over(group, *span), arm) for span in spans]
-        line(axis, places, points, label=words.get(arm, arm), **look(arm))
+        line(axis, places, points, label=words.get(arm, THIRD if arm == CONTROL else arm), **look(arm))
     axis.axhline(0, color="#999999", linewidth=0.8)
     axis.set_ylabel("training loss less vanilla's (nats per token)")
     axis.set_title(name)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from experiments.campaign.drawing import gains
+from experiments.campaign.drawing import THIRD, gains
 from experiments.campaign.question import BASELINE, CONTROL, OWN, Config, Question
 from experiments.campaign.reading import Losses, arms, at_length, gain
 from experiments.campaign.setting import VANILLA
@@ -189,7 +189,8 @@ class Signs(Question):
         curves = {name: group for name, group in measurement["groups"].items() if name not in ends}
         panels = [*list(ends.items())[:2], *list(curves.items())[:2]]
         nats = {(LOSS, pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"] if pair["nats"]}
-        fig, axes = style.figure(columns=2, rows=(len(panels) + 1) // 2, width=5.0, height=4.2)
+        rows = max((len(of_group) for name, of_group in panels if name in ends), default=0)
+        fig, axes = style.figure(columns=2, rows=(len(panels) + 1) // 2, width=5.6, height=max(4.0, 0.9 + 0.27 * rows))
         for axis, (name, of_group) in zip(axes, panels, strict=False):
             if name not in ends:
                 drawn = [arm for arm in self.drawn if arm in of_group["loss"]] or arms(of_group)
@@ -206,16 +207,16 @@ class Signs(Question):
                 source=self.printed,
             )
             axis.set_xlabel(f"held-out loss at {list(group['lengths'])[-1]} tokens per parameter (nats per token)")
-            axis.set_title(f"Difference, {name.partition(',')[0]}, each at its own rate")
+            axis.set_title(f"{name.partition(',')[0]}, each at its own rate")
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         style.finish(list(axes[: len(panels)]))
         return fig
 
     def _row(self, group: Json, arm: str, against: str) -> str:
-        arm_called = "third vanilla" if arm == CONTROL else self._called(arm)
-        less = "" if against == VANILLA else f"\nless {self._called(against)}"
-        return f"{arm_called}{less}{rates(group, arm, against)}"
+        called = [THIRD if name == CONTROL else self._called(name) for name in (arm, against)]
+        told = [f"{name}, {group['rates'][one]:g}" for name, one in zip(called, (arm, against), strict=True)]
+        return told[0] if against == VANILLA else f"{told[0]}, less {told[1]}"
 
 
 def _interval(values: Losses, arm: str, against: str, family: int) -> Interval:

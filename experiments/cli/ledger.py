@@ -27,15 +27,15 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--mutate",
         action="store_true",
-        help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, + 1, "
-        "constant, those of a function beside it), and show what they do not notice; all entries: about half an hour, "
-        "and what was killed goes on where it was",
+        help="alter, one at a time, every public function of `theory` that the checks call (results x 1.05, for large "
+        "sizes alone too, + 1, constant, those of a function beside it), and show what they do not notice; all entries "
+        "take half an hour to an hour on two free cores, and what was killed goes on with the entry where it was",
     )
     command.add_argument(
         "--source",
         action="store_true",
         help="with --mutate: alter the source instead, in the modules that prove the entries, one constant, operator, "
-        "comparison or reduction at a time; takes minutes an entry",
+        "comparison or reduction at a time; an entry takes seconds to minutes, all of them hours",
     )
 
     command = commands.add(
@@ -74,6 +74,7 @@ def verify(options: argparse.Namespace) -> int:
 
 def _mutate(options: argparse.Namespace) -> int:
     from experiments import runs
+    from experiments.ledger.mutation import stale
 
     done = runs.mutate(*dict.fromkeys(options.ids), afresh=options.afresh, source=options.source)
     if options.json:
@@ -84,14 +85,16 @@ def _mutate(options: argparse.Namespace) -> int:
         print(f"{'FAIL' if m.unexcused else 'ok  '} {m.claim.id}  ({said})")
         for function, how in m.unexcused.items():
             print(f"     survives {function}: {', '.join(how)}")
-        for thing in m.stale:
-            print(f"     {thing}: named as not judged, and does not survive")
     excuses = sorted({(function, why) for m in done for function, hows in m.excused.items() for why in hows.values()})
     if excuses:
         print("Survived, and rightly so:")
     for function, why in excuses:
         ids = [m.claim.id for m in done if why in m.excused.get(function, {}).values()]
         print(f"     {function}: {why} [{', '.join(ids)}]")
+    if unneeded := stale(done):
+        print("Named as not judged, though nothing that is altered there survives:")
+    for name, why in sorted(unneeded.items()):
+        print(f"     {name}: {why} [{', '.join(m.claim.id for m in done if m.stale.get(name) == why)}]")
     altered, left = sum(m.altered for m in done), sum(len(how) for m in done for how in m.unexcused.values())
     overdue = f", {late} of which they did not end on" if (late := sum(m.overdue for m in done)) else ""
     print(f"{sum(not m.unexcused for m in done)} of {len(done)} entries fall with what they judge")

@@ -204,7 +204,7 @@ def alterations(
         "x 1.05": lambda: Altered(_scaled),
         "+ 1": lambda: Altered(_moved),
         "constant": Frozen,
-        **{f"x 1.05 from {size} = {least}": partial(FromSize, function, size, least) for size, least in larger.items()},
+        **{f"x 1.05 for large {size}": partial(FromSize, function, size, least) for size, least in larger.items()},
         **{other.__name__: _relative(other) for other in _family(function, all_functions)},
     }
 
@@ -278,8 +278,8 @@ def _dataclass(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Whether the same numbers and truth values are in both, in the same order.  Two functions differ."""
-    if callable(one) and callable(other):
-        return one is other
+    if callable(one) and callable(other):  # polynomials are
+        return bool(one == other)
     parts: tuple[list[Any], list[Any]] = [], []
     for value, into in zip((one, other), parts, strict=True):
         _collect(value, into)

@@ -55,6 +55,7 @@ Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is
 Sizes: TypeAlias = Mapping[str, Collection[int]]  # values of a function's whole arguments, by name
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
 DEADLINE = 4  # times what a check takes, and as many seconds more
+CALLS = 10_000  # of one function by one check, whose sizes are told apart
 LONGEST = 600.0  # seconds, of an entry's checks as they are
 LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
@@ -69,7 +70,9 @@ class Mutation:
     with_premises  how many only a premise notices
     survivors      what it survives together with its premises: alterations, by function
     excused        of those, what is named as not judged: the reason, by function and alteration
-    stale          what the entry itself names as not judged and does not survive: functions, or expressions in one
+    stale          what the entry itself names as not judged, though no alteration of it survives: functions, or
+                   expressions in one, with the reason
+    needed         the rest of what it names so
     """
 
     claim: Claim
@@ -78,7 +81,8 @@ class Mutation:
     with_premises: int
     survivors: Mapping[str, Sequence[str]]
     excused: Mapping[str, Mapping[str, str]]
-    stale: Sequence[str]
+    stale: Mapping[str, str]
+    needed: Mapping[str, str]
 
     @property
     def unexcused(self) -> dict[str, Sequence[str]]:
@@ -145,6 +149,7 @@ def _mutation(
             survivors.setdefault(function, []).append(how)
     excused: dict[str, dict[str, str]] = {}
     used = set()
+    own_reasons = {thing: why for thing, why in claim.unjudged.items() if isinstance(thing, Place) is source}
     for thing, why in {**unjudged, **claim.unjudged}.items():
         name, met = _judging(thing)
         if rightly := [how for how in survivors.get(name, ()) if met(how)]:
@@ -157,8 +162,16 @@ def _mutation(
         with_premises=len(standing) - sum(map(len, survivors.values())),
         survivors=survivors,
         excused=excused,
-        stale=[_named(thing) for thing in claim.unjudged if thing not in used and isinstance(thing, Place) is source],
+        stale={_named(thing): why for thing, why in own_reasons.items() if thing not in used},
+        needed={_named(thing): why for thing, why in own_reasons.items() if thing in used},
     )
+
+
+def stale(done: Iterable[Mutation]) -> dict[str, str]:
+    """Return what is named as not judged, with the reason, and survives in no entry that names it with this reason."""
+    every = list(done)
+    needed = {reason for m in every for reason in m.needed.items()}
+    return {name: why for m in every for name, why in m.stale.items() if (name, why) not in needed}
 
 
 def _judging(thing: Callable[..., Any] | Place) -> tuple[str, Callable[[str], bool]]:
@@ -184,15 +197,15 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
 def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof.
 
-    A check that stands there itself is none of them: another answer of its is a check that falls.
+    Of a function that stands among claims, beside checks and what they are made of, of that one alone.
     """
     proof = entry_of(*entry).proof
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
-    claims = [thing for thing in vars(module).values() if isinstance(thing, Claim)]
-    checks = {underlying(evidence.holds) for claim in claims for evidence in claim.evidence}
-    judged = {name: f for name, f in functions([module], private=True).items() if f not in checks}
+    judged = functions([module], private=True)
+    if CLAIMS in module.__name__:
+        judged = {name: function for name, function in judged.items() if function is underlying(proof)}
     return _fates(entry, _evidence_modules(entry), judged, lambda function, _: rewritten(function), desk)
 
 
@@ -222,7 +235,7 @@ def _fates(
         if desk:
             desk.report(done / len(todo), f"{claim.id}, {name}")
         quickest_first = sorted(lines, key=lambda line: line[0])
-        instead = altered(judged[name], _union(line["sizes"].get(name, {}) for line in calls))
+        instead = altered(judged[name], _met(set().union(*(line["sizes"].get(name, ()) for line in calls))))
         found = _fates_of(judged[name], instead, lines=quickest_first, modules=modules)
         fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
     return {"fates": fates}
@@ -279,15 +292,15 @@ def _calls(
     lines = []
     for line in evidence:
         called: set[str] = set()
-        met: dict[str, dict[str, set[int]]] = {}
+        met: dict[str, set[frozenset[tuple[str, int]]]] = {}
         stating = True
 
         def listed(original: FunctionType, *args: object, **kwargs: object) -> object:
             called.add(name := full_name(original))  # noqa: B023 - of this line
             if stating:  # noqa: B023
-                of_function = met.setdefault(name, {})  # noqa: B023
-                for size, value in sizes(parameters(original), args, kwargs).items():
-                    of_function.setdefault(size, set()).add(int(value))
+                calls = met.setdefault(name, set())  # noqa: B023
+                if len(calls) < CALLS:
+                    calls.add(frozenset(sizes(parameters(original), args, kwargs).items()))
             return original(*args, **kwargs)
 
         _forget(modules)
@@ -301,13 +314,20 @@ def _calls(
     return lines
 
 
-def _union(several: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:
-    """Every size that is met, by name."""
-    union: dict[str, set[int]] = {}
-    for met in several:
-        for size, values in met.items():
-            union.setdefault(size, set()).update(values)
-    return union
+def _met(calls: Iterable[frozenset[tuple[str, int]]]) -> dict[str, list[int]]:
+    """Return the values of every size that is met, but of those whose larger half is at the same calls only the first.
+
+    Args:
+        calls: of one function, each by its sizes.
+    """
+    each = [dict(call) for call in calls]
+    names = dict.fromkeys(size for call in each for size in sorted(call))
+    found: dict[tuple[bool, ...], tuple[str, list[int]]] = {}
+    for size in names:
+        values = sorted({call[size] for call in each if size in call})
+        larger = tuple(call.get(size, values[0] - 1) >= values[len(values) // 2] for call in each)
+        found.setdefault(larger, (size, values))
+    return dict(found.values())
 
 
 def _fate(

@@ -32,7 +32,7 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 PAIRS = (("max", "min"), ("argmax", "argmin"), ("maximum", "minimum"), ("any", "all"), ("floor", "ceil"))
 REDUCTIONS = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])} | {"sum": "max"}
 PARTS = (ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp, ast.Tuple, ast.List, ast.Slice, ast.Starred, ast.keyword)
-SHARE = 1.2  # of a number that is not whole; a whole one is one more
+SHARE = 1.2  # of a number that is not whole, 0.0 is 1.0; a whole one is one more
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _changes(node: ast.AST) -> Iterator[Callable[[], None]]:
         case ast.Constant(value=int(number)):
             yield lambda: setattr(node, "value", number + 1)
         case ast.Constant(value=float(number)):
-            yield lambda: setattr(node, "value", number * SHARE)
+            yield lambda: setattr(node, "value", number * SHARE if number else 1.0)
         case ast.BinOp(op=operator) if instead := OPERATORS.get(type(operator)):
             yield lambda: setattr(node, "op", instead())
             if isinstance(operator, ast.Add | ast.Sub):  # the second term, a fifth larger

@@ -1,7 +1,9 @@
 """Committed results against the present source: what it predicts, and what it makes of the stored measurements."""
 
 import json
+import math
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from experiments.experiment.protocol import figure_files
 from experiments.store.folders import RunFolder
 from experiments.training.stacks import stacked
 from experiments.verdicts.checks import judgement, worst
+from experiments.verdicts.detecting import detected
 from theory.plans.variants import VARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +43,7 @@ def test_every_committed_result_is_an_experiment_s_and_complete():
     for name in there:
         growing = {place.partition("/")[2] for place in GROWING if place.startswith(f"{name}/")}
         assert {path.name for path in (RESULTS / name).iterdir()} - growing == (files(name) if name in NAMES else set())
-    shown = {name for page in PAGES for name in re.findall(r"results/([a-z0-9-]+)/", page.read_text())}
+    shown = {name for page in PAGES for name in re.findall(r"results/([a-z0-9-]+)/", page.read_text())} - {"earlier"}
     assert len(shown) >= 8
     assert shown <= set(NAMES)
 
@@ -65,17 +68,70 @@ def stored(name, what):
     return json.loads((RESULTS / name / f"{what}.json").read_text())
 
 
+@cache
+def compared(name):
+    """The judgements of a finished result by the present rules."""
+    experiment = catalogue.experiment(name.partition("/")[0])
+    return tuple(experiment.compare(stored(name, "prediction"), stored(name, "measurement")))
+
+
 @pytest.mark.parametrize("name", FINISHED)
 def test_verdicts_drawn_again_are_those_committed(name):
-    summary = stored(name, "summary")
-    experiment = catalogue.experiment(name.partition("/")[0])
-    checks = experiment.compare(stored(name, "prediction"), stored(name, "measurement"))
+    summary, checks = stored(name, "summary"), compared(name)
     before = {content["id"]: content for content in summary["checks"]}
     assert {check.id: check.verdict for check in checks} == {i: content["verdict"] for i, content in before.items()}
     assert {check.id: check.claim for check in checks} == {i: content["claim"] for i, content in before.items()}
     assert worst(checks) == summary["verdict"]
     assert all(check.quantity for check in checks)
     assert all(judgement(content).verdict == content["verdict"] for content in before.values())
+
+
+# How a profile's words name the smallest effect in each quantity, and that effect in the quantity's unit.
+TOLD = {
+    "share of the signal explained, less vanilla's": (r"([\d.]+) of the signal", float),
+    "share of the signal explained": (r"([\d.]+) of the signal", float),
+    "share of the signal explained, difference": (r"(\d+) ?% of the signal", lambda text: int(text) / 100),
+    "difference of exponents": (r"(\w+) powers? of the depth", lambda text: 1 if text == "one" else int(text)),
+    "log of the ratio of times, less that of products": (r"a factor of (two) in time", lambda _: math.log(2)),
+    "logarithm of a step's seconds over vanilla's, less that of what is read": (
+        r"(\d+) % of the time of a step",
+        lambda text: math.log1p(int(text) / 100),
+    ),
+    "difference of held-out losses at the end, nats a token": (r"([\d.]+) nats a token at the end", float),
+    "difference of first held-out losses, nats a token": (r"([\d.]+) at first", float),
+    "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
+    "loss less the other's, nats a token": (r"([\d.]+) nats a token of a paper's loss", float),
+}
+
+
+def unkept(promise, checks):
+    """Yield the quantities whose median half-width is larger than the smallest effect that `promise` names."""
+    for quantity in sorted({check.quantity for check in checks}):
+        measured = detected([check for check in checks if check.quantity == quantity])
+        if measured and quantity in TOLD:
+            pattern, number = TOLD[quantity]
+            promised = re.search(pattern, promise)
+            if not promised or number(promised[1]) < measured.size:
+                yield quantity
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_what_a_profile_promises_to_detect_was_detected(name):
+    """Half-widths come from the spread of the result's own seeds."""
+    profile = catalogue.experiment(name.partition("/")[0]).profiles[stored(name, "summary")["profile"]]
+    most = detected(compared(name))
+    assert most is None or most.quantity in TOLD
+    assert not list(unkept(profile.detects, compared(name)))
+
+
+def test_a_promise_smaller_than_the_half_width_is_seen():
+    checks = [judgement(content) for content in stored("scale-uptrain", "summary")["checks"]]
+    first, end = (
+        f"difference of {which}, nats a token" for which in ("first held-out losses", "held-out losses at the end")
+    )
+    assert not list(unkept("0.03 nats a token at the end and 0.3 at first", checks))
+    assert list(unkept("0.02 nats a token at the end and 0.3 at first", checks)) == [end]
+    assert list(unkept("0.03 nats a token at the end", checks)) == [first]
 
 
 # A descent towards an infimum at infinity, cut off by its number of steps: another processor's products end elsewhere,

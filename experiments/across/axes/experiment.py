@@ -108,7 +108,7 @@ _GPU = replace(
     lengths=tuple(2 * steps for steps in _LADDER.lengths),
 )
 _TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1), restarts=Restarts(count=2, steps=10))
-_NARROW = "0.05 of the signal, where every seed learns and converges"
+_NARROW = "0.07 of the signal, in half of the comparisons"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
     "cpu": Profile(config=_CPU, seeds=16, seconds=1600, detects=_NARROW),

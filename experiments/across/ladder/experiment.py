@@ -155,16 +155,16 @@ _TINY = replace(
     tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2, restarts=2),
     restarts=Restarts(count=2, steps=20),
 )
-_NARROW = "0.05 of the signal, where every seed sets in"
+_HALF = "of the signal, in half of the comparisons"
 PROFILES = {
     "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
-    "cpu": Profile(config=_CPU, seeds=16, seconds=1400, detects=_NARROW),
-    "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=_NARROW, grows=True),
-    "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=_NARROW, grows=True),
-    "optima": Profile(config=_OPTIMA, seeds=16, seconds=12_000, detects=_NARROW, grows=True),
-    "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=_NARROW, grows=True),
-    "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=_NARROW, grows=True),
-    "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=_NARROW, grows=True, device="cuda", on_gpu=4),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=1400, detects=f"0.06 {_HALF}"),
+    "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=f"0.06 {_HALF}", grows=True),
+    "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=f"0.03 {_HALF}", grows=True),
+    "optima": Profile(config=_OPTIMA, seeds=16, seconds=12_000, detects=f"0.03 {_HALF}", grows=True),
+    "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=f"0.04 {_HALF}", grows=True),
+    "depths": Profile(config=_DEPTHS, seeds=8, seconds=5400, detects=f"0.2 {_HALF}", grows=True),
+    "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=f"0.05 {_HALF}", grows=True, device="cuda", on_gpu=4),
     "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
 }
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from experiments.store.folders import RunFolder
 
 
-_DETECTS = f"{ALTERED:.0%} of the explained signal; of a paper's loss, what three paired seeds tell from chance"
+_DETECTS = f"{ALTERED:.0%} of the explained signal; 0.005 nats a token of a paper's loss, of three paired seeds"
 _SHORT, _LONG, _NOISY = Setting(3, 4, 0.3), Setting(3, 24, 0.0), Setting(3, 8, 1.0)
 PROFILES = {
     "smoke": Profile(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from experiments.campaign.drawing import gains, line
+from experiments.campaign.drawing import THIRD, gains, line
 from experiments.campaign.profiles import profiles
 from experiments.campaign.question import CONTROL, Config, Group, Question
 from experiments.campaign.reading import arms, gain, over
@@ -38,7 +38,7 @@ ORDER = ((SVFORMER, SKIPV1), (SKIPV1, SHARED_KEYS))  # in recall the first of ea
 WINDOWS = ((2.5, 5.0), (5.0, 8.0))  # tokens per parameter, over which losses are averaged
 SCORES = {"induction": "induction, on the text", "previous": "previous token"}
 OCTAVE = 1.0  # how far apart, in doublings of tokens, the peak of the gain and of induction's rise may lie
-WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: "third vanilla"}
+WORDS = {SVFORMER: "SVFormer", SKIPV1: "SkipV1Former", SHARED_KEYS: "shared keys", CONTROL: THIRD}
 NATS = "training loss in nats per token, less the mean of two vanillas"
 GROUPS = (
     Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
@@ -61,7 +61,7 @@ class Induction(Question):
     order = 1
     claims: tuple[str, ...] = (FASTER, ORDERS)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=12, seconds=35_000, detects="0.03 nats per token, for all differences at once"
+        GROUPS, seeds=12, seconds=35_000, detects="0.1 nats per token, for all differences at once"
     )
 
     def predict(self, config: Config) -> Json:

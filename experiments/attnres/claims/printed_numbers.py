@@ -55,6 +55,19 @@ def factor_over_rounding(interval: tuple[float, float]) -> bool:
 
 
 @COMPUTE.check(
+    "the box of a - 2 b about a = 3 and b = 5, by a quarter and by a half to each side, exactly",
+    states=(Fraction(-33, 4), Fraction(-23, 4)),
+    control=(Fraction(-31, 4), Fraction(-25, 4)),
+    wrong="both numbers at the same end of theirs",
+    kind="exact",
+)
+def rounding_is_half_a_unit_each(interval: tuple[Fraction, Fraction]) -> bool:
+    return (
+        over_rounding(lambda a, b: a - 2 * b, (Fraction(3), Fraction(5)), (Fraction(1, 4), Fraction(1, 2))) == interval
+    )
+
+
+@COMPUTE.check(
     "sizes whose factor by losses lies below 1.25 whatever was rounded, of five",
     states={"194M", "241M", "296M", "436M"},
     control=set(),

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, at
 from theory.attnres import mixing
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
@@ -23,6 +23,7 @@ OF_DEPTH: Mapping[Callable[..., object], str] = {
     attnres_plan: "and whether keys are normed makes none",
 }
 Ranks = Mapping[str, Callable[[int, int], int]]  # by rule, of n reads and blocks of s
+ATTAINING = {at(mixing.powers, "Fraction(2)"): "weights that attain a rank: those of another base do, too"}
 
 
 def config_of(layers: int) -> Architecture:
@@ -46,7 +47,7 @@ RANK = Claim(
     "attains, and with it the smallest stream that can do for it.  Block's is at most N + 1, whatever S, and at N = 1 "
     "it is 2, not the residual stream's 1.  The ordinary rank is n for all of them, the residual stream too.",
     proof=mixing,
-    unjudged=OF_DEPTH,
+    unjudged={**OF_DEPTH, **ATTAINING},
 )
 
 
@@ -149,7 +150,7 @@ MEMORY = Claim(
     "forward pass, floor((L + 2)/2), and there are weights with which no linear scheme can do with less.",
     proof=mixing,
     uses=("attnres.semiseparable-rank", "attnres.two-phases"),
-    unjudged=OF_DEPTH,
+    unjudged={**OF_DEPTH, **ATTAINING},
 )
 
 

@@ -93,7 +93,7 @@ def any_ratio_but_one(find: Callable[..., float]) -> bool:
     if query_of_ratio(v, 0 * v, one, other, 1.0) != 0:
         return False
     key = 3 * one + other  # V_k has nothing of either, K_k has the ratio 3: every gate makes it but 0
-    if ratio(third + query_of_ratio(third, key, one, other, 3.0) * key, one, other) != 3:
+    if query_of_ratio(third, key, one, other, 3.0) != 1 or ratio(third + key, one, other) != 3:
         return False
     return _refuses(v, 2 * v, 2.0) and _refuses(v, 0 * v, 2.0) and _refuses(third, 0 * v, 3.0)
 

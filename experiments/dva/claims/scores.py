@@ -110,8 +110,10 @@ def shares_go_with_differences(share: Callable[[float, np.ndarray], float]) -> b
         score, others = float(rng.uniform(-5, 5)), rng.uniform(-5, 5, count)
         every = np.append(others, score)
         found = float(shares(every)[-1])
-        if abs(found - share(score, others)) > CLOSE or abs(found - shares(every + 7)[-1]) > CLOSE:
+        if abs(found - share(score, others)) > CLOSE:
+            return False
+        if not all(abs(found - shares(every + more)[-1]) < CLOSE for more in (7, 10_000, -10_000)):
             return False
         if not count and found != 1:
             return False
-    return True
+    return np.array_equal(shares(np.array([-800.0, 800.0])), [0, 1])

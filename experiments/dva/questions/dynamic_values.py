@@ -40,9 +40,9 @@ class DynamicValues(Signs):
     name = "text-dynamic-values"
     title = "What of dynamic value attention's gain on text is whose doing?"
     caption = (
-        "(a) Held-out losses at 20 tokens per parameter, each model at its own learning rate. (b), (c) Training losses "
-        "at one rate, against tokens per parameter of the baseline. All less the mean of two baselines; a third is no "
-        "effect. 95 % over paired seeds: (a) for all at once, (b), (c) point by point."
+        "(a) Held-out losses at 20 tokens per parameter, each model at its own learning rate, after its name. (b), (c) "
+        "Training losses at one rate, against tokens per parameter of the baseline. All less the mean of two "
+        "baselines; a third is no effect. 95 % over paired seeds: (a) for all at once, (b), (c) point by point."
     )
     order = 5
     claims: tuple[str, ...] = (LEARNING, HEADS, FEED_FORWARD, GATES)

@@ -130,8 +130,9 @@ def uniform_entropy(below: float) -> bool:
     closed = measures.uniform_causal_importance(512)
     if np.abs(measures.token_importance(attention) - closed).max() > 1e-14:
         return False
-    if abs(measures.entropy(measures.token_importance(np.eye(512))) - np.log(512)) > 1e-12:
-        return False
+    for times in (1, 3):  # it is of shares: what the numbers add up to makes no difference
+        if abs(measures.entropy(times * measures.token_importance(np.eye(512))) - np.log(512)) > 1e-12:
+            return False
     many = measures.uniform_causal_importance(100_000)
     return bool(abs(np.log(100_000) - measures.entropy(many) - below) < 1e-3)
 

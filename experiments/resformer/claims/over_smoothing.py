@@ -99,8 +99,9 @@ LENGTH = Claim(
     kind="float64",
 )
 def entropy_of_a_fixed_share(gain: Callable[[float], float]) -> bool:
+    """Of what tokens receive from n queries in all, which adds up to n."""
     for share in (0.0, 0.2, 0.8):
-        short, long = (measures.entropy(np.r_[share, np.full(n - 1, (1 - share) / (n - 1))]) for n in (256, 512))
+        short, long = (measures.entropy(n * np.r_[share, np.full(n - 1, (1 - share) / (n - 1))]) for n in (256, 512))
         if abs(long - short - gain(share)) > 1e-2:
             return False
     return True
@@ -117,6 +118,8 @@ def differences_grow_with_length(sign: int) -> bool:
     differences = []
     for tokens in (64, 512, 4096):
         even = measures.uniform_causal_importance(tokens)
+        if abs(even.sum() - 1) > 1e-12:
+            return False
         first = np.eye(1, tokens)[0]
         sunk, spread = (measures.entropy(share * first + (1 - share) * even) for share in (0.8, 0.3))
         differences.append(spread - sunk)

@@ -189,3 +189,18 @@ def residual_is_worth_nothing(w0: int) -> bool:
         least_one_layer_loss(w0, n, sigma, False) == least_one_layer_loss(w0, n, sigma, True)
         for n, sigma in ((1, Fraction(0)), (1, Fraction(1, 2)), (4, Fraction(0)), (3, Fraction(2)))
     )
+
+
+@A2_RESIDUAL.check(
+    "W0 = 0: the least loss is that of one gradient step, 1 + sigma^2 - n / (n + 2 + sigma^2), d = 1, three tasks",
+    states=lambda sigma: sigma**2,
+    control=lambda sigma: 0,
+    wrong="without the query's own noise",
+    kind="exact",
+)
+def one_step_from_zero(noise: Callable[[Fraction], Fraction]) -> bool:
+    return all(
+        least_one_layer_loss(0, n, sigma, residual) == 1 + noise(sigma) - n / (n + 2 + sigma**2)
+        for n, sigma in ((1, Fraction(1, 2)), (3, Fraction(2)), (4, Fraction(0)))
+        for residual in (False, True)
+    )

@@ -29,7 +29,7 @@ def _arms(ranks: Mapping[str, Sequence[int]], keys: Sequence[float], counts: Seq
     return tuple(dict.fromkeys([*two, *more]))
 
 
-_DETECTS = "5 % of the time of a step, 15 % of its height; a share of starts twice as large as chance has it"
+_DETECTS = "5 % of the time of a step, 15 % of its height; a difference of 0.25 between two shares of starts"
 PROFILES = {
     "smoke": Profile(
         config=Config(

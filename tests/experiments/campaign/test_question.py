@@ -1,5 +1,6 @@
 """Questions to the pool: what one has trained the next one finds, whatever ended the sitting before."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,21 @@ NAMES = ["vanilla", TWIN, CONTROL, "shared-keys"]
 @pytest.fixture
 def slot(text):
     return Slot(jobs=1, data=str(text))
+
+
+@pytest.fixture(scope="module")
+def finished(setting, text, tmp_path_factory):
+    """A folder in which a question has trained what it needs."""
+    out = tmp_path_factory.mktemp("finished")
+    execute(prepare(Asking(setting, 8), "cpu", None, out, Slot(jobs=1, data=str(text))))
+    return out
+
+
+@pytest.fixture
+def there(finished, tmp_path):
+    """A copy of it."""
+    shutil.copytree(finished, tmp_path / "there")
+    return tmp_path / "there"
 
 
 @pytest.fixture
@@ -41,8 +57,8 @@ def measurement(question, out, slot):
     return job.run.read("measurement.json")
 
 
-def test_what_is_measured(question, tmp_path, slot):
-    found = measurement(question, tmp_path, slot)
+def test_what_is_measured(question, there, slot):
+    found = measurement(question, there, slot)
     (group,) = found["groups"].values()
     assert group["seeds"] == found["seeds"] == 2
     assert list(group["loss"]) == NAMES
@@ -61,20 +77,18 @@ def test_what_is_measured(question, tmp_path, slot):
     assert len(group["probed"]["vanilla"]["2.5"][0]["induction"]) == 2
 
 
-def test_nothing_is_trained_twice(question, setting, tmp_path, slot, trained):
-    found = measurement(question, tmp_path, slot)
-    assert trained == [8]
-    again = measurement(Asking(setting, 8, until=1.25), tmp_path, Slot(jobs=1))  # without the text, too
-    assert trained == [8]
+def test_nothing_is_trained_twice(question, setting, there, slot, trained):
+    found = measurement(question, there, slot)
+    again = measurement(Asking(setting, 8, until=1.25), there, Slot(jobs=1))  # without the text, too
+    assert not trained
     (long,), (short,) = found["groups"].values(), again["groups"].values()
     assert short["loss"]["vanilla"]["1.25"] == long["loss"]["vanilla"]["1.25"]
-    measurement(Asking(setting, 8, 16), tmp_path, slot)
-    assert trained == [8, 8]
+    measurement(Asking(setting, 8, 16), there, slot)
+    assert trained == [8]
 
 
-def test_a_group_that_is_not_complete_is_left_out(setting, tmp_path, slot):
-    measurement(Asking(setting, 8), tmp_path, slot)
-    found = measurement(Asking(setting, 8, 16), tmp_path, replace(slot, deadline=1.0))
+def test_a_group_that_is_not_complete_is_left_out(setting, there, slot):
+    found = measurement(Asking(setting, 8, 16), there, replace(slot, deadline=1.0))
     assert [name.split(",")[0] for name in found["groups"]] == ["width 8"]
     assert [name.split(",")[0] for name in found["left_out"]] == ["width 16"]
 
@@ -92,21 +106,20 @@ def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
         measurement(Asking(other, 8), tmp_path, slot)
 
 
-def test_how_far_it_is(question, setting, tmp_path, slot):
+def test_how_far_it_is(question, setting, there, tmp_path, slot):
     both = [question, Asking(setting, 8, 16)]
     before = standings(both, tmp_path, slot)
     assert [(one.trained, one.left, one.checks) for one in before] == [(0, 8, None), (0, 16, None)]
     assert before[1].seconds > before[0].seconds > 0
-    measurement(question, tmp_path, slot)
-    after = standings(both, tmp_path, slot)
+    after = standings(both, there, slot)
     assert [(one.trained, one.left) for one in after] == [(8, 0), (8, 8)]
     assert after[0].checks == []
     assert after[0].seconds == 0
 
 
-def test_committed_lines_count(question, tmp_path, slot, monkeypatch):
-    found = measurement(question, tmp_path / "there", slot)
-    monkeypatch.setattr(pools, "committed_results", lambda: tmp_path / "there")
+def test_committed_lines_count(question, there, tmp_path, slot, monkeypatch):
+    found = measurement(question, there, slot)
+    monkeypatch.setattr(pools, "committed_results", lambda: there)
     assert measurement(question, tmp_path / "here", Slot(jobs=1))["groups"] == found["groups"]
     assert not RunFolder(tmp_path / "here" / pools.FOLDER).metrics()
 

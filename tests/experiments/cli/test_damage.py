@@ -9,6 +9,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.store.folders import RunFolder, UserError
+from tests.isolation import copied
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 NOT_OBJECTS = ["", "{}", "[]", "4", "null", "\0" * 64, "not JSON", '{"kind": NaN}', "\x7fELF\x02", "[" * 100_000]
@@ -31,7 +32,7 @@ def refused(command, path, capsys):
 @pytest.fixture
 def full_size(tmp_path):
     """A finished full-size run, from before there were digests."""
-    shutil.copytree(RESULTS / "ladder-axes", tmp_path / "ladder-axes")
+    copied(RESULTS / "ladder-axes", tmp_path / "ladder-axes")
     return tmp_path
 
 

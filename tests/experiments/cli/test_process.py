@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -43,7 +44,7 @@ class Output(io.TextIOBase):
 def shell(command):
     """What a shell makes of a command line in which CROSSLAYER is ours."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
-    text = command.replace("CROSSLAYER", f"{sys.executable} -m experiments")
+    text = command.replace("CROSSLAYER", f"{shlex.quote(sys.executable)} -m experiments")
     return subprocess.run(["bash", "-c", text], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 

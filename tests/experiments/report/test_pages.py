@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from experiments.report.pages.ledger import first_sentence
 from experiments.report.prose import Names
 from experiments.store.folders import RunFolder, UserError
 from tests.experiments.report.words import words
+from tests.isolation import copied
 from theory.plans.papers import rooms
 from theory.plans.variants import VARIANTS
 
@@ -150,7 +150,7 @@ def test_documents_of_the_repository_lead_to_pages_and_files(pages):
 
 def test_without_a_repository_the_guide_is_there(material, monkeypatch, tmp_path):
     text = Path("experiments/report/text")
-    shutil.copytree(ROOT / text, tmp_path / text)
+    copied(ROOT / text, tmp_path / text)
     monkeypatch.setattr(documents, "ROOT", tmp_path)
     monkeypatch.setattr(documents, "TEXT", tmp_path / text)
     made = documents.pages(material)

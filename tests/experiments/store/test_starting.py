@@ -1,12 +1,13 @@
 """Scripts without a guard, and folders that bear our packages' names."""
 
-import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
 import pytest
+
+from tests.isolation import copied
 
 ROOT = Path(__file__).parents[3]
 COMMAND = Path(sys.executable).with_name("crosslayer")
@@ -121,9 +122,9 @@ def test_a_plain_folder_hides_nothing_of_an_editable_install(tmp_path):
     """A folder of notebooks called experiments, without an __init__.py, beside a script."""
     copy = tmp_path / "copy"
     for package in ("theory", "icl", "experiments"):
-        shutil.copytree(ROOT / package, copy / package)
+        copied(ROOT / package, copy / package)
     for page in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / page, copy)
+        copied(ROOT / page, copy)
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--editable", copy]
