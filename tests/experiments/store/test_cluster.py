@@ -195,7 +195,7 @@ def test_a_campaign_that_is_ended_is_resumed_elsewhere(run, trace, how):
 
 def test_without_ray_it_says_so(run, trace, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"crosslayer\[cluster\]"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[cluster\]'"):
         campaign(run, trace)
 
 

@@ -212,7 +212,7 @@ def test_missing_packages_are_named(monkeypatch, tmp_path):
     (tmp_path / "x.zst").write_bytes(zstandard.compress(b"x"))
     for name in ("datasets", "zstandard"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(BadInput, match=r"pip install 'crosslayer\[hub\]'"):
+    with pytest.raises(BadInput, match=r"pip install -e '\.\[hub\]'"):
         texts_of("hf:me/set")
     with pytest.raises(BadInput, match="pip install zstandard"):
         texts_of(tmp_path)
