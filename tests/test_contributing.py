@@ -56,8 +56,6 @@ for program, *arguments in json.loads(sys.argv[1]):
     print("##", *arguments[:2], flush=True)
     if program == "pytest":
         import pytest
-
-from tests.isolation import copied
     status = main(arguments) if program == "crosslayer" else pytest.main(arguments)
     assert status == 0, (program, arguments, status)
 """
