@@ -5,6 +5,7 @@ import contextlib
 import gc
 import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from tests.isolation import elsewhere, empty_folder, examples_folder, isolate
 
 isolate()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of what a shell runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 for library in ("OMP", "OPENBLAS", "MKL"):  # read when numpy is first imported
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
