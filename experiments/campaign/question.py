@@ -173,11 +173,11 @@ class Question(ABC):
         }
 
     def every(self, config: Config, seeds: int, pool: Pool) -> list[Arm]:
-        """Return all trainings that are needed, those that tell learning rates first."""
+        """Return all trainings that are needed, each once, those that tell learning rates first."""
         sweeps = self.sweeps(config)
         swept = [arm for of_arm in sweeps.values() for arm in each_swept(of_arm)]
         rates = own_rates(sweeps, pool.finished(swept), config.setting.sweep)
-        return [*swept, *each(self.trainings(config, seeds, rates))]
+        return list(dict.fromkeys([*swept, *each(self.trainings(config, seeds, rates))]))
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Return losses, curves and probes of every group of which two seeds or more are complete.

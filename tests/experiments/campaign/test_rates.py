@@ -100,3 +100,11 @@ def test_a_group_waits_until_its_rates_are_known(sweeping, tmp_path):
     assert len(sweeping.every(config, 2, Pool(tmp_path))) == 3 * 2 * 2 + 4 * 2
     needed = sweeping.trainings(config, 2)["width 16, own rates, initial weights 0.02"]
     assert needed[0]["shared-keys"][0.625].recipe.learning_rate == at_width(1e-2, 8, 16)  # to say how long it takes
+
+
+def test_what_a_sweep_and_a_group_share_counts_once(sweeping, tmp_path):
+    """A group at a rate of the sweep and at its width."""
+    config = sweeping.profiles["cpu"].config
+    both = replace(config, groups=(*config.groups, Group(arms=("shared-keys",), width=8, rate=1e-2, until=0.625)))
+    every = sweeping.every(both, 2, Pool(tmp_path))
+    assert len(every) == len(set(every)) == 3 * 2 * 2 + 4 * 2 + 2 * 2
