@@ -8,6 +8,7 @@ variants of a width read the same tokens.  They double, so that all are whole nu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from experiments.training.arms import START, Arm, TextSource
@@ -101,8 +102,7 @@ class Setting:
 
     def parameters(self, width: int) -> int:
         """Return vanilla's number of parameters at a width, embeddings included."""
-        sizes = self.sizes(width)
-        return total_parameters(sizes, resolve(VANILLA, sizes.shape))
+        return _parameters(self.sizes(width))
 
     def steps(self, width: int, length: float) -> int:
         """Return the steps of a training of so many tokens per parameter, to within half a line of the shortest."""
@@ -175,3 +175,9 @@ class Cell:
     twin: int = 0
     until: float = 20.0
     label: str = ""
+
+
+@lru_cache(maxsize=64)
+def _parameters(sizes: Architecture) -> int:
+    """Return vanilla's parameters, which every training's schedule asks for."""
+    return total_parameters(sizes, resolve(VANILLA, sizes.shape))

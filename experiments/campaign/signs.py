@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from experiments.campaign.drawing import THIRD, gains
-from experiments.campaign.question import BASELINE, CONTROL, OWN, Config, Question
+from experiments.campaign.question import BASELINE, CONTROL, OWN, Config, Group, Question
 from experiments.campaign.reading import Losses, arms, at_length, gain
 from experiments.campaign.setting import VANILLA
 from experiments.store.folders import Json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOSS, NATS = "loss", "held-out loss in nats per token"
 Asking = tuple[str, str, str]  # what is measured, of which arm, less that of which
-WHOSE = {"paper": "the paper", "toy": "the toy", "own": "its paper"}
+WHOSE = {"paper": "the paper", "toy": "the toy"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,15 @@ class Pair:
     claim: str
     nats: float | None = None
     what: str = LOSS
+
+
+def groups(arms: tuple[str, ...]) -> tuple[Group, ...]:
+    """Return what a question of signs trains: ends at each arm's own rate, and curves at two rates common to all."""
+    return (
+        Group(arms=arms, width=48, rate=None, until=20.0),
+        Group(arms=arms, width=32, rate=8e-3, until=10.0),
+        Group(arms=arms, width=32, rate=4e-3, until=10.0),
+    )
 
 
 class Signs(Question):
@@ -109,17 +118,17 @@ class Signs(Question):
         Of every group in which each arm has its own rate: what is predicted, every arm's loss against vanilla's, and
         the controls.
         """
-        groups = own_rate_groups(measurement)
+        decided = own_rate_groups(measurement)
         asked = [(pair["what"], pair["arm"], pair["against"]) for pair in prediction["compared"]]
         found = {}
-        for name, group in groups.items():
+        for name, group in decided.items():
             shown = [(LOSS, arm, VANILLA) for arm in arms(group)]
             controls = [(what, CONTROL, VANILLA) for what in (LOSS, *self.quantities)]
             every = dict.fromkeys([*asked, *shown, *controls])
             known = {*group["loss"], ""}
             which = [(what, arm, other) for what, arm, other in every if arm in known and other in known]
             values = {what: self.values(group, what) for what in (LOSS, *self.quantities)}
-            family = len(which) * len(groups)
+            family = len(which) * len(decided)
             found[name] = {
                 (what, arm, other): _interval(values[what], arm, other, family) for what, arm, other in which
             }

@@ -212,9 +212,8 @@ def _check_layout(source: str, folder: Path) -> None:
     if folder.is_file():
         raise UserError(f"{source} is a file; name its folder, which holds config.json and the weights")
     if not folder.is_dir():
-        on_hub = "/" in source and source.count("/") == 1 and not source.startswith((".", "/", "~"))
-        hint = f"; a model of the hub is {HUB}{source}" if on_hub else f"; a model of the hub is {HUB}NAME"
-        raise UserError(f"{source}: no such folder{hint}")
+        on_hub = source.count("/") == 1 and not source.startswith((".", "/", "~"))
+        raise UserError(f"{source}: no such folder; a model of the hub is {HUB}{source if on_hub else 'NAME'}")
     if not (folder / "config.json").is_file():
         raise UserError(f"{source} holds no model as transformers writes it: config.json is missing")
 

@@ -31,7 +31,12 @@ def beginning(arm: Arm, run: RunFolder, how: str | None = None) -> Initial:
 
 
 def _kept(arm: Arm, desk: Desk, models: str) -> Json:
-    folder = Path(models) / arm.key(desk.slot.device)
+    return record(arm, desk, model_folder(models, arm, desk.slot.device) / WEIGHTS)
+
+
+def model_folder(models: str, arm: Arm, device: str) -> Path:
+    """Return the folder for an arm's model, which says what it is and still lacks the weights."""
+    folder = Path(models) / arm.key(device)
     folder.mkdir(parents=True, exist_ok=True)
     describe(arm, RunFolder(folder))
-    return record(arm, desk, folder / WEIGHTS)
+    return folder

@@ -24,7 +24,7 @@ from experiments.store.progress import warn
 from experiments.store.work import results
 from experiments.training import memory
 from experiments.training.arms import Arm
-from experiments.training.kept import MODELS
+from experiments.training.kept import MODELS, model_folder
 from experiments.training.model_folders import WEIGHTS
 from experiments.training.pool import note
 from experiments.training.records import describe, probed, train_arm
@@ -127,7 +127,7 @@ def _trained(trunk: Trunk, desk: Desk, models: str = "") -> Json:
             record = train_arm(whole, folder, desk.slot.device, told, warn, weights=weights, at_start=at_start)
             records.append(record)
             if weights and weights.exists():
-                _keep(whole, folder, Path(models) / whole.key(desk.slot.device))
+                _keep(whole, folder, model_folder(models, whole, desk.slot.device))
         done += part.last - part.first
     common, rest = packed([{name: x for name, x in record.items() if name != "kind"} for record in records])
     return {"common": common, "records": rest}
@@ -139,8 +139,6 @@ def _keep(arm: Arm, trained: Path, folder: Path) -> None:
 
     describe(arm, RunFolder(trained))
     model = saved.load(trained, variant=arm.plan)
-    folder.mkdir(parents=True, exist_ok=True)
-    describe(arm, RunFolder(folder))
     write_atomically(folder / WEIGHTS, saved.weights(model.half()))
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from experiments.across.printed import NANOGPT, reported
 from experiments.campaign.profiles import profiles
-from experiments.campaign.question import Config, Group
+from experiments.campaign.question import Config
 from experiments.campaign.setting import VANILLA
-from experiments.campaign.signs import Pair, Signs
+from experiments.campaign.signs import Pair, Signs, groups
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.training.comparing import TOY as TOY_SHAPE
 from experiments.training.comparing import Asked
@@ -41,11 +41,6 @@ BY_ARM = {  # the ledger entry on which a printed comparison with vanilla bears
     SHARED_KEYS: SHARED,
 }
 TIE = 0.01  # of the signal: toys that differ by less are a tie, of which nothing is expected
-GROUPS = (
-    Group(arms=ARMS, width=48, rate=None, until=20.0),
-    Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
-    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
-)
 
 
 class Values(Signs):
@@ -61,7 +56,7 @@ class Values(Signs):
     order = 3
     claims: tuple[str, ...] = (LOSS, ENDS, WEIGHT, KINDS, SHARED, TOY, CARRIED)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=8, seconds=70_000, detects="0.03 nats per token, for all differences at once"
+        groups(ARMS), seeds=8, seconds=70_000, detects="0.03 nats per token, for all differences at once"
     )
     words: Mapping[str, str] = {
         RESFORMER: "ResFormer",

@@ -13,9 +13,9 @@ from typing import Any
 
 from experiments.attnres.printed import ABLATION, PLACE
 from experiments.campaign.profiles import profiles
-from experiments.campaign.question import Config, Group
+from experiments.campaign.question import Config
 from experiments.campaign.setting import VANILLA
-from experiments.campaign.signs import LOSS, Pair, Signs
+from experiments.campaign.signs import LOSS, Pair, Signs, groups
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
 
@@ -25,11 +25,6 @@ ARMS = (FULL, EQUAL, BLOCK, DENSEFORMER, WINDOW, INPUT)
 TENTH = 0.1
 LOSSES, ABLATIONS, DILUTION, BOUNDED = "attnres.loss", "attnres.ablations", "attnres.dilution", "attnres.bounded"
 GROWTH, EFFECTIVE = "growth", "effective"
-GROUPS = (
-    Group(arms=ARMS, width=48, rate=None, until=20.0),
-    Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
-    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
-)
 
 
 class Depth(Signs):
@@ -45,7 +40,7 @@ class Depth(Signs):
     order = 4
     claims: tuple[str, ...] = (LOSSES, ABLATIONS, DILUTION, BOUNDED)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=8, seconds=70_000, detects="0.03 nats per token, for all differences at once"
+        groups(ARMS), seeds=8, seconds=70_000, detects="0.03 nats per token, for all differences at once"
     )
     models: Mapping[str, Mapping[str, Any]] = {
         FULL: {"depth_rate": TENTH},

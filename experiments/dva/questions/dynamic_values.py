@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from experiments.campaign.profiles import profiles
-from experiments.campaign.question import Config, Group
+from experiments.campaign.question import Config
 from experiments.campaign.setting import VANILLA
-from experiments.campaign.signs import Pair, Signs
+from experiments.campaign.signs import Pair, Signs, groups
 from experiments.experiment.protocol import Experiment, Profile
 from theory.plans.plan import plan
 
@@ -27,11 +27,6 @@ ONE_HEAD, DYNAMIC, BARE, MODEL_B, PROJECTED, GATE = (
 )
 ARMS = (MODEL_B, PROJECTED, DYNAMIC, BARE, ONE_HEAD, GATE)
 LEARNING, HEADS, FEED_FORWARD, GATES = "dva.table-2", "dva.one-head", "dva.no-feed-forward", "dva.gates"
-GROUPS = (
-    Group(arms=ARMS, width=48, rate=None, until=20.0),
-    Group(arms=ARMS, width=32, rate=8e-3, until=10.0),
-    Group(arms=ARMS, width=32, rate=4e-3, until=10.0),
-)
 
 
 class DynamicValues(Signs):
@@ -47,7 +42,7 @@ class DynamicValues(Signs):
     order = 5
     claims: tuple[str, ...] = (LEARNING, HEADS, FEED_FORWARD, GATES)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=8, seconds=60_000, detects="0.03 nats per token, for all differences at once"
+        groups(ARMS), seeds=8, seconds=60_000, detects="0.03 nats per token, for all differences at once"
     )
     models: Mapping[str, Mapping[str, Any]] = {
         MODEL_B: {"heads": 1},
