@@ -34,7 +34,14 @@ from theory.errors import BadInput
 from theory.plans.identity import text
 
 EVALUATED = 64  # held-out prompts at a time
-MEANINGLESS = {"accumulate": 1, "precision": "fp32", "evaluate_every": 0, "depth_rate": 1.0, "depth_decay": 0.0}
+MEANINGLESS = {
+    "accumulate": 1,
+    "precision": "fp32",
+    "evaluate_every": 0,
+    "depth_rate": 1.0,
+    "depth_decay": 0.0,
+    "optimiser": "adamw",
+}
 
 
 @dataclass(frozen=True)
