@@ -53,6 +53,8 @@ class SideBySide:
     def slot(self) -> slice:
         return slice(self.task.d, 2 * self.task.d)
 
+    nats = False
+
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
         """As `batch`, of every seed."""
         from icl.prompts import TRAIN_STREAM, Generator
