@@ -1,9 +1,9 @@
 """What there is: papers, claims and experiments, found by looking.
 
 A paper's room in `experiments`, or the package that an entry point of the group `crosslayer.papers` names
-(`theory.plans.papers`), holds its claims in modules of `claims/` and its experiments in packages with a module
-`experiment` that exports EXPERIMENT, or, where they are questions to the campaign, in modules of `questions/` that do.
-`across` is a room too.  Adding to either is adding a file.
+(`theory.plans.papers`), holds its claims in modules of `claims/`.  An experiment is a module of the room that exports
+EXPERIMENT, or a package of the room whose module `experiment` does, or, where it is a question to the campaign, a
+module of `questions/`.  `across` is a room too.  Adding to either is adding a file.
 
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
 there: one line on standard error names it.
@@ -11,10 +11,12 @@ there: one line on standard error names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import re
+from collections.abc import Callable, Container, Iterator
 from copy import copy
 from functools import cache
 from importlib import import_module
+from importlib.abc import InspectLoader
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
@@ -35,6 +37,7 @@ from theory.plans.variants import VARIANTS
 T = TypeVar("T")
 ACROSS = "experiments.across"
 QUESTIONS = "questions"
+EXPORTS = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 MERGED = {"skipv1-limit": "skipv1-gap"}  # experiments that became part of another, with their results
 RETIRED = {  # experiments that are no more, and which asks their question now; "": none does
     **MERGED,
@@ -144,15 +147,24 @@ def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
 
 @cache
 def _experiments_in(package: str) -> tuple[Experiment, ...]:
-    packages = [name for name in _modules(package) if find_spec(name).submodule_search_locations]  # type: ignore[union-attr]
-    modules = [name for name in (f"{inner}.experiment" for inner in packages) if find_spec(name)]
     found: list[Experiment] = []
-    for module in (*modules, *_modules(f"{package}.{QUESTIONS}")):
+    for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
         if not isinstance(experiment, Experiment):
             raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
         found.append(experiment)
     return tuple(found)
+
+
+def _holding_experiments(package: str) -> Iterator[str]:
+    """Yield the modules of a room that hold an experiment.  Their source says so: none is imported to find out."""
+    for name in _modules(package):
+        spec = find_spec(name)
+        if spec and spec.submodule_search_locations:
+            if find_spec(f"{name}.experiment"):
+                yield f"{name}.experiment"
+        elif spec and isinstance(spec.loader, InspectLoader) and EXPORTS.search(spec.loader.get_source(name) or ""):
+            yield name
 
 
 def names(kind: str | None = None) -> list[str]:
