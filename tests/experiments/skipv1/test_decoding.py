@@ -8,7 +8,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.drawing import style
-from experiments.skipv1.decoding.experiment import PROFILES, VARIANTS
+from experiments.skipv1.decoding import PROFILES, VARIANTS
 from experiments.store.folders import RunFolder, Slot
 from experiments.training import decode_times
 
