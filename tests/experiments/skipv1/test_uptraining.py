@@ -8,17 +8,16 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from experiments import catalogue
 from experiments.drawing import style
-from experiments.skipv1.uptraining.experiment import PROFILES
-from experiments.skipv1.uptraining.measuring import measured
-from experiments.skipv1.uptraining.points import (
+from experiments.skipv1.uptraining.experiment import EXPERIMENT, PROFILES
+from experiments.skipv1.uptraining.training import (
     CHOICES,
     CONTINUED,
     CONTINUED_TWIN,
     MEAN,
     REORDERED,
     SKIPV1,
+    SPLIT,
     WAYS,
     WHOLE,
 )
@@ -33,7 +32,6 @@ from theory.skipv1.conversion import DISTANCES
 
 STORED = ("prediction", "measurement")
 ROOT = Path(__file__).parents[3]
-EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
 SEEDS = 3
 NAMES = [*CHOICES, CONTINUED_TWIN, REORDERED]
@@ -138,7 +136,7 @@ def ran(tmp_path_factory):
         uptuning=Tuning(grid=(1e-3, 1e-2), share=1.0, widenings=0),
     )
     run = RunFolder(tmp_path_factory.mktemp("uptraining"), Slot(jobs=1))
-    return config, run, measured(config, 2, run, "test")
+    return config, run, EXPERIMENT.measure(config, 2, run)
 
 
 def test_trainings_begin_with_what_they_were_converted_to(ran):
@@ -158,7 +156,7 @@ def test_trainings_begin_with_what_they_were_converted_to(ran):
 def test_nothing_is_trained_again_and_models_are_kept(ran):
     config, run, found = ran
     with mock.patch("experiments.training.pool.train_arm", None):
-        again = measured(config, 2, run, "test")
+        again = EXPERIMENT.measure(config, 2, run)
     assert again["loss"] == found["loss"]
     models = list((run / MODELS).iterdir())
     assert len(models) == 2 * 3 + 1
@@ -171,7 +169,7 @@ def test_models_that_are_gone_are_not_needed_for_what_is_finished(ran, tmp_path)
     config, run, found = ran
     (run / MODELS).rename(tmp_path / "models")
     try:
-        assert measured(config, 2, run, "test")["loss"] == found["loss"]
+        assert EXPERIMENT.measure(config, 2, run)["loss"] == found["loss"]
         arm = mock.Mock(spec=Arm)
         arm.key.return_value = "gone"
         with pytest.raises(UserError, match=r"gone, with whose weights gone a training begins, is gone$"):
@@ -179,14 +177,14 @@ def test_models_that_are_gone_are_not_needed_for_what_is_finished(ran, tmp_path)
     finally:
         (tmp_path / "models").rename(run / MODELS)
     with pytest.raises(Unfinished, match="finished"):
-        measured(config, 2, RunFolder(tmp_path, Slot(jobs=1, deadline=1.0)), "test")
+        EXPERIMENT.measure(config, 2, RunFolder(tmp_path, Slot(jobs=1, deadline=1.0)))
 
 
 def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
     config, _, _ = ran
     wild = replace(config, recipe=replace(config.recipe, learning_rate=1e30), tuning=Tuning(), uptuning=Tuning())
     with pytest.raises(UserError, match="from scratch: nothing can be made of that model"):
-        measured(wild, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
+        EXPERIMENT.measure(wild, 2, RunFolder(tmp_path, Slot(jobs=1)))
 
 
 def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
@@ -244,7 +242,7 @@ def test_forms_are_asked_all_ways_and_theory_of_heads_alone(profile):
     assert predicted["of"] == heads
     assert set(predicted["ways"]) == set(WAYS)
     assert set(predicted["distances"]) == (set(DISTANCES) if heads == "GQA" else set())
-    assert set(predicted["choices"]) == {CONTINUED, MEAN, "skipv1, apart", WHOLE}
+    assert set(predicted["choices"]) == {CONTINUED, MEAN, SPLIT, WHOLE}
     measurement = planted(loss={MEAN: 2.8})
     kept = {*predicted["choices"], CONTINUED_TWIN, REORDERED}
     for name in ("first", "distance"):
@@ -267,7 +265,7 @@ def test_forms_are_converted_and_trained_on(kind, tmp_path):
     sizes = gqa(tiny.architecture) if kind == "gqa" else mla(tiny.architecture, width=8, rope=2)
     chosen = PROFILES["grouped"].config.chosen
     config = replace(tiny, architecture=sizes, recipe=replace(tiny.recipe, steps=14, log_every=7), chosen=chosen)
-    found = measured(config, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
+    found = EXPERIMENT.measure(config, 2, RunFolder(tmp_path, Slot(jobs=1)))
     assert set(found["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
     assert found["begins"][MEAN] == pytest.approx(found["first"]["mean"], rel=1e-6)
     assert found["begins"][MEAN] != pytest.approx(found["begins"][CONTINUED], rel=1e-6)
