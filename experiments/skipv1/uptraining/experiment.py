@@ -25,6 +25,7 @@ from experiments.skipv1.uptraining.training import (
     PRINTED,
     REORDERED,
     SKIPV1,
+    SPLIT,
     WAYS,
     WHOLE,
     Config,
@@ -304,13 +305,16 @@ LOOKS: dict[str, dict[str, Any]] = {
     CONTINUED: {"color": "#1a1a1a", "linestyle": "-", "marker": "o"},
     CONTINUED_TWIN: {"color": "#1a1a1a", "linestyle": ":", "marker": "o"},
     REORDERED: {"color": "#8a8a8a", "linestyle": ":", "marker": "o"},
-    "skipv1, mean": {"color": "#2f7fb8", "linestyle": "-", "marker": "s"},
-    "skipv1, apart": {"color": "#2f7fb8", "linestyle": "--", "marker": "D"},
+    MEAN: {"color": "#2f7fb8", "linestyle": "-", "marker": "s"},
+    SPLIT: {"color": "#2f7fb8", "linestyle": "--", "marker": "D"},
     "skipv1, svd": {"color": "#2f7fb8", "linestyle": "-.", "marker": "v"},
-    "skipv1, whole": {"color": "#2f7fb8", "linestyle": ":", "marker": "^"},
-    **{name: style.look(name) for name in ("svformer", "resformer-learned", "attnres")},
-}
+    WHOLE: {"color": "#2f7fb8", "linestyle": ":", "marker": "^"},
+}  # other variants have `style.look`
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "color": "#1a1a1a", "zorder": 3}
+
+
+def _look(name: str) -> Mapping[str, Any]:
+    return LOOKS.get(name) or style.look(name)
 
 
 def _words(name: str, heads: str, measurement: Json) -> str:
@@ -377,13 +381,14 @@ def _draw_during(axis: Axes, prediction: Json, measurement: Json) -> None:
         both = [(ours, base) for ours, base in pairs if ours is not None and base is not None]
         if len(both) < 2:
             continue
-        look = {k: v for k, v in LOOKS[name].items() if k != "marker"}
+        look = dict(_look(name))
+        marker = look.pop("marker")
         middle = np.mean([ours for ours, _ in both], axis=0)
         apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
         half = np.array([interval.half_width for interval in apart])
         label = _words(name, heads, measurement)
         if apart_on_the_way(*tuned_rates((tuned_as(name), CONTINUED), measurement)):
-            bars = {"yerr": half[[0, -1]], "fmt": LOOKS[name]["marker"], "color": look["color"], "markersize": 4}
+            bars = {"yerr": half[[0, -1]], "fmt": marker, "color": look["color"], "markersize": 4}
             axis.errorbar([shares[0], shares[-1]], middle[[0, -1]], markerfacecolor="white", label=label, **bars)
             continue
         middles[name] = middle
@@ -428,7 +433,7 @@ def _draw_ends(axis: Axes, prediction: Json, measurement: Json) -> None:
         ((MEAN, SKIPV1), f"{MEAN}\nless skipv1 from scratch"),
     ]
     for place, (pair, _) in enumerate(reversed(rows)):
-        look = {**LOOKS.get(pair[0], LOOKS[MEAN]), "linestyle": "none", "markerfacecolor": "white"}
+        look = {**_look(MEAN if pair[0] == SKIPV1 else pair[0]), "linestyle": "none", "markerfacecolor": "white"}
         axis.errorbar([differences[pair].mean], [place], xerr=[differences[pair].half_width], **look)
     axis.axvline(0, color="#1a1a1a", linewidth=1, linestyle="--", label=f"{heads} trained on for as long")
     axis.axhline(2.5, color="#8a8a8a", linewidth=0.8)
