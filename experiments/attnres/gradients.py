@@ -239,15 +239,13 @@ def farthest_reads(prediction: Json, measurement: Json) -> Iterator[Check]:
         farthest = max(ratios[:-1], key=lambda ratio: abs(log(ratio.mean)))
         # As if gradients fell over depth by half the power, at the read where that is farthest from the closed form.
         halved = max(((squares[-1] / square) ** 0.5 for square in squares), key=lambda ratio: abs(log(ratio)))
-        yield Check(
+        yield Check.sampled(
+            farthest,
             id=f"read/{outputs}/{std}",
             group="square of the gradient at its farthest read over the closed form",
             claim=CLAIM,
             statement=f"at std {std}, outputs {outputs}, reads get as much as said, all rules alike",
             predicted=1.0,
-            measured=farthest.mean,
-            stderr=farthest.stderr,
-            tolerance=2 * LIMIT + farthest.half_width,
             controls=(halved,),
             slack=2 * LIMIT,
             quantity="mean square over the closed form",
@@ -264,15 +262,13 @@ def all_rules_alike(prediction: Json, measurement: Json) -> Check:
         pairs = zip(measurement["squares"][name], measurement["squares"][prenorm], strict=True)
         for reads, prenorm_reads in pairs if rule != BASELINE else ():
             ratios += [(x / y / law, law) for x, y, law in zip(reads, prenorm_reads, laws, strict=True)]
-    return Check(
+    return Check.exact(
         id="read/alike",
         group="square of the gradient over PreNorm's, over the square of the number of the read's sources",
         claim=CLAIM,
         statement="at every read and of all weights a rule's gradient is PreNorm's times the number of its sources",
         predicted=1.0,
         measured=max((ratio for ratio, _ in ratios), key=lambda ratio: abs(ratio - 1)),
-        stderr=0.0,
-        tolerance=ROUNDING,
         controls=(min(1 / sqrt(law) for _, law in ratios if law > 1),),  # a square multiplied as a norm
         slack=ROUNDING,
         quantity="mean square over the closed form",
@@ -289,15 +285,13 @@ def more_even(prediction: Json, measurement: Json) -> Iterator[Check]:
             if abs(difference) < TELLING:
                 continue
             more = "more" if difference < 0 else "less"
-            yield Check(
+            yield Check.exact(
                 id=f"even/{name}",
                 group=f"unevenness of {RULES[rule]} less PreNorm's",
                 claim=CLAIM,
                 statement=f"at std {std}, outputs {outputs}, {RULES[rule]} is {more} even than PreNorm",
                 predicted=difference,
                 measured=measured_unevenness(measurement, name) - measured_unevenness(measurement, prenorm),
-                stderr=0.0,
-                tolerance=EVEN,
                 controls=(0.0, -difference),
                 slack=EVEN,
                 quantity="difference of unevenness (log)",

@@ -340,7 +340,7 @@ def memory_checks(prediction: Json, measurement: Json) -> Iterator[Check]:
         for tokens, measured in by_tokens.items():
             formula = prediction["peak"][name][tokens]
             slack = 0.0 if side.blocks else TOLERANCE * formula
-            yield Check(
+            yield Check.exact(
                 id=f"peak/{name}/{tokens}",
                 group=f"numbers at the peak: {side.words}",
                 claim=CLAIMS[side.form],
@@ -348,23 +348,19 @@ def memory_checks(prediction: Json, measurement: Json) -> Iterator[Check]:
                 "says",
                 predicted=formula,
                 measured=measured,
-                stderr=0.0,
-                tolerance=slack,
                 controls=tuple(x * formula for x in ((OTHER_BOUND,) if side.blocks else (1 - ALTERED, 1 + ALTERED))),
                 relation="at most" if side.blocks else "equal",
                 slack=slack,
                 quantity="numbers beside the inputs",
             )
             if tokens in measurement["apart"].get(name, {}):
-                yield Check(
+                yield Check.exact(
                     id=f"equal/{name}/{tokens}",
                     group=f"outputs and gradients: {side.words}",
                     claim=CLAIMS[side.form],
                     statement="outputs and all gradients are those of every pair's value, else of all queries at once",
                     predicted=0.0,
                     measured=measurement["apart"][name][tokens],
-                    stderr=0.0,
-                    tolerance=ROUNDING,
                     controls=(measurement["wrong"],),
                     slack=ROUNDING,
                     quantity="largest relative difference",

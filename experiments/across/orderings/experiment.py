@@ -300,15 +300,13 @@ def exact_checks(prediction: Json, measurement: Json) -> Iterator[Check]:
             yield replace(check, controls=(*check.controls, *(rho * entries for entries in nearest)))
             continue
         slack = high - low + EXACT_SLACK * high
-        yield Check(
+        yield Check.exact(
             id=name,
             group=f"{group}, one entry open",
             claim=point["claim"],
             statement="the exact minimum explains no less and no more than the theorem leaves possible",
             predicted=high,
             measured=explained,
-            stderr=0.0,
-            tolerance=slack,
             controls=(low - rho, high + (high - low) + rho),  # an entry less than the least, and more than the most
             above=ROUNDING * point["zero_loss"],
             slack=slack,

@@ -244,15 +244,13 @@ def start_checks(kind: str, prediction: Json, measurement: Json) -> Iterator[Che
     for depth in depths:
         name = cell(BASELINE, depth)
         interval = t_interval([x / closed_form[name] for x in squares[name]], len(STARTS) * len(depths))
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"{kind}/{depth}",
             group=f"{words}: mean square of the last read over the closed form",
             claim=INITIAL,
             statement=f"at {depth} layers of initial weights the last read is as large as said, all rules alike",
             predicted=1.0,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width,
             controls=(prediction[other][name] / closed_form[name],),
             quantity="mean square over the closed form",
         )
@@ -262,15 +260,13 @@ def start_checks(kind: str, prediction: Json, measurement: Json) -> Iterator[Che
             name, prenorm = cell(rule, depth), cell(BASELINE, depth)
             law = closed_form[name] / closed_form[prenorm]
             ratios += [(x / y / law, law) for x, y in zip(squares[name], squares[prenorm], strict=True)]
-    yield Check(
+    yield Check.exact(
         id=f"{kind}/alike",
         group=f"{words}: mean square of the last read over PreNorm's, over the square of the number of sources",
         claim=INITIAL,
         statement="every rule's last read is PreNorm's divided by the number of its sources, whatever the weights",
         predicted=1.0,
         measured=max((ratio for ratio, _ in ratios), key=lambda ratio: abs(ratio - 1)),
-        stderr=0.0,
-        tolerance=ROUNDING,
         controls=(min(1 / math.sqrt(law) for _, law in ratios),),  # a mean square divided as a norm
         slack=ROUNDING,
         quantity="mean square over the closed form",
@@ -287,15 +283,13 @@ def preset_checks(prediction: Json, by_seed: Sequence[Sequence[float]]) -> Itera
         slack = 0.0 if first else prediction["uneven"]
         # Outputs that are not scaled by depth; else tokens that stand alone, or stay unrelated.
         wrong = [prediction["unscaled"]] if first else [prediction["lone"], prediction["unrelated"][place - 1]]
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"preset/{place}",
             group="at a preset's start: mean square of the last read over theory, by place",
             claim=INITIAL,
             statement=f"at a preset's start the last read at place {place} is as large as said",
             predicted=1.0,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width + slack,
             controls=tuple(other / square for other in wrong),
             slack=slack,
             quantity="mean square over theory's",
@@ -307,15 +301,13 @@ def worst_checks(laws: Mapping[str, float], norms: Mapping[str, float]) -> Itera
     for name, law in laws.items():
         rule, depth = name.rsplit("/", 1)
         others = {laws[cell(other, int(depth))] for other in RULES} - {law}
-        yield Check(
+        yield Check.exact(
             id=f"attained/{name}",
             group=f"{RULES[rule]}: the worst network's last read over its law",
             claim=GROWTH,
             statement=f"at {depth} layers a network attains the largest read of {RULES[rule]}",
             predicted=1.0,
             measured=norms[name] / law,
-            stderr=0.0,
-            tolerance=ATTAINED,
             controls=tuple(sorted(other / law for other in others)),  # other rules' laws
             slack=ATTAINED,
             quantity="norm over the law",
@@ -335,15 +327,13 @@ def sublayer_checks(typical: Mapping[str, float], sharp: Json) -> Iterator[Check
             width=int(width),
         )
         interval = t_interval([x["typical"] ** 2 / square for x in sharp[name]], len(typical))
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"typical/{name}",
             group=f"{kind}: mean square of the output over the closed form",
             claim=TYPICAL,
             statement=f"at width {width} the output of {kind} is typically as large as said",
             predicted=1.0,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width,
             controls=(1 / float(width),),  # the same mistake
             quantity="mean square over the closed form",
         )
@@ -367,15 +357,13 @@ def sharpened_checks(width: int, measurement: Json) -> Iterator[Check]:
 
 def within_bound(name: str, *, group: str, kind: str, statement: str, largest: float, width: int) -> Check:
     """Check the largest output of a sublayer, over its bound."""
-    return Check(
+    return Check.exact(
         id=name,
         group=f"{group}: largest output found over its bound",
         claim=OUTPUT[kind],
         statement=statement,
         predicted=1.0,
         measured=largest,
-        stderr=0.0,
-        tolerance=ROUNDING,
         controls=(width**-0.5,),  # a bound that takes a normed vector's length for 1
         relation="at most",
         slack=ROUNDING,

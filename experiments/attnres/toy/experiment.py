@@ -190,16 +190,14 @@ def start_checks(closed_forms: Mapping[str, float], measured: Mapping[str, Seque
         kind, rule, depth, token = name.split("/")
         interval = t_interval([x / square for x in measured[name]], len(closed_forms))
         others = {closed_forms[start(kind, other, int(depth), token)] for other in RULES} - {square}
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"start/{name}",
             group=f"{RULES[rule]}, {WEIGHTS[kind]}: mean square of the last read over the closed form",
             claim=MAGNITUDE,
             statement=f"after {depth} layers of {WEIGHTS[kind]}, {RULES[rule]}, the last read of {TOKENS[token]} "
             "is as large as said",
             predicted=1.0,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width,
             controls=tuple(sorted(other / square for other in others)),  # other rules' closed forms
             quantity="mean square over the closed form",
         )
@@ -238,15 +236,13 @@ def deep_checks(exact: Json, answers: Json) -> Iterator[Check]:
             ),
         ):
             interval = t_interval(measured, 3 * len(exact))
-            yield Check(
+            yield Check.sampled(
+                interval,
                 id=place,
                 group=f"deep toy: {group}",
                 claim=DEEP,
                 statement=f"at {setting} {statement}",
                 predicted=law,
-                measured=interval.mean,
-                stderr=interval.stderr,
-                tolerance=interval.half_width,
                 controls=(control,),
                 quantity="squared error of y" + ", difference" * place.startswith("gain"),
             )

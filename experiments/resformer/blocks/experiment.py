@@ -267,15 +267,13 @@ def distance_checks(predicted: Json, measured: Json) -> Iterator[Check]:
     """Yield the distances of attentions whose keys are moved apart."""
     for name, cell in predicted.items():
         interval, share = t_interval(measured[name], len(predicted)), cell["share"]
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"keys/{name}",
             group=f"keys apart, {cell['way']}, {cell['size']}",
             claim=DISTANCE,
             statement="on prompts the mean square of cross-layer attention less its block form is the closed form's",
             predicted=share,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width,
             controls=((1 - ALTERED_SQUARE) * share, (1 + ALTERED_SQUARE) * share),
             quantity="mean square of the difference, share of the block form's",
         )
@@ -300,30 +298,26 @@ def toy_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
             gap = signals[BLOCK] - signals[CROSS]
             pairs = zip(*(trained["explained"][point_key(size, toy, rank)] for toy in (BLOCK, CROSS)), strict=True)
             interval = t_interval([block - cross for block, cross in pairs], family)
-            yield Check(
+            yield Check.sampled(
+                interval,
                 id=f"trained-gap/{size}/a{rank}",
                 group="trained, the block form less cross-layer attention",
                 claim=BETTER,
                 statement="the block form explains rho a^2 more, paired by seed",
                 predicted=gap,
-                measured=interval.mean,
-                stderr=interval.stderr,
-                tolerance=interval.half_width + GAP_SLACK * gap,
                 controls=((1 - ALTERED_GAP) * gap, (1 + ALTERED_GAP) * gap),
                 slack=GAP_SLACK * gap,
                 quantity="signal explained more, squared units of y",
             )
     for key, ratios in trained["distance"].items():
         interval = t_interval(ratios, len(trained["distance"]))
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"trained-distance/{key}",
             group="trained cross-layer attention less its block form, over the closed form",
             claim=DISTANCE,
             statement="in trained toys the mean square of the difference is the closed form's at their weights",
             predicted=1.0,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width,
             controls=(1 - ALTERED_SQUARE, 1 + ALTERED_SQUARE),
             quantity="mean square of the difference over the closed form",
         )
@@ -335,29 +329,25 @@ def softmax_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
         for eps, bound, worst, drawn in zip(
             predicted["eps"], bounds, measurement["climbed"][layers], measurement["random"][layers], strict=True
         ):
-            yield Check(
+            yield Check.exact(
                 id=f"softmax/{layers} layers/eps{eps:g}",
                 group=f"worst moves found, {layers} layers",
                 claim=SHARP,
                 statement="hill climbing on rows and moves ends at the bound, and not above",
                 predicted=bound,
                 measured=worst,
-                stderr=0.0,
-                tolerance=EXACT_SLACK * bound,
                 controls=((1 - ALTERED) * bound, (1 + ALTERED) * bound),
                 above=ROUNDING,
                 slack=EXACT_SLACK * bound,
                 quantity="total variation",
             )
-            yield Check(
+            yield Check.exact(
                 id=f"random/{layers} layers/eps{eps:g}",
                 group=f"random rows and moves, {layers} layers",
                 claim=SHARP,
                 statement="no random row moves farther than the bound",
                 predicted=bound,
                 measured=drawn["most"],
-                stderr=0.0,
-                tolerance=ROUNDING,
                 controls=(drawn["middle"],),  # a bound that half of the rows would break
                 relation="at most",
                 slack=ROUNDING,
@@ -365,15 +355,13 @@ def softmax_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
             )
     for name, claim in (("pinsker", IN_THE_MEAN), ("kappa", SHARP)):
         most = max(moves["worst"][name] for moves in measurement["normal"])
-        yield Check(
+        yield Check.exact(
             id=f"normal/{name}",
             group=f"normal moves, {'by their distribution' if name == 'pinsker' else 'by the largest'}",
             claim=claim,
             statement="no row moves farther than the bound, given its own moves",
             predicted=1.0,
             measured=most,
-            stderr=0.0,
-            tolerance=SMALL_MOVES,
             controls=(NEAR * most,),
             relation="at most",
             slack=SMALL_MOVES,
