@@ -223,13 +223,12 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> bool:
 
     import torch
 
-    from experiments.dva.collapse.points import SIDES
-    from experiments.dva.collapse.ways import both_passes, inputs, one_side
+    from experiments.dva.collapse import SIDES, attend, both_passes, causal, inputs
     from icl.probes.peak import peak_bytes
 
     tokens, width = 256, 4
     for form, pairs in of_pairs.items():
-        run = partial(one_side, SIDES[f"{form}, collapsed"], tokens, torch.ones(tokens, tokens).tril() > 0)
+        run = partial(attend, SIDES[f"{form}, collapsed"], tokens, causal(tokens, "cpu"))
         found = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
         said = peak_numbers(form, "collapsed", tokens, width)
         if found - said != 2 or abs(said / tokens**2 - pairs) > 10 * width / tokens:

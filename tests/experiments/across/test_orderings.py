@@ -8,8 +8,8 @@ import pytest
 
 from experiments import catalogue
 from experiments.across.orderings import experiment as toy_orderings
-from experiments.across.orderings.points import NAMES, mixtures, plans, toys
-from experiments.across.orderings.verdicts import difference, expectations, levels_of, pairs_of
+from experiments.across.orderings.experiment import NAMES, mixtures, plans, toys
+from experiments.across.orderings.papers import difference, expectations, pairs_by_paper, toy_levels
 from experiments.cli import main
 from theory.errors import BadInput
 from theory.plans.heads import toy_heads
@@ -65,7 +65,7 @@ def test_the_order_is_the_same_at_every_size_of_the_papers():
     for width, heads in ((512, 8), (768, 12), (1200, 20)):
         shares = {name: most_entries_at_width(toy_heads(plan), width, width) for name, plan in plans(heads).items()}
         prediction = {"order": {"tie": 0.01, "shares": {name: s / width**2 for name, s in shares.items()}}}
-        by_size.append(levels_of(prediction))
+        by_size.append(toy_levels(prediction))
     common = set.intersection(*(set(levels) for levels in by_size))
     assert len(common) >= 30
     first = {name: by_size[0][name] for name in common}
@@ -86,7 +86,7 @@ def test_what_the_toy_says_against_vanilla(run):
 
 
 def test_pairs_are_told_once_and_never_both_ways(run):
-    pairs = pairs_of(read(run, "prediction"), read(run, "measurement"))
+    pairs = pairs_by_paper(read(run, "prediction"), read(run, "measurement"))
     assert len(pairs) == 2
     for found in pairs.values():
         assert len({frozenset(pair) for pair in found}) == len(found)

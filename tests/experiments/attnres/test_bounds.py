@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import catalogue
-from experiments.attnres.bounds.measuring import Start, attained
-from experiments.attnres.bounds.points import RULES, TRAINED, at_start, cell, largest
-from experiments.attnres.bounds.verdicts import slopes, verdicts
+from experiments.attnres.bounds.experiment import EXPERIMENT
+from experiments.attnres.bounds.measurement import RULES, TRAINED, Start, at_start, attained, cell, largest, slopes
 from experiments.drawing import style
 from experiments.store.desk import LocalDesk
 from experiments.store.folders import RunFolder
@@ -20,7 +18,7 @@ from theory.plans.names import resolve
 
 NAME = "attnres-bounds"
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
-SMOKE = catalogue.experiment(NAME).profiles["smoke"].config
+SMOKE = EXPERIMENT.profiles["smoke"].config
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def stored():
 
 
 def judged(prediction, measurement):
-    return {check.id: check.verdict for check in verdicts(prediction, measurement)}
+    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
 
 
 def test_theory_holds_in_the_committed_result(stored):
@@ -108,7 +106,7 @@ def test_slopes_are_exponents():
 
 def test_the_worst_networks_are_no_larger_than_their_law(monkeypatch):
     """With a query that picks nothing, the law of Full is not attained."""
-    monkeypatch.setattr("experiments.attnres.bounds.measuring.QUERY", 0.0)
+    monkeypatch.setattr("experiments.attnres.bounds.measurement.QUERY", 0.0)
     found = attained(SMOKE)
     assert found["attnres/4"] < 0.9 * growth.largest_read(growth.Residual(), 0, 1.0, 1.0)
     assert found["vanilla/4"] == pytest.approx(9)
@@ -118,7 +116,7 @@ def test_a_network_that_diverged_is_left_out(stored):
     prediction, measurement = stored
     measurement["trained"][cell("attnres", prediction["trained_depths"][0])][0] = None
     with style.drawing():
-        catalogue.experiment(NAME).draw(prediction, measurement)
+        EXPERIMENT.draw(prediction, measurement)
     assert judged(prediction, measurement)["exponent/attnres"] == "inconclusive"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import catalogue
-from experiments.attnres.gradients.points import RULES, over_last, unevenness
+from experiments.attnres.gradients import RULES, over_last, unevenness
 
 NAME = "attnres-gradients"
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME

@@ -8,10 +8,19 @@ import pytest
 import torch
 
 from experiments.cli import main
-from experiments.dva.collapse.experiment import EXPERIMENT, PROFILES
-from experiments.dva.collapse.measuring import measured
-from experiments.dva.collapse.points import HEADS, LAYERS, ONE_HEAD, SIDES
-from experiments.dva.collapse.ways import both_passes, inputs, one_side
+from experiments.dva.collapse import (
+    EXPERIMENT,
+    HEADS,
+    LAYERS,
+    ONE_HEAD,
+    SIDES,
+    SMOKE,
+    attend,
+    both_passes,
+    causal,
+    inputs,
+)
+from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import worst
 from icl.probes.peak import peak_bytes
 from theory.dva.cost import peak_numbers
@@ -22,8 +31,8 @@ FUSED = (HEADS, ONE_HEAD, "kernel twice")  # whose values are as wide as queries
 @pytest.mark.parametrize(("tokens", "width"), [(5, 4), (9, 8), (33, 5), (64, 32), (70, 7)])
 @pytest.mark.parametrize("name", [name for name, side in SIDES.items() if not side.blocks])
 def test_memory_is_what_tensors_take(name, tokens, width):
-    side, visible = SIDES[name], torch.ones(tokens, tokens).tril() > 0
-    run = partial(one_side, side, tokens, visible)
+    side, visible = SIDES[name], causal(tokens, "cpu")
+    run = partial(attend, side, tokens, visible)
     found = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
     assert found == pytest.approx(peak_numbers(side.form, side.way, tokens, width), rel=0.02, abs=8)
 
@@ -33,7 +42,7 @@ def test_in_blocks_it_grows_with_tokens(name):
     side = SIDES[name]
 
     def found(tokens):
-        run = partial(one_side, side, 16, torch.ones(tokens, tokens).tril() > 0)
+        run = partial(attend, side, 16, causal(tokens, "cpu"))
         return peak_bytes(partial(both_passes, run, inputs(1, tokens, 4, "cpu", torch.float32))) / 4
 
     for tokens in (40, 320):
@@ -54,7 +63,7 @@ def test_smoke_from_end_to_end(tmp_path, capsys):
 
 
 def test_another_memory_or_another_form_is_noticed():
-    prediction = EXPERIMENT.predict(PROFILES["smoke"].config)
+    prediction = EXPERIMENT.predict(SMOKE)
     measurement = {
         "peak": prediction["peak"],
         "apart": {name: dict.fromkeys(of, 0.0) for name, of in prediction["peak"].items()},
@@ -73,7 +82,7 @@ def test_another_memory_or_another_form_is_noticed():
 
 
 def test_times_go_with_products_or_are_seen_not_to():
-    prediction = EXPERIMENT.predict(PROFILES["smoke"].config)
+    prediction = EXPERIMENT.predict(SMOKE)
     products = prediction["products"]
 
     def told(spread=1e-3, turns=7, **slower):
@@ -98,11 +107,11 @@ def test_times_go_with_products_or_are_seen_not_to():
     assert not told(turns=1)
 
 
-def test_no_side_is_held_against_itself():
+def test_no_side_is_held_against_itself(tmp_path):
     """Where every pair's value is too much to make, the blocks are held against all queries at once, and these alone
     against nothing."""
-    config = replace(PROFILES["smoke"].config, most=64**2, turns=1)
-    found = measured(config, "cpu")
+    config = replace(SMOKE, most=64**2, turns=1)
+    found = EXPERIMENT.measure(config, 0, RunFolder(tmp_path))
     apart = found["apart"]
     assert found["kernels"] == {name: ["flash"] if name in FUSED else ["softmax"] for name in found["kernels"]}
     assert set(found["kernels"]) == set(LAYERS) - {"blocks"}

@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from experiments import catalogue
 from experiments.cli import main
 from experiments.resformer.blocks import linear
-from experiments.resformer.blocks.points import BLOCK, CROSS, TOYS, WAYS, Config, Keys, moved_keys, own_keys
+from experiments.resformer.blocks.experiment import EXPERIMENT, Config
+from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, Keys, moved_keys, own_keys
 from experiments.resformer.blocks.softmax import climbed, random_rows, variation
 from icl.prompts import Generator, RegressionTask
 from icl.toys.stacked import StackedToys, ToySpec
@@ -22,7 +22,7 @@ from theory.resformer.weights import ONE_HEAD
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss
 
-NAME = "resformer-blocks"
+NAME = EXPERIMENT.name
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
 
 
@@ -74,7 +74,7 @@ def test_the_difference_in_trained_toys_is_theirs():
         for name, numbers in toys.named_parameters():
             numbers.copy_(torch.randn(numbers.shape, generator=torch.Generator().manual_seed(2)))
             numbers.mul_(toys.get_buffer(f"mask_{name}"))
-    ratios = np.array([linear._distance_over_theory(toys, i) for i in range(len(specs))])
+    ratios = np.array([linear.distance_over_theory(toys, i) for i in range(len(specs))])
     assert abs(ratios.mean() - 1) < 5 * ratios.std() / len(ratios) ** 0.5
     assert ratios.std() < 0.1
 
@@ -89,20 +89,19 @@ def test_a_block_form_put_into_cross_layer_attention_is_read_by_the_first_keys()
         toys.u[0, 0, :1, :2], toys.u[0, 0, 1:, 2:] = torch.from_numpy(best.a), torch.from_numpy(best.b)
         toys.w[:, 0, 0] = 4 * torch.from_numpy(best.w)
         toys.k[0, 0, 0, :, :1] = torch.from_numpy(best.k[0])
-    assert linear._swapped(toys, 0) == pytest.approx(loss.zero_loss - loss.value(best), rel=1e-9)
+    assert linear.swapped(toys, 0) == pytest.approx(loss.zero_loss - loss.value(best), rel=1e-9)
 
 
 def test_altered_closed_forms_fail():
     """The committed measurements, held against theories that are a little wrong."""
-    experiment = catalogue.experiment(NAME)
     prediction, measurement = (json.loads((RESULTS / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
 
     def failed(altered):
-        return {c.group.split(",")[0] for c in experiment.compare(altered, measurement) if c.verdict == "fail"}
+        return {c.group.split(",")[0] for c in EXPERIMENT.compare(altered, measurement) if c.verdict == "fail"}
 
     assert not failed(prediction)
-    said = prediction["keys"]
-    nearer = {key: {**one, "share": 0.9 * one["share"]} for key, one in said.items()}
+    keys = prediction["keys"]
+    nearer = {key: {**one, "share": 0.9 * one["share"]} for key, one in keys.items()}
     assert failed({**prediction, "keys": nearer}) == {"keys apart"}
     toys = prediction["toys"]
     for factor in (0.98, 1.02):
@@ -119,7 +118,7 @@ def test_smoke_passes(tmp_path):
 
 
 def test_other_prompts_at_other_distances():
-    config: Config = catalogue.experiment(NAME).profiles["smoke"].config
+    config: Config = EXPERIMENT.profiles["smoke"].config
     size = config.keys[0]
     one = linear.Moved(size, 0.5, 100, 0)
     near, far = (replace(one, distance=distance).measured(None) for distance in (0.5, 1.0))

@@ -1,7 +1,7 @@
 """Measurements of `attnres-toy` that nobody made: what theory says, with some noise, and trained toys as wanted."""
 
 from experiments import catalogue
-from experiments.attnres.toy.points import NETWORKS, TWIN, cell
+from experiments.attnres.toy.toys import NETWORKS, TWIN, cell
 
 EXPERIMENT = catalogue.experiment("attnres-toy")
 SMOKE = EXPERIMENT.profiles["smoke"].config

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from experiments.attnres.toy.points import NETWORKS, answer, start
-from experiments.attnres.toy.predicting import predicted
+from experiments.attnres.toy.toys import NETWORKS, answer, predicted, start
 from tests.experiments.attnres.toy.made_up import EXPERIMENT, SMOKE
 from theory.plans.setting import Setting
 from theory.prompts.regression import steps, trace_moments

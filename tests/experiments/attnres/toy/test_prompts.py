@@ -7,9 +7,16 @@ import pytest
 import torch
 
 from experiments.attnres.networks import descending
-from experiments.attnres.toy.deep import stepping, weighing
-from experiments.attnres.toy.prompts import at_widths, last_read, log_weights, side_by_side
-from experiments.attnres.toy.starts import last_squares, own_weights
+from experiments.attnres.toy.training import (
+    at_widths,
+    last_read,
+    last_squares,
+    log_weights,
+    own_weights,
+    side_by_side,
+    stepping,
+    weighing,
+)
 from icl.prompts import Generator, RegressionTask
 from tests.experiments.attnres.toy.made_up import SMOKE
 from theory.plans.names import resolve

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from experiments.attnres.toy.points import NETWORKS
+from experiments.attnres.toy.toys import NETWORKS
 from experiments.attnres.toy.training import PROBE, SideBySide, ToyArm, largest
 from experiments.store.folders import RunFolder, Slot
 from experiments.training import probes, stacks

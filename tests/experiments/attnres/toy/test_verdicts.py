@@ -6,9 +6,8 @@ from copy import deepcopy
 
 import pytest
 
-from experiments.attnres.toy.outcomes import differences, exponents, interval
-from experiments.attnres.toy.points import BASELINE, NETWORKS, TWIN, cell
-from experiments.attnres.toy.verdicts import verdicts
+from experiments.attnres.toy.experiment import differences, exponents, interval
+from experiments.attnres.toy.toys import BASELINE, NETWORKS, TWIN, cell
 from experiments.cli import main
 from experiments.drawing import style
 from experiments.store.folders import RunFolder
@@ -26,7 +25,7 @@ def measurement(prediction):
 
 
 def judged(prediction, measurement):
-    return {check.id: check.verdict for check in verdicts(prediction, measurement)}
+    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
 
 
 def test_smoke_from_end_to_end(tmp_path, prediction):
@@ -112,7 +111,7 @@ def test_a_twin_that_differs_too_leaves_nothing_to_say(prediction, measurement):
 
 def test_seeds_that_diverged_are_left_out_and_told(prediction, measurement):
     measurement["trained"][cell("full+keys", 2)][:2] = [None, [3.0, None]]
-    checks = {check.id: check for check in verdicts(prediction, measurement)}
+    checks = {check.id: check for check in EXPERIMENT.compare(prediction, measurement)}
     wide = checks["exponent/three times as wide/full+keys+sublayers/full+keys"]
     usual = checks["exponent/as they come/full+keys+sublayers/full+keys"]
     assert wide.statement.endswith("6 of 8 seeds")
