@@ -159,15 +159,13 @@ def _answers_and_bytes(prediction: Json, measurement: Json) -> Iterator[Check]:
     """Yield what must hold anywhere: the scores of steps, and the bytes of the cache."""
     dtype = measurement["what"].rpartition(" ")[2]
     for name, side in measurement["sides"].items():
-        yield Check(
+        yield Check.exact(
             id=f"answer/{name}",
             group="steps answer as a whole pass",
             claim=SPEED,
             statement=f"{name}: scores of steps are those of a pass over all tokens",
             predicted=0.0,
             measured=side["apart"],
-            stderr=0.0,
-            tolerance=ROUNDING[dtype],
             controls=(1.0,),
             slack=ROUNDING[dtype],
             quantity="largest difference of scores, over the largest",
@@ -177,16 +175,15 @@ def _answers_and_bytes(prediction: Json, measurement: Json) -> Iterator[Check]:
         for size, numbers in side["sizes"].items():
             batch, tokens = _parsed(size)
             formula = batch * tokens * prediction["kept"][name] * (4 if dtype == "float32" else 2)
-            yield Check(
+            yield Check.exact(
                 id=f"bytes/{name}/{size}",
                 group="bytes of the cache",
                 claim=MEMORY,
                 statement=f"{name}: the cache of {batch} sequences of {tokens} tokens has the formula's bytes",
                 predicted=float(formula),
                 measured=float(numbers["bytes"]),
-                stderr=0.0,
-                tolerance=0.0,
                 controls=(formula + 1.0, formula - 1.0),
+                slack=0.0,
                 quantity="bytes",
             )
 
@@ -198,31 +195,30 @@ def _speeds(prediction: Json, measurement: Json) -> Iterator[Expectation]:
         words = "{} sequences of {} tokens".format(*_parsed(size))
         for name in [name for name in read if name != BASELINE]:
             once, twice = (_over_vanilla(seconds, name, size, times) for times in (1.0, 2.0))
-            log_read = math.log(read[name][size] / read[BASELINE][size])
-            interval: Json = {"claim": SPEED, "predicted": 0.0, "stderr": once.stderr, "tolerance": once.half_width}
             if name == SKIPV1:
-                yield Expectation(
+                yield Expectation.sampled(
+                    *(replace(interval, mean=-interval.mean) for interval in (once, twice)),
                     id=f"slower/{name}/{size}",
                     group=f"{name}: a step takes no longer than vanilla's",
+                    claim=SPEED,
                     statement=f"{name} takes no longer than vanilla, {words}",
                     rule="not less",
-                    measured=-once.mean,
-                    controls=((-twice.mean, twice.half_width),),
+                    predicted=0.0,
                     slack=SLOWER,
                     quantity=f"minus the {LOG}",
-                    **interval,
                 )
-            yield Expectation(
+            log_read = math.log(read[name][size] / read[BASELINE][size])
+            yield Expectation.sampled(
+                *(replace(interval, mean=interval.mean - log_read) for interval in (once, twice)),
                 id=f"read/{name}/{size}",
                 group=f"{name}: a step takes as long as what it reads",
+                claim=SPEED,
                 statement=f"{name}, {words}: {math.exp(once.mean):.2f} of vanilla's time for {math.exp(log_read):.2f} "
                 "of what it reads",
                 rule="none",
-                measured=once.mean - log_read,
-                controls=((twice.mean - log_read, twice.half_width),),
+                predicted=0.0,
                 slack=AS_READ,
                 quantity=f"{LOG}, less that of what is read",
-                **interval,
             )
 
 

@@ -321,15 +321,13 @@ def _compare_ranks(sizes: Json, exact: Json, trained: Json) -> Iterator[Check]:
                     )
             if (size, rank) in points:
                 interval, gap = t_interval(_paired_gaps(trained, size, rank), family), point["gap"]
-                yield Check(
+                yield Check.sampled(
+                    interval,
                     id=f"trained-gap/{size}/a{rank}",
                     group=f"trained gap at equal rank, {size}",
                     claim=GAP,
                     statement="the trained gap, paired by seed, is rho a^2",
                     predicted=gap,
-                    measured=interval.mean,
-                    stderr=interval.stderr,
-                    tolerance=interval.half_width + GAP_SLACK * gap,
                     controls=((1 - ALTERED_GAP) * gap, (1 + ALTERED_GAP) * gap),
                     slack=GAP_SLACK * gap,
                     quantity="loss gap, squared units of y",

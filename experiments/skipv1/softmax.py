@@ -397,17 +397,15 @@ def _compare_trained(size: str, kind: str, numbers: Json, arms: Json, compressed
     known = numbers["constructions"].get(kind, {}).get("explained", numbers["bayes"])
     if known > bound:  # elsewhere theory does not say that there are better weights
         above, below = (t_interval([x - bound for x in values], compressed) for values in (skip, mha))
-        yield Expectation(
+        yield Expectation.sampled(
+            above,
+            below,
             id=f"beyond/{size}/{kind}",
             group=f"beyond any compressed model, {kind}",
             claim=CLAIM,
             statement="trained with raw values, it explains more than any compressed model can",
             rule="sign",
             predicted=known - bound,
-            measured=above.mean,
-            stderr=above.stderr,
-            tolerance=above.half_width,
-            controls=((below.mean, below.half_width),),
             quantity="share of the signal explained, difference",
         )
 

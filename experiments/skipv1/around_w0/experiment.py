@@ -113,13 +113,7 @@ class SkipV1W0:
         "interval; lines in (c), (d) join whole numbers."
     )
     kind: Kind = "theory"
-    claims: tuple[str, ...] = (
-        "skipv1.w0",
-        "skipv1.w0-enough-heads",
-        "skipv1.w0-floors",
-        "skipv1.w0-d2",
-        "skipv1.bias",
-    )
+    claims: tuple[str, ...] = ("skipv1.w0", "skipv1.w0-enough-heads", "skipv1.w0-floors", "skipv1.w0-d2", "skipv1.bias")
     profiles: Mapping[str, Profile] = PROFILES
     further: Mapping[str, str] = {
         "heads": "(a) Loss at exact minima over the number of heads, of SkipV1Former's half skip heads. (b) "
@@ -286,9 +280,9 @@ def _compare_few(row: Json, exact: Json) -> Iterator[Check]:
     floor is that of one product less.
     """
     place, d, heads = row["place"], row["d"], row["heads"]
-    rounding: Json = {"stderr": 0.0, "tolerance": ROUNDING * row["zero"], "slack": ROUNDING * row["zero"]}
+    common: Json = {"slack": ROUNDING * row["zero"], "quantity": LOSS}
     if row["d2"] is not None:
-        yield Check(
+        yield Check.exact(
             id=f"d2/{place}",
             group="two heads at d = 2",
             claim="skipv1.w0-d2",
@@ -297,44 +291,40 @@ def _compare_few(row: Json, exact: Json) -> Iterator[Check]:
             measured=best(exact, place, "skipv1", 2),
             controls=(row["d2"] - row["c"] ** 2,),
             relation="at most",
-            quantity=LOSS,
-            **rounding,
+            **common,
         )
     if row["c"] ** 2 < LARGE * d or 3 * heads // 2 > d - (d % 2 == 0):  # Lemma 1 or, for odd d, 3
         return
     mha, skip = (by_rank(exact, place, toy, d)[d] for toy in TOYS)
-    rounding |= {"claim": "skipv1.w0", "relation": "at least"}
-    yield Check(
+    common |= {"claim": "skipv1.w0", "relation": "at least"}
+    yield Check.exact(
         id=f"floor/{place}",
         group="SkipV1Former's floor at a = d, few heads, W0 = c I",
         statement=FLOOR,
         predicted=row["skipv1_floor"],
         measured=skip,
         controls=(row["skipv1_floor_one_less"],),
-        quantity=LOSS,
-        **rounding,
+        **common,
     )
     if 2 * heads <= d:
-        yield Check(
+        yield Check.exact(
             id=f"mha-floor/{place}",
             group="MHA's floor at a = d, few heads, W0 = c I",
             statement=FLOOR,
             predicted=row["mha_floor"],
             measured=mha,
             controls=(row["mha_floor_one_less"],),
-            quantity=LOSS,
-            **rounding,
+            **common,
         )
     if row["mha_reached"] is not None:
-        yield Check(
+        yield Check.exact(
             id=f"loses/{place}",
             group="SkipV1Former loses to MHA at a = d by what is proved, W0 = c I",
             statement="its exact minimum less MHA's is at least its floor less what MHA is proved to reach",
             predicted=row["skipv1_floor"] - row["mha_reached"],
             measured=skip - mha,
             controls=(row["skipv1_floor_one_less"] - row["mha_reached"],),
-            quantity="SkipV1Former's loss less MHA's, squared units of y",
-            **rounding,
+            **{**common, "quantity": "SkipV1Former's loss less MHA's, squared units of y"},
         )
 
 
@@ -347,30 +337,26 @@ def _compare_many(row: Json, exact: Json) -> Iterator[Check]:
     mha, skip = (by_rank(exact, place, toy, a)[a] for toy in TOYS)
     explained = zero - row["skipv1"]
     if row["skipv1"] == row["skipv1_floor"]:
-        yield Check(
+        yield Check.exact(
             id=f"enough/{place}/a{a}",
             group="SkipV1Former with enough heads",
             claim="skipv1.w0-floors",
             statement="the exact minimum explains what Theorem 2 says, and not more",
             predicted=explained,
             measured=zero - skip,
-            stderr=0.0,
-            tolerance=SLACK * explained,
             controls=((1 - ALTERED) * explained, (1 + ALTERED) * explained),
             above=ROUNDING * zero,
             slack=SLACK * explained,
             quantity=SIGNAL,
         )
     if a == row["d"] or DESCENT * zero <= row["gap_if_mha_explained_nothing"] - row["gap"]:
-        yield Check(
+        yield Check.exact(
             id=f"gap/{place}/a{a}",
             group="gap at equal rank, enough heads",
             claim="skipv1.w0-enough-heads",
             statement="the exact minima differ by at least rho a^2",
             predicted=row["gap"],
             measured=mha - skip,
-            stderr=0.0,
-            tolerance=SLACK * row["gap"],
             controls=(row["gap_if_mha_explained_nothing"],),
             relation="at least",
             slack=SLACK * row["gap"],

@@ -224,15 +224,13 @@ def _compare_heights(key: str, stairs: Json, curves: Sequence[Sequence[float]]) 
         quarter, height = (until - since) / 4, stairs["heights"][k]
         at = [i for i, t in enumerate(stairs["times"]) if since + quarter <= t <= until - quarter]
         interval = t_interval([fmean(curve[i] for i in at) for curve in curves], stairs["rank"])
-        yield Check(
+        yield Check.sampled(
+            interval,
             id=f"height/{key}/k{k}",
             group=f"heights of plateaus, {stairs['toy']}",
             claim=HEIGHTS,
             statement=f"with {k} directions learned, the loss is that of as many times {unit:.3g} explained",
             predicted=height,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width + OF_A_PLATEAU * unit,
             controls=(height - unit / 2, height + unit / 2),
             slack=OF_A_PLATEAU * unit,
             quantity="loss, squared units of y",
@@ -253,15 +251,13 @@ def _compare_times(key: str, stairs: Json, curves: Sequence[Sequence[float]]) ->
             ("flow", closed, Interval(exact, 0.0, 0.0), OF_THE_SIGNAL, flow),
             ("trained", exact, trained, OF_A_TIME, descent),
         ):
-            yield Check(
+            yield Check.sampled(
+                interval,
                 id=f"time/{name}/{key}/k{k + 1}",
                 group=f"times of steps, {name}, {stairs['toy']}",
                 claim=TIMES,
                 statement=statement,
                 predicted=predicted,
-                measured=interval.mean,
-                stderr=interval.stderr,
-                tolerance=interval.half_width + slack * predicted,
                 controls=(predicted / ALTERED, predicted * ALTERED),
                 slack=slack * predicted,
                 quantity="time, steps times learning rate",
@@ -278,21 +274,20 @@ def _compare_ends(prediction: Json, measured: Json) -> Iterator[Check]:
             distances.append(abs(share - round(share)))
             low.append(round(share) - least)
             high.append(round(share) - most)
-    common: Json = {"group": "where exact flows from Gaussian starts end", "predicted": 0.0, "stderr": 0.0}
-    yield Check(
+    common: Json = {"group": "where exact flows from Gaussian starts end", "predicted": 0.0}
+    yield Check.exact(
         id="ends/plateaus",
         claim=HEIGHTS,
         statement="in the end the exact flow is on a plateau",
         measured=fmean(distances),
-        tolerance=OF_A_PLATEAU,
         controls=(0.25,),
         slack=OF_A_PLATEAU,
         quantity="mean distance to the next plateau, in units of the distance of plateaus",
         **common,
     )
-    common |= {"claim": ENDS, "tolerance": 0.5, "slack": 0.5, "quantity": "rank reached less its bound"}
+    common |= {"claim": ENDS, "slack": 0.5, "quantity": "rank reached less its bound"}
     statement = "of no start the rank it ends at is {} the bound"
-    yield Check(
+    yield Check.exact(
         id="ends/least",
         statement=statement.format("below"),
         measured=float(min(low)),
@@ -300,7 +295,7 @@ def _compare_ends(prediction: Json, measured: Json) -> Iterator[Check]:
         relation="at least",
         **common,
     )
-    yield Check(
+    yield Check.exact(
         id="ends/most",
         statement=statement.format("above"),
         measured=float(max(high)),
@@ -318,7 +313,9 @@ def _compare_ratios(prediction: Json, measured: Json) -> Iterator[Expectation]:
         small, large = (reached(arm, measured[arm["key"]]["descent"]) for arm in (arms[0], arms[-1]))
         interval = t_interval([float(a) - float(b) for a, b in zip(small, large, strict=True)])
         twin = t_interval([float(a) - float(b) for a, b in zip(small[::2], small[1::2], strict=False)])
-        yield Expectation(
+        yield Expectation.sampled(
+            interval,
+            twin,
             id=f"ratio/{toy}/a{rank}",
             group="small keys reach the optimum more often than large ones",
             claim=ENDS,
@@ -326,10 +323,6 @@ def _compare_ratios(prediction: Json, measured: Json) -> Iterator[Expectation]:
             f"compression's size than of {arms[-1]['keys']:g} times",
             rule="sign",
             predicted=1.0,
-            measured=interval.mean,
-            stderr=interval.stderr,
-            tolerance=interval.half_width,
-            controls=((twin.mean, twin.half_width),),
             quantity="share of starts, difference",
         )
 

@@ -271,17 +271,15 @@ def _expect(
     slack: float = NEGLIGIBLE,
 ) -> Expectation:
     """Return what is expected of a difference of shares, and its control, None where there is none to compare."""
-    return Expectation(
+    return Expectation.sampled(
+        interval,
+        *([] if control is None else [control]),
         id=name,
         group=group,
         claim=claim,
         statement=statement,
-        rule=rule,  # type: ignore[arg-type]
+        rule=rule,
         predicted=predicted,
-        measured=interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width,
-        controls=() if control is None else ((control.mean, control.half_width),),
         slack=0.0 if rule == "sign" else slack,
         quantity="share of the signal explained, difference",
     )
@@ -335,7 +333,9 @@ def _compare_worth(trained: Trained, variant: Variant) -> Iterator[Expectation]:
     if len(trained.widths(variant)) < 2:
         return
     interval, d, worth = t_interval(worths(trained, variant)), trained.numbers["d"], trained.numbers["worth"]
-    yield Expectation(
+    yield Expectation.sampled(
+        interval,
+        Interval(float(d), 0.0, 0.0),
         id="/".join(("worth", trained.size, *variant)),
         group=f"worth in width, {trained.size}",
         claim=WIDTH,
@@ -343,10 +343,6 @@ def _compare_worth(trained: Trained, variant: Variant) -> Iterator[Expectation]:
         f"at {d}",
         rule="size",
         predicted=float(worth),
-        measured=interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width,
-        controls=((float(d), 0.0),),
         slack=0.25,
         quantity="width",
     )

@@ -260,17 +260,16 @@ def _compare_exact(prediction: Json, measurement: Json) -> Iterator[Expectation]
     losses = {name: numbers(values) for name, values in measurement["begins"].items()}
     mean = paired_differences(losses, [(MEAN, CONTINUED)])[MEAN, CONTINUED]
     for name in (n for n, choice in prediction["choices"].items() if choice["exact"] and n != CONTINUED):
-        yield Expectation(
+        furthest = max(abs(a - b) for a, b in zip(losses[name], losses[CONTINUED], strict=True))
+        yield Expectation.sampled(
+            Interval(furthest, 0.0, 0.0),
+            mean,
             id=f"same/{name}",
             group=f"{ALGEBRA}: {name} begins as the function that was trained",
             claim=DISTANCE,
             statement=f"{name} begins with vanilla's loss, of the seed that is furthest from it too",
             rule="none",
             predicted=0.0,
-            measured=max(abs(a - b) for a, b in zip(losses[name], losses[CONTINUED], strict=True)),
-            stderr=0.0,
-            tolerance=0.0,
-            controls=((mean.mean, mean.half_width),),
             slack=ALIKE,
             quantity=BEGINS,
         )
