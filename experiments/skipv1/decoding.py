@@ -36,7 +36,7 @@ LOG = "logarithm of a step's seconds over vanilla's"
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is decoded, and how often.
+    """The variants to time, the lengths, and the number of turns.
 
     Attributes:
         sizes: Sequences, and tokens of each in the cache, where a step is timed.
@@ -264,14 +264,14 @@ PANELS = {  # title, label of the crosses, words before a size, place of the fir
 
 def _draw_cache(axis: Axes, prediction: Json, measurement: Json) -> None:
     """Draw the bytes of a token over vanilla's, by formula and as allocated, and those of the longest cache."""
-    kept, size = prediction["kept"], max(prediction["read"][BASELINE], key=lambda size: _parsed(size)[1])
+    formula, size = prediction["kept"], max(prediction["read"][BASELINE], key=lambda size: _parsed(size)[1])
     allocated = {name: side["sizes"][size]["bytes"] for name, side in measurement["sides"].items()}
-    rows = list(dict.fromkeys([*kept, *allocated]))
+    rows = list(dict.fromkeys([*formula, *allocated]))
     places = list(range(len(rows), 0, -1))
-    shares = [kept.get(name, kept[BASELINE]) / kept[BASELINE] for name in rows]  # others keep what vanilla keeps
+    shares = [formula.get(name, formula[BASELINE]) / formula[BASELINE] for name in rows]  # others keep vanilla's
     axis.barh(places, shares, color="#c9dcec", edgecolor="#2f7fb8", height=0.6, label="formula")
-    ratios = [allocated[name] / allocated[BASELINE] for name in kept]
-    axis.plot(ratios, places[: len(kept)], "o", color="#1a1a1a", markerfacecolor="white", label="allocated")
+    ratios = [allocated[name] / allocated[BASELINE] for name in formula]
+    axis.plot(ratios, places[: len(formula)], "o", color="#1a1a1a", markerfacecolor="white", label="allocated")
     for name, place, share in zip(rows, places, shares, strict=True):
         words = f"{share:.0%}, {allocated[name] / 1e6:.3g} MB"
         axis.annotate(words, (share, place), xytext=(6, -3), textcoords="offset points", fontsize=8)

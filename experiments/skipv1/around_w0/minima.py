@@ -1,4 +1,4 @@
-"""What is minimised around W0: priors, points, and the sweeps of a configuration."""
+"""Exact minima around W0: priors, points, and the sweeps of a configuration."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Point:
 
     @property
     def descents(self) -> int:
-        """How many descents begin."""
+        """The number of descents that begin."""
         return self.finished if self.heads == ENOUGH else self.starts
 
 

@@ -378,26 +378,26 @@ def _draw_shares(axis: Axes, arms: Sequence[Json], measured: Json, over: str) ->
         for place, rank in enumerate(ranks[toy]):
             some = sorted((x for x in arms if (x["toy"], x["rank"]) == (toy, rank)), key=lambda x: x[over])
             shift = 2 ** (0.2 * (place - 0.5 if toy == "skipv1" else 1.5 - place) if over == "keys" else 0)
-            at = [arm[over] * shift for arm in some]
+            places = [arm[over] * shift for arm in some]
             marker: Json = {"marker": MARKERS[toy, min(place, 1)], "color": look["color"], "markerfacecolor": "white"}
-            _draw_reached(axis, at, some, measured, "descent", label=f"{name}, a = {rank}, 95 %", **marker)
+            _draw_reached(axis, places, some, measured, "descent", label=f"{name}, a = {rank}, 95 %", **marker)
             if over == "keys" and all("adam" in measured[arm["key"]] for arm in some):
                 marker |= {"markerfacecolor": look["color"], "label": f"{name}, a = {rank}, by Adam"}
-                _draw_reached(axis, [x * 1.07 for x in at], some, measured, "adam", **marker)
+                _draw_reached(axis, [x * 1.07 for x in places], some, measured, "adam", **marker)
     axis.set_ylim(-0.05, 1.08)
     axis.set_ylabel("share of starts")
     axis.set_xscale("log", base=2)
 
 
 def _draw_reached(
-    axis: Axes, at: Sequence[float], arms: Sequence[Json], measured: Json, method: str, **look: Any
+    axis: Axes, places: Sequence[float], arms: Sequence[Json], measured: Json, method: str, **look: Any
 ) -> None:
     ends = [reached(arm, measured[arm["key"]][method]) for arm in arms]
     shares = [sum(end) / len(end) for end in ends]
     limits = [share_interval(sum(end), len(end)) for end in ends]
     below = [max(0.0, share - low) for share, (low, _) in zip(shares, limits, strict=True)]
     above = [max(0.0, high - share) for share, (_, high) in zip(shares, limits, strict=True)]
-    axis.errorbar(at, shares, yerr=[below, above], linestyle="none", **look)
+    axis.errorbar(places, shares, yerr=[below, above], linestyle="none", **look)
 
 
 EXPERIMENT: Experiment = SkipV1Dynamics()

@@ -137,7 +137,7 @@ class Arm:
 
     @property
     def bounded(self) -> bool:
-        """Whether Theorem 3 says of its start at which ranks it may end."""
+        """True where Theorem 3 bounds the rank at which a start may end."""
         return self.toy == "skipv1" and self.heads == 2
 
 
@@ -267,8 +267,8 @@ def _toys(size: Setting, arms: Sequence[Staircase | Arm], seeds: int) -> Stacked
     from icl.prompts import RegressionTask
     from icl.toys.stacked import StackedToys, ToySpec
 
-    task, starts = RegressionTask(*size.floats), [(arm.kinds, arm.rank, arm.start) for arm in arms]
-    return StackedToys([ToySpec(task, kinds, rank, seed, at) for kinds, rank, at in starts for seed in range(seeds)])
+    task, starts = RegressionTask(*size.floats), [(arm, arm.start) for arm in arms]
+    return StackedToys([ToySpec(task, a.kinds, a.rank, seed, start) for a, start in starts for seed in range(seeds)])
 
 
 def _loss(size: Setting, arm: Staircase | Arm) -> PopulationLoss:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,7 @@ def _draw_shares(axis: Axes, trained: Trained) -> None:
                 style.seeds(axis, place, shares, look["color"])
             mark: dict[str, Any] = {"marker": marker, "markersize": markersize, "color": look["color"], "linewidth": 1}
             mark["markerfacecolor"] = look["color"] if filled else "white"
-            _with_bars(axis, by_width, **mark)
+            style.bars(axis, list(by_width), [t_interval(shares) for shares in by_width.values()], **mark)
         mark = {"color": "#555555", "markersize": markersize, "markerfacecolor": "#555555" if filled else "white"}
         axis.plot([], [], "o", label=f"{name}, 95 %", **mark)
     axis.set_xticks(list(widths))
@@ -76,13 +75,6 @@ def _draw_shares(axis: Axes, trained: Trained) -> None:
     axis.set_xlabel("embedding width $m$ (numbers a token)")
     axis.set_ylabel(r"explained share of $E\,\|W^*\|^2$")
     axis.set_title(f"$d={numbers['d']}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
-
-
-def _with_bars(axis: Axes, seeds: Mapping[Any, Sequence[float]], **look: Any) -> None:
-    """Draw means over seeds, by place, with their intervals."""
-    intervals = [t_interval(values) for values in seeds.values()]
-    errors = [interval.half_width for interval in intervals]
-    axis.errorbar(list(seeds), [interval.mean for interval in intervals], yerr=errors, linestyle="none", **look)
 
 
 def _draw_tokens(axis: Axes, trained: Trained, copying: Json) -> None:
@@ -116,8 +108,9 @@ def _draw_heads(axis: Axes, trained: Trained) -> None:
     axis.axhline(numbers["rho"], label=f"{NAMES['skipv1']}, $m={numbers['d']}$, exactly", zorder=1, **style.SKIPV1)
     for m, (marker, color) in zip(trained.widths(variant), OF_WIDTH, strict=False):
         seeds = {heads: trained.shares(variant, many_heads(heads), m) for heads in trained.heads(variant, m)}
-        look: dict[str, Any] = {"marker": marker, "markerfacecolor": "white", "color": color, "zorder": 3}
-        _with_bars(axis, seeds, label=f"MHA, $m={m}$, trained, 95 %", **look)
+        look: dict[str, Any] = {"marker": marker, "color": color, "zorder": 3}
+        intervals = [t_interval(shares) for shares in seeds.values()]
+        style.bars(axis, list(seeds), intervals, label=f"MHA, $m={m}$, trained, 95 %", **look)
         if enough := numbers["widths"][str(m)].get("enough_heads"):
             axis.axhline(enough["mha"], color=color, linestyle="-.", linewidth=1.1, zorder=2)
             axis.annotate(f"enough heads, $m={m}$", (2**1.5, enough["mha"]), ha="center", color=color, **UNDER)

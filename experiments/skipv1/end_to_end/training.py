@@ -1,4 +1,4 @@
-"""What is trained end to end, and what theory's weights explain in the same toys.
+"""The toys that are trained end to end, and theory's weights in the same toys.
 
 One stack is trained for every width of a sweep.  Learning rates were searched on seeds 100 to 103, among 0.01, 0.03 and
 0.1 at d = 2 and 0.005, 0.01, 0.02 and 0.03 at d = 3: those at which the fewest toys of both architectures stopped on
@@ -83,7 +83,7 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained, and on how many prompts it is tested.
+    """The sweeps to train, and the number of prompts for testing.
 
     Attributes:
         held_out: Prompts of every seed, for the explained share.
@@ -262,7 +262,7 @@ class Construction:
 
     @property
     def heads(self) -> int:
-        """How many there are in each layer."""
+        """The number of heads in each layer."""
         return len(self.weights["readout"])
 
     @property

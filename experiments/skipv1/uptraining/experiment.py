@@ -383,8 +383,8 @@ def _draw_during(axis: Axes, prediction: Json, measurement: Json) -> None:
         look = dict(_look(name))
         marker = look.pop("marker")
         middle = np.mean([ours for ours, _ in both], axis=0)
-        apart = [t_interval(at) for at in zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)]
-        half = np.array([interval.half_width for interval in apart])
+        differences = zip(*(np.subtract(*pair).tolist() for pair in both), strict=True)
+        half = np.array([t_interval(by_seed).half_width for by_seed in differences])
         label = _words(name, heads, measurement)
         if apart_on_the_way(*tuned_rates((tuned_as(name), CONTINUED), measurement)):
             bars = {"yerr": half[[0, -1]], "fmt": marker, "color": look["color"], "markersize": 4}

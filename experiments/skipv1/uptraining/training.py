@@ -1,4 +1,4 @@
-"""What is trained: vanilla and SkipV1Former from scratch, then what vanilla is made into, by several ways."""
+"""The trainings: vanilla and SkipV1Former from scratch, then what vanilla is made into, by several ways."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SLOW = 0.1  # of its arm's rate: what weighs outputs over depth
 
 @dataclass(frozen=True)
 class Choice:
-    """What the trained vanilla model becomes, and is trained on as.
+    """A model that trained vanilla is made into, and trained on.
 
     Attributes:
         variant: The plan.
@@ -67,7 +67,7 @@ FORMS = (CONTINUED, MEAN, SPLIT, WHOLE)  # of CHOICES, where heads share keys an
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained from scratch and on.
+    """The trainings from scratch, and those that go on from their ends.
 
     Attributes:
         architecture: Its norms have no eps that matters, so that depth attention begins as PreNorm.
@@ -92,7 +92,7 @@ class Config:
 
     @property
     def choices(self) -> dict[str, Choice]:
-        """What is trained on, by name."""
+        """The models that are trained on, by name."""
         return {name: CHOICES[name] for name in self.chosen}
 
     @property
