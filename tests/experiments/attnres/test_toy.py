@@ -76,11 +76,11 @@ def test_curves_pass_through_what_is_measured(few):
 
 
 def test_a_residual_stream_explodes_and_full_falls():
-    found = predicted(replace(CPU, deep=(), noises=()))["curves"]
-    residual, full = found["descent/vanilla"], found["descent/attnres"]
+    curves = predicted(replace(CPU, deep=(), noises=()))["curves"]
+    residual, full = curves["descent/vanilla"], curves["descent/attnres"]
     assert residual[7] < residual[0] < residual[15] < 1e-4 * residual[19]
     assert full[19] * 21**2 == pytest.approx(full[9] * 11**2, rel=0.05)
-    assert found["descent/attnres-block:blocks=4"][19] > 0.8 * found["descent/attnres-block:blocks=4"][9]
+    assert curves["descent/attnres-block:blocks=4"][19] > 0.8 * curves["descent/attnres-block:blocks=4"][9]
 
 
 def test_bounded_are_those_with_norms_before_sublayers_and_weights_over_depth(few):
@@ -236,10 +236,10 @@ def test_norms_stand_where_they_are_said_to():
 
 def test_the_largest_read_grows_with_the_prompts_and_may_be_no_number():
     assert probes.probe(PROBE) is largest
-    found = arm(std=0.5)
-    usual, wide = largest(found.model("cpu"), found.task(), "cpu")
+    plain = arm(std=0.5)
+    usual, wide = largest(plain.model("cpu"), plain.task(), "cpu")
     assert 1 < usual < wide
-    assert largest(arm(std=100.0, depth=6).model("cpu"), found.task(), "cpu") == [None, None]
+    assert largest(arm(std=100.0, depth=6).model("cpu"), plain.task(), "cpu") == [None, None]
     normed = arm("full+keys+sublayers", std=0.5)
     usual, wide = largest(normed.model("cpu"), normed.task(), "cpu")
     assert wide == pytest.approx(usual, rel=2)
@@ -277,11 +277,11 @@ def test_what_stacks_with_what():
     """The twin beside its network; other networks, probes and prompts apart."""
     ours, plain = arm(), arm(kind=Arm)
     together = [ours, replace(ours, twin=True), replace(ours, seed=1)]
-    found = stacks.stacks([*together, plain, replace(ours, probes=(PROBE,)), arm("residual+head")])
-    assert [stack.members for stack in found if len(stack.members) > 1] == [
-        tuple(replace(one, recipe=found[0].members[0].recipe) for one in together)
+    grouped = stacks.stacks([*together, plain, replace(ours, probes=(PROBE,)), arm("residual+head")])
+    assert [stack.members for stack in grouped if len(stack.members) > 1] == [
+        tuple(replace(one, recipe=grouped[0].members[0].recipe) for one in together)
     ]
-    assert len(found) == 4
+    assert len(grouped) == 4
 
 
 def made_up(prediction):
@@ -333,8 +333,8 @@ def test_smoke_from_end_to_end(tmp_path, prediction):
     (folder,) = (tmp_path / EXPERIMENT.name).glob("smoke-*")
     run = RunFolder(folder)
     assert run.read("prediction.json") == prediction
-    found, summary = run.read("measurement.json"), run.read("summary.json")
-    assert set(found["trained"]) == {
+    measurement, summary = run.read("measurement.json"), run.read("summary.json")
+    assert set(measurement["trained"]) == {
         cell(name, depth) for name in (*NETWORKS, TWIN) for depth in (*SMOKE.trained_depths, SMOKE.deeper)
     }
     assert {check["claim"] for check in summary["checks"]} == set(EXPERIMENT.claims)
@@ -343,32 +343,37 @@ def test_smoke_from_end_to_end(tmp_path, prediction):
 
 
 def test_what_agrees_with_theory_passes(prediction, measurement):
-    found = judged(prediction, measurement)
-    theory = {name: verdict for name, verdict in found.items() if not name.startswith(("exponent", "diverged"))}
+    verdicts = judged(prediction, measurement)
+    theory = {name: verdict for name, verdict in verdicts.items() if not name.startswith(("exponent", "diverged"))}
     assert set(theory.values()) == {"pass"}
     assert len(theory) == len(prediction["start"]) + 3 * len(prediction["deep"])
-    assert found["diverged/3"] == found["diverged/3/head"] == "agrees"
-    wide = {verdict for name, verdict in found.items() if name.startswith("exponent/three")}
+    assert verdicts["diverged/3"] == verdicts["diverged/3/head"] == "agrees"
+    wide = {verdict for name, verdict in verdicts.items() if name.startswith("exponent/three")}
     assert wide == {"agrees"}
-    usual = {verdict for name, verdict in found.items() if name.startswith("exponent/as they come")}
+    usual = {verdict for name, verdict in verdicts.items() if name.startswith("exponent/as they come")}
     assert usual == {"inconclusive"}
 
 
 @pytest.mark.parametrize(
     ("what", "at", "alter", "failing"),
     [
-        ("squares", "descent/vanilla/4/context", lambda of: [1.1 * x for x in of], "start/descent/vanilla/4/context"),
-        ("squares", "random/attnres/2/query", lambda of: [0.9 * x for x in of], "start/random/attnres/2/query"),
+        (
+            "squares",
+            "descent/vanilla/4/context",
+            lambda values: [1.1 * x for x in values],
+            "start/descent/vanilla/4/context",
+        ),
+        ("squares", "random/attnres/2/query", lambda values: [0.9 * x for x in values], "start/random/attnres/2/query"),
         (
             "answers",
             "d5-n8-s2.0/4",
-            lambda of: [{**x, "depth": x["residual"]} for x in of],
+            lambda values: [{**x, "depth": x["residual"]} for x in values],
             "gain/d5-n8-s2.0/4",
         ),
         (
             "answers",
             "d5-n8-s2.0/3",
-            lambda of: [{what: x[what] + 1 for what in x} for x in of],
+            lambda values: [{what: x[what] + 1 for what in x} for x in values],
             "loss/depth/d5-n8-s2.0/3",
         ),
     ],
@@ -388,8 +393,8 @@ def test_what_is_measured_otherwise_fails(prediction, measurement, what, at, alt
 def test_wide_intervals_decide_nothing(prediction, measurement):
     for at, square in prediction["start"].items():
         measurement["squares"][at] = [square * (1 + 100 * x) for x in (-0.02, 0.01, 0.015, -0.01, 0.02, -0.015)]
-    found = judged(prediction, measurement)
-    assert {found[f"start/{at}"] for at in prediction["start"]} == {"inconclusive"}
+    verdicts = judged(prediction, measurement)
+    assert {verdicts[f"start/{at}"] for at in prediction["start"]} == {"inconclusive"}
 
 
 def test_norms_that_bound_nothing_are_no_agreement(prediction, measurement):
@@ -397,16 +402,16 @@ def test_norms_that_bound_nothing_are_no_agreement(prediction, measurement):
     for depth in (*prediction["trained_depths"], prediction["deeper"]):
         for name in NETWORKS:
             measurement["trained"][cell(name, depth)] = measurement["trained"][cell(BASELINE, depth)]
-    found = judged(prediction, measurement)
-    assert {v for name, v in found.items() if name.startswith(("exponent", "diverged"))} == {"inconclusive"}
+    verdicts = judged(prediction, measurement)
+    assert {v for name, v in verdicts.items() if name.startswith(("exponent", "diverged"))} == {"inconclusive"}
 
 
 def test_a_twin_that_differs_too_leaves_nothing_to_say(prediction, measurement):
     for depth in prediction["trained_depths"]:
         same = measurement["trained"][cell("full+keys+sublayers", depth)]
         measurement["trained"][cell(TWIN, depth)] = same
-    found = judged(prediction, measurement)
-    assert {v for name, v in found.items() if name.startswith("exponent")} == {"inconclusive"}
+    verdicts = judged(prediction, measurement)
+    assert {v for name, v in verdicts.items() if name.startswith("exponent")} == {"inconclusive"}
 
 
 def test_seeds_that_diverged_are_left_out_and_told(prediction, measurement):
@@ -418,15 +423,15 @@ def test_seeds_that_diverged_are_left_out_and_told(prediction, measurement):
     assert usual.statement.endswith("7 of 8 seeds")
     assert wide.verdict == "agrees"
     measurement["trained"][cell("full+keys", 2)] = [None] * 8
-    found = judged(prediction, measurement)
-    assert found[wide.id] == "inconclusive"
-    assert found["exponent/three times as wide/full+keys+sublayers/residual"] == "agrees"
+    verdicts = judged(prediction, measurement)
+    assert verdicts[wide.id] == "inconclusive"
+    assert verdicts["exponent/three times as wide/full+keys+sublayers/residual"] == "agrees"
     with style.drawing():
         EXPERIMENT.draw(prediction, deepcopy(measurement))
 
 
 def test_exponents_are_slopes(prediction, measurement):
-    found = exponents(prediction, measurement, BASELINE, "three times as wide")
-    assert found == pytest.approx([9, 7] * 4)
+    slopes = exponents(prediction, measurement, BASELINE, "three times as wide")
+    assert slopes == pytest.approx([9, 7] * 4)
     assert differences([1.0, math.nan, 3.0], [0.5, 1.0, math.nan]) == [0.5]
     assert math.isnan(interval([0.5], 1).mean)

@@ -60,10 +60,10 @@ def test_variation_is_of_softmax_rows():
 
 def test_climbing_finds_more_than_chance_and_repeats():
     eps = (0.5, 3.0)
-    found = climbed(eps, 2, climbs=2, steps=400)
+    worst = climbed(eps, 2, climbs=2, steps=400)
     drawn = [row["most"] for row in random_rows(eps, 2, 200)]
-    assert all(a > b for a, b in zip(found, drawn, strict=True))
-    assert found == climbed(eps, 2, climbs=2, steps=400)
+    assert all(a > b for a, b in zip(worst, drawn, strict=True))
+    assert worst == climbed(eps, 2, climbs=2, steps=400)
 
 
 def test_the_difference_in_trained_toys_is_theirs():
@@ -108,8 +108,8 @@ def test_altered_closed_forms_fail():
         ranks = [{name: factor * signal for name, signal in rank.items()} for rank in toys["ranks"]]
         assert failed({**prediction, "toys": {**toys, "ranks": ranks}}) >= {"exact minimum", "trained"}
         bounds = {k: [factor * x for x in bound] for k, bound in prediction["softmax"]["bounds"].items()}
-        found = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
-        assert {"worst moves found"} <= found <= {"worst moves found", "random rows and moves"}
+        groups = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
+        assert {"worst moves found"} <= groups <= {"worst moves found", "random rows and moves"}
 
 
 @pytest.mark.slow
