@@ -12,7 +12,7 @@ from scipy.special import softmax
 from experiments.cli import main
 from experiments.resformer.blocks import linear
 from experiments.resformer.blocks.experiment import EXPERIMENT, Config
-from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, Keys, moved_keys, own_keys
+from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, moved_keys, own_keys
 from experiments.resformer.blocks.softmax import climbed, random_rows, variation
 from icl.prompts import Generator, RegressionTask
 from icl.toys.stacked import StackedToys, ToySpec
@@ -41,8 +41,9 @@ def test_keys_are_as_far_apart_as_is_said(size, way):
     prompts = RegressionTask(*size.floats).sample(40_000, Generator(8), torch.float64)
     x, y = prompts.x[..., :-1].numpy(), prompts.y[..., :-1].numpy()
 
-    def mean_square(keys: Keys) -> float:
-        return float(np.mean((keys.of_x @ x) ** 2) + np.mean((keys.x @ x + keys.y @ y) ** 2))
+    def mean_square(keys):
+        of_x, by_x, by_y = keys
+        return float(np.mean((of_x @ x) ** 2) + np.mean((by_x @ x + by_y @ y) ** 2))
 
     ratio = mean_square(moved_keys(size, way, 0.5)) / mean_square(own_keys(size))
     assert ratio**0.5 == pytest.approx(0.5, rel=0.02)
