@@ -84,14 +84,14 @@ def _claims(packages: tuple[str, ...]) -> dict[str, Claim]:
 
 @cache
 def _claims_in(package: str) -> tuple[Claim, ...]:
-    found: dict[str, Claim] = {}
+    by_id: dict[str, Claim] = {}
     for module in _modules(f"{package}.claims"):
         for claim in vars(import_module(module)).values():
             if isinstance(claim, Claim):
-                if found.setdefault(claim.id, claim) is not claim:
+                if by_id.setdefault(claim.id, claim) is not claim:
                     raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
                 claim.module = claim.module or module
-    return tuple(found.values())
+    return tuple(by_id.values())
 
 
 def claim(name: str) -> Claim:
@@ -106,8 +106,10 @@ def claim(name: str) -> Claim:
 
 def indexes() -> list[Index]:
     """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
-    found = (_guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages())
-    return [index for index in found if index is not None]
+    exported = (
+        _guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages()
+    )
+    return [index for index in exported if index is not None]
 
 
 def answers() -> dict[str, Answer]:
@@ -129,31 +131,31 @@ def all_experiments() -> dict[str, Experiment]:
 
 @cache
 def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
-    found: Names[Experiment] = Names("experiment")
+    registered: Names[Experiment] = Names("experiment")
     by_package = {room.package: room for room in rooms() if room.foreign}
     for package in packages:
         for experiment in _guarded(package, _experiments_in) or ():
             try:
-                shown = found.add(experiment.name, experiment, by_package.get(package))
+                shown = registered.add(experiment.name, experiment, by_package.get(package))
             except BadInput as error:
                 _refuse(package, str(error))
                 break
             if shown != experiment.name:
                 renamed = copy(experiment)
                 renamed.name = shown
-                found.listed[shown] = renamed
-    return dict(sorted(found.listed.items(), key=lambda pair: pair[1].kind != "theory"))
+                registered.listed[shown] = renamed
+    return dict(sorted(registered.listed.items(), key=lambda pair: pair[1].kind != "theory"))
 
 
 @cache
 def _experiments_in(package: str) -> tuple[Experiment, ...]:
-    found: list[Experiment] = []
+    experiments: list[Experiment] = []
     for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
         if not isinstance(experiment, Experiment):
             raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
-        found.append(experiment)
-    return tuple(found)
+        experiments.append(experiment)
+    return tuple(experiments)
 
 
 def _holding_experiments(package: str) -> Iterator[str]:
@@ -231,9 +233,9 @@ def _settled(load: Callable[[tuple[str, ...]], T]) -> T:
     """What is loaded of the packages, of which loading may leave some out."""
     while True:
         before = packages()
-        found = load(before)
+        loaded = load(before)
         if packages() == before:
-            return found
+            return loaded
 
 
 def _guarded(package: str, load: Callable[[str], T]) -> T | None:

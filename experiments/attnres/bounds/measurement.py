@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import log, nan, sqrt
 from operator import attrgetter
 from statistics import fmean, linear_regression
+from typing import ClassVar
 
 from experiments.attnres.bounds.probe import NAME as SHARPNESS
 from experiments.attnres.networks import growing, read_norms, reads
@@ -38,7 +39,6 @@ TRAINED = (BASELINE, FULL, "attnres-block:size=4")  # eight blocks are Full itse
 SHARPENED = (BASELINE, FULL)  # whose sublayers' bounds are looked at before and after training, at the largest depth
 KINDS = ("attention", "SwiGLU", "GELU")  # of sublayers
 QUERY = 1e6  # long enough to pick one of a hundred directions round a circle
-BUILT = 32  # layers that are built in the time of one ascent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +161,7 @@ class Sharp:
     seed: int
     gated: bool
 
-    @property
-    def size(self) -> float:
-        return BUILT
+    size: ClassVar[float] = 32  # layers that are built in the time of one ascent
 
     def measured(self, desk: Desk) -> Json:  # noqa: ARG002
         """Return the norms of `Sharpness`, by kind."""

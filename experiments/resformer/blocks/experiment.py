@@ -215,12 +215,12 @@ def predicted_distances(config: Config) -> Json:
 
     distances = {}
     for size in config.keys:
-        readout, own = np.eye(size.d), own_keys(size)
-        form = block_distance(*size.floats, readout, own.x, own.y, own.of_x)
+        readout, (of_x, x, y) = np.eye(size.d), own_keys(size)
+        form = block_distance(*size.floats, readout, x, y, of_x)
         for way in WAYS:
             for distance in config.distances:
-                keys = moved_keys(size, way, distance)
-                share = float(block_distance(*size.floats, readout, keys.x, keys.y, keys.of_x) / form)
+                of_x, x, y = moved_keys(size, way, distance)
+                share = float(block_distance(*size.floats, readout, x, y, of_x) / form)
                 name = distance_key(size.key, way, distance)
                 distances[name] = {"size": size.key, "way": way, "distance": distance, "share": share}
     return distances

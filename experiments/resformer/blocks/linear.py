@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.store.desk import Desk
 from experiments.store.folders import Json
@@ -17,7 +18,6 @@ from theory.plans.plan import Shape
 from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from icl.prompts import Prompts
@@ -31,47 +31,30 @@ WAYS = {  # how layer 1's keys differ from layer 2's
     "x of y": "in the $x$ copied into them",
     "copy": "layer 1's $y$ for the copy",
 }
+Keys = NDArray[np.float64]  # (3, d, d): maps to keys, of x's tokens, and of both parts of y's tokens
 BATCH = 8192  # prompts at a time
 OF_DISTANCES, OF_TRAINED = 1_000_000, 2_000_000  # steps of the stream, so that no two measurements share prompts
 
 
-@dataclass(frozen=True, eq=False)
-class Keys:
-    """A map from a prompt's tokens to keys, (d, d) each: of_x on x's tokens; x and y, of its two parts, on y's."""
-
-    of_x: NDArray[np.float64]
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-
-    def size(self, size: Setting) -> float:
-        """Return the root of the mean square of a key, n tokens of x and n of y."""
-        squares = [float((matrix**2).sum()) for matrix in (self.of_x, self.x, self.y)]
-        return float((squares[0] + squares[1] + (size.d + size.sigma**2) * squares[2]) / 2) ** 0.5
-
-    def times(self, factor: float) -> Keys:
-        return Keys(factor * self.of_x, factor * self.x, factor * self.y)
-
-    def plus(self, other: Keys) -> Keys:
-        return Keys(self.of_x + other.of_x, self.x + other.x, self.y + other.y)
+def root_mean_square(keys: Keys, size: Setting) -> float:
+    """Return the root of the mean square of a key, n tokens of x and n of y."""
+    squares = [float((matrix**2).sum()) for matrix in keys]
+    return float((squares[0] + squares[1] + (size.d + size.sigma**2) * squares[2]) / 2) ** 0.5
 
 
 def own_keys(size: Setting) -> Keys:
     """Return layer 2's keys, which see x_t and u_t = (A x_t ; B y_t), half of the numbers each."""
-    kept = np.diag((np.arange(size.d) < size.d / 2).astype(float))
-    return Keys(np.eye(size.d), kept, np.eye(size.d) - kept)
+    half = np.diag((np.arange(size.d) < size.d / 2).astype(float))
+    return np.stack([np.eye(size.d), half, np.eye(size.d) - half])
 
 
 def moved_keys(size: Setting, way: str, distance: float) -> Keys:
     """Return what layer 1's keys have beside layer 2's, at this share of the latter's root mean square."""
-    own, eye = own_keys(size), np.eye(size.d)
+    (_, x, y), eye = own_keys(size), np.eye(size.d)
     zero = 0 * eye
-    apart = {
-        "x": Keys(eye, zero, zero),
-        "y": Keys(zero, zero, eye),
-        "x of y": Keys(zero, eye, zero),
-        "copy": Keys(zero, -own.x, eye - own.y),
-    }[way]
-    return apart.times(distance * own.size(size) / apart.size(size))
+    ways = {"x": (eye, zero, zero), "y": (zero, zero, eye), "x of y": (zero, eye, zero), "copy": (zero, -x, eye - y)}
+    apart = np.stack(ways[way])
+    return np.asarray(distance * root_mean_square(own_keys(size), size) / root_mean_square(apart, size) * apart)
 
 
 @dataclass(frozen=True)
@@ -83,11 +66,9 @@ class Moved:
     prompts: int
     seed: int
 
-    @property
-    def steps(self) -> int:
-        return 1
+    steps: ClassVar = 1  # it takes a moment
 
-    def measured(self, desk: Desk) -> Json:  # noqa: ARG002 - it takes a moment
+    def measured(self, desk: Desk) -> Json:  # noqa: ARG002
         """Return, for each way, the mean square of the attentions' difference as a share of the block form's.
 
         It is of the half that reads layer 1's values: squares of Frobenius norms of the matrices that a query is
@@ -96,7 +77,7 @@ class Moved:
         from icl.prompts import HELD_OUT_STREAM, Generator, RegressionTask
 
         task, own = RegressionTask(*self.size.floats), own_keys(self.size)
-        theirs = {way: own.plus(moved_keys(self.size, way, self.distance)) for way in WAYS}
+        theirs = {way: own + moved_keys(self.size, way, self.distance) for way in WAYS}
         # Other distances see other prompts.
         numbers = Generator(HELD_OUT_STREAM, self.seed, OF_DISTANCES + round(1000 * self.distance))
         off, form = dict.fromkeys(WAYS, 0.0), 0.0
@@ -113,7 +94,7 @@ def read_by(prompts: Prompts, keys: Keys) -> Tensor:
     """Return the sum over the context's tokens of value key^T, values raw: (batch, d, d)."""
     import torch
 
-    of_x, x, y = (torch.from_numpy(matrix).to(prompts.x.dtype) for matrix in (keys.of_x, keys.x, keys.y))
+    of_x, x, y = (torch.from_numpy(matrix).to(prompts.x.dtype) for matrix in keys)
     values = torch.cat([prompts.x[..., :-1], prompts.y[..., :-1]], dim=-1)
     seen = torch.cat([of_x @ prompts.x[..., :-1], x @ prompts.x[..., :-1] + y @ prompts.y[..., :-1]], dim=-1)
     return values @ seen.mT

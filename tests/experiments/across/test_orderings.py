@@ -88,8 +88,8 @@ def test_what_the_toy_says_against_vanilla(run):
 def test_pairs_are_told_once_and_never_both_ways(run):
     pairs = pairs_by_paper(read(run, "prediction"), read(run, "measurement"))
     assert len(pairs) == 2
-    for found in pairs.values():
-        assert len({frozenset(pair) for pair in found}) == len(found)
+    for listed in pairs.values():
+        assert len({frozenset(pair) for pair in listed}) == len(listed)
     assert ("skipv1", "vanilla") in pairs["SkipV1Former (003)"]
     assert ("vanilla", "svformer") in pairs["ResFormer (002)"]
 
@@ -120,8 +120,8 @@ def test_a_toy_that_tells_nothing_apart_decides_nothing(run):
     def flatten(prediction, _):
         prediction["order"]["shares"] = dict.fromkeys(prediction["order"]["shares"], 0.25)
 
-    found = compared(run, flatten=flatten)
-    assert {c.verdict for name, c in found.items() if name.startswith(("paper/", "order/"))} == {"inconclusive"}
+    checks = compared(run, flatten=flatten)
+    assert {c.verdict for name, c in checks.items() if name.startswith(("paper/", "order/"))} == {"inconclusive"}
 
 
 @pytest.mark.parametrize("factor", [0.98, 1.02])
@@ -131,8 +131,8 @@ def test_closed_forms_altered_by_two_per_cent_fail(run, factor):
             for point in measurement[kind].values():
                 point["explained"] *= factor
 
-    found = compared(run, alter=alter)
-    checks = [c for c in found.values() if c.id.startswith(("exact/", "mixtures/")) and c.predicted > 0]
+    by_id = compared(run, alter=alter)
+    checks = [c for c in by_id.values() if c.id.startswith(("exact/", "mixtures/")) and c.predicted > 0]
     assert len(checks) > 20
     assert all(c.verdict == "fail" for c in checks)
 
@@ -149,23 +149,23 @@ def test_another_toy_s_closed_form_fails(run, tmp_path, monkeypatch):
 
 
 def test_toys_are_told_apart_by_what_their_loss_depends_on():
-    made, toy_of = toys(2)
+    architectures, toy_of = toys(2)
     assert toy_of["resformer-all"] == toy_of["resformer"] != toy_of["skipv1"]
     assert toy_of["shared-keys"] == toy_of["cla-k"]
     assert toy_of["neutreno"] == toy_of["vanilla"]
-    assert set(made) == set(toy_of.values())
+    assert set(architectures) == set(toy_of.values())
     assert [sum(h.raw for h in heads) for heads in mixtures(4).values()] == [0, 1, 2, 3, 4]
 
 
 def test_what_the_authors_code_does_instead_stands_in_the_statements_and_decides_nothing(run):
     prediction, measurement = read(run, "prediction"), read(run, "measurement")
-    said = {c.id: c for c in expectations(prediction, measurement)}
+    full = {c.id: c for c in expectations(prediction, measurement)}
     silent = {"papers": [{**r, "note": ""} for r in measurement["papers"]], "notes": {}}
     plain = {c.id: c for c in expectations(prediction, {**measurement, **silent})}
-    assert {i: replace(c, statement="") for i, c in said.items()} == {
+    assert {i: replace(c, statement="") for i, c in full.items()} == {
         i: replace(c, statement="") for i, c in plain.items()
     }
-    remarks = {i: c.statement.removeprefix(plain[i].statement) for i, c in said.items()}
+    remarks = {i: c.statement.removeprefix(plain[i].statement) for i, c in full.items()}
     noted = {i.split(",")[0]: remark for i, remark in remarks.items() if remark}
     assert set(noted) == {
         "accuracy/cla-v",

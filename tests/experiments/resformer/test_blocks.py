@@ -12,7 +12,7 @@ from scipy.special import softmax
 from experiments.cli import main
 from experiments.resformer.blocks import linear
 from experiments.resformer.blocks.experiment import EXPERIMENT, Config
-from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, Keys, moved_keys, own_keys
+from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, moved_keys, own_keys
 from experiments.resformer.blocks.softmax import climbed, random_rows, variation
 from icl.prompts import Generator, RegressionTask
 from icl.toys.stacked import StackedToys, ToySpec
@@ -41,8 +41,9 @@ def test_keys_are_as_far_apart_as_is_said(size, way):
     prompts = RegressionTask(*size.floats).sample(40_000, Generator(8), torch.float64)
     x, y = prompts.x[..., :-1].numpy(), prompts.y[..., :-1].numpy()
 
-    def mean_square(keys: Keys) -> float:
-        return float(np.mean((keys.of_x @ x) ** 2) + np.mean((keys.x @ x + keys.y @ y) ** 2))
+    def mean_square(keys):
+        of_x, by_x, by_y = keys
+        return float(np.mean((of_x @ x) ** 2) + np.mean((by_x @ x + by_y @ y) ** 2))
 
     ratio = mean_square(moved_keys(size, way, 0.5)) / mean_square(own_keys(size))
     assert ratio**0.5 == pytest.approx(0.5, rel=0.02)
@@ -60,10 +61,10 @@ def test_variation_is_of_softmax_rows():
 
 def test_climbing_finds_more_than_chance_and_repeats():
     eps = (0.5, 3.0)
-    found = climbed(eps, 2, climbs=2, steps=400)
+    worst = climbed(eps, 2, climbs=2, steps=400)
     drawn = [row["most"] for row in random_rows(eps, 2, 200)]
-    assert all(a > b for a, b in zip(found, drawn, strict=True))
-    assert found == climbed(eps, 2, climbs=2, steps=400)
+    assert all(a > b for a, b in zip(worst, drawn, strict=True))
+    assert worst == climbed(eps, 2, climbs=2, steps=400)
 
 
 def test_the_difference_in_trained_toys_is_theirs():
@@ -108,8 +109,8 @@ def test_altered_closed_forms_fail():
         ranks = [{name: factor * signal for name, signal in rank.items()} for rank in toys["ranks"]]
         assert failed({**prediction, "toys": {**toys, "ranks": ranks}}) >= {"exact minimum", "trained"}
         bounds = {k: [factor * x for x in bound] for k, bound in prediction["softmax"]["bounds"].items()}
-        found = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
-        assert {"worst moves found"} <= found <= {"worst moves found", "random rows and moves"}
+        groups = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
+        assert {"worst moves found"} <= groups <= {"worst moves found", "random rows and moves"}
 
 
 @pytest.mark.slow
