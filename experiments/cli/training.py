@@ -68,6 +68,12 @@ def add_to(commands: Commands) -> None:
         help="learning rate of what weighs outputs over depth, over that of all else; 0 holds it (default: 1)",
     )
     command.add_argument(
+        "--optimiser",
+        choices=("adamw", "muon"),
+        default="adamw",
+        help="adamw (the default); muon: matrices of layers by Muon, in steps as large as AdamW's, all else by AdamW",
+    )
+    command.add_argument(
         "--accumulate", type=whole_from(1), default=1, help="parts that a batch is cut into (default: 1)"
     )
     command.add_argument("--precision", help="fp32 or bf16, with fp32 weights (default: bf16 on a GPU)")

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from icl.training.objectives import PromptTask, Task
 
 TWINS = 1_000_000  # beyond every seed that a user may ask for
+LATER = (
+    "depth_decay",
+    "optimiser",
+)  # of a recipe, unknown to records of before; left out where they make no difference
 
 
 @dataclass(frozen=True)
@@ -190,8 +194,9 @@ class Arm:
             for later in ("train_tokens", "context"):  # likewise
                 if not fields["source"][later]:
                     del fields["source"][later]
-        if not self.recipe.depth_decay:
-            del fields["recipe"]["depth_decay"]
+        for name in LATER:
+            if getattr(self.recipe, name) == getattr(Recipe, name):
+                del fields["recipe"][name]
         del fields["elsewhere"]
         if self.initial is None:
             del fields["initial"]

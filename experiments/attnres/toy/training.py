@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, log
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -242,6 +243,7 @@ class SideBySide:
 
     task: RegressionTask
     prompts: int
+    nats: ClassVar = False
 
     @property
     def identity(self) -> str:
