@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, log
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -242,6 +243,7 @@ class SideBySide:
 
     task: RegressionTask
     prompts: int
+    nats: ClassVar = False
 
     @property
     def identity(self) -> str:
@@ -258,8 +260,6 @@ class SideBySide:
     @property
     def slot(self) -> slice:
         return slice(self.task.d, 2 * self.task.d)
-
-    nats = False
 
     def batch(self, seed: int, step: int, size: int, rows: slice = slice(None)) -> Batch:
         return as_batch(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
