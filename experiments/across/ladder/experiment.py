@@ -125,9 +125,9 @@ _TINY = replace(
 )
 _HALF = "of the signal, in half of the comparisons"
 PROFILES = {
-    "smoke": Profile(config=_SMOKE, seeds=2, seconds=60, detects=None),
-    "cpu": Profile(config=_CPU, seeds=16, seconds=1400, detects=f"0.06 {_HALF}"),
-    "long": Profile(config=_LONG, seeds=16, seconds=18_000, detects=f"0.06 {_HALF}", grows=True),
+    "smoke": Profile(config=_SMOKE, seeds=2, seconds=20, detects=None),
+    "cpu": Profile(config=_CPU, seeds=16, seconds=1100, detects=f"0.06 {_HALF}"),
+    "long": Profile(config=_LONG, seeds=16, seconds=13_000, detects=f"0.06 {_HALF}", grows=True),
     "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=f"0.03 {_HALF}", grows=True),
     "optima": Profile(config=_OPTIMA, seeds=16, seconds=12_000, detects=f"0.03 {_HALF}", grows=True),
     "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=f"0.04 {_HALF}", grows=True),

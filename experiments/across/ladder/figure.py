@@ -77,8 +77,8 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
         if toy == 1:  # at the left, as on the last rungs models as good as vanilla stand there
             axis.annotate("as vanilla", (2 * ABREAST, toy), xytext=(2, 2), **{**_SAID, "ha": "left"})
         else:
-            place = {"xy": (1, toy), "xycoords": axis.get_yaxis_transform(), "xytext": (-2, 2)}
-            axis.annotate(f"the toy: {toy:.3g}", **place, **_SAID)
+            at_edge = axis.get_yaxis_transform()
+            axis.annotate(f"the toy: {toy:.3g}", (1, toy), xycoords=at_edge, xytext=(-2, 2), **_SAID)
     for i, variant in enumerate(results.variants):
         look, at, toy = style.look(variant), _places(results, i + 1), toys[variant] or nan
         joined = [(at[0], toy)]

@@ -104,7 +104,7 @@ def cells() -> list[Rung]:
 
 
 def first_added(shape: Shape) -> Plan:
-    """Return a plan as a user's own file would have it: after layer 1 the last head adds layer 1's values to its own."""
+    """Return a plan as a user's own file has it: after layer 1 the last head adds layer 1's values to its own."""
     return plan(shape, values=lambda n, h: v(n, h) + v(1, h) if n > 1 and h == shape.heads else v(n, h))
 
 
