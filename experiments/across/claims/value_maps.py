@@ -36,6 +36,7 @@ NAMED: dict[str, Callable[[int, int], int]] = {
     **dict.fromkeys(("resformer", "svformer", "cla-v"), lambda a, d: a * d),
     "cla": lambda _a, _d: 0,
 }
+TASKS = [(d, rank) for d in (1, 2, 3) for rank in range(d + 1)]
 RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
 
 MHAS_TOY = {VARIANTS[name].make: "MHA's toy, as others'" for name in ("skipv0", "skipkv1")}
@@ -155,7 +156,7 @@ def attained_by(plans: Mapping[str, bool]) -> bool:
     """At d = 1, 2 and 3 and every rank, 0 among them."""
     for name, attained in plans.items():
         plan = resolve(name, Shape(2, 2))
-        for d, rank in [(d, rank) for d in (1, 2, 3) for rank in range(d + 1)]:
+        for d, rank in TASKS:
             found = optimum(plan, d, 4, 0.5, rank)
             if found.attained is not (attained or found.explained == 0):
                 return False
