@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from icl.brief import shapes
 from icl.prompts import Generator
-from theory.prompts.recall import RecallSetting
+from theory.plans.recall import RecallSetting
 
 
 @dataclass(frozen=True, kw_only=True)

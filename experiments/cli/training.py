@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import OUT, Commands, is_first, not_negative, positive, whole_from
 from experiments.cli.prompt_losses import prompt_losses
 from experiments.store.folders import Json
-from theory.prompts.recall import RecallSetting
+from theory.plans.recall import RecallSetting
 
 if TYPE_CHECKING:
     from experiments.training.single import Trained

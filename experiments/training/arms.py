@@ -23,7 +23,7 @@ from theory.plans.identity import canonical, text
 from theory.plans.law import PLAIN, Law
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
-from theory.prompts.recall import RecallSetting
+from theory.plans.recall import RecallSetting
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder

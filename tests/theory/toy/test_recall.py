@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import BadInput
-from theory.prompts.recall import RecallSetting
+from theory.plans.recall import RecallSetting
 from theory.toy import recall
 
 
