@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from typing import TYPE_CHECKING
 
 from experiments.ledger.claim import Claim
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
+from theory.plans.plan import lifetimes
 from theory.skipv1.paper import PAPER
 from theory.toy import recall
 from theory.toy.recall import least_margin, margin, most_loss, shared_key_scores, shared_key_weights
@@ -36,6 +37,7 @@ ONE_LAYER = Claim(
     assumes="keys, then values, are drawn without repetition; queries follow all pairs; causal attention; no positions",
     verdict="verified",
     proof=recall,
+    unjudged={lifetimes: "what may be forgotten, not what is computed"},
 )
 
 
@@ -97,7 +99,7 @@ def a_decoder_has_these_scores(scores: Scores) -> bool:
     from icl.recall import RecallTask
 
     task = RecallTask(pairs=PAIRS, keys=KEYS, values=VALUES)
-    model = _shared_keys()
+    model = _shared_keys(task)
     drawn = task.sample(20, Generator(TRAIN_STREAM, 0, 0))
     answers = model(drawn.tokens().double())[:, task.told :, task.keys :]
     wanted = torch.zeros_like(answers)
@@ -133,6 +135,44 @@ def the_least_margin(formula: Callable[[int], Fraction]) -> bool:
 
 
 @SHARED_KEYS.check(
+    "the last pair's margin at head A's strength B is S_n / t - max(0, S_1 / t - B / (2 (2n - 1))), S_l the sum of 1/j "
+    "for 2l <= j <= t",
+    states=Fraction(1, 2),
+    control=Fraction(1),
+    wrong="all of head A's attention on the pair",
+    kind="exact",
+)
+def what_the_last_pair_is_apart(share: Fraction) -> bool:
+    for n, query, before in product((2, 3, 5), (1, 2), (0, 1, 2, 20, 400)):
+        t = 2 * n + query
+        first, last = (sum(Fraction(1, j) for j in range(start, t + 1)) / t for start in (2, 2 * n))
+        if margin(n, query, n, before) != last - max(0, first - share * before / (2 * n - 1)):
+            return False
+    return True
+
+
+@SHARED_KEYS.check(
+    "of one pair the bound is the decoder's loss; of many it is that of all other values at the least margin",
+    states=lambda values: values - 1,
+    control=lambda values: values,
+    wrong="as many wrong values as values",
+)
+def what_the_bound_is(wrong: Callable[[int], int]) -> bool:
+    import torch
+
+    from icl.recall import RecallTask
+
+    for values in (2, 5):
+        task = RecallTask(pairs=1, keys=1, values=values)
+        loss = float(_losses(_shared_keys(task), task, torch.zeros(1, 1, dtype=torch.long)))
+        stated = math.log1p(wrong(values) * math.exp(-float(least_margin(1))))
+        if not abs(loss - stated) < ROUNDING > abs(loss - most_loss(1, values, 1.0)):
+            return False
+    apart = [(n, 50 * (1 / (2 * n - 2) + 1 / (2 * n - 1)) / (3 * n)) for n in (5, 9)]
+    return all(abs(most_loss(n, 16, 50.0) - math.log1p(wrong(16) * math.exp(-x))) < ROUNDING for n, x in apart)
+
+
+@SHARED_KEYS.check(
     "with a readout of 1,500 the decoder's loss is below that bound, and the bound below 1e-12",
     states=1500.0,
     control=1.0,
@@ -144,7 +184,7 @@ def the_loss_is_small(readout: float) -> bool:
     from icl.recall import RecallTask
 
     task = RecallTask(pairs=PAIRS, keys=KEYS, values=VALUES)
-    model = _shared_keys()
+    model = _shared_keys(task)
     with torch.no_grad():
         dict(model.named_parameters())["stem.head.weight"].mul_(readout)
     bound = most_loss(PAIRS, VALUES, readout)
@@ -152,15 +192,13 @@ def the_loss_is_small(readout: float) -> bool:
     return bool(_losses(model, task, every).max() <= bound < 1e-12)
 
 
-def _shared_keys() -> Decoder:
+def _shared_keys(task: RecallTask) -> Decoder:
     """Return the decoder of the proof."""
     import torch
 
     from icl.models.decoder import Decoder
-    from icl.recall import RecallTask
 
-    task = RecallTask(pairs=PAIRS, keys=KEYS, values=VALUES)
-    made = shared_key_weights(PAIRS, KEYS, VALUES, MATCH)
+    made = shared_key_weights(task.pairs, task.keys, task.values, MATCH)
     head, width = made["look"].shape[1:]
     config = Architecture(
         d_model=width,
