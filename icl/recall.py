@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -16,52 +15,12 @@ from torch.nn.functional import one_hot
 
 from icl.brief import shapes
 from icl.prompts import Generator
-from theory.errors import BadInput, at_least
-
-Form = Literal["interleaved", "paired"]
+from theory.prompts.recall import RecallSetting
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecallTask:
-    """How sequences are drawn.  Keys of a sequence are different ones, and so are its values.
-
-    Args:
-        pairs: n, in a sequence.
-        keys: how many there are to draw from.
-        values: likewise.
-        form: `interleaved`, a token for each key and each value; or `paired`, one token for both.
-
-    Raises:
-        BadInput: for fewer keys or values than pairs.
-    """
-
-    pairs: int
-    keys: int
-    values: int
-    form: Form = "interleaved"
-
-    def __post_init__(self) -> None:
-        at_least("pairs", self.pairs, 1)
-        for name in ("keys", "values"):
-            if (count := getattr(self, name)) < self.pairs:
-                raise BadInput(f"{name} must be at least as many as pairs, {self.pairs}, got {count}")
-        if self.form not in get_args(Form):
-            raise BadInput(f"the form of recall is interleaved or paired, got {self.form!r}")
-
-    @property
-    def told(self) -> int:
-        """Tokens of all pairs."""
-        return self.pairs * (2 if self.form == "interleaved" else 1)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of a sequence, queries included."""
-        return self.told + self.pairs
-
-    @property
-    def width(self) -> int:
-        """Coordinates of a token: one for each key, then one for each value."""
-        return self.keys + self.values
+class RecallTask(RecallSetting):
+    """A setting whose sequences can be drawn."""
 
     def sample(self, batch: int, generator: Generator) -> Sequences:
         """Return so many sequences."""

@@ -111,9 +111,7 @@ def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit:
         x,
         [i.mean / unit for i in intervals],
         yerr=[i.half_width / unit for i in intervals],
-        linestyle="none",
-        markerfacecolor="white",
-        **look,
+        **{"linestyle": "none", "markerfacecolor": "white", **look},
     )
 
 

@@ -130,6 +130,13 @@ class Expectation:
     quantity: str = ""
     decided: bool = True
 
+    @classmethod
+    def sampled(cls, interval: Interval, *controls: Interval, **about: Any) -> Expectation:
+        """Return an expectation of a mean over seeds, with intervals of which its prediction is known to be wrong."""
+        wrong = tuple((control.mean, control.half_width) for control in controls)
+        numbers: Json = {"measured": interval.mean, "stderr": interval.stderr, "tolerance": interval.half_width}
+        return cls(**numbers, controls=wrong, **about)
+
     def usage(self, predicted: float) -> float:
         """Distance to `predicted` in half-widths; 0 where nothing is predicted."""
         if self.rule == "unpredicted":

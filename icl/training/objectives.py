@@ -80,7 +80,7 @@ def blind_loss(task: HeldOut, stem: Stem) -> float:
         stem: of the model that answers.
     """
     if isinstance(task, Recall):
-        return math.log(task.task.values)
+        return task.task.blind
     match stem:
         case Tokens():
             return math.log(stem.vocab)

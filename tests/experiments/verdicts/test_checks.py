@@ -43,6 +43,19 @@ def test_what_separates_the_two_legitimately_is_the_interval_and_the_slack():
     assert (exact.stderr, exact.half_width, exact.tolerance, exact.verdict) == (0.0, 0.0, 0.05, "fail")
 
 
+def test_an_expectation_of_a_mean_has_intervals_as_its_controls():
+    about = {"id": "i", "group": "g", "claim": "c", "statement": "s", "rule": "sign", "predicted": 1.0}
+    measured, twin, effect = Interval(1.0, 0.1, 0.3), Interval(0.1, 0.1, 0.2), Interval(0.3, 0.1, 0.2)
+    sampled = Expectation.sampled(measured, twin, **about)
+    assert (sampled.measured, sampled.stderr, sampled.tolerance) == (1.0, 0.1, 0.3)
+    assert sampled.controls == ((0.1, 0.2),)
+    assert [Expectation.sampled(measured, *some, **about).verdict for some in ((twin,), (twin, effect), ())] == [
+        "agrees",
+        "inconclusive",
+        "inconclusive",
+    ]
+
+
 @pytest.mark.parametrize(("measured", "verdict"), [(0.95, "pass"), (1.0, "pass"), (1.005, "pass"), (1.05, "fail")])
 def test_theory_s_side_of_a_tolerance_is_narrower(measured, verdict):
     """Within 0.1 below the prediction, but only 0.01 above it."""

@@ -36,7 +36,7 @@ ONE = Claim("{claim}", PAPER.name, place="1", statement="It is so.", assumes="no
 """
 EXPERIMENT = """
 from dataclasses import replace
-from experiments.skipv1.gap.experiment import EXPERIMENT as OURS
+from experiments.skipv1.gap import EXPERIMENT as OURS
 from copy import copy
 
 EXPERIMENT = copy(OURS)
