@@ -45,7 +45,7 @@ CURVE = 81  # points of the softmax's bound
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is measured of linear attention, of toys, and of a softmax.
+    """The sizes and efforts of what is measured.
 
     Attributes:
         keys: Sizes at which keys are moved apart; the figure's first panel shows the first.
