@@ -63,7 +63,7 @@ def _ours() -> tuple[str, ...]:
 
 
 def package_beside(room: Room) -> str:
-    """Return the package of a paper's claims and experiments: experiments.skipv1 for theory.skipv1; if foreign, its own."""
+    """Return the package of a paper's experiments: experiments.skipv1 for theory.skipv1; if foreign, its own."""
     return room.package if room.foreign else f"experiments.{room.name}"
 
 

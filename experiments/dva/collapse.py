@@ -251,7 +251,7 @@ def causal(tokens: int, device: str) -> Tensor:
 
 
 def attend(side: Side, queries: int, visible: Tensor, leaves: Sequence[Tensor]) -> Tensor:
-    """Attend with dynamic values, behind a causal mask `visible`, (T, T), in blocks of `queries` if the side has any."""
+    """Attend with dynamic values behind a causal mask `visible`, (T, T); in blocks of `queries` if the side has any."""
     from torch.nn.functional import scaled_dot_product_attention
 
     from icl.models.attention import weights
