@@ -88,6 +88,16 @@ class Tabled(Experiment, Protocol):
 
 
 @runtime_checkable
+class Retiring(Experiment, Protocol):
+    """An experiment with profiles that are no more.
+
+    retired  by name, what became of their question and where what they found stands
+    """
+
+    retired: Mapping[str, str]
+
+
+@runtime_checkable
 class Continued(Experiment, Protocol):
     """An experiment whose questions do not fit one figure.
 

@@ -121,6 +121,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     },
     "text-induction": {"smoke": "1389151ecd", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-rates": {"smoke": "b001ed1dfb", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-design": {"smoke": "b6e8ddd1ad", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "text-values": {"smoke": "2b663d9267", "cpu": "", "gpu": "", "gpu-tiny": ""},
 }
 ITEMS = {  # by experiment and profile, a digest of the items that are measured first: their kind and names

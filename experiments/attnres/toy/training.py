@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite, log
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -87,7 +88,7 @@ class Start:
 
     @property
     def plain(self) -> bool:
-        """Whether prompts as they come are measured apart, too: on gradient steps of a residual stream."""
+        """True where prompts as they come are measured apart, too: gradient steps of a residual stream."""
         return self.kind == "descent" and self.rule == RESIDUAL
 
 
@@ -153,7 +154,7 @@ def last_squares(config: Config, kind: str, rule: str, depth: int, seed: int) ->
 
 @contextmanager
 def own_weights(model: Decoder, weights: Tensor) -> Iterator[None]:
-    """Inside, layer l's B is that of the prompt, weights[:, l - 1], (prompts, d, d), where it was the identity."""
+    """Give every prompt its own B in layer l, weights[:, l - 1], (prompts, d, d), in place of the identity."""
     d = weights.shape[-1]
 
     def hook(by_prompt: Tensor) -> Callable[[nn.Module, object, Tensor], Tensor]:
@@ -242,6 +243,7 @@ class SideBySide:
 
     task: RegressionTask
     prompts: int
+    nats: ClassVar = False
 
     @property
     def identity(self) -> str:

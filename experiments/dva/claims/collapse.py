@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import KEPT
 from theory.dva import collapse
 from theory.dva.collapse import attended, collapsed, of_one_query, pair_numbers, pair_values
 from theory.dva.cost import peak_numbers, products
@@ -15,7 +16,7 @@ from theory.dva.paper import PAPER
 from theory.dva.variants import dva_attention
 from theory.plans import mix
 from theory.plans.architecture import Architecture
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, lifetimes
 
 if TYPE_CHECKING:
     from theory.dva.collapse import Array
@@ -25,6 +26,7 @@ ANY = "a layer of whatever queries, keys and values: what heads are given is loo
 OF_A_LAYER: Mapping[Callable[..., Any], str] = {
     **dict.fromkeys((mix.q, mix.k, mix.v, Plan.head, dva_attention), ANY),
     Architecture.has_feed_forward: "attention alone is looked at",
+    lifetimes: KEPT,
 }
 ROUNDING = 64 * np.finfo(float).eps
 SIZES = ((1, 1), (1, 3), (4, 1), (5, 3), (7, 8))  # tokens and widths
