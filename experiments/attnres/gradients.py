@@ -41,7 +41,7 @@ TELLING = 0.3  # differences of unevenness from which their sign is judged
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Which networks are built.
+    """The networks that are built.
 
     Attributes:
         sizes: Their sizes.

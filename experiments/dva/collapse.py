@@ -108,7 +108,7 @@ class Config:
 
     @property
     def layers(self) -> list[Cell]:
-        """The same for the layers of the paper's models."""
+        """The layers of the paper's models and numbers of tokens at which these fit."""
         width, _, tokens = self.paper
         return [
             (name, t)
@@ -251,7 +251,7 @@ def causal(tokens: int, device: str) -> Tensor:
 
 
 def attend(side: Side, queries: int, visible: Tensor, leaves: Sequence[Tensor]) -> Tensor:
-    """Attend with dynamic values; visible: (T, T), causal; queries: of a block, where the side has blocks."""
+    """Attend with dynamic values behind a causal mask `visible`, (T, T); in blocks of `queries` if the side has any."""
     from torch.nn.functional import scaled_dot_product_attention
 
     from icl.models.attention import weights

@@ -67,7 +67,7 @@ LAYERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Which layers are trained on which tables.
+    """The tables on which layers are trained.
 
     Attributes:
         tables: Tables that are trained at the width that each needs.

@@ -360,7 +360,8 @@ def _compare_limit(prediction: Json, exact: Json, trained: Json) -> Iterator[Che
                 )
                 if rows == "contexts" and key in trained:
                     interval = t_interval(_shares(trained[key], row), family)
-                    yield trained_check(f"trained/{key}", f"trained, {toy}, {where}", statement, closed, interval)
+                    about: Json = {"group": f"trained, {toy}, {where}", "statement": statement}
+                    yield trained_check(f"trained/{key}", closed_form=closed, interval=interval, **about)
 
 
 def _shares(explained: Sequence[float], row: Json) -> list[float]:

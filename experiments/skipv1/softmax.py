@@ -22,7 +22,7 @@ from experiments.store.work import results
 from experiments.toys.checks import SHARE, at_most_check
 from experiments.toys.training import held_out_batches, held_out_signal, train_stack
 from experiments.verdicts.checks import Check, Expectation, Judgement
-from experiments.verdicts.intervals import t_interval
+from experiments.verdicts.intervals import Interval, t_interval
 from theory.plans.heads import ORDINARY, SKIP, Heads
 from theory.plans.setting import Setting
 
@@ -193,7 +193,7 @@ class SkipV1Softmax:
             judgements += _compare_constructions(size, numbers, measurement["constructions"])
             for kind in KINDS:
                 if arm_key(size, kind, "mha") in arms:
-                    judgements += _compare_trained(size, kind, numbers, arms, compressed)
+                    judgements += _compare_trained(size, kind, numbers, arms=arms, compressed=compressed)
         return judgements
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
@@ -347,35 +347,31 @@ def _compare_constructions(size: str, numbers: Json, measured: Json) -> Iterator
     for kind in BUILT:
         predicted, result = numbers["constructions"][kind], measured[f"{size}/{kind}"]
         stderr = math.hypot(result["stderr"], predicted["explained_stderr"])
-        yield Check(
+        yield Check.sampled(
+            Interval(result["explained"], stderr, STANDARD_ERRORS * stderr),
             id=f"construction/{size}/{kind}",
             group=f"weights that theory writes down, {kind}",
             claim=CLAIM,
             statement="put into the softmax toy, token by token, they explain what theory says",
             predicted=predicted["explained"],
-            measured=result["explained"],
-            stderr=stderr,
-            tolerance=STANDARD_ERRORS * stderr,
             controls=((1 - ALTERED) * predicted["explained"], (1 + ALTERED) * predicted["explained"]),
             quantity=SHARE,
         )
     result = measured[f"{size}/three heads"]
-    yield Check(
+    yield Check.sampled(
+        Interval(result["explained"], result["stderr"], STANDARD_ERRORS * result["stderr"]),
         id=f"beyond linear/{size}",
         group="softmax skip heads against linear ones",
         claim=CLAIM,
         statement="three softmax heads with theory's weights explain no less than linear heads can, which is rho",
         predicted=numbers["linear"],
-        measured=result["explained"],
-        stderr=result["stderr"],
-        tolerance=STANDARD_ERRORS * result["stderr"],
         controls=(numbers["bayes"] + ALTERED,),
         relation="at least",
         quantity=SHARE,
     )
 
 
-def _compare_trained(size: str, kind: str, numbers: Json, arms: Json, compressed: int) -> Iterator[Judgement]:
+def _compare_trained(size: str, kind: str, numbers: Json, *, arms: Json, compressed: int) -> Iterator[Judgement]:
     """Yield that neither arm exceeds its bound, and the expectation that raw values exceed the squeezed ones' bound.
 
     Args:
@@ -391,9 +387,8 @@ def _compare_trained(size: str, kind: str, numbers: Json, arms: Json, compressed
     ):  # fmt: skip
         interval = t_interval(values, compressed).widened(numbers[f"{limit}_stderr"], STANDARD_ERRORS)
         share = numbers[limit]
-        yield at_most_check(
-            f"{name}/{size}/{kind}", f"{group}, {kind}", CLAIM, statement, share, interval, share / LOWERED
-        )
+        about = {"group": f"{group}, {kind}", "claim": CLAIM, "statement": statement}
+        yield at_most_check(f"{name}/{size}/{kind}", share=share, interval=interval, wrong=share / LOWERED, **about)
     known = numbers["constructions"].get(kind, {}).get("explained", numbers["bayes"])
     if known > bound:  # elsewhere theory does not say that there are better weights
         above, below = (t_interval([x - bound for x in values], compressed) for values in (skip, mha))

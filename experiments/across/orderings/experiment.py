@@ -45,7 +45,7 @@ NAMES = tuple(dict.fromkeys([*ours(), *(name for r in reported() for name in (r.
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Which toys are minimised where.
+    """The sizes at which toys are minimised.
 
     Attributes:
         every_rank: Sizes at which every toy is minimised at every rank.

@@ -243,9 +243,8 @@ def start_checks(kind: str, prediction: Json, measurement: Json) -> Iterator[Che
     words = f"at the start, outputs {'as all else' if kind == 'start' else 'scaled by depth'}"
     for depth in depths:
         name = cell(BASELINE, depth)
-        interval = t_interval([x / closed_form[name] for x in squares[name]], len(STARTS) * len(depths))
         yield Check.sampled(
-            interval,
+            t_interval([x / closed_form[name] for x in squares[name]], len(STARTS) * len(depths)),
             id=f"{kind}/{depth}",
             group=f"{words}: mean square of the last read over the closed form",
             claim=INITIAL,
@@ -279,12 +278,11 @@ def preset_checks(prediction: Json, by_seed: Sequence[Sequence[float]]) -> Itera
     places = [2**i for i in range(len(squares).bit_length())]
     for place in places:
         square, first = squares[place - 1], place == 1
-        interval = t_interval([by_place[place - 1] / square for by_place in by_seed], len(places))
         slack = 0.0 if first else prediction["uneven"]
         # Outputs that are not scaled by depth; else tokens that stand alone, or stay unrelated.
         wrong = [prediction["unscaled"]] if first else [prediction["lone"], prediction["unrelated"][place - 1]]
         yield Check.sampled(
-            interval,
+            t_interval([by_place[place - 1] / square for by_place in by_seed], len(places)),
             id=f"preset/{place}",
             group="at a preset's start: mean square of the last read over theory, by place",
             claim=INITIAL,
@@ -326,9 +324,8 @@ def sublayer_checks(typical: Mapping[str, float], sharp: Json) -> Iterator[Check
             largest=max(max(x["largest"], x["random"]) / x["bound"] for x in sharp[name]),
             width=int(width),
         )
-        interval = t_interval([x["typical"] ** 2 / square for x in sharp[name]], len(typical))
         yield Check.sampled(
-            interval,
+            t_interval([x["typical"] ** 2 / square for x in sharp[name]], len(typical)),
             id=f"typical/{name}",
             group=f"{kind}: mean square of the output over the closed form",
             claim=TYPICAL,

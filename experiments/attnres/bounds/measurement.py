@@ -1,4 +1,4 @@
-"""Which networks `attnres-bounds` looks at, and what it measures: at the start, at their worst, and trained."""
+"""Measure the networks of `attnres-bounds`: at the start, at their worst, and trained."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ QUERY = 1e6  # long enough to pick one of a hundred directions round a circle
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Which networks are looked at.
+    """The networks that are looked at.
 
     Attributes:
         sizes: Of the networks at their start, at each of `depths` layers.

@@ -1,4 +1,4 @@
-"""How sharp the bounds on a model's sublayers are, for the weights it has."""
+"""Measure how sharp the bounds on a model's sublayers are, for the weights it has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASCENTS, STEPS, DRAWS = 20, 100, 200
 
 
 def probe(model: Decoder, task: Task, device: str) -> Json:  # noqa: ARG001 - of the weights alone
-    """By kind, a number a layer of each of `Sharpness`'s norms."""
+    """Return each of `Sharpness`'s norms by kind of sublayer, one number per layer."""
     from experiments.attnres.sharpness import sharpness
     from icl.probes.magnitude import AttentionWeights, sublayer_weights
 

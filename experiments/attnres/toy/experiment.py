@@ -188,10 +188,9 @@ def start_checks(closed_forms: Mapping[str, float], measured: Mapping[str, Seque
     """Yield the last read's mean square over the closed form."""
     for name, square in closed_forms.items():
         kind, rule, depth, token = name.split("/")
-        interval = t_interval([x / square for x in measured[name]], len(closed_forms))
         others = {closed_forms[start(kind, other, int(depth), token)] for other in RULES} - {square}
         yield Check.sampled(
-            interval,
+            t_interval([x / square for x in measured[name]], len(closed_forms)),
             id=f"start/{name}",
             group=f"{RULES[rule]}, {WEIGHTS[kind]}: mean square of the last read over the closed form",
             claim=MAGNITUDE,
@@ -205,47 +204,32 @@ def start_checks(closed_forms: Mapping[str, float], measured: Mapping[str, Seque
 
 def deep_checks(exact: Json, answers: Json) -> Iterator[Check]:
     """Yield the losses of the constructed weights, and what the depth weights gain."""
+    words = {"depth": "weights over depth", "residual": "steps of a residual stream"}
+    family = 3 * len(exact)
     for name, losses in exact.items():
         setting, layers = name.split("/")
-        pairs = [(by_seed["depth"], by_seed["residual"]) for by_seed in answers[name]]
-        weights, steps = "weights over depth", "steps of a residual stream"
-        for place, group, statement, law, control, measured in (
-            (
-                f"loss/depth/{name}",
-                f"loss of the best {weights}",
-                f"the best {weights} of {layers} layers lose what theory says",
-                losses["depth"],
-                losses["one layer"],  # as if more layers were worth nothing
-                [depth for depth, _ in pairs],
-            ),
-            (
-                f"loss/residual/{name}",
-                f"loss of the best {steps}",
-                f"the best {steps} of {layers} layers lose what theory says",
-                losses["residual"],
-                losses["one layer"],
-                [residual for _, residual in pairs],
-            ),
-            (
-                f"gain/{name}",
-                "what weights over depth gain over a residual stream",
-                f"the best {weights} of {layers} layers lose less than any residual stream, by as much as theory says",
-                losses["gain"],
-                0.0,  # they reach nothing else
-                [residual - depth for depth, residual in pairs],
-            ),
-        ):
-            interval = t_interval(measured, 3 * len(exact))
+        for kind, weights in words.items():
             yield Check.sampled(
-                interval,
-                id=place,
-                group=f"deep toy: {group}",
+                t_interval([by_seed[kind] for by_seed in answers[name]], family),
+                id=f"loss/{kind}/{name}",
+                group=f"deep toy: loss of the best {weights}",
                 claim=DEEP,
-                statement=f"at {setting} {statement}",
-                predicted=law,
-                controls=(control,),
-                quantity="squared error of y" + ", difference" * place.startswith("gain"),
+                statement=f"at {setting} the best {weights} of {layers} layers lose what theory says",
+                predicted=losses[kind],
+                controls=(losses["one layer"],),  # as if more layers were worth nothing
+                quantity="squared error of y",
             )
+        yield Check.sampled(
+            t_interval([by_seed["residual"] - by_seed["depth"] for by_seed in answers[name]], family),
+            id=f"gain/{name}",
+            group="deep toy: what weights over depth gain over a residual stream",
+            claim=DEEP,
+            statement=f"at {setting} the best weights over depth of {layers} layers lose less than any residual "
+            "stream, by as much as theory says",
+            predicted=losses["gain"],
+            controls=(0.0,),  # they reach nothing else
+            quantity="squared error of y, difference",
+        )
 
 
 def without(name: str) -> str:

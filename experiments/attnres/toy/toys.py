@@ -1,4 +1,4 @@
-"""Which toys `attnres-toy` looks at, how results name them, and what theory says of them."""
+"""The toys of `attnres-toy`, how results name them, and what theory says of them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ BASELINE, TWIN = "residual", "twin"  # the twin: the residual stream without nor
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Which toys are looked at.
+    """The toys that are looked at.
 
     Attributes:
         task: In-context regression, of the toys at the start and of those that are trained.

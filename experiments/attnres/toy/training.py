@@ -88,7 +88,7 @@ class Start:
 
     @property
     def plain(self) -> bool:
-        """Whether prompts as they come are measured apart, too: on gradient steps of a residual stream."""
+        """True where prompts as they come are measured apart, too: gradient steps of a residual stream."""
         return self.kind == "descent" and self.rule == RESIDUAL
 
 
@@ -154,7 +154,7 @@ def last_squares(config: Config, kind: str, rule: str, depth: int, seed: int) ->
 
 @contextmanager
 def own_weights(model: Decoder, weights: Tensor) -> Iterator[None]:
-    """Inside, layer l's B is that of the prompt, weights[:, l - 1], (prompts, d, d), where it was the identity."""
+    """Give every prompt its own B in layer l, weights[:, l - 1], (prompts, d, d), in place of the identity."""
     d = weights.shape[-1]
 
     def hook(by_prompt: Tensor) -> Callable[[nn.Module, object, Tensor], Tensor]:

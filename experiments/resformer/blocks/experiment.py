@@ -45,7 +45,7 @@ CURVE = 81  # points of the softmax's bound
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is measured of linear attention, of toys, and of a softmax.
+    """The sizes and efforts of what is measured.
 
     Attributes:
         keys: Sizes at which keys are moved apart; the figure's first panel shows the first.
@@ -297,9 +297,8 @@ def toy_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
         if rank:
             gap = signals[BLOCK] - signals[CROSS]
             pairs = zip(*(trained["explained"][point_key(size, toy, rank)] for toy in (BLOCK, CROSS)), strict=True)
-            interval = t_interval([block - cross for block, cross in pairs], family)
             yield Check.sampled(
-                interval,
+                t_interval([block - cross for block, cross in pairs], family),
                 id=f"trained-gap/{size}/a{rank}",
                 group="trained, the block form less cross-layer attention",
                 claim=BETTER,
@@ -310,9 +309,8 @@ def toy_checks(predicted: Json, measurement: Json) -> Iterator[Check]:
                 quantity="signal explained more, squared units of y",
             )
     for key, ratios in trained["distance"].items():
-        interval = t_interval(ratios, len(trained["distance"]))
         yield Check.sampled(
-            interval,
+            t_interval(ratios, len(trained["distance"])),
             id=f"trained-distance/{key}",
             group="trained cross-layer attention less its block form, over the closed form",
             claim=DISTANCE,

@@ -190,15 +190,13 @@ def _predict(sweep: Sweep) -> Json:
 def _compare_constructions(trained: Trained, measured: Json) -> Iterator[Check]:
     for name, explained in trained.numbers["constructions"].items():
         result = measured[name]
-        yield Check(
+        yield Check.sampled(
+            Interval(result["explained"], result["stderr"], STANDARD_ERRORS * result["stderr"]),
             id=f"construction/{trained.size}/{name}",
             group=f"weights that theory writes down, {trained.size}",
             claim=ASSUMPTION if name.startswith("assumption") else LEAST_WIDTH if name.startswith("hiding") else WIDTH,
             statement="put into the end-to-end toy, token by token, they explain what theory says",
             predicted=explained,
-            measured=result["explained"],
-            stderr=result["stderr"],
-            tolerance=STANDARD_ERRORS * result["stderr"],
             controls=(result["shifted"], (1 - ALTERED) * explained, (1 + ALTERED) * explained),
             quantity=SHARE,
         )
@@ -217,12 +215,12 @@ def _compare_bounds(trained: Trained) -> Iterator[Check]:
         bound, assumed = (trained.numbers["widths"][str(m)][which][toy] for which in ("bound", "assumed_copy"))
         yield at_most_check(
             f"bound/{trained.key(variant, arm, m)}",
-            f"positions alone, {arm}, {trained.size}",
-            WIDTH,
-            "if layer 1 sees positions alone, no less is left unexplained than theory.toy.positions says",
-            bound,
-            t_interval(trained.shares(variant, arm, m), len(cells)),
-            assumed if assumed < bound else bound / 2,
+            group=f"positions alone, {arm}, {trained.size}",
+            claim=WIDTH,
+            statement="if layer 1 sees positions alone, no less is left unexplained than theory.toy.positions says",
+            share=bound,
+            interval=t_interval(trained.shares(variant, arm, m), len(cells)),
+            wrong=assumed if assumed < bound else bound / 2,
         )
 
 
@@ -233,12 +231,12 @@ def _compare_bayes(trained: Trained) -> Check:
     best, ridge = max(intervals, key=lambda interval: interval.mean), trained.numbers["ridge"]
     return at_most_check(
         f"bayes/{trained.size}",
-        f"the best of all arms, {trained.size}",
-        WIDTH,
-        "no toy leaves less unexplained than the Bayes posterior mean",
-        ridge,
-        best.widened(trained.numbers["ridge_stderr"], STANDARD_ERRORS),
-        ridge / 2,
+        group=f"the best of all arms, {trained.size}",
+        claim=WIDTH,
+        statement="no toy leaves less unexplained than the Bayes posterior mean",
+        share=ridge,
+        interval=best.widened(trained.numbers["ridge_stderr"], STANDARD_ERRORS),
+        wrong=ridge / 2,
     )
 
 
@@ -252,28 +250,28 @@ def _differences(some: Sequence[float], others: Sequence[float]) -> list[float]:
     return [a - b for a, b in zip(some, others, strict=True)]
 
 
-def _twin(values: Sequence[float]) -> Interval | None:
-    """Return one architecture against itself with other prompts and weights: seed 0 less seed 1, 2 less 3, ..."""
+def _twin(values: Sequence[float]) -> list[Interval]:
+    """Return one architecture against itself with other prompts and weights: seed 0 less seed 1, 2 less 3, ...
+
+    There is no interval of a single pair.
+    """
     pairs = [a - b for a, b in zip(values[::2], values[1::2], strict=False)]
-    return t_interval(pairs) if len(pairs) > 1 else None
+    return [t_interval(pairs)] if len(pairs) > 1 else []
 
 
 def _expect(
     name: str,
     group: str,
     statement: str,
+    *intervals: Interval,
     rule: str,
-    predicted: float,
-    interval: Interval,
-    control: Interval | None,
-    *,
+    predicted: float = 0.0,
     claim: str = WIDTH,
     slack: float = NEGLIGIBLE,
 ) -> Expectation:
-    """Return what is expected of a difference of shares, and its control, None where there is none to compare."""
+    """Return what is expected of a difference of shares; intervals: its own, and that of a control if there is one."""
     return Expectation.sampled(
-        interval,
-        *([] if control is None else [control]),
+        *intervals,
         id=name,
         group=group,
         claim=claim,
@@ -297,15 +295,17 @@ def _compare_gaps(trained: Trained, variant: Variant) -> Iterator[Expectation]:
         interval = t_interval(gaps(trained, variant, width), len(widths))
         name = "/".join((trained.size, *variant, f"m{width}"))
         if width < 2 * trained.numbers["d"]:
-            numbers = predicted, interval, _twin(trained.shares(variant, "mha", width))
+            intervals = interval, *_twin(trained.shares(variant, "mha", width))
             statement = f"SkipV1Former explains more than MHA at width {width}"
-            yield _expect(f"gap/{name}", f"gap below 2d, {where}", statement, "sign", *numbers)
+            group = f"gap below 2d, {where}"
+            yield _expect(f"gap/{name}", group, statement, *intervals, rule="sign", predicted=predicted)
             statement = f"the gap at width {width} is the assumed-copy toy's"
-            yield _expect(f"gap size/{name}", f"size of the gap, {where}", statement, "size", *numbers)
+            group = f"size of the gap, {where}"
+            yield _expect(f"gap size/{name}", group, statement, *intervals, rule="size", predicted=predicted)
         else:
             narrow = t_interval(gaps(trained, variant, trained.numbers["d"]), len(widths))
             statement = f"SkipV1Former explains no more than MHA at width {width}, where nothing needs compression"
-            yield _expect(f"no gap/{name}", f"no gap from 2d on, {where}", statement, "none", 0.0, interval, narrow)
+            yield _expect(f"no gap/{name}", f"no gap from 2d on, {where}", statement, interval, narrow, rule="none")
 
 
 def worths(trained: Trained, variant: Variant) -> list[float]:
@@ -364,8 +364,8 @@ def _compare_copying(trained: Trained, variant: Variant, measurement: Json) -> I
             ]
             name, group = f"copying/{'+'.join(parts)}/{key}", f"copying, {statement}, {trained.size}"
             words = f"{toy}, {variant[0]}: {statement}"
-            judged = _expect(name, group, words, "size", 1.0, *intervals, claim=ASSUMPTION, slack=COPIED)
-            yield replace(judged, quantity="share of the weight")
+            about: Json = {"rule": "size", "predicted": 1.0, "claim": ASSUMPTION, "slack": COPIED}
+            yield replace(_expect(name, group, words, *intervals, **about), quantity="share of the weight")
 
 
 def _compare_starts(trained: Trained) -> Iterator[Expectation]:
@@ -379,7 +379,7 @@ def _compare_starts(trained: Trained) -> Iterator[Expectation]:
             known = t_interval(gaps(trained, near, trained.numbers["d"]), 2 * len(widths))
             name, group = f"starts/{size}/{toy}/m{width}", f"starts, {toy}, {size}"
             statement = f"{toy} of width {width} explains as much from the random start as from near copying"
-            yield _expect(name, group, statement, "none", 0.0, interval, known, claim=ASSUMPTION)
+            yield _expect(name, group, statement, interval, known, rule="none", claim=ASSUMPTION)
 
 
 def _compare_mask(trained: Trained) -> Iterator[Expectation]:
@@ -393,11 +393,11 @@ def _compare_mask(trained: Trained) -> Iterator[Expectation]:
                 [max(0.0, share) for share in trained.shares((scores, "random"), toy, width)]
                 for scores in ("both", "printed")
             )
-            interval = t_interval(_differences(seen, hidden), len(TOYS))
+            intervals = t_interval(_differences(seen, hidden), len(TOYS)), *_twin(seen)
             share = trained.numbers["widths"][str(width)]["assumed_copy"][toy]
             statement = f"{toy} of width {width} explains more if the last token attends to itself"
             name, group = f"mask/{trained.size}/{toy}/m{width}", f"the mask P in layer 1, {trained.size}"
-            yield _expect(name, group, statement, "sign", share, interval, _twin(seen), claim=ASSUMPTION)
+            yield _expect(name, group, statement, *intervals, rule="sign", predicted=share, claim=ASSUMPTION)
 
 
 def compare_heads(trained: Trained) -> Iterator[Expectation]:
@@ -409,19 +409,18 @@ def compare_heads(trained: Trained) -> Iterator[Expectation]:
     cells = [(m, heads) for m in trained.widths(variant) for heads in trained.heads(variant, m) if heads > 2]
     for m, heads in cells:
         few, many = (trained.shares(variant, toy, m) for toy in ("mha", many_heads(heads)))
-        more = t_interval(_differences(many, few), len(cells))
+        more = t_interval(_differences(many, few), len(cells)), *_twin(few)
         share = trained.numbers["widths"][str(m)]["enough_heads"]["mha"] - fmean(few)
         name, group = f"heads/{size}/m{m}/h{heads}", f"more heads than two, {size}"
         statement = f"MHA of width {m} explains more with {heads} heads in each layer than with two"
-        yield _expect(name, group, statement, "sign", share, more, _twin(few), claim=LEAST_WIDTH)
+        yield _expect(name, group, statement, *more, rule="sign", predicted=share, claim=LEAST_WIDTH)
         if m == 2 * d - 1:
             skip = trained.shares(variant, "skipv1", d)
-            intervals = [t_interval(_differences(skip, mha), len(cells)) for mha in (many, few)]
+            rest = [t_interval(_differences(skip, mha), len(cells)) for mha in (many, few)]
             name, group = f"least width/{size}/h{heads}", f"all at width 2d - 1, {size}"
-            statement = (
-                f"MHA of width {m} and {heads} heads in each layer explains what SkipV1Former explains at width {d}"
-            )
-            yield _expect(name, group, statement, "none", 0.0, *intervals, claim=LEAST_WIDTH)
+            arm = f"MHA of width {m} and {heads} heads in each layer"
+            statement = f"{arm} explains what SkipV1Former explains at width {d}"
+            yield _expect(name, group, statement, *rest, rule="none", claim=LEAST_WIDTH)
 
 
 EXPERIMENT: Experiment = SkipV1EndToEnd()

@@ -234,14 +234,14 @@ def _compare_first(prediction: Json, measurement: Json) -> Iterator[Expectation]
     """Yield whether ways begin higher or lower than `mean`, by the paper and by theory."""
     differences, distances = first_losses(measurement), prediction["distances"]
 
-    def expect(way: str, by: str, sign: float, about: str, group: str, statement: str) -> Expectation:
-        numbers = sign, differences[way, "mean"], differences[TWIN, BASELINE]
-        return expected(f"first/{by}/{way}", group, about, statement, "sign", *numbers, quantity=BEGINS)
+    def expect(way: str, by: str, sign: float, **about: Any) -> Expectation:
+        numbers: Json = {"measured": differences[way, "mean"], "twin": differences[TWIN, BASELINE]}
+        return expected(f"first/{by}/{way}", rule="sign", predicted=sign, quantity=BEGINS, **numbers, **about)
 
     for way in prediction["ways"]:
         if way != "mean" and way in prediction["printed"]:
-            group = f"{_paper(prediction)}: mean begins lower than {way}"
-            yield expect(way, PAPER, 1.0, FIRST, group, f"{way} begins higher than mean (figure 10)")
+            group, statement = f"{_paper(prediction)}: mean begins lower than {way}", f"{way} begins higher than mean"
+            yield expect(way, PAPER, 1.0, claim=FIRST, group=group, statement=f"{statement} (figure 10)")
         if way != "mean" and way in distances:
             ours, mean = distances[way], distances["mean"]
             signs = {math.copysign(1.0, a - b) for a, b in zip(ours, mean, strict=True)}
@@ -252,7 +252,7 @@ def _compare_first(prediction: Json, measurement: Json) -> Iterator[Expectation]
                     f"{words}, as it takes a layer of independent heads {'further' if sign > 0 else 'less far'} "
                     f"({ours[0]:.2f} to {ours[1]:.2f} for {mean[0]:.2f})"
                 )
-                yield expect(way, THEORY, sign, DISTANCE, f"{THEORY}: {words}", statement)
+                yield expect(way, THEORY, sign, claim=DISTANCE, group=f"{THEORY}: {words}", statement=statement)
 
 
 def _compare_exact(prediction: Json, measurement: Json) -> Iterator[Expectation]:
@@ -279,15 +279,16 @@ def _compare_ends(prediction: Json, measurement: Json) -> Iterator[Expectation]:
     differences, heads = at_the_end(measurement), heads_of(prediction)
     share = f"{prediction['share']:.0%}"
 
-    def expect(pair: tuple[str, str], by: str, words: str, about: str = UPTRAINING) -> Expectation:
+    def expect(pair: tuple[str, str], by: str, words: str, claim: str = UPTRAINING) -> Expectation:
         marks = "".join(mark(name, measurement) for name in pair)
         place = f"end/{by}/{pair[0]}/{pair[1]}"
         if by == PAPER and MEAN in pair:  # that SkipV1Former ends lower from scratch, it says of all kinds (table 2)
             by = _paper(prediction)
         null = (CONTINUED_TWIN, CONTINUED) if SKIPV1 in pair else (REORDERED, CONTINUED)
-        numbers = -1.0, differences[pair], differences[null]
         rates = other_rates((tuned_as(pair[0]), tuned_as(pair[1])), measurement)
-        return expected(place, f"{by}: {words}{marks}{rates}", about, words, "sign", *numbers, quantity=ENDS)
+        named: Json = {"group": f"{by}: {words}{marks}{rates}", "claim": claim, "statement": words, "quantity": ENDS}
+        numbers: Json = {"predicted": -1.0, "measured": differences[pair], "twin": differences[null]}
+        return expected(place, rule="sign", **named, **numbers)
 
     yield expect((MEAN, SKIPV1), PAPER, f"after {share} of the tokens {MEAN} is below SkipV1Former from scratch")
     yield expect((MEAN, BASELINE), PAPER, f"after {share} of the tokens {MEAN} is below {heads} from scratch")
@@ -297,7 +298,7 @@ def _compare_ends(prediction: Json, measurement: Json) -> Iterator[Expectation]:
             by = PAPER if name == MEAN else "a reason to convert"
             yield expect((name, CONTINUED), by, f"{name} ends below {heads} that is trained on for as long")
     if WHOLE in prediction["choices"] and prediction["distances"]:  # of a latent's slices theory says nothing
-        yield expect((WHOLE, MEAN), THEORY, f"{WHOLE} ends below {MEAN}", DISTANCE)
+        yield expect((WHOLE, MEAN), THEORY, f"{WHOLE} ends below {MEAN}", claim=DISTANCE)
 
 
 LOOKS: dict[str, dict[str, Any]] = {
