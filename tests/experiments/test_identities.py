@@ -109,13 +109,12 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "ladder-axes": {"smoke": "f837d719c9", "cpu": "a3e3e43497", "long": "", "gpu": "", "gpu-tiny": ""},
     "ladder": {
-        "smoke": "c5c4299433",
-        "cpu": "fe4921b4b0",
+        "smoke": "27a4fe9bfc",
+        "cpu": "8b4687ee93",
         "long": "",
         "tasks": "",
         "optima": "",
         "residual": "",
-        "depths": "",
         "gpu": "",
         "gpu-tiny": "",
     },
@@ -137,7 +136,7 @@ ITEMS = {  # by experiment and profile, a digest of the items that are measured 
     "attnres-toy": {"smoke": "04dffedd11", "cpu": "bf58b2f7fa", "full": "bf58b2f7fa"},
     "toy-orderings": {"smoke": "5ded5cb18d", "cpu": "c673142702", "full": "97560b65aa"},
     "ladder-axes": {"smoke": "f2b1795ce9", "long": "12b45c319d", "gpu-tiny": "866441a513"},
-    "ladder": {"smoke": "45f1fd18fc", "tasks": "3df81eac18", "residual": "9f81cd190a", "gpu-tiny": "2999147d5b"},
+    "ladder": {"smoke": "837533aa67", "tasks": "3df81eac18", "residual": "9f81cd190a", "gpu-tiny": "e9b0cbd6f4"},
 }
 NAMED = [(name, profile) for name, profiles in RUNS.items() for profile in profiles]
 MEASURED = [(name, profile) for name, profiles in ITEMS.items() for profile in profiles]
