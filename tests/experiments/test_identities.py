@@ -78,7 +78,7 @@ KEYS = {
 }
 TASK = RegressionTask(2, 3, 0.1)
 RUNS = {
-    "skipv1-gap smoke": "skipv1-gap/smoke-c9a9ad4864",
+    "skipv1-gap smoke": "skipv1-gap/smoke-a157fdc46a",
     "skipv1-gap cpu": "skipv1-gap/cpu-0d919a8724",
     "skipv1-gap full": "skipv1-gap/full-483e70f995",
     "skipv1-w0 smoke": "skipv1-w0/smoke-375bba562d",
