@@ -1,9 +1,9 @@
 """What there is: papers, claims and experiments, found by looking.
 
 A paper's room in `experiments`, or the package that an entry point of the group `crosslayer.papers` names
-(`theory.plans.papers`), holds its claims in modules of `claims/` and its experiments in packages with a module
-`experiment` that exports EXPERIMENT, or, where they are questions to the campaign, in modules of `questions/` that do.
-`across` is a room too.  Adding to either is adding a file.
+(`theory.plans.papers`), holds its claims in modules of `claims/`.  An experiment is a module of the room that exports
+EXPERIMENT, or a package of the room whose module `experiment` does, or, where it is a question to the campaign, a
+module of `questions/`.  `across` is a room too.  Adding to either is adding a file.
 
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
 there: one line on standard error names it.
@@ -11,10 +11,12 @@ there: one line on standard error names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import re
+from collections.abc import Callable, Container, Iterator
 from copy import copy
 from functools import cache
 from importlib import import_module
+from importlib.abc import InspectLoader
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
@@ -35,6 +37,7 @@ from theory.plans.variants import VARIANTS
 T = TypeVar("T")
 ACROSS = "experiments.across"
 QUESTIONS = "questions"
+EXPORTS = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 MERGED = {"skipv1-limit": "skipv1-gap"}  # experiments that became part of another, with their results
 RETIRED = {  # experiments that are no more, and which asks their question now; "": none does
     **MERGED,
@@ -81,14 +84,14 @@ def _claims(packages: tuple[str, ...]) -> dict[str, Claim]:
 
 @cache
 def _claims_in(package: str) -> tuple[Claim, ...]:
-    found: dict[str, Claim] = {}
+    by_id: dict[str, Claim] = {}
     for module in _modules(f"{package}.claims"):
         for claim in vars(import_module(module)).values():
             if isinstance(claim, Claim):
-                if found.setdefault(claim.id, claim) is not claim:
+                if by_id.setdefault(claim.id, claim) is not claim:
                     raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
                 claim.module = claim.module or module
-    return tuple(found.values())
+    return tuple(by_id.values())
 
 
 def claim(name: str) -> Claim:
@@ -103,8 +106,10 @@ def claim(name: str) -> Claim:
 
 def indexes() -> list[Index]:
     """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
-    found = (_guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages())
-    return [index for index in found if index is not None]
+    exported = (
+        _guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages()
+    )
+    return [index for index in exported if index is not None]
 
 
 def answers() -> dict[str, Answer]:
@@ -126,33 +131,42 @@ def all_experiments() -> dict[str, Experiment]:
 
 @cache
 def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
-    found: Names[Experiment] = Names("experiment")
+    registered: Names[Experiment] = Names("experiment")
     by_package = {room.package: room for room in rooms() if room.foreign}
     for package in packages:
         for experiment in _guarded(package, _experiments_in) or ():
             try:
-                shown = found.add(experiment.name, experiment, by_package.get(package))
+                shown = registered.add(experiment.name, experiment, by_package.get(package))
             except BadInput as error:
                 _refuse(package, str(error))
                 break
             if shown != experiment.name:
                 renamed = copy(experiment)
                 renamed.name = shown
-                found.listed[shown] = renamed
-    return dict(sorted(found.listed.items(), key=lambda pair: pair[1].kind != "theory"))
+                registered.listed[shown] = renamed
+    return dict(sorted(registered.listed.items(), key=lambda pair: pair[1].kind != "theory"))
 
 
 @cache
 def _experiments_in(package: str) -> tuple[Experiment, ...]:
-    packages = [name for name in _modules(package) if find_spec(name).submodule_search_locations]  # type: ignore[union-attr]
-    modules = [name for name in (f"{inner}.experiment" for inner in packages) if find_spec(name)]
-    found: list[Experiment] = []
-    for module in (*modules, *_modules(f"{package}.{QUESTIONS}")):
+    experiments: list[Experiment] = []
+    for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
         if not isinstance(experiment, Experiment):
             raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
-        found.append(experiment)
-    return tuple(found)
+        experiments.append(experiment)
+    return tuple(experiments)
+
+
+def _holding_experiments(package: str) -> Iterator[str]:
+    """Yield the modules of a room that hold an experiment.  Their source says so: none is imported to find out."""
+    for name in _modules(package):
+        spec = find_spec(name)
+        if spec and spec.submodule_search_locations:
+            if find_spec(f"{name}.experiment"):
+                yield f"{name}.experiment"
+        elif spec and isinstance(spec.loader, InspectLoader) and EXPORTS.search(spec.loader.get_source(name) or ""):
+            yield name
 
 
 def names(kind: str | None = None) -> list[str]:
@@ -219,9 +233,9 @@ def _settled(load: Callable[[tuple[str, ...]], T]) -> T:
     """What is loaded of the packages, of which loading may leave some out."""
     while True:
         before = packages()
-        found = load(before)
+        loaded = load(before)
         if packages() == before:
-            return found
+            return loaded
 
 
 def _guarded(package: str, load: Callable[[str], T]) -> T | None:

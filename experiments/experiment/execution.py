@@ -71,7 +71,7 @@ class Job:
 
 
 def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path, slot: Slot | None = None) -> Job:
-    """Check what was asked for.  Raises UserError for a profile that is unknown or retired, or impossible seeds."""
+    """Check what was asked for.  Raises UserError for an unknown or retired profile, or a bad number of seeds."""
     profile = experiment.profiles.get(profile_name)
     if isinstance(experiment, Retiring) and profile_name in experiment.retired:
         raise UserError(f"profile {profile_name} of {experiment.name} is retired: {experiment.retired[profile_name]}")

@@ -10,7 +10,8 @@ Else the alteration is a survivor: nobody would notice if the function were wron
 entry, one constant, operator, comparison or reduction at a time.  That is what sees a wrong constant inside an
 expression, or a least eigenvalue in place of a largest.
 
-An entry falls with its premises, so what a premise notices is no survivor.  A function whose values an entry rightly
+An entry falls with its premises, so what a premise notices is no survivor, and is not run again: premises are altered
+first.  A function whose values an entry rightly
 does not judge (a start of a descent, a bound that may be weaker) is named beside it, with the reason, which is printed:
 `Claim.unjudged`; what no entry judges, such as the source of random inputs, in one place for all.
 
@@ -29,7 +30,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from types import FunctionType, ModuleType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from experiments.ledger.alterations import (
     Altered,
@@ -51,21 +52,31 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.sources import ROOTS, closure
 from experiments.store.work import results
 
-Fate = Literal["falls", "stands", "deadline", "unaltered"]  # unaltered: what is stated met no other result
+# premise: one notices, and nothing was run; unaltered: what is stated met no other result
+Fate = Literal["falls", "stands", "deadline", "premise", "unaltered"]
 Sizes: TypeAlias = Mapping[str, Collection[int]]  # values of a function's whole arguments, by name
 Fates: TypeAlias = dict[str, dict[str, Fate]]  # by function, and by how it was altered
 DEADLINE = 4  # times what a check takes, and as many seconds more
 CALLS = 10_000  # of one function by one check, whose sizes are told apart
+NOTICED: tuple[Fate, ...] = ("falls", "deadline")
 LONGEST = 600.0  # seconds, of an entry's checks as they are
 LATE = (signal.SIGPROF, signal.SIGALRM)  # what ends a process by its timers
 CLAIMS = ".claims"
+
+
+class Entry(NamedTuple):
+    """An entry of the ledger, and the alterations, by function, that its premises notice."""
+
+    module: str
+    id: str
+    noticed: Mapping[str, Collection[str]] = {}
 
 
 @dataclass(frozen=True)
 class Mutation:
     """What became of an entry under all alterations.
 
-    altered        how many there were
+    altered        how many there were; all that a premise notices are counted
     overdue        at how many of them its checks did not end
     with_premises  how many only a premise notices
     survivors      what it survives together with its premises: alterations, by function
@@ -108,29 +119,60 @@ def mutations(
     """
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
-    keys = {f"{i} {evidence_digest(ledger[i], alterations.__module__)}": i for i in ids}
     folder = RunFolder(cache() / ("mutation-source" if source else "mutation"))
+    work, fates = mutate_source if source else mutate, dict[str, Fates]()
     with folder.locked():
-        _forget_lines(folder, ids if afresh else (), keys)
-        items = {key: (ledger[i].module, i) for key, i in keys.items()}
-        work = mutate_source if source else mutate
-        lines = results("claim", items, work, folder, label="altering what entries judge")
-    fates = {keys[key]: line["fates"] for key, line in lines.items()}
-    if broken := [i for i, found in fates.items() if found is None]:
-        raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
+        for level in _levels(ids, ledger):
+            keys = {f"{i} {evidence_digest(ledger[i], alterations.__module__)}": i for i in level}
+            items = {
+                key: Entry(ledger[i].module, i, _noticed(fates[p] for p in premises(ledger[i], ledger)))
+                for key, i in keys.items()
+            }
+            _forget_lines(folder, level if afresh else (), items)
+            lines = results("claim", items, work, folder, label="altering what entries judge")
+            if broken := [keys[key] for key, line in lines.items() if line["fates"] is None]:
+                raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
+            fates |= {keys[key]: line["fates"] for key, line in lines.items()}
     return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
 
 
-def _forget_lines(folder: RunFolder, ids: Collection[str], keys: Mapping[str, str]) -> None:
-    """Of these entries, of others as they were before a change, and of those that did not stand."""
-    wanted = set(keys.values())
+def _levels(ids: Iterable[str], ledger: Mapping[str, Claim]) -> list[list[str]]:
+    """Return entries in groups, each after those of all their premises, which are among them."""
+    levels: dict[str, int] = {}
+    for i in ids:
+        for name in (*premises(ledger[i], ledger), i):  # each after its own premises
+            levels[name] = 1 + max((levels[p] for p in ledger[name].uses), default=-1)
+    return [[i for i in ids if levels[i] == level] for level in sorted(set(levels.values()))]
+
+
+def _noticed(every: Iterable[Fates]) -> dict[str, list[str]]:
+    """Return the alterations, by function, with which one of these entries falls."""
+    noticed: dict[str, list[str]] = {}
+    for fates in every:
+        for function, found in fates.items():
+            noticed.setdefault(function, []).extend(how for how, fate in found.items() if fate in NOTICED)
+    return noticed
+
+
+def _forget_lines(folder: RunFolder, ids: Collection[str], items: Mapping[str, Entry]) -> None:
+    """Forget these entries, items as they were before a change or did not stand, and what no premise notices now."""
+    wanted = {entry.id for entry in items.values()}
     kept = []
     for line in folder.lines("claim", key=str):
         name = line["key"].partition(" ")[0]
-        current = name not in wanted or line["key"] in keys
+        entry = items.get(line["key"])
+        current = name not in wanted or (entry is not None and _still_noticed(line["fates"], entry))
         if current and name not in ids and line["fates"] is not None:
             kept.append(line)
     folder.keep_metrics(kept)
+
+
+def _still_noticed(fates: Fates | None, entry: Entry) -> bool:
+    return all(
+        fate != "premise" or how in entry.noticed.get(function, ())
+        for function, found in (fates or {}).items()
+        for how, fate in found.items()
+    )
 
 
 def _mutation(
@@ -143,9 +185,9 @@ def _mutation(
 ) -> Mutation:
     every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
     standing = [(function, how) for function, how, fate in every if fate == "stands"]
-    survivors: dict[str, list[str]] = {}
+    noticed, survivors = _noticed(premises), dict[str, list[str]]()
     for function, how in standing:
-        if all(fates.get(function, {}).get(how) not in ("falls", "deadline") for fates in premises):
+        if how not in noticed.get(function, ()):
             survivors.setdefault(function, []).append(how)
     excused: dict[str, dict[str, str]] = {}
     used = set()
@@ -159,7 +201,7 @@ def _mutation(
         claim,
         altered=len(every),
         overdue=sum(fate == "deadline" for *_, fate in every),
-        with_premises=len(standing) - sum(map(len, survivors.values())),
+        with_premises=len(standing) - sum(map(len, survivors.values())) + sum(fate == "premise" for *_, fate in every),
         survivors=survivors,
         excused=excused,
         stale={_named(thing): why for thing, why in own_reasons.items() if thing not in used},
@@ -184,8 +226,8 @@ def _named(thing: Callable[..., Any] | Place) -> str:
     return f"{_judging(thing)[0]}: {thing.expression}" if isinstance(thing, Place) else _judging(thing)[0]
 
 
-def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
-    """Of one entry, (module, id): {"fates": Fates}, None if it does not stand as it is.
+def mutate(entry: Entry, desk: Desk | None = None) -> Json:
+    """Of one entry: {"fates": Fates}, None if it does not stand as it is.
 
     Every run of checks has a process of its own, forked for it: nothing that was altered, or computed with it, stays.
     """
@@ -194,12 +236,12 @@ def mutate(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     return _fates(entry, modules, judged, lambda function, met: alterations(function, judged, met), desk)
 
 
-def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
+def mutate_source(entry: Entry, desk: Desk | None = None) -> Json:
     """The same of the source of all functions in the module that proves the entry; {"fates": {}} without a proof.
 
     Of a function that stands among claims, beside checks and what they are made of, of that one alone.
     """
-    proof = entry_of(*entry).proof
+    proof = entry_of(entry.module, entry.id).proof
     if proof is None:
         return {"fates": {}}
     module = proof if isinstance(proof, ModuleType) else import_module(proof.__module__)
@@ -209,19 +251,19 @@ def mutate_source(entry: tuple[str, str], desk: Desk | None = None) -> Json:
     return _fates(entry, _evidence_modules(entry), judged, lambda function, _: rewritten(function), desk)
 
 
-def _evidence_modules(entry: tuple[str, str]) -> list[ModuleType]:
-    evidence = entry_of(*entry).evidence
-    return [import_module(name) for name in closure([entry[0], *(e.holds.__module__ for e in evidence)])]
+def _evidence_modules(entry: Entry) -> list[ModuleType]:
+    evidence = entry_of(entry.module, entry.id).evidence
+    return [import_module(name) for name in closure([entry.module, *(e.holds.__module__ for e in evidence)])]
 
 
 def _fates(
-    entry: tuple[str, str],
+    entry: Entry,
     modules: Sequence[ModuleType],
     judged: Mapping[str, FunctionType],
     altered: Callable[[FunctionType, Sizes], Mapping[str, Callable[[], Altered]]],
     desk: Desk | None,
 ) -> Json:
-    claim = entry_of(*entry)
+    claim = entry_of(entry.module, entry.id)
     calls = _forked(lambda: _calls(claim.evidence, judged, modules), LONGEST)
     if not isinstance(calls, list) or not all(line["ok"] for line in calls):
         return {"fates": None}
@@ -236,8 +278,10 @@ def _fates(
             desk.report(done / len(todo), f"{claim.id}, {name}")
         quickest_first = sorted(lines, key=lambda line: line[0])
         instead = altered(judged[name], _met(set().union(*(line["sizes"].get(name, ()) for line in calls))))
-        found = _fates_of(judged[name], instead, lines=quickest_first, modules=modules)
-        fates[name] = {how: fate for how, fate in found.items() if fate != "unaltered"}
+        left = {how: make for how, make in instead.items() if how not in entry.noticed.get(name, ())}
+        found = _fates_of(judged[name], left, lines=quickest_first, modules=modules)
+        every = {how: found.get(how, "premise") for how in instead}
+        fates[name] = {how: fate for how, fate in every.items() if fate != "unaltered"}
     return {"fates": fates}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from theory import machine
 from theory.plans import architecture, deeper, heads, mix, papers, plan
-from theory.prompts import moments, spectral
+from theory.prompts import moments, rationals, spectral
 from theory.toy import exact, population, stack, tokens
 
 ANY_INPUT = "a source of random inputs: what is claimed is claimed of any"
@@ -32,9 +32,11 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     moments.PromptMoments.target_right: DESCENT,
     population.PopulationLoss.accurate_value: "the loss once more, in longer numbers",
     population.Weights.arrays: "the parts of weights: others are other weights, and their loss is theirs",
+    rationals.over_one: "whole numbers and their denominator: altered alike they are the same fractions",
     spectral.orthogonal: "a polynomial whose roots count, and not its size",
 }
 
+KEPT = "how long projections are kept in memory: what is computed from them is the same"
 ONE_OF_SEVERAL = "a family of products beside others, of which the best is taken"
 OVER_RANKS = "its least value over ranks is what enough heads approach, at that rank"
 RANK = "a map whose rank counts, and not its size"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -36,6 +36,7 @@ NAMED: dict[str, Callable[[int, int], int]] = {
     **dict.fromkeys(("resformer", "svformer", "cla-v"), lambda a, d: a * d),
     "cla": lambda _a, _d: 0,
 }
+TASKS = [(d, rank) for d in (1, 2, 3) for rank in range(d + 1)]
 RAW_BOTH = Head(copied=0, raw=1, key_copied=0, key_raw=1)
 
 MHAS_TOY = {VARIANTS[name].make: "MHA's toy, as others'" for name in ("skipv0", "skipkv1")}
@@ -136,6 +137,28 @@ def minimiser_finds_value_maps(factor: float) -> bool:
             if abs(found.explained - known) > ROUNDING or abs(signal - known - found.loss) > ROUNDING:
                 return False
             if not -1e-4 * signal <= explained - most <= ROUNDING * signal or (factor == 1 and most < 0):
+                return False
+    return True
+
+
+@VALUE_MAPS.check(
+    "a plan whose values and keys meet in one way alone approaches what it explains and never attains it, whatever "
+    "stands beside the attention; raw and copied values that meet copied keys attain it; so does who explains nothing",
+    states={
+        **dict.fromkeys(("vanilla", "skipv0", "neutreno", "svformer", "cla-v", "cla-k"), False),
+        **dict.fromkeys(("resformer", "skipv1"), True),
+    },
+    control=dict.fromkeys(("vanilla", "skipv0", "neutreno", "svformer", "cla-v", "cla-k", "resformer", "skipv1"), True),
+    wrong="every plan attains it",
+    kind="exact",
+)
+def attained_by(plans: Mapping[str, bool]) -> bool:
+    """At d = 1, 2 and 3 and every rank, 0 among them."""
+    for name, attained in plans.items():
+        plan = resolve(name, Shape(2, 2))
+        for d, rank in TASKS:
+            found = optimum(plan, d, 4, 0.5, rank)
+            if found.attained is not (attained or found.explained == 0):
                 return False
     return True
 

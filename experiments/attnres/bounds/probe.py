@@ -19,9 +19,9 @@ def probe(model: Decoder, task: Task, device: str) -> Json:  # noqa: ARG001 - of
     from experiments.attnres.sharpness import sharpness
     from icl.probes.magnitude import AttentionWeights, sublayer_weights
 
-    found: Json = {}
+    norms: Json = {}
     for weights in sublayer_weights(model):
         kind = "attention" if isinstance(weights, AttentionWeights) else "SwiGLU" if model.config.gated else "GELU"
         for name, norm in vars(sharpness(weights, starts=ASCENTS, steps=STEPS, draws=DRAWS)).items():
-            found.setdefault(kind, {}).setdefault(name, []).append(float(f"{norm:.7g}"))
-    return found
+            norms.setdefault(kind, {}).setdefault(name, []).append(float(f"{norm:.7g}"))
+    return norms

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.toys.unjudged import OF_VALUES
+from experiments.toys.unjudged import KEPT, OF_VALUES
 from theory.attnres import growth
 from theory.attnres.coefficients import average_matrix, start_matrix
 from theory.attnres.growth import extremal, largest_average, largest_read, postnorm_range, typical_read
@@ -20,6 +20,7 @@ from theory.attnres.variants import attnres as attnres_plan
 from theory.plans.accounting import depth_sources, two_phases
 from theory.plans.architecture import Architecture
 from theory.plans.names import resolve
+from theory.plans.plan import lifetimes
 from theory.plans.presets import llama
 
 CLOSE = 1e-9
@@ -30,6 +31,7 @@ UNJUDGED: Mapping[Callable[..., Any], str] = {
     attnres_plan: "whether keys are normed changes no bound",
     depth_sources: "for how many sources a decoder has room, not what it reads",
     two_phases: "whether a decoder computes its reads so or as they are written, which are equal",
+    lifetimes: KEPT,
     Architecture.attending: "no copy stands in for heads here",
 }
 
@@ -49,7 +51,7 @@ GROWTH = Claim(
     "not the cause by itself: with a norm after the sum it stays bounded, and a mean over depth grows as a logarithm.  "
     "A fixed number of blocks grows linearly, too.",
     proof=growth,
-    unjudged=UNJUDGED,
+    unjudged={**UNJUDGED, Architecture.has_feed_forward: "depth rules read outputs whatever sublayers have made them"},
 )
 LAWS: dict[str, Callable[[int], float]] = {
     "vanilla": lambda m: m + 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from math import gamma, sqrt
 from typing import Any
 
@@ -162,10 +162,10 @@ def by_quadrature(scales: Scales) -> bool:
     """d = 1, n = 3: S_xx is chi-square with three degrees of freedom; weights are gradient steps, and random."""
     from scipy.special import roots_genlaguerre
 
-    n, noise, steps = 3, 0.25, [Fraction(1, 9), Fraction(1, 5), Fraction(1, 7)]
+    n, noise, few, many = 3, 0.25, [Fraction(1, 9), Fraction(1, 5), Fraction(1, 7)], [Fraction(1, 6)] * 10
     nodes, masses = roots_genlaguerre(20, n / 2 - 1)
     s, masses = 2 * nodes, masses / masses.sum()
-    for name, scale in scales.items():
+    for steps, (name, scale) in product((few, many), scales.items()):
         matrix = _matrix(name, len(steps))
         walked, spread, answered = np.ones_like(s), np.ones_like(s), np.zeros_like(s)
         both = zip(descent_reads(matrix, steps), random_reads(matrix, steps), strict=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.ledger.claim import Claim
+from experiments.toys.unjudged import KEPT
 from theory.dva import collapse
 from theory.dva.collapse import attended, collapsed, of_one_query, pair_numbers, pair_values
 from theory.dva.cost import peak_numbers, products
@@ -15,7 +16,7 @@ from theory.dva.paper import PAPER
 from theory.dva.variants import dva_attention
 from theory.plans import mix
 from theory.plans.architecture import Architecture
-from theory.plans.plan import Plan
+from theory.plans.plan import Plan, lifetimes
 
 if TYPE_CHECKING:
     from theory.dva.collapse import Array
@@ -25,6 +26,7 @@ ANY = "a layer of whatever queries, keys and values: what heads are given is loo
 OF_A_LAYER: Mapping[Callable[..., Any], str] = {
     **dict.fromkeys((mix.q, mix.k, mix.v, Plan.head, dva_attention), ANY),
     Architecture.has_feed_forward: "attention alone is looked at",
+    lifetimes: KEPT,
 }
 ROUNDING = 64 * np.finfo(float).eps
 SIZES = ((1, 1), (1, 3), (4, 1), (5, 3), (7, 8))  # tokens and widths
@@ -223,16 +225,15 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> bool:
 
     import torch
 
-    from experiments.dva.collapse.points import SIDES
-    from experiments.dva.collapse.ways import both_passes, inputs, one_side
+    from experiments.dva.collapse import SIDES, attend, both_passes, causal, inputs
     from icl.probes.peak import peak_bytes
 
     tokens, width = 256, 4
     for form, pairs in of_pairs.items():
-        run = partial(one_side, SIDES[f"{form}, collapsed"], tokens, torch.ones(tokens, tokens).tril() > 0)
-        found = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
-        said = peak_numbers(form, "collapsed", tokens, width)
-        if found - said != 2 or abs(said / tokens**2 - pairs) > 10 * width / tokens:
+        run = partial(attend, SIDES[f"{form}, collapsed"], tokens, causal(tokens, "cpu"))
+        peak = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
+        formula = peak_numbers(form, "collapsed", tokens, width)
+        if peak - formula != 2 or abs(formula / tokens**2 - pairs) > 10 * width / tokens:
             return False
     return True
 
@@ -249,12 +250,12 @@ def numbers_of_pairs(powers: tuple[int, int, int]) -> bool:
     for tokens, width in ((1, 2), (5, 3)):
         _, v, q, k = _draws(tokens, width)
         relation = q[:, None, :, None] * k[None, :, None, :]
-        made = (pair_values("revised", v, q, k).size, relation.size, (q @ v.T).size)
-        said = (
+        counted = (pair_values("revised", v, q, k).size, relation.size, (q @ v.T).size)
+        formulas = (
             pair_numbers("revised", tokens, width, naive=True),
             pair_numbers("initial", tokens, width, naive=True),
             pair_numbers("initial", tokens, width, naive=False),
         )
-        if made != said or said != tuple(tokens**2 * width**power for power in powers):
+        if counted != formulas or formulas != tuple(tokens**2 * width**power for power in powers):
             return False
     return True

@@ -219,11 +219,18 @@ def caches_compared(times: dict[str, Callable[[int], float]]) -> bool:
 
 
 @FIG_13_CACHE.check(
-    "numbers a token that the 82M model keeps, by hand: 8 layers of 512 keys, and values",
-    states={"svformer": 8 * 512 + 512, "cla": 4 * 1024, "svformer+gqa:group=4": 1152, "cla+gqa:group=4": 1024},
-    control={"svformer": 4 * 1024, "cla": 4 * 1024, "svformer+gqa:group=4": 1024, "cla+gqa:group=4": 1024},
+    "numbers a token that the 82M and the 468M model keep, by hand: 8 layers of 512 keys, and values, and 24 of 1024",
+    states={"svformer": (9 * 512, 25 * 1024), "cla": (8 * 512, 24 * 1024), "svformer+gqa:group=4": (1152, 6400)},
+    control={
+        "svformer": (8 * 512, 24 * 1024),
+        "cla": (8 * 512, 24 * 1024),
+        "svformer+gqa:group=4": (8 * 128, 24 * 256),
+    },
     wrong="SVFormer's as many as CLA's",
     kind="exact",
 )
-def numbers_kept(counts: dict[str, int]) -> bool:
-    return all(cache(*model("llama-82m", variant)).total == count for variant, count in counts.items())
+def numbers_kept(counts: dict[str, tuple[int, int]]) -> bool:
+    presets = ("llama-82m", "llama-468m")
+    return all(
+        tuple(cache(*model(preset, variant)).total for preset in presets) == count for variant, count in counts.items()
+    )

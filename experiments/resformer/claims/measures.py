@@ -134,6 +134,8 @@ def uniform_entropy(below: float) -> bool:
         if abs(measures.entropy(times * measures.token_importance(np.eye(512))) - np.log(512)) > 1e-12:
             return False
     many = measures.uniform_causal_importance(100_000)
+    if abs(many.sum() - 1) > 1e-9:
+        return False
     return bool(abs(np.log(100_000) - measures.entropy(many) - below) < 1e-3)
 
 

@@ -154,7 +154,7 @@ def test_a_sound_entry_falls_with_everything(ledger):
 
 def test_a_worker_knows_nothing_but_the_entry(ledger, monkeypatch):
     monkeypatch.setattr(ledger["made.sound"], "module", "")  # as it is where no catalogue has been asked
-    assert mutation.mutate(("made_up.claims.ledger", "made.sound"))["fates"]
+    assert mutation.mutate(mutation.Entry("made_up.claims.ledger", "made.sound"))["fates"]
 
 
 def test_a_tautology_survives(ledger):
@@ -180,14 +180,44 @@ def test_what_only_a_control_meets_is_no_alteration(ledger):
 def test_what_is_wrong_from_a_size_on_is_noticed_there_alone(ledger):
     """A check at 5 that does not see `tenths` there leaves it unnoticed from 2 on, whatever it sees below."""
     assert not of(ledger, "made.small").survivors
-    found = mutation.mutate(("made_up.claims.ledger", "made.loosely"))["fates"]["made_up.formulas.tenths"]
+    found = mutation.mutate(mutation.Entry("made_up.claims.ledger", "made.loosely"))["fates"]["made_up.formulas.tenths"]
     assert found == {"x 1.05": "falls", "+ 1": "falls", "constant": "falls", "x 1.05 for large of": "stands"}
 
 
 def test_what_a_premise_notices_is_no_survivor(ledger):
     found = of(ledger, "made.rests")
     assert not found.survivors
-    assert found.with_premises == 5
+    assert (found.altered, found.with_premises) == (7, 7)
+
+
+def test_what_a_premise_notices_is_not_run_again(ledger, monkeypatch):
+    """Until it no longer does."""
+    ran = []
+    real = mutation._fates_of
+
+    def counted(function, altered, **more):
+        ran.extend(altered)
+        return real(function, altered, **more)
+
+    monkeypatch.setattr(mutation, "_fates_of", counted)
+    of(ledger, "made.sound")
+    of_premise, ran[:] = list(ran), []
+    of(ledger, "made.rests")
+    assert (len(of_premise), ran) == (9, [])
+    ledger["made.rests"].uses = ()
+    assert of(ledger, "made.rests").survivors == of(ledger, "made.tautology").survivors
+    assert len(ran) == 14  # as `made.tautology` too
+    lines = mutation.RunFolder(mutation.cache() / "mutation").lines("claim")
+    assert len(lines) == 3
+
+
+def test_premises_are_altered_first(ledger):
+    ledger["made.once"].uses = ("made.rests", "made.small")
+    assert mutation._levels(["made.once", "made.rests", "made.small", "made.sound"], ledger) == [
+        ["made.small", "made.sound"],
+        ["made.rests"],
+        ["made.once"],
+    ]
 
 
 def test_an_excuse_is_shown_with_its_reason(ledger):
@@ -228,9 +258,9 @@ def test_what_was_found_is_remembered_until_something_changes(ledger, monkeypatc
     monkeypatch.setattr(mutation, "mutate", counted)
     first = of(ledger, "made.rests")
     assert (of(ledger, "made.rests"), of(ledger, "made.sound").altered) == (first, 9)
-    assert done == ["made.rests", "made.sound"]
+    assert done == ["made.sound", "made.rests"]
     mutations([ledger["made.sound"]], ledger, {}, afresh=True)
-    assert done == ["made.rests", "made.sound", "made.sound"]
+    assert done == ["made.sound", "made.rests", "made.sound"]
     monkeypatch.setattr(mutation, "evidence_digest", lambda *_: "of other source")
     of(ledger, "made.once")
     of(ledger, "made.sound")
@@ -409,7 +439,7 @@ def test_the_source_of_a_proof_is_altered(ledger, monkeypatch):
 def test_among_claims_the_proof_alone_is_altered(ledger, monkeypatch):
     claims = sys.modules["made_up.claims.ledger"]
     monkeypatch.setattr(ledger["made.beside"], "proof", claims.twice)
-    fates = mutation.mutate_source(("made_up.claims.ledger", "made.beside"))["fates"]
+    fates = mutation.mutate_source(mutation.Entry("made_up.claims.ledger", "made.beside"))["fates"]
     assert fates.keys() == {"made_up.claims.ledger.twice"}
 
 

@@ -46,17 +46,17 @@ def test_slack_keeps_its_promises(smoke):
     """0.5 % of the explained signal for exact minima; for training at most 1 % of it and 5 % of the gap."""
     _, folder = smoke
     prediction = json.loads((folder / "prediction.json").read_text())
-    said = prediction["sizes"]["d3-n8-s0.3"]
+    numbers = prediction["sizes"]["d3-n8-s0.3"]
     checks = {c["id"]: c for c in json.loads((folder / "summary.json").read_text())["checks"]}
-    for rank, point in enumerate(said["ranks"]):
+    for rank, point in enumerate(numbers["ranks"]):
         for toy in ("mha", "skipv1"):
             exact = checks[f"exact/d3-n8-s0.3/{toy}/a{rank}"]
-            assert exact["tolerance"] <= 0.005 * max(point[toy], said["rho"])
-            assert exact["above"] <= 1e-8 * said["zero_loss"]
+            assert exact["tolerance"] <= 0.005 * max(point[toy], numbers["rho"])
+            assert exact["above"] <= 1e-8 * numbers["zero_loss"]
             if rank:
                 trained = checks[f"trained/d3-n8-s0.3/{toy}/a{rank}"]
                 slack = trained["tolerance"] - trained["above"]  # above the prediction there is only the interval
-                assert 0 < slack <= min(0.05 * point["gap"], 0.01 * max(point[toy], said["rho"])) * (1 + 1e-9)
+                assert 0 < slack <= min(0.05 * point["gap"], 0.01 * max(point[toy], numbers["rho"])) * (1 + 1e-9)
 
 
 def test_a_finished_run_is_not_run_again(smoke, capsys):
