@@ -106,12 +106,14 @@ PROFILES = {
             exact=(_SMALL,),
             trained=(_SMALL,),
             shown=_SMALL,
-            training=Training(steps=4000, held_out=98_304),
-            from_gaussian=_gaussian(2000),
-            limit=Limit(d=2, contexts=(8, 32), trained=(8, 32), widths=(1, 2, 3)),
+            training=Training(steps=700, held_out=49_152),
+            from_gaussian=_gaussian(200),
+            # Of one width with the toys above, so that all are trained in the same stacks.
+            limit=Limit(d=3, contexts=(16, 64), trained=(16,), widths=(1, 2, 3), starts=4),
+            starts=4,
         ),
         seeds=8,
-        seconds=100,
+        seconds=20,
         detects=_DETECTS,
     ),
     "cpu": Profile(
