@@ -1,9 +1,9 @@
-"""What there is: papers, claims and experiments, found by looking.
+"""Find papers, claims and experiments by looking.
 
 A paper's room in `experiments`, or the package that an entry point of the group `crosslayer.papers` names
-(`theory.plans.papers`), holds its claims in modules of `claims/` and its experiments in packages with a module
-`experiment` that exports EXPERIMENT, or, where they are questions to the campaign, in modules of `questions/` that do.
-`across` is a room too.  Adding to either is adding a file.
+(`theory.plans.papers`), holds its claims in modules of `claims/`.  An experiment is a module of the room that exports
+EXPERIMENT, or a package of the room whose module `experiment` does, or, where it is a question to the campaign, a
+module of `questions/`.  `across` is a room too.  Adding to either is adding a file.
 
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
 there: one line on standard error names it.
@@ -11,10 +11,12 @@ there: one line on standard error names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+import re
+from collections.abc import Callable, Container, Iterator
 from copy import copy
 from functools import cache
 from importlib import import_module
+from importlib.abc import InspectLoader
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
@@ -35,6 +37,7 @@ from theory.plans.variants import VARIANTS
 T = TypeVar("T")
 ACROSS = "experiments.across"
 QUESTIONS = "questions"
+EXPORTS = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 MERGED = {"skipv1-limit": "skipv1-gap"}  # experiments that became part of another, with their results
 RETIRED = {  # experiments that are no more, and which asks their question now; "": none does
     **MERGED,
@@ -48,7 +51,7 @@ FAR = 0.4  # ids of claims are long: what is less alike is still of use
 
 
 def packages() -> tuple[str, ...]:
-    """Every package that may hold claims and experiments: the papers' by year, what needs several, other people's."""
+    """Return the packages that may hold claims and experiments: papers by year, `across`, other people's."""
     return (*_ours(), *(room.package for room in rooms() if room.foreign))
 
 
@@ -60,12 +63,12 @@ def _ours() -> tuple[str, ...]:
 
 
 def package_beside(room: Room) -> str:
-    """Where a paper's claims and experiments stand: experiments.skipv1 for theory.skipv1; if foreign, the same one."""
+    """Return the package of a paper's experiments: experiments.skipv1 for theory.skipv1; if foreign, its own."""
     return room.package if room.foreign else f"experiments.{room.name}"
 
 
 def claims() -> dict[str, Claim]:
-    """The ledger, by id.  Raises UserError if two entries of ours have one id."""
+    """Return the ledger, by id.  Raises UserError if two entries of ours have one id."""
     return _settled(_claims)
 
 
@@ -81,18 +84,18 @@ def _claims(packages: tuple[str, ...]) -> dict[str, Claim]:
 
 @cache
 def _claims_in(package: str) -> tuple[Claim, ...]:
-    found: dict[str, Claim] = {}
+    by_id: dict[str, Claim] = {}
     for module in _modules(f"{package}.claims"):
         for claim in vars(import_module(module)).values():
             if isinstance(claim, Claim):
-                if found.setdefault(claim.id, claim) is not claim:
+                if by_id.setdefault(claim.id, claim) is not claim:
                     raise UserError(f"two ledger entries have the id {claim.id!r}; one stands in {module}")
                 claim.module = claim.module or module
-    return tuple(found.values())
+    return tuple(by_id.values())
 
 
 def claim(name: str) -> Claim:
-    """The ledger entry of that id.  Raises UserError for an unknown one."""
+    """Return the ledger entry of that id.  Raises UserError for an unknown one."""
     ledger = claims()
     if name in ledger:
         return ledger[name]
@@ -102,13 +105,15 @@ def claim(name: str) -> Claim:
 
 
 def indexes() -> list[Index]:
-    """What papers' rooms export as INDEX of a module `index`: parts of papers, gone through line by line."""
-    found = (_guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages())
-    return [index for index in found if index is not None]
+    """Return every INDEX that a module `index` of a room exports: parts of papers, gone through line by line."""
+    exported = (
+        _guarded(package, lambda package: _exported(f"{package}.index", "INDEX", Index)) for package in packages()
+    )
+    return [index for index in exported if index is not None]
 
 
 def answers() -> dict[str, Answer]:
-    """By package, what papers' rooms export as ANSWER of a module `answer`: the paper in a few lines."""
+    """Return every ANSWER that a module `answer` of a room exports, by package: the paper in a few lines."""
     pairs = {
         package: _guarded(package, lambda package: _exported(f"{package}.answer", "ANSWER", Answer))
         for package in packages()
@@ -117,7 +122,7 @@ def answers() -> dict[str, Answer]:
 
 
 def all_experiments() -> dict[str, Experiment]:
-    """By name: toys first, then full size.  Raises UserError if two of ours have one name.
+    """Return all by name: toys first, then full size.  Raises UserError if two of ours have one name.
 
     An installed paper's experiment whose name is taken has it after the name of the paper's entry point and a dot.
     """
@@ -126,42 +131,51 @@ def all_experiments() -> dict[str, Experiment]:
 
 @cache
 def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
-    found: Names[Experiment] = Names("experiment")
+    registered: Names[Experiment] = Names("experiment")
     by_package = {room.package: room for room in rooms() if room.foreign}
     for package in packages:
         for experiment in _guarded(package, _experiments_in) or ():
             try:
-                shown = found.add(experiment.name, experiment, by_package.get(package))
+                shown = registered.add(experiment.name, experiment, by_package.get(package))
             except BadInput as error:
                 _refuse(package, str(error))
                 break
             if shown != experiment.name:
                 renamed = copy(experiment)
                 renamed.name = shown
-                found.listed[shown] = renamed
-    return dict(sorted(found.listed.items(), key=lambda pair: pair[1].kind != "theory"))
+                registered.listed[shown] = renamed
+    return dict(sorted(registered.listed.items(), key=lambda pair: pair[1].kind != "theory"))
 
 
 @cache
 def _experiments_in(package: str) -> tuple[Experiment, ...]:
-    packages = [name for name in _modules(package) if find_spec(name).submodule_search_locations]  # type: ignore[union-attr]
-    modules = [name for name in (f"{inner}.experiment" for inner in packages) if find_spec(name)]
-    found: list[Experiment] = []
-    for module in (*modules, *_modules(f"{package}.{QUESTIONS}")):
+    experiments: list[Experiment] = []
+    for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
         if not isinstance(experiment, Experiment):
             raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
-        found.append(experiment)
-    return tuple(found)
+        experiments.append(experiment)
+    return tuple(experiments)
+
+
+def _holding_experiments(package: str) -> Iterator[str]:
+    """Yield the modules of a room that hold an experiment.  Their source says so: none is imported to find out."""
+    for name in _modules(package):
+        spec = find_spec(name)
+        if spec and spec.submodule_search_locations:
+            if find_spec(f"{name}.experiment"):
+                yield f"{name}.experiment"
+        elif spec and isinstance(spec.loader, InspectLoader) and EXPORTS.search(spec.loader.get_source(name) or ""):
+            yield name
 
 
 def names(kind: str | None = None) -> list[str]:
-    """Of the experiments on toys (`theory`), on full-size models (`scale`), or of all (None)."""
+    """Return the names of the experiments on toys (`theory`), on full-size models (`scale`), or of all (None)."""
     return [name for name, experiment in all_experiments().items() if kind in (None, experiment.kind)]
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name.  Raises UserError for an unknown one, and for one that is retired."""
+    """Return the experiment of that name.  Raises UserError for an unknown one, and for one that is retired."""
     known = all_experiments()
     if name not in known and name in RETIRED:
         raise UserError(f"{name} is retired: {_instead_of(name)}")
@@ -171,7 +185,7 @@ def experiment(name: str) -> Experiment:
 
 
 def _instead_of(retired: str) -> str:
-    """What a user of a retired experiment is told to run or read instead."""
+    """Return what to run or read instead of a retired experiment."""
     now = RETIRED[retired]
     if retired in MERGED:
         return f"it is part of `crosslayer run {now}` now, and so are its results"
@@ -180,12 +194,12 @@ def _instead_of(retired: str) -> str:
 
 
 def _others(name: str) -> dict[str, Container[str]]:
-    """What else may have the name of an experiment: ids of claims alone have a dot, and take longer to look up."""
+    """Return what else may have the name.  Ids of claims alone have a dot, and take longer to look up."""
     return {"ledger entry": claims() if "." in name else (), "variant": VARIANTS, "preset": PRESETS}
 
 
 def check_claims(experiment: Experiment) -> None:
-    """Raises UserError for an experiment that bears on a ledger entry which is not there."""
+    """Raise UserError for an experiment that bears on a ledger entry which is not there."""
     for name in experiment.claims:
         try:
             claim(name)
@@ -194,19 +208,19 @@ def check_claims(experiment: Experiment) -> None:
 
 
 def experiments_on(claim: str) -> list[str]:
-    """Names of the experiments whose checks bear on a ledger entry."""
+    """Return the names of the experiments whose checks bear on a ledger entry."""
     return [name for name, one in all_experiments().items() if claim in one.claims]
 
 
 def _modules(package: str) -> list[str]:
-    """The modules and packages in a package, in alphabetical order; none if it is not there."""
+    """Return the modules and packages in a package, in alphabetical order; none if it is not there."""
     spec = find_spec(package)
     places = spec.submodule_search_locations if spec else None
     return [f"{package}.{module.name}" for module in iter_modules(places)] if places else []
 
 
 def _exported(module: str, name: str, kind: type[T]) -> T | None:
-    """What a module exports under a name; None if the module is not there.  Raises UserError if it is another kind."""
+    """Return a module's export; None if the module is not there.  Raises UserError if it is of another kind."""
     if not find_spec(module):
         return None
     thing = getattr(import_module(module), name, None)
@@ -216,22 +230,22 @@ def _exported(module: str, name: str, kind: type[T]) -> T | None:
 
 
 def _settled(load: Callable[[tuple[str, ...]], T]) -> T:
-    """What is loaded of the packages, of which loading may leave some out."""
+    """Load all packages again until loading leaves none of them out."""
     while True:
         before = packages()
-        found = load(before)
+        loaded = load(before)
         if packages() == before:
-            return found
+            return loaded
 
 
 def _guarded(package: str, load: Callable[[str], T]) -> T | None:
-    """What `load` makes of a package, None if that leaves out an installed paper."""
+    """Return what `load` makes of a package; None if that leaves out an installed paper."""
     room = next((room for room in rooms() if room.foreign and room.package == package), None)
     return load(package) if room is None else guarded(room, lambda: load(package))
 
 
 def _refuse(package: str, what: str) -> None:
-    """Raises UserError for what is wrong with a package of ours; leaves an installed paper out."""
+    """Raise UserError for what is wrong with a package of ours; leave an installed paper out."""
 
     def refuse(_: str) -> None:
         raise UserError(what)

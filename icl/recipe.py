@@ -20,7 +20,7 @@ class Diverged(ArithmeticError):
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Adam or AdamW with a linear warm-up and a decay.  Raises BadInput, in one line, for what cannot be meant.
+    """AdamW or Muon with a linear warm-up and a decay.  Raises BadInput, in one line, for what cannot be meant.
 
     steps, batch    optimiser steps, and sequences in each of them
     accumulate      parts that a batch is cut into; the gradients of its parts are added up, so the step is the same
@@ -41,6 +41,7 @@ class Recipe:
     depth_rate      the learning rate of a depth rule's own parameters (queries, gains, averages) over that of all
                     others; 0: they stay as they start
     depth_decay     their weight decay, which is not that of others; beside `depth_rate`, a share of their own rate
+    optimiser       adamw; or muon: matrices of layers by Muon, in steps as large as AdamW's, all else by AdamW
     """
 
     steps: int
@@ -62,6 +63,7 @@ class Recipe:
     decay: Literal["cosine", "quadratic", "late"] = "cosine"
     depth_rate: float = 1.0
     depth_decay: float = 0.0
+    optimiser: Literal["adamw", "muon"] = "adamw"
 
     def __post_init__(self) -> None:
         for problem in chain(field_problems(self), self._problems()):  # one by one: later ones rely on earlier ones

@@ -20,6 +20,7 @@ from experiments.across.ladder.reading import NEARLY, Results
 from experiments.across.printed import NANOGPT, reported
 from experiments.cli import main
 from experiments.cli.parser import parser
+from experiments.experiment.protocol import Retiring
 from experiments.report.pages.documents import TEXT
 from experiments.verdicts.intervals import t_interval
 from theory.plans.papers import rooms
@@ -206,16 +207,29 @@ def test_rows_of_earlier_results_are_those_of_the_table():
 
 def test_the_table_of_earlier_results_is_whole():
     assert f"All {len(EARLIER)} rows" in PAGES[FOUND]
+    names = catalogue.names()
     apart = set(catalogue.RETIRED) - set(catalogue.MERGED)
+    apart |= {name for name in names if isinstance(catalogue.experiment(name), Retiring)}  # their retired profiles
     assert {row["experiment"] for row in EARLIER} == apart
     assert {row["claim"] for row in EARLIER} <= set(catalogue.claims()) | {""}
     assert all(
         re.fullmatch(r"[0-9a-f]{12}( [0-9a-f]{12})*", row["commit"]) and int(row["seeds"]) > 1 for row in EARLIER
     )
     figures = {
-        path.stem.removesuffix("-long").removesuffix("-decay") for path in (ROOT / "results/earlier").glob("*.png")
+        path.stem.removesuffix("-long").removesuffix("-decay").removesuffix("-depths")
+        for path in (ROOT / "results/earlier").glob("*.png")
     }
     assert figures == apart
+
+
+def test_the_ladder_s_retired_rungs_are_in_the_table_and_decided_nothing():
+    """As the page says of them; what theory forbids did not happen there either."""
+    rows = [row for row in EARLIER if row["experiment"] == "ladder"]
+    profiles = catalogue.experiment("ladder").profiles
+    assert {row["profile"] for row in rows} - set(profiles) == {"depths"}
+    assert {row["verdict"] for row in rows} == {"inconclusive", "undecided", "pass"}
+    assert all(row["id"].startswith("bayes/") for row in rows if row["verdict"] == "pass")
+    assert not {row["id"] for row in rows if row["profile"] == "long"} & {check["id"] for check in checks_of("ladder")}
 
 
 def test_what_others_measured_is_told_as_it_stands_in_the_tables():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.campaign.pool import Pool, text_folder
 from experiments.campaign.rates import OwnRates, Swept, at_width, each_swept, own_rates
@@ -21,6 +21,7 @@ from experiments.training.campaign import of_runs
 from experiments.training.comparing import Asked
 from experiments.verdicts.checks import Judgement
 from theory.plans.architecture import Architecture
+from theory.plans.names import sized
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +42,8 @@ class Group:
         rate: the learning rate at its peak, of all of them; None: each has its own (`rates.own_rates`).
         std: deviation of initial matrices, see `setting.FAN_IN`.
         until: tokens per parameter of the longest training.
+        part: what all of its models have beside their plans, as a variant's name says it, such as `qk-norm`.
+        optimiser: of all of its trainings.
     """
 
     arms: tuple[str, ...]
@@ -48,12 +51,24 @@ class Group:
     rate: float | None
     std: float = START
     until: float = 20.0
+    part: str = ""
+    optimiser: Literal["adamw", "muon"] = "adamw"
 
     @property
     def name(self) -> str:
         """What results call it."""
         rate = OWN if self.rate is None else f"rate {self.rate:g}"
-        return f"width {self.width}, {rate}, initial weights {f'{self.std:g}' if self.std else 'fan-in'}"
+        weights = f"{self.std:g}" if self.std else "fan-in"
+        return ", ".join([f"width {self.width}", rate, f"initial weights {weights}", *self.conditions])
+
+    @property
+    def conditions(self) -> list[str]:
+        """What sets it apart from other groups of a width, beside rates and initial weights."""
+        return [*filter(None, [self.part]), *([self.optimiser] if self.optimiser != "adamw" else [])]
+
+    def swept(self, arm: str) -> str:
+        """Return what the sweep of an arm's own learning rate is called; vanillas share one."""
+        return ", ".join([VANILLA if arm in VANILLAS else arm, *self.conditions])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +130,23 @@ class Question(ABC):
     def cell(self, config: Config, group: Group, arm: str, rate: float) -> Cell:
         """Return an arm of a group, at a learning rate."""
         about: dict[str, Any] = {"width": group.width, "rate": rate, "std": group.std, "until": group.until}
+        about["optimiser"] = group.optimiser
+        sizes = config.setting.sizes(group.width)
+        if group.part:
+            sizes, _ = sized(sizes, group.part)
+            about["sizes"] = sizes
         if arm in VANILLAS:
             return Cell(variant=VANILLA, twin=VANILLAS[arm], **about)
-        sizes = config.setting.sizes(group.width)
         for own in config.own:
             if own.name == arm:
                 changed, plan = own.on(sizes)
-                return Cell(variant=plan, sizes=changed, label=arm, **about)
+                return Cell(variant=plan, label=arm, **{**about, "sizes": changed})
         changes = dict(self.models.get(arm, {}))
+        if isinstance(named := changes.get("variant", arm), str):
+            changed, rest = sized(sizes, named)
+            if changed != sizes:
+                sizes = changed
+                changes |= {"variant": rest, "sizes": sizes, "label": arm}
         if heads := changes.pop("heads", 0):
             sizes = replace(sizes, n_heads=heads)
             changes["sizes"] = sizes
@@ -144,7 +168,7 @@ class Question(ABC):
         def rate(group: Group, arm: str) -> float:
             if group.rate is not None:
                 return group.rate
-            known = (rates or {}).get(VANILLA if arm in VANILLAS else arm)
+            known = (rates or {}).get(group.swept(arm))
             return at_width(known.rate if known else middle, sweep.width, group.width)
 
         return {
@@ -162,14 +186,14 @@ class Question(ABC):
         """Return, by arm, the trainings from which its own learning rate is read, if a group asks for one."""
         sweep = config.setting.sweep
         asking = [group for group in config.groups if group.rate is None]
-        arms = dict.fromkeys(name for group in asking for name in (VANILLA, *group.arms))
-        small = Group(arms=(), width=sweep.width, rate=None, until=sweep.until)
         return {
-            name: {
+            group.swept(name): {
                 rate: [config.setting.arms(self.cell(config, small, name, rate), seed) for seed in range(sweep.seeds)]
                 for rate in sweep.rates
             }
-            for name in arms
+            for group in asking
+            for small in [replace(group, width=sweep.width, std=START, until=sweep.until)]
+            for name in (VANILLA, *group.arms)
         }
 
     def every(self, config: Config, seeds: int, pool: Pool) -> list[Arm]:
@@ -198,7 +222,7 @@ class Question(ABC):
 
         sweeps = self.sweeps(config)
         rates = own_rates(sweeps, found([arm for swept in sweeps.values() for arm in each_swept(swept)]), setting.sweep)
-        known = [g for g in config.groups if g.rate is not None or all(name in rates for name in (VANILLA, *g.arms))]
+        known = [g for g in config.groups if g.rate is not None or {*map(g.swept, (VANILLA, *g.arms))} <= rates.keys()]
         needed = self.trainings(replace(config, groups=tuple(known)), seeds, rates)
         every = each(needed)
         there = found(every)
@@ -273,6 +297,7 @@ def _measured(rounds: Rounds, there: Mapping[Arm, Json], probed: Callable[[Json]
             ],
             **{name: [_curve(of_seed[name][lengths[-1]]) for of_seed in whole] for name in names},
         },
+        "speed": {name: [of_seed[name][lengths[-1]]["tokens_per_second"] for of_seed in whole] for name in names},
         "loss": {name: {str(at): [of_seed[name][at]["loss"] for of_seed in whole] for at in lengths} for name in names},
         "probed": {
             name: {str(at): [_probed(of_seed[name][at], probed) for of_seed in whole] for at in lengths}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import Literal
 
 from experiments.training.arms import START, Arm, TextSource
 from experiments.training.probes import STANDARD
@@ -147,7 +148,10 @@ class Setting:
         )
         lengths = [length for length in self.lengths if length <= cell.until]
         recipes = {at: self.schedule(cell.width, at, cell.rate) for at in lengths}
-        return {at: replace(arm, recipe=replace(x, depth_rate=cell.depth_rate)) for at, x in recipes.items()}
+        return {
+            at: replace(arm, recipe=replace(x, depth_rate=cell.depth_rate, optimiser=cell.optimiser))
+            for at, x in recipes.items()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +168,7 @@ class Cell:
         twin: 0, or the number of other initial weights on the same data.
         until: the longest training asked for, in tokens per parameter.
         label: what it is called, where its plan has no name.
+        optimiser: see `icl.recipe.Recipe`.
     """
 
     variant: str | Plan
@@ -175,6 +180,7 @@ class Cell:
     twin: int = 0
     until: float = 20.0
     label: str = ""
+    optimiser: Literal["adamw", "muon"] = "adamw"
 
 
 @lru_cache(maxsize=64)

@@ -25,6 +25,7 @@ from experiments.verdicts.checks import Expectation, Judgement
 from experiments.verdicts.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LOSS, NATS = "loss", "held-out loss in nats per token"
@@ -72,6 +73,7 @@ class Signs(Question):
     Attributes:
         words: What arms are called, where it is not by their names.
         quantities: What is judged beside the loss, by what `probed` calls it: in words, with the unit.
+        together: Arms that are compared though nobody predicts which ends lower: shown, and not judged.
         drawn: Arms whose gain is drawn against tokens, six at most with the third vanilla.
         printed: Where the crosses of the figure are from.
         assumes: What has to hold for a prediction to be about these models.
@@ -79,6 +81,7 @@ class Signs(Question):
 
     words: Mapping[str, str] = {}
     quantities: Mapping[str, str] = {}
+    together: Sequence[tuple[str, str]] = ()
     drawn: tuple[str, ...] = ()
     printed: str = "printed"
     assumes: str
@@ -110,7 +113,23 @@ class Signs(Question):
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         """Judge the last length of the groups in which every arm has its own rate."""
-        return [*self._judged(prediction, measurement), *self._own(prediction, measurement)]
+        found = self.differences(prediction, measurement)
+        return [
+            *self._judged(prediction, measurement),
+            *self._own(prediction, measurement),
+            *(
+                unpredicted(
+                    f"{name}/{arm}/{against}",
+                    f"{self.called(arm)} less {self.called(against)}{rates(measurement['groups'][name], arm, against)}",
+                    f"{self.called(arm)} beside {self.called(against)} ({name})",
+                    of_group[LOSS, arm, against],
+                    quantity=f"{NATS}, difference",
+                )
+                for name, of_group in found.items()
+                for arm, against in self.together
+                if (LOSS, arm, against) in of_group
+            ),
+        ]
 
     def differences(self, prediction: Json, measurement: Json) -> dict[str, dict[Asking, Interval]]:
         """Return by group, and by what is compared, mean paired differences at the end, with intervals for all at once.
@@ -123,6 +142,7 @@ class Signs(Question):
         found = {}
         for name, group in decided.items():
             shown = [(LOSS, arm, VANILLA) for arm in arms(group)]
+            shown += [(LOSS, arm, against) for arm, against in self.together]
             controls = [(what, CONTROL, VANILLA) for what in (LOSS, *self.quantities)]
             every = dict.fromkeys([*asked, *shown, *controls])
             known = {*group["loss"], ""}
@@ -149,7 +169,7 @@ class Signs(Question):
                 which = what, *names = pair["what"], pair["arm"], pair["against"]
                 if which not in found:
                     continue
-                arm, against = (self._called(one) for one in names)
+                arm, against = (self.called(one) for one in names)
                 lower = "lower" if pair["sign"] < 0 else "higher"
                 ends = f"{arm} ends {lower} than {against}"
                 less = f"{arm} less {against}" if against else arm
@@ -186,18 +206,17 @@ class Signs(Question):
                     *about, stated["claim"], text, "sign", sign, interval, control, quantity=f"{NATS}, difference"
                 )
 
-    def _called(self, arm: str) -> str:
+    def called(self, arm: str) -> str:
+        """Return what an arm is called in figures and statements."""
         return self.words.get(arm, arm)
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         """Draw the differences at the end beside what is printed, and gains against tokens at common rates."""
         from experiments.drawing import style
-        from experiments.drawing.rows import in_rows
 
         ends = self.differences(prediction, measurement)
         curves = {name: group for name, group in measurement["groups"].items() if name not in ends}
         panels = [*list(ends.items())[:2], *list(curves.items())[:2]]
-        nats = {(LOSS, pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"] if pair["nats"]}
         rows = max((len(of_group) for name, of_group in panels if name in ends), default=0)
         fig, axes = style.figure(columns=2, rows=(len(panels) + 1) // 2, width=5.6, height=max(4.0, 0.9 + 0.27 * rows))
         for axis, (name, of_group) in zip(axes, panels, strict=False):
@@ -205,25 +224,34 @@ class Signs(Question):
                 drawn = [arm for arm in self.drawn if arm in of_group["loss"]] or arms(of_group)
                 gains(axis, name, of_group, self.words, drawn)
                 continue
-            group = measurement["groups"][name]
-            losses = {which: interval for which, interval in of_group.items() if which[0] == LOSS}
-            in_rows(
-                axis,
-                list(losses.values()),
-                [self._row(group, arm, against) for _, arm, against in losses],
-                label="trained here, 95 % for all at once",
-                printed=[nats.get(which) for which in losses],
-                source=self.printed,
-            )
-            axis.set_xlabel(f"held-out loss at {list(group['lengths'])[-1]} tokens per parameter (nats per token)")
-            axis.set_title(f"{name.partition(',')[0]}, each at its own rate")
+            self.draw_ends(axis, name, prediction, measurement, of_group)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
         style.finish(list(axes[: len(panels)]))
         return fig
 
+    def draw_ends(
+        self, axis: Axes, name: str, prediction: Json, measurement: Json, found: Mapping[Asking, Interval]
+    ) -> None:
+        """Draw a group's differences of losses at the end, one below another, beside what is printed."""
+        from experiments.drawing.rows import in_rows
+
+        nats = {(LOSS, pair["arm"], pair["against"]): pair["nats"] for pair in prediction["compared"] if pair["nats"]}
+        group = measurement["groups"][name]
+        losses = {which: interval for which, interval in found.items() if which[0] == LOSS}
+        in_rows(
+            axis,
+            list(losses.values()),
+            [self._row(group, arm, against) for _, arm, against in losses],
+            label="trained here, 95 % for all at once",
+            printed=[nats.get(which) for which in losses],
+            source=self.printed,
+        )
+        axis.set_xlabel(f"held-out loss at {list(group['lengths'])[-1]} tokens per parameter (nats per token)")
+        axis.set_title(f"{name.partition(',')[0]}, each at its own rate")
+
     def _row(self, group: Json, arm: str, against: str) -> str:
-        called = [THIRD if name == CONTROL else self._called(name) for name in (arm, against)]
+        called = [THIRD if name == CONTROL else self.called(name) for name in (arm, against)]
         told = [f"{name}, {group['rates'][one]:g}" for name, one in zip(called, (arm, against), strict=True)]
         return told[0] if against == VANILLA else f"{told[0]}, less {told[1]}"
 

@@ -57,7 +57,7 @@ def evaluate(options: argparse.Namespace) -> int:
             in_bits = evaluating.bits_a_byte(run)
             of_bytes = f", {in_bits:.4f} bits a byte" if in_bits is not None else ""
             perplexity = f"perplexity {math.exp(loss['mean']):.5g}" if loss["mean"] < 700 else "no perplexity"
-            print(f"  held-out loss {_with_error(loss)} nats a token, {perplexity}{of_bytes}")
+            print(f"  held-out loss {_with_error(loss)} nats a {found.record['per']}, {perplexity}{of_bytes}")
         if "less_first" in run:
             print(f"  less {first}'s, sequence by sequence: {_with_error(run['less_first'])}")
         if score is not None:

@@ -13,12 +13,10 @@ if TYPE_CHECKING:
 
 
 def sizes_trained(config: dict[str, Any]) -> str:
-    """Of the models that a run trained, as far as its configuration names them as most do."""
+    """Return the sizes of the models that a run trained, as far as its configuration names them as most do."""
     every = {**config.get("architecture", {}), **config}
-    names = ("d_model", "widths", "n_layers", "layers", "depths", "vocab", "context")
+    names = ("d_model", "widths", "n_layers", "layers", "vocab", "context")
     told = {name: every[name] for name in names if name in every}
-    if "depths" in told:
-        told.pop("n_layers", None)
     return ", ".join(f"{name} {' '.join(map(str, x)) if isinstance(x, list) else x}" for name, x in told.items())
 
 

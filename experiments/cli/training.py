@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import OUT, Commands, is_first, not_negative, positive, whole_from
 from experiments.cli.prompt_losses import prompt_losses
 from experiments.store.folders import Json
+from theory.plans.recall import RecallSetting
 
 if TYPE_CHECKING:
     from experiments.training.single import Trained
@@ -37,7 +38,8 @@ def add_to(commands: Commands) -> None:
     command.add_argument(
         "--data",
         default="stdlib",
-        help="stdlib, a prepared folder, or regression:d=5,n=20,sigma=0.1; to the latter may be added scored=last (the "
+        help="stdlib, a prepared folder, recall:pairs=4,keys=16,values=16 (form=paired: key and value in one token), "
+        "or regression:d=5,n=20,sigma=0.1; to the latter may be added scored=last (the "
         "answer after n pairs counts alone), spike=4 and decay=1 (eigenvalues of the covariance of x), "
         "inputs=rademacher (uniform, laplace, sphere), w0=2 and w0_random=1 with w0_seed (the mean of W*), pool=64 "
         "with pool_seed (W* is one of so many)",
@@ -66,6 +68,12 @@ def add_to(commands: Commands) -> None:
         type=not_negative,
         default=1.0,
         help="learning rate of what weighs outputs over depth, over that of all else; 0 holds it (default: 1)",
+    )
+    command.add_argument(
+        "--optimiser",
+        choices=("adamw", "muon"),
+        default="adamw",
+        help="adamw (the default); muon: matrices of layers by Muon, in steps as large as AdamW's, all else by AdamW",
     )
     command.add_argument(
         "--accumulate", type=whole_from(1), default=1, help="parts that a batch is cut into (default: 1)"
@@ -131,5 +139,10 @@ def _report(trained: Trained, as_json: bool) -> int:
 def _held_out(record: Json) -> list[str]:
     if record["held_out"] is None:
         return [f"held-out loss {record['loss']:.4f} nats per token, the mean over all positions"]
-    losses, pairs = record["held_out"]["loss"], record["arm"]["source"]["n"]
+    source = record["arm"]["source"]
+    if "pairs" in source:
+        setting = RecallSetting(**{name: source[name] for name in ("pairs", "keys", "values", "form")})
+        guesses = f"{setting.unmatched:.4f} guess among the {setting.pairs} values there, {setting.blind:.4f} among all"
+        return [f"held-out loss {record['loss']:.4f} nats per query; {guesses}"]
+    losses, pairs = record["held_out"]["loss"], source["n"]
     return prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=pairs)

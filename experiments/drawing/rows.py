@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING, Any
 
 from experiments.verdicts.intervals import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PRINTED: dict[str, Any] = {"marker": "x", "color": "#b3261e", "linestyle": "none", "markersize": 7}
 

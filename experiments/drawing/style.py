@@ -1,4 +1,7 @@
-"""How figures look: readable in greyscale, with labels large enough to print at column width."""
+"""How figures look: readable in greyscale, with labels large enough to print at column width.
+
+Matplotlib is imported when something is drawn, so that an experiment can import this module at its top.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,17 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
+from typing import TYPE_CHECKING, Any
 
 from experiments.verdicts.intervals import Interval
 from icl.files import write_atomically
 from theory.dva import paper as dva
 from theory.plans import variants
 from theory.skipv1 import paper as skipv1
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Black against a mid grey-blue and a light orange: apart in colour, in brightness and in line style.
 MHA: dict[str, Any] = {"color": "#1a1a1a", "linestyle": "--"}
@@ -89,12 +91,16 @@ def look(variant: str) -> dict[str, Any]:
 @contextmanager
 def drawing() -> Iterator[None]:
     """The settings above, for whatever is drawn and saved inside."""
+    import matplotlib
+
     with matplotlib.rc_context(RC):  # type: ignore[arg-type]
         yield
 
 
 def figure(columns: int, rows: int = 1, width: float = 3.5, height: float = 4.0) -> tuple[Figure, list[Axes]]:
     """Panels of width x height inches, row by row, with room for a legend under each."""
+    from matplotlib.figure import Figure
+
     fig = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return fig, list(fig.subplots(rows, columns, squeeze=False).flat)
 
@@ -105,9 +111,7 @@ def bars(axis: Axes, x: Sequence[float], intervals: Sequence[Interval], *, unit:
         x,
         [i.mean / unit for i in intervals],
         yerr=[i.half_width / unit for i in intervals],
-        linestyle="none",
-        markerfacecolor="white",
-        **look,
+        **{"linestyle": "none", "markerfacecolor": "white", **look},
     )
 
 
@@ -127,6 +131,8 @@ def geometric(
 
 def seeds(axis: Axes, x: float, values: Sequence[float], color: str) -> None:
     """Small dots beside, one a seed: where seeds fall apart into several kinds, an interval of their mean hides it."""
+    from matplotlib.transforms import ScaledTranslation
+
     beside = axis.transData + ScaledTranslation(4 / 72, 0, axis.figure.dpi_scale_trans)
     axis.plot([x] * len(values), values, ".", color=color, markersize=3.5, markeredgewidth=0, transform=beside)
 
@@ -153,6 +159,8 @@ def finish(axes: list[Axes]) -> None:
 
 def legend_below(axis: Axes, columns: int = 3) -> None:
     """Below the panel's own labels, in as many columns as there is room for: a legend is not to outgrow the panel."""
+    from matplotlib.transforms import ScaledTranslation
+
     handles, labels = axis.get_legend_handles_labels()
     if not handles:
         return

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from experiments.experiment.protocol import Continued, Experiment, Profile, Tabled, figure_files
+from experiments.experiment.protocol import Continued, Experiment, Profile, Retiring, Tabled, figure_files
 from experiments.store.folders import Json, RunFolder, Slot, UserError
 from experiments.store.provenance import provenance, versions
 from experiments.store.sources import source_digest
@@ -71,8 +71,10 @@ class Job:
 
 
 def prepare(experiment: Experiment, profile_name: str, seeds: int | None, out: Path, slot: Slot | None = None) -> Job:
-    """Check what was asked for.  Raises UserError for an unknown profile or an impossible number of seeds."""
+    """Check what was asked for.  Raises UserError for an unknown or retired profile, or a bad number of seeds."""
     profile = experiment.profiles.get(profile_name)
+    if isinstance(experiment, Retiring) and profile_name in experiment.retired:
+        raise UserError(f"profile {profile_name} of {experiment.name} is retired: {experiment.retired[profile_name]}")
     if profile is None:
         known = f"it has {', '.join(experiment.profiles)}"
         near = hint(profile_name, experiment.profiles, known)

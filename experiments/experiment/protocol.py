@@ -57,7 +57,7 @@ class Profile:
 
 @runtime_checkable
 class Experiment(Protocol):
-    """What `experiment.py` in an experiment's package exports as EXPERIMENT.  Heavy imports belong inside the methods.
+    """What an experiment's module exports as EXPERIMENT.  Torch, scipy and matplotlib are imported inside functions.
 
     kind     theory: on toys; scale: on full-size models
     caption  what the figure shows, panel by panel, and what its intervals are, to be read without anything beside it
@@ -85,6 +85,16 @@ class Tabled(Experiment, Protocol):
     """An experiment with a table of its own, in Markdown, which `compare` prints too."""
 
     def table(self, measurement: Json) -> str: ...
+
+
+@runtime_checkable
+class Retiring(Experiment, Protocol):
+    """An experiment with profiles that are no more.
+
+    retired  by name, what became of their question and where what they found stands
+    """
+
+    retired: Mapping[str, str]
 
 
 @runtime_checkable

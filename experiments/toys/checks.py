@@ -40,15 +40,13 @@ def exact_check(
     name: str, group: str, statement: str, closed_form: ClosedForm, explained: float, zero_loss: float
 ) -> Check:
     """An exact minimum: short of the closed form by its slack at most, above it by rounding only."""
-    return Check(
+    return Check.exact(
         id=name,
         group=group,
         claim=closed_form.claim,
         statement=statement,
         predicted=closed_form.signal,
         measured=explained,
-        stderr=0.0,
-        tolerance=EXACT_SLACK * closed_form.unit,
         controls=closed_form.altered,
         above=ROUNDING * zero_loss,
         slack=EXACT_SLACK * closed_form.unit,
@@ -61,15 +59,13 @@ def trained_check(
 ) -> Check:
     """Trained toys: short by their interval and a slack of at most `most_slack`; above by the interval only."""
     slack = min(TRAINED_SLACK * closed_form.unit, most_slack)
-    return Check(
+    return Check.sampled(
+        interval,
         id=name,
         group=group,
         claim=closed_form.claim,
         statement=statement,
         predicted=closed_form.signal,
-        measured=interval.mean,
-        stderr=interval.stderr,
-        tolerance=interval.half_width + slack,
         controls=closed_form.altered,
         above=interval.half_width,
         slack=slack,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Start = Literal["orthogonal", "gaussian"]
 BATCHES_A_REPORT = 16  # of held-out prompts
 PARTS = 2  # halves cost no more than the whole; below some size a step's calls outweigh its arithmetic
-SECONDS_BETWEEN_SAVES = 5.0
+SECONDS_BETWEEN_SAVES = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments.store.folders import Json, UserError
 from experiments.training import extension
-from experiments.training.arms import PromptSource
+from experiments.training.arms import PromptSource, RecallSource
 from experiments.training.model_folders import ModelFolder, one_model
 from theory.plans.accounting import cache, flops, total_parameters
 
@@ -70,6 +70,8 @@ def _asked(of: ModelFolder) -> str:
     source = of.source
     if isinstance(source, PromptSource):
         return f"regression {source.to_json()}"
+    if isinstance(source, RecallSource):
+        return str(source)
     assert source is not None
     opened = ", each opened" if source.opened else ""
     windows, length = source.held_out_windows, source.context or of.architecture.context

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from experiments.store.folders import Json, UserError
 from experiments.training.probes import MAGNITUDE
@@ -23,13 +23,18 @@ from theory.plans.identity import canonical, text
 from theory.plans.law import PLAIN, Law
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
+from theory.plans.recall import RecallSetting
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
     from icl.prompts import RegressionTask
-    from icl.training.objectives import PromptTask, Task
+    from icl.training.objectives import PromptTask, Recall, Task
 
 TWINS = 1_000_000  # beyond every seed that a user may ask for
+LATER = (
+    "depth_decay",
+    "optimiser",
+)  # of a recipe, unknown to records of before; left out where they make no difference
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class TextSource:
     train_tokens: int = 0
     context: int = 0
 
+    kind: ClassVar = "text"
+
 
 @dataclass(frozen=True)
 class PromptSource:
@@ -64,6 +71,8 @@ class PromptSource:
     held_out_prompts: int = 4096
     scored: Literal["all", "last"] = "all"
     law: Law = PLAIN
+
+    kind: ClassVar = "regression"
 
     @property
     def held_out_at_a_time(self) -> int:
@@ -91,6 +100,20 @@ class PromptSource:
         return cls(**{**content, "law": Law(**content.get("law", {}))})
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecallSource(RecallSetting):
+    """Associative recall: `icl.recall.RecallTask`."""
+
+    held_out_prompts: int = 1024
+
+    kind: ClassVar = "recall"
+
+    @property
+    def held_out_at_a_time(self) -> int:
+        return min(256, self.held_out_prompts)
+
+
+Source = TextSource | PromptSource | RecallSource
 START = 0.02  # the papers' deviation of initial matrices
 
 
@@ -151,7 +174,7 @@ class Arm:
 
     architecture: Architecture
     variant: str | Plan
-    source: TextSource | PromptSource
+    source: Source
     recipe: Recipe
     seed: int
     std: float = START
@@ -186,12 +209,13 @@ class Arm:
         fields = self._fields(asdict)
         if isinstance(self.source, PromptSource):  # finished trainings are compared with what would be recorded now
             fields["source"] = self.source.to_json()
-        else:
+        elif isinstance(self.source, TextSource):
             for later in ("train_tokens", "context"):  # likewise
                 if not fields["source"][later]:
                     del fields["source"][later]
-        if not self.recipe.depth_decay:
-            del fields["recipe"]["depth_decay"]
+        for name in LATER:
+            if getattr(self.recipe, name) == getattr(Recipe, name):
+                del fields["recipe"][name]
         del fields["elsewhere"]
         if self.initial is None:
             del fields["initial"]
@@ -233,14 +257,15 @@ class Arm:
         return [prompt_task(source) for source in self.elsewhere]
 
 
-def task_of(source: TextSource | PromptSource, context: int, rank: int = 0, count: int = 1) -> Task:
+def task_of(source: Source, context: int, rank: int = 0, count: int = 1) -> Task:
     """What a model of this context is trained and evaluated on.  Raises UserError for text that is not as it was."""
     from icl.data.shards import open_data
     from icl.training.objectives import TextTask
 
     if isinstance(source, PromptSource):
         return prompt_task(source)
-
+    if isinstance(source, RecallSource):
+        return recall_task(source)
     data = open_data(Path(source.folder), rank, count)
     if data.manifest.digest != source.digest:
         raise UserError(f"{source.folder} holds other text than it did; name it again")
@@ -251,6 +276,21 @@ def prompt_task(source: PromptSource) -> PromptTask:
     from icl.training.objectives import PromptTask
 
     return PromptTask(source.regression, source.held_out_prompts, source.held_out_at_a_time, source.scored)
+
+
+def recall_task(source: RecallSource) -> Recall:
+    from icl.recall import RecallTask
+    from icl.training.objectives import Recall
+
+    task = RecallTask(pairs=source.pairs, keys=source.keys, values=source.values, form=source.form)
+    return Recall(task, source.held_out_prompts, source.held_out_at_a_time)
+
+
+def source_from_json(content: Json) -> Source:
+    """Return the source that a record tells of.  Raises TypeError and BadInput for anything else."""
+    if "pairs" in content:
+        return RecallSource(**content)
+    return PromptSource.from_json(content) if "d" in content else TextSource(**content)
 
 
 def _digest(content: str) -> str:

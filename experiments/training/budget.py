@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE
 from experiments.training.text import of_models
 from theory.plans.accounting import total_parameters
-from theory.plans.architecture import Architecture, Tokens
+from theory.plans.architecture import Tokens
 from theory.plans.names import resolve
 
 
 def tokens_per_parameter(config: Json) -> list[float]:
-    """Return the tokens that a training reads over vanilla's parameters, of each size that an experiment trains.
+    """Return the tokens that trainings read over vanilla's parameters, of each length that an experiment trains.
 
     Parameters are counted with both embeddings.  The list is empty for an experiment that does not train on text.
 
@@ -26,19 +24,12 @@ def tokens_per_parameter(config: Json) -> list[float]:
         return sorted({float(group["until"]) for group in config["groups"]})
     if "data" not in config:
         return []
-    if "tokens_a_parameter" in config:
-        return [float(config["tokens_a_parameter"])]
     from icl.models.saved import architecture_of  # with torch, which runs on toys do without
 
     base = replace(architecture_of(config["architecture"]), stem=Tokens(of_models(config["vocab"])))
     recipe = config["recipe"]
     tokens = recipe["steps"] * config.get("tokens", recipe["batch"] * base.context)
-    return sorted({tokens / total_parameters(sizes, resolve(BASELINE, sizes.shape)) for sizes in _sizes(base, config)})
-
-
-def _sizes(base: Architecture, config: dict[str, Any]) -> Iterator[Architecture]:
-    for depth in config.get("depths") or config.get("layers") or [base.n_layers]:
-        yield replace(base, n_layers=depth)
+    return [tokens / total_parameters(base, resolve(BASELINE, base.shape))]
 
 
 def in_words(config: Json) -> str:

@@ -22,7 +22,7 @@ from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.work import results
-from experiments.training.arms import PromptSource
+from experiments.training.arms import PromptSource, RecallSource, TextSource
 from experiments.training.by_layer import Average
 from experiments.training.device import chosen_device
 from experiments.training.generating import language
@@ -77,7 +77,8 @@ def evaluate(
         runs_found = [{**one, **_beside(one, runs_found[0])} for one in runs_found]
         record = {
             "kind": "evaluation",
-            "regression": found[0].of_prompts,
+            "regression": found[0].kind == PromptSource.kind,
+            "per": "query" if found[0].kind == RecallSource.kind else "token",
             "runs": runs_found,
             **provenance(device, __name__),
         }
@@ -94,9 +95,9 @@ class _Evaluation:
         task = one.task()
         batches = self.asked.sample.batches(task, self.device)
         found = losses(one.of.model(self.device), task, batches)
-        if isinstance(one.of.source, PromptSource) and one.of_prompts:
+        if isinstance(one.of.source, PromptSource) and one.kind == PromptSource.kind:
             found["pairs"] = one.of.source.n
-        else:
+        elif one.kind == TextSource.kind:
             found["bytes_a_token"] = _bytes_a_token(one, self.asked, batches)
         return {"result": found}
 

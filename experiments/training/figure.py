@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from experiments.drawing import curves as icl_curves
 from experiments.drawing import style
 from experiments.store.folders import Json, RunFolder
-from experiments.training.arms import Arm, PromptSource
+from experiments.training.arms import Arm, PromptSource, RecallSource, TextSource
 from theory.plans.law import PLAIN
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ STRETCHES = 16  # of theory's curves at most: each point takes a good part of a 
 
 def draw(record: Json, arm: Arm, run: RunFolder) -> None:
     """figure.svg and figure.png of a training that has ended."""
-    of_prompts = isinstance(arm.source, PromptSource)
+    of_prompts, of_text = isinstance(arm.source, PromptSource), isinstance(arm.source, TextSource)
     with style.drawing():
         fig, axes = style.figure(2 if of_prompts else 1, width=4.5)
         axis = axes[0]
@@ -27,8 +27,11 @@ def draw(record: Json, arm: Arm, run: RunFolder) -> None:
             axis.plot(*zip(*record["evaluations"], strict=True), "s--", label="held out", color="#1a1a1a")
         else:
             axis.axhline(record["loss"], color="#1a1a1a", linestyle="--", label="held out, at the end")
+        if isinstance(arm.source, RecallSource):
+            axis.axhline(arm.source.unmatched, color="#999999", linestyle=":", label="guessing among the values there")
         axis.set_xlabel("optimiser steps")
-        axis.set_ylabel("loss (squared units of $y$)" if of_prompts else "loss (nats a token)")
+        nats = f"loss (nats a {'token' if of_text else 'query'})"
+        axis.set_ylabel("loss (squared units of $y$)" if of_prompts else nats)
         axis.set_title(f"{record['name']}, seed {record['seed']}")
         if isinstance(arm.source, PromptSource):
             _draw_positions(axes[1], record, arm.source)

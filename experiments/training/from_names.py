@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.store.folders import UserError
-from experiments.training.arms import Arm, Initial, PromptSource, TextSource
+from experiments.training.arms import Arm, Initial, PromptSource, RecallSource, Source, TextSource
 from experiments.training.device import check_at_least_one
 from experiments.training.model_folders import WEIGHTS, digest_of, model_folder
 from experiments.training.text import STDLIB, VOCAB
@@ -23,7 +23,7 @@ from theory.plans.suggestions import suggestions, unknown
 
 TOKENS_A_STEP = 4096  # what a batch holds unless it is asked for
 CONTEXT = 512  # likewise, where the preset's is longer
-REGRESSION = "regression"
+REGRESSION, RECALL = "regression", "recall"
 SIZES = {"d": int, "n": int, "sigma": float}
 
 
@@ -95,11 +95,16 @@ def arm(
     )
 
 
-def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
-    """The architecture with the context of its data, for regression with their stem; and the data, if text yet to come.
+def _sized(config: Architecture, data: str, context: int | None) -> tuple[Architecture, Source]:
+    """The architecture with the context of its data, for prompts with their stem; and the data, if text yet to come.
 
     A vocabulary that is not known yet is taken for the least that there can be.
     """
+    if data.startswith(f"{RECALL}:"):
+        recalled = _recalled(data)
+        if context is not None:
+            raise UserError(f"--context is for text: a sequence of {data} has {recalled.tokens} tokens")
+        return replace(config, stem=Vectors(recalled.width), context=recalled.tokens), recalled
     if not data.startswith(f"{REGRESSION}:"):
         _check_kind(data)
         config = replace(config, context=min(config.context, CONTEXT) if context is None else context)
@@ -113,17 +118,17 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
 def _check_kind(data: str) -> None:
     """Raises UserError for what is written as `regression:...` is, and misspelt, unless it is there."""
     kind, colon, _ = data.partition(":")
-    if colon and not Path(data).exists() and (near := suggestions(kind, [REGRESSION])):
+    if colon and not Path(data).exists() and (near := suggestions(kind, [REGRESSION, RECALL])):
         raise UserError(f"unknown data {data!r}; did you mean {near[0]}:...?")
 
 
-def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, PromptSource | TextSource]:
+def _continued(of: Model, data: str, context: int | None) -> tuple[Architecture, Source]:
     """As `_sized`, of a model whose stem and vocabulary are there; its context stays, unless a longer one is asked for,
     and what it reads may be shorter."""
     config = of.architecture
     assert of.initial is not None
     sizes, source = _sized(replace(config, stem=Tokens(1)), data, context)
-    given = sizes.stem if isinstance(source, PromptSource) else None
+    given = None if isinstance(source, TextSource) else sizes.stem
     if (given or Tokens) != (config.stem if given else type(config.stem)):
         raise UserError(f"{of.initial.folder} holds a model that reads {_kind(config)}, and the data are {data}")
     if sizes.context > config.context and config.positions not in ("rope", "none"):
@@ -191,3 +196,16 @@ def _prompts(text: str) -> PromptSource:
     if scored not in ("all", "last"):
         raise BadInput(f"regression: scored must be all or last, got {scored!r}")
     return PromptSource(**values, scored=scored, law=law(given))
+
+
+def _recalled(text: str) -> RecallSource:
+    """Return what recall:pairs=4,keys=16,values=16,form=interleaved asks for.  Raises BadInput for anything else."""
+    given: dict[str, Any] = dict(pairs(RECALL, text.removeprefix(f"{RECALL}:")))
+    form: dict[str, Any] = {"form": given.pop("form")} if "form" in given else {}
+    try:
+        sizes: dict[str, Any] = {name: int(value) for name, value in given.items()}
+        if sizes.keys() != {"pairs", "keys", "values"}:
+            raise ValueError
+    except ValueError:
+        raise BadInput(f"recall data are written recall:pairs=4,keys=16,values=16, got {text!r}") from None
+    return RecallSource(**sizes, **form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from experiments.store.folders import UserError
-from experiments.training.arms import Arm, PromptSource
+from experiments.training.arms import Arm, PromptSource, RecallSource
 from theory import machine
 from theory.plans.memory import activation_bytes, activations, answered, training_bytes
 from theory.plans.sharding import recomputed, saving_bytes, state_bytes
@@ -57,6 +57,9 @@ def needed(arm: Arm, device: str | None, processes: int = 1, *, recompute: bool 
         held_out = source.held_out_at_a_time
         read = 8 * max(recipe.batch, held_out) * source.d * (2 * (source.n + 1) + source.d)  # float32, twice
         read += 8 * source.law.pool * source.d**2
+    if isinstance(source, RecallSource):
+        held_out = source.held_out_at_a_time
+        read = 8 * max(recipe.batch, held_out) * source.tokens * source.width  # float32, twice
     answers = 8 * held_out * config.context * answered(config)
     return read + max(step, answers)
 

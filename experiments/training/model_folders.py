@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from experiments.store.folders import RunFolder, UserError
 from experiments.store.progress import warn
 from experiments.training import extension, memory, user_files
-from experiments.training.arms import PromptSource, TextSource
+from experiments.training.arms import Source, TextSource, source_from_json
 from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture, Tokens
 from theory.plans.names import fitting
@@ -50,7 +50,7 @@ class ModelFolder:
     seed: int | None
     architecture: Architecture
     plan: Plan
-    source: TextSource | PromptSource | None
+    source: Source | None
 
     @property
     def published(self) -> bool:
@@ -116,8 +116,8 @@ def one_model(folder: Path, variant: str | None) -> ModelFolder:
 
 def check_reads_text(of: ModelFolder) -> None:
     """Raise UserError for a model that cannot be asked about text."""
-    if isinstance(of.source, PromptSource):
-        raise UserError(f"{of.folder} was trained on regression: it has no text")
+    if of.source and not isinstance(of.source, TextSource):
+        raise UserError(f"{of.folder} was trained on {of.source.kind}: it has no text")
     if not isinstance(of.architecture.stem, Tokens):
         raise UserError(f"{of.folder} holds a model that reads no tokens: it has no text")
 
@@ -141,7 +141,7 @@ def _trained(folder: Path) -> ModelFolder:
         arm, name, seed = record["arm"], str(record["name"]), int(record["seed"])
         architecture = architecture_of(arm["architecture"])
         variant, source = str(arm["variant"]), arm["source"]
-        found = PromptSource.from_json(source) if "d" in source else TextSource(**source)
+        found = source_from_json(source)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder / 'summary.json'} is damaged; train it again") from error
     if not (folder / WEIGHTS).is_file():

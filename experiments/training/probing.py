@@ -13,6 +13,7 @@ from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress
 from experiments.store.provenance import provenance
 from experiments.store.work import results
+from experiments.training.arms import PromptSource
 from experiments.training.by_layer import Sample
 from experiments.training.device import chosen_device
 from experiments.training.layer_probes import FAMILIES
@@ -103,7 +104,7 @@ def _record(run: RunFolder, subjects: Sequence[Subject], names: Sequence[str], s
             {**about(one), **{name: count[name] for name in ("sequences", "tokens")}}
             for one, count in zip(subjects, counts, strict=True)
         ],
-        "regression": subjects[0].of_prompts,
+        "regression": subjects[0].kind == PromptSource.kind,
         "families": {name: [found[f"{number} {name}"]["result"] for number in numbers] for name in names},
         **provenance(device, __name__),
     }

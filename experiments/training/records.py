@@ -15,7 +15,7 @@ from experiments.store.folders import METRICS, Json, RunFolder, UserError
 from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog, stoppable
 from experiments.training import probes
-from experiments.training.arms import Arm, PromptSource
+from experiments.training.arms import Arm, TextSource
 from icl.files import write_atomically
 from icl.recipe import Diverged
 from theory.plans.written import to_json
@@ -183,7 +183,7 @@ def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
     return {
         "curve": [[line["step"], line["loss"]] for line in lines],
         "evaluations": [[line["step"], _mean(line["held_out"]["loss"])] for line in lines if line["held_out"]],
-        "held_out": held_out if isinstance(arm.source, PromptSource) else None,
+        "held_out": None if isinstance(arm.source, TextSource) else held_out,
         "loss": _mean(held_out["loss"]) if held_out else None,
     }
 

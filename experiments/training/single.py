@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress, relayed, warn
@@ -58,6 +58,7 @@ def train(
     learning_rate: float | None = None,
     weight_decay: float | None = None,
     depth_rate: float = 1.0,
+    optimiser: Literal["adamw", "muon"] = "adamw",
     accumulate: int = 1,
     precision: str | None = None,
     compile: bool = False,
@@ -85,6 +86,7 @@ def train(
     context     tokens a sequence of text; by default the preset's, at most 512
     schedule    of a paper (`icl.recipe.SCHEDULES`), whose rate and decay the next two replace
     depth_rate  the rate of a depth rule's own parameters over that of all others
+    optimiser   muon: matrices of layers by Muon, all else by AdamW
     precision   fp32, or bf16 with fp32 weights: the default on a GPU
     save_every  seconds between checkpoints
     recompute   make activations again in the backward pass in place of keeping them (`icl.training.recomputing`)
@@ -115,6 +117,7 @@ def train(
             replaced={"learning_rate": learning_rate, "weight_decay": weight_decay},
             steps=steps,
             depth_rate=depth_rate,
+            optimiser=optimiser,
             accumulate=accumulate,
             compile=compile,
             log_every=log_every,

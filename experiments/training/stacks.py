@@ -23,7 +23,7 @@ from experiments.store.provenance import provenance
 from experiments.store.steps import StepLog, stoppable
 from experiments.store.work import results
 from experiments.training import probes
-from experiments.training.arms import Arm, PromptSource
+from experiments.training.arms import Arm, TextSource
 from experiments.training.pool import train_all
 from experiments.training.records import losses, of_elsewhere, of_probes, probed
 from icl.recipe import Recipe
@@ -105,7 +105,7 @@ def _stacks(arm: Arm) -> bool:
     from icl.stacks.training import MEANINGLESS
 
     plain = all(getattr(arm.recipe, field) == value for field, value in MEANINGLESS.items())
-    ours = isinstance(arm.source, PromptSource) and not arm.start and not arm.initial
+    ours = not isinstance(arm.source, TextSource) and not arm.start and not arm.initial
     return ours and plain and misfit(arm.architecture, arm.plan) is None and isinstance(arm.task(), StackTask)
 
 

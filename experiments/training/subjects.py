@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from experiments.store.folders import Json, UserError, in_a_path
 from experiments.store.sources import source_digest
-from experiments.training.arms import PromptSource, TextSource, task_of
+from experiments.training.arms import PromptSource, Source, TextSource, task_of
 from experiments.training.by_layer import Sample, check_spread
 from experiments.training.model_folders import OPEN, WEIGHTS, ModelFolder, any_model, check_reads_text, digest_of
 from theory.errors import at_least
@@ -66,7 +66,7 @@ class Subject(Protocol):
     def data(self) -> str: ...
 
     @property
-    def of_prompts(self) -> bool: ...
+    def kind(self) -> str: ...
 
     def task(self) -> HeldOut: ...
 
@@ -76,7 +76,7 @@ class Trained:
     """A finished training, and its held-out data."""
 
     of: ModelFolder
-    source: TextSource | PromptSource
+    source: Source
     context: int
     weights: str
 
@@ -85,12 +85,14 @@ class Trained:
         return f"{self.weights} {self.context}"
 
     @property
-    def of_prompts(self) -> bool:
-        return isinstance(self.source, PromptSource)
+    def kind(self) -> str:
+        return self.source.kind
 
     @property
     def data(self) -> str:
-        return "regression prompts" if isinstance(self.source, PromptSource) else f"text in {self.source.folder}"
+        if isinstance(self.source, TextSource):
+            return f"text in {self.source.folder}"
+        return "regression prompts" if isinstance(self.source, PromptSource) else f"recall of {self.source.pairs} pairs"
 
     def task(self) -> HeldOut:
         return task_of(self.source, self.context)
@@ -104,7 +106,7 @@ class Published:
     sequences: np.ndarray
     data: str
     weights: str
-    of_prompts: bool = False
+    kind: str = TextSource.kind
 
     @property
     def key(self) -> str:
@@ -148,7 +150,7 @@ def _trained(of: ModelFolder, asked: Asked) -> Trained:
     else:
         for option, value in (("data", asked.data), ("context", asked.context)):
             if value is not None:
-                raise UserError(f"--{option} is for text, and {folder} was trained on regression")
+                raise UserError(f"--{option} is for text, and {folder} was trained on {source.kind}")
     return Trained(of, source, context, digest_of(folder / WEIGHTS))
 
 
@@ -190,12 +192,13 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def check_alike(found: Sequence[Subject]) -> None:
-    """Raises UserError for no models, and for those of text and of regression together."""
+    """Raises UserError for no models, and for those of different kinds of data together."""
     if not found:
         raise UserError("name the folder of a finished training, or of several")
-    kinds = {one.of_prompts: one.of.folder for one in found}
+    kinds = {one.kind: one.of.folder for one in sorted(found, key=lambda one: one.kind)}
     if len(kinds) > 1:
-        raise UserError(f"{kinds[True]} was trained on regression and {kinds[False]} on text: they share no axes")
+        (kind, folder), (other, beside), *_ = kinds.items()
+        raise UserError(f"{folder} was trained on {kind} and {beside} on {other}: they share no axes")
 
 
 def named(found: Sequence[Subject], sample: Sample, device: str, module: str) -> str:

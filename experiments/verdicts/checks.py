@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.store.folders import Json
+
+if TYPE_CHECKING:
+    from experiments.verdicts.intervals import Interval
 
 Verdict = Literal["pass", "fail", "inconclusive", "undecided", "agrees", "contradicts", "unpredicted"]
 Relation = Literal["equal", "at most", "at least"]
@@ -41,6 +44,17 @@ class Check:
     relation: Relation = "equal"
     slack: float = 0.0
     quantity: str = ""
+
+    @classmethod
+    def sampled(cls, interval: Interval, *, slack: float = 0.0, **about: Any) -> Check:
+        """Return a check of a mean over seeds, which may be off by its interval and by `slack`."""
+        tolerance = interval.half_width + slack
+        return cls(measured=interval.mean, stderr=interval.stderr, tolerance=tolerance, slack=slack, **about)
+
+    @classmethod
+    def exact(cls, *, slack: float, **about: Any) -> Check:
+        """Return a check of a number in which nothing is random, which may be off by `slack`."""
+        return cls(stderr=0.0, tolerance=slack, slack=slack, **about)
 
     def usage(self, predicted: float) -> float:
         """How much of its tolerance the distance to `predicted` takes up; agreement is at most 1.
@@ -115,6 +129,13 @@ class Expectation:
     slack: float = 0.0
     quantity: str = ""
     decided: bool = True
+
+    @classmethod
+    def sampled(cls, interval: Interval, *controls: Interval, **about: Any) -> Expectation:
+        """Return an expectation of a mean over seeds, with intervals of which its prediction is known to be wrong."""
+        wrong = tuple((control.mean, control.half_width) for control in controls)
+        numbers: Json = {"measured": interval.mean, "stderr": interval.stderr, "tolerance": interval.half_width}
+        return cls(**numbers, controls=wrong, **about)
 
     def usage(self, predicted: float) -> float:
         """Distance to `predicted` in half-widths; 0 where nothing is predicted."""

@@ -121,27 +121,36 @@ class StackedDecoder:
         return [slice(a, b) for a, b in pairwise(ends)]
 
     def losses(
-        self, rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor, read: slice, slot: slice = EVERY
+        self,
+        rows: slice,
+        flat: Tensor,
+        inputs: Tensor,
+        targets: Tensor,
+        read: slice,
+        slot: slice = EVERY,
+        *,
+        nats: bool = False,
     ) -> Tensor:
-        """Squared errors, summed over the d numbers that are scored: (rows, tokens read, B).
+        """Squared errors, summed over the d numbers that are scored, or cross-entropy: (rows, tokens read, B).
 
         rows     of which decoders these are the weights `flat`
         inputs   (rows, width, T, B); targets: (rows, d, tokens read, B)
         read     the tokens whose answers count; slot: the d numbers of an answer that are scored
+        nats     see `icl.stacks.feed.StackTask`
         """
         fixed = [x[rows] for x in self.mixes.fixed]
         placed = [None if x is None else x[rows] for x in self.mixes.placed]
-        return _losses(self.structure, self.shapes, read, slot, flat, fixed, placed, inputs, targets)
+        return _losses(self.structure, self.shapes, read, slot, nats, flat, fixed, placed, inputs, targets)
 
-    def compiled(self, read: slice, slot: slice = EVERY) -> Losses:
+    def compiled(self, read: slice, slot: slice = EVERY, *, nats: bool = False) -> Losses:
         """`losses` by torch.compile, for any number of rows; as it is where there is no compiler.
 
         It is compiled when it is first called.
         """
         if not can_compile(self.flat.device):
-            return partial(self.losses, read=read, slot=slot)
+            return partial(self.losses, read=read, slot=slot, nats=nats)
         torch.compiler.reset()  # else stacks before this one count against the number of recompilations
-        fast = torch.compile(partial(_losses, self.structure, self.shapes, read, slot))
+        fast = torch.compile(partial(_losses, self.structure, self.shapes, read, slot, nats))
 
         def of_rows(rows: slice, flat: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
             fixed = [x[rows] for x in self.mixes.fixed]
@@ -165,6 +174,7 @@ def _losses(
     shapes: dict[str, torch.Size],
     read: slice,
     slot: slice,
+    nats: bool,
     flat: Tensor,
     fixed: list[Tensor],
     placed: list[Tensor | None],
@@ -174,7 +184,10 @@ def _losses(
     parts = flat.split([math.prod(shape) for shape in shapes.values()], dim=1)
     weights = {name: part.view(-1, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
     mixes = numbers(fixed, placed, weights[LEARNED]) if LEARNED in weights else fixed
-    return (answers(structure, weights, mixes, inputs, read)[:, slot] - targets).square().sum(1)
+    scored = answers(structure, weights, mixes, inputs, read)[:, slot]
+    if nats:
+        return scored.logsumexp(1) - (scored * targets).sum(1)
+    return (scored - targets).square().sum(1)
 
 
 def _shapes(model: Decoder, learnt: int) -> dict[str, torch.Size]:

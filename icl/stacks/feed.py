@@ -13,10 +13,11 @@ from icl.training.objectives import Batch, Task
 
 @runtime_checkable
 class StackTask(Task, Protocol):
-    """Vectors in, and squared errors of some numbers of some tokens' answers.
+    """Vectors in, and the loss of some numbers of some tokens' answers.
 
     read  the tokens whose answers count; a batch's last targets are theirs
     slot  which numbers of such an answer are scored
+    nats  whether they are scores of a softmax, and targets are one-hot; otherwise errors are squared
     """
 
     @property
@@ -24,6 +25,9 @@ class StackTask(Task, Protocol):
 
     @property
     def slot(self) -> slice: ...
+
+    @property
+    def nats(self) -> bool: ...
 
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
         """`batch` of every seed, to rounding, with a dimension of as many in front."""
@@ -37,7 +41,7 @@ class Feed:
         self.task, self.like = task, like
         self.streams = list(dict.fromkeys(seeds))
         self.of = torch.tensor([self.streams.index(seed) for seed in seeds], device=like.device)
-        self.read, self.slot = task.read, task.slot
+        self.read, self.slot, self.nats = task.read, task.slot, task.nats
 
     def batches(self, step: int, size: int) -> tuple[Tensor, Tensor]:
         """Of every stream: inputs (streams, width, T, B), targets (streams, d, tokens read, B)."""

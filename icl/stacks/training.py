@@ -34,7 +34,14 @@ from theory.errors import BadInput
 from theory.plans.identity import text
 
 EVALUATED = 64  # held-out prompts at a time
-MEANINGLESS = {"accumulate": 1, "precision": "fp32", "evaluate_every": 0, "depth_rate": 1.0, "depth_decay": 0.0}
+MEANINGLESS = {
+    "accumulate": 1,
+    "precision": "fp32",
+    "evaluate_every": 0,
+    "depth_rate": 1.0,
+    "depth_decay": 0.0,
+    "optimiser": "adamw",
+}
 
 
 @dataclass(frozen=True)
@@ -194,9 +201,9 @@ def train(
         trunk = {name: checkpoint.tensors[f"trunk.{name}"] for name in trunk}
         done = checkpoint.step
     losses = (
-        stack.compiled(feed.read, feed.slot)
+        stack.compiled(feed.read, feed.slot, nats=feed.nats)
         if recipes[-1].compile
-        else partial(stack.losses, read=feed.read, slot=feed.slot)
+        else partial(stack.losses, read=feed.read, slot=feed.slot, nats=feed.nats)
     )
     taken, last_save = 0, time.perf_counter()
     on_step(done)
@@ -273,7 +280,7 @@ def _held_out(stack: StackedDecoder, feed: Feed) -> tuple[Tensor, Tensor]:
             for rows, found in zip(chunks, parts, strict=True):
                 flat = stack.flat[rows]
                 same, wanted = (tensor.expand(len(flat), *tensor.shape) for tensor in (x, y))
-                found.append(stack.losses(rows, flat, same, wanted, feed.read, feed.slot).double())
+                found.append(stack.losses(rows, flat, same, wanted, feed.read, feed.slot, nats=feed.nats).double())
     losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
     count = losses.shape[-1]
     return losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5

@@ -30,6 +30,7 @@ MEANINGLESS = (
     "depth_decay",
     "depth_rate",
     "evaluate_every",
+    "optimiser",
     "precision",
     "scale_outputs",
     "weight_decay",

@@ -24,7 +24,7 @@ from icl.models.decoder import Decoder
 from icl.recipe import Diverged, Recipe
 from icl.training.devices import peak_flops
 from icl.training.objectives import Task, blind_loss
-from icl.training.optimiser import adamw, set_rate
+from icl.training.optimiser import build_optimiser, set_rate
 from icl.training.processes import ALONE, Processes
 from theory.plans.accounting import flops
 from theory.plans.identity import text
@@ -126,7 +126,7 @@ def train(
     device = next(model.parameters()).device
     named = identity(model, task, recipe, seed, name)
     processes.prepare(model, recipe)
-    optimiser = adamw(model, recipe)
+    optimiser = build_optimiser(model, recipe)
     saved = processes.checkpoints(folder, named, warn) if folder else None
     done, first = 0, None
     checkpoint = saved.newest() if saved else None

@@ -1,4 +1,4 @@
-"""What full-size models are trained on: text from shards, and in-context regression.
+"""What full-size models are trained on: text from shards, in-context regression, and associative recall.
 
 A task names its batches by step, so nothing of it has to be saved, and every model sees the same ones.  Its losses come
 apart by position, of which the training loss is the mean.
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from icl.data.shards import TokenData
 from icl.data.windows import EVERY, TokenArray, Windows
 from icl.prompts import HELD_OUT_STREAM, TRAIN_STREAM, Generator, Prompts, RegressionTask
+from icl.recall import RecallTask, Sequences
 from theory.errors import BadInput, at_least
 from theory.plans.architecture import Patches, Stem, Tokens
 
@@ -72,12 +73,14 @@ class Task(HeldOut, Protocol):
 
 
 def blind_loss(task: HeldOut, stem: Stem) -> float:
-    """Return the loss of a blind guess: all tokens, or classes, are equally likely; or all vectors zero.
+    """Return the loss of a blind guess: all tokens, classes or values are equally likely; or all vectors zero.
 
     Args:
         task: whose unit the loss has; of vectors, the first held-out batch says how long they are.
         stem: of the model that answers.
     """
+    if isinstance(task, Recall):
+        return task.task.blind
     match stem:
         case Tokens():
             return math.log(stem.vocab)
@@ -224,6 +227,8 @@ class PromptTask:
         """Of such an answer, which numbers."""
         return EVERY
 
+    nats = False  # the unit of the loss is that of the answer, squared
+
     def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
         """`batch` of every seed, to rounding, with a dimension of as many in front."""
         prompts = self.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in seeds])
@@ -241,3 +246,56 @@ class PromptTask:
 
 def _prompts(prompts: Prompts) -> Batch:
     return Batch(prompts.tokens().mT.contiguous(), prompts.y.mT.contiguous())
+
+
+class Recall:
+    """Associative recall, read in through a linear map: the loss of every query's answer, in nats.
+
+    Of the numbers that a decoder answers with at a query, those of the values are scores of a softmax.
+    """
+
+    def __init__(self, task: RecallTask, held_out_prompts: int = 1024, held_out_batch: int = 256) -> None:
+        at_least("held_out_prompts", held_out_prompts, 1)
+        if held_out_prompts % held_out_batch:
+            raise BadInput(f"held_out_prompts must be a multiple of {held_out_batch}, got {held_out_prompts}")
+        self.task, self._prompts, self._held_out_batch = task, held_out_prompts, held_out_batch
+
+    @property
+    def identity(self) -> str:
+        return f"{self.task} held out {self._prompts} in {self._held_out_batch}"
+
+    @property
+    def tokens(self) -> int:
+        return self.task.tokens
+
+    @property
+    def read(self) -> slice:
+        """The queries."""
+        return slice(self.task.told, self.task.tokens)
+
+    @property
+    def slot(self) -> slice:
+        """Of an answer, the scores of values."""
+        return slice(self.task.keys, self.task.width)
+
+    nats = True
+
+    def batch(self, seed: int, step: int, size: int, rows: slice = EVERY) -> Batch:
+        return _recalled(self.task.sample(size, Generator(TRAIN_STREAM, seed, step))).rows(rows)
+
+    def batches(self, seeds: Sequence[int], step: int, size: int) -> Batch:
+        """`batch` of every seed, with a dimension of as many in front."""
+        return _recalled(self.task.samples(size, [Generator(TRAIN_STREAM, seed, step) for seed in seeds]))
+
+    def held_out(self) -> Iterator[Batch]:
+        for index in range(self._prompts // self._held_out_batch):
+            yield _recalled(self.task.sample(self._held_out_batch, Generator(HELD_OUT_STREAM, HELD_OUT_SEED, index)))
+
+    def losses(self, answer: Tensor, targets: Tensor) -> Tensor:
+        """In float32: (batch, n)."""
+        scores = answer[:, self.read, self.slot].float()
+        return scores.logsumexp(-1) - (scores * targets).sum(-1)
+
+
+def _recalled(sequences: Sequences) -> Batch:
+    return Batch(sequences.tokens(), sequences.answers())

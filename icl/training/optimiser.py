@@ -1,4 +1,4 @@
-"""AdamW, with the papers' exemptions."""
+"""AdamW with the papers' exemptions, and Muon for the matrices of layers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,54 @@ def is_decayed(name: str, parameter: nn.Parameter) -> bool:
     return parameter.ndim >= 2 and not name.startswith(("learned.", "depth.")) and ".position_bias." not in name
 
 
+def is_orthogonalised(name: str, parameter: nn.Parameter) -> bool:
+    """Whether Muon takes a parameter: the matrices of layers, neither embeddings nor the output layer."""
+    return parameter.ndim == 2 and is_decayed(name, parameter) and not name.startswith("stem.")
+
+
 def weighs_depth(name: str) -> bool:
     """Whether a parameter is the depth rule's own."""
     return name.startswith("depth.")
 
 
+def build_optimiser(model: Decoder, recipe: Recipe) -> torch.optim.Optimizer:
+    """Return the optimiser of a recipe; `set_rate` is to be called before every step."""
+    if recipe.optimiser == "adamw":
+        return adamw(model, recipe)
+    named = dict(model.named_parameters())
+    matrices = {name: parameter for name, parameter in named.items() if is_orthogonalised(name, parameter)}
+    others = {name: parameter for name, parameter in named.items() if name not in matrices}
+    return Joined(_muon(matrices, recipe), _adamw(others, recipe))
+
+
 def adamw(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
-    """The optimiser of a recipe; `set_rate` is to be called before every step."""
+    """Return AdamW of all parameters."""
+    return _adamw(dict(model.named_parameters()), recipe)
+
+
+class Joined(torch.optim.Optimizer):
+    """Optimisers of different parameters as one: their groups and their state are shared with it.
+
+    Args:
+        parts: which step one after another.
+    """
+
+    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        self.parts = parts
+        for part in parts:
+            part.state = self.state
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]  # noqa: ARG002
+        """Take a step of each."""
+        for part in self.parts:
+            part.step()
+
+
+def _adamw(named: dict[str, nn.Parameter], recipe: Recipe) -> torch.optim.AdamW:
     members: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
+    for name, parameter in named.items():
         decay, factor = recipe.weight_decay if is_decayed(name, parameter) else 0.0, 1.0
         if weighs_depth(name):
             decay, factor = recipe.depth_decay, recipe.depth_rate
@@ -36,7 +75,18 @@ def adamw(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, eps=recipe.eps, fused=True)
 
 
+def _muon(named: dict[str, nn.Parameter], recipe: Recipe) -> torch.optim.Muon:
+    """Return Muon of matrices (Jordan et al., 2024), whose updates have the root mean square of AdamW's.
+
+    So one rate serves both (Liu et al., 2025, section 2.2).
+    """
+    group = {"params": list(named.values()), "factor": 1.0}
+    return torch.optim.Muon(
+        [group], lr=recipe.learning_rate, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+
+
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """The learning rate of the next step; a depth rule's own parameters have theirs over it."""
+    """Set the learning rate of the next step; a depth rule's own parameters have theirs over it."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group["factor"]

@@ -29,7 +29,7 @@ def test_a_caption_says_what_its_intervals_are(name):
         assert re.search(r"95 %|[Nn]o sampling|exact minima|all turns", caption)
 
 
-@pytest.mark.parametrize("name", ["scale-uptrain", "text-values", "text-depth", "text-dynamic-values"])
+@pytest.mark.parametrize("name", ["scale-uptrain", "text-values", "text-depth", "text-dynamic-values", "text-design"])
 def test_a_caption_that_says_what_is_left_out_is_short(name):
     for caption in figures(catalogue.experiment(name)).values():
         assert "learning rate" in caption or "rate; at another" in caption

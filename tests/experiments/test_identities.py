@@ -4,6 +4,8 @@ A test that fails here says that a change orphans trainings which somebody has f
 `icl.training.loop.ROUTINE`; a new field with a default must not do it.
 """
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass, replace
 
 import pytest
@@ -12,6 +14,8 @@ import torch
 from experiments import catalogue
 from experiments.experiment import execution
 from experiments.experiment.execution import prepare
+from experiments.store import work
+from experiments.store.folders import RunFolder
 from experiments.training.arms import Arm, PromptSource, TextSource
 from icl.models.decoder import Decoder
 from icl.prompts import RegressionTask
@@ -77,22 +81,65 @@ KEYS = {
     "end-to-end toys": "35f2fe125290b976",
 }
 TASK = RegressionTask(2, 3, 0.1)
-RUNS = {
-    "skipv1-gap smoke": "skipv1-gap/smoke-c9a9ad4864",
-    "skipv1-gap cpu": "skipv1-gap/cpu-0d919a8724",
-    "skipv1-gap full": "skipv1-gap/full-483e70f995",
-    "skipv1-w0 smoke": "skipv1-w0/smoke-375bba562d",
-    "skipv1-w0 cpu": "skipv1-w0/cpu-aece837fa1",
-    "skipv1-w0 full": "skipv1-w0/full-9238f934da",
-    "skipv1-end-to-end smoke": "skipv1-end-to-end/smoke-cd0bba9195",
-    "skipv1-end-to-end cpu": "skipv1-end-to-end/cpu-7e01b0258b",
-    "skipv1-end-to-end full": "skipv1-end-to-end/full-2df62cf339",
-    "toy-orderings smoke": "toy-orderings/smoke-5fb9c3e545",
-    "toy-orderings cpu": "toy-orderings/cpu-8b21fae08b",
-    "toy-orderings full": "toy-orderings/full-9f668c08ff",
-    "ladder-axes long": "ladder-axes/long",
-    "ladder-axes gpu": "ladder-axes/gpu",
+RUNS = {  # by experiment and profile, what follows the profile in the folder's name; nothing where it grows
+    "resformer-blocks": {"smoke": "8f9e2f1cd7", "cpu": "6cc2c1013d", "full": "d07291b463"},
+    "dva-collapse": {"smoke": "7d66b4419c", "cpu": "98df753546", "full": "5082e621c3"},
+    "dva-example": {"smoke": "b25d19f4f5", "cpu": "6f10fa08be", "full": "d7defb6246"},
+    "skipv1-w0": {"smoke": "375bba562d", "cpu": "aece837fa1", "full": "9238f934da"},
+    "skipv1-dynamics": {"smoke": "ce785d408d", "cpu": "a1f33a66a3", "full": "8a6cfb9385"},
+    "skipv1-end-to-end": {"smoke": "cd0bba9195", "cpu": "7e01b0258b", "full": "2df62cf339"},
+    "skipv1-gap": {"smoke": "a157fdc46a", "cpu": "0d919a8724", "full": "483e70f995"},
+    "skipv1-softmax": {"smoke": "36848d46c1", "cpu": "5304d3e1d2", "full": "c0d558419b"},
+    "attnres-bounds": {"smoke": "05dca5248e", "cpu": "b19e57c09c", "full": "3b4555f1d8"},
+    "attnres-gradients": {"smoke": "d6bc0a0594", "cpu": "a3aed7200b", "full": "3f109de4ee"},
+    "attnres-toy": {"smoke": "93305c4624", "cpu": "549bda0696", "full": "0ddeabeb76"},
+    "toy-orderings": {"smoke": "5fb9c3e545", "cpu": "8b21fae08b", "full": "9f668c08ff"},
+    "text-layers": {"smoke": "ad25225344", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-dynamic-values": {"smoke": "2027ded45c", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "scale-decode": {"smoke": "e01ff34790", "cpu": "3209c07df6", "gpu": "ebd7019754", "gpu-tiny": "9256ab1f71"},
+    "scale-uptrain": {
+        "smoke": "5e76d83682",
+        "cpu": "7ad1f84897",
+        "grouped": "",
+        "latent": "",
+        "long": "",
+        "gpu": "",
+        "gpu-tiny": "",
+    },
+    "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "ladder-axes": {"smoke": "f837d719c9", "cpu": "a3e3e43497", "long": "", "gpu": "", "gpu-tiny": ""},
+    "ladder": {
+        "smoke": "27a4fe9bfc",
+        "cpu": "8b4687ee93",
+        "long": "",
+        "tasks": "",
+        "optima": "",
+        "residual": "",
+        "gpu": "",
+        "gpu-tiny": "",
+    },
+    "text-induction": {"smoke": "1389151ecd", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-rates": {"smoke": "b001ed1dfb", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-design": {"smoke": "b6e8ddd1ad", "cpu": "", "gpu": "", "gpu-tiny": ""},
+    "text-values": {"smoke": "2b663d9267", "cpu": "", "gpu": "", "gpu-tiny": ""},
 }
+ITEMS = {  # by experiment and profile, a digest of the items that are measured first: their kind and names
+    "resformer-blocks": {"smoke": "36f86bf36e", "cpu": "5c6686a36b", "full": "7d97bdd3b9"},
+    "dva-example": {"smoke": "33c6440c69", "cpu": "7f801bce1e", "full": "98a030e039"},
+    "skipv1-w0": {"smoke": "6ed5440e4c", "cpu": "35e7185207", "full": "af6c3cb3d1"},
+    "skipv1-dynamics": {"smoke": "6da50c6820", "cpu": "52047d0b0a", "full": "2b8c671931"},
+    "skipv1-end-to-end": {"smoke": "91ccb4bd02", "cpu": "ef77e9f5d4", "full": "8e52307971"},
+    "skipv1-gap": {"smoke": "27c69cc82d", "cpu": "0a4df11e76", "full": "01d401cfa9"},
+    "skipv1-softmax": {"smoke": "6441cb84e2", "cpu": "feb30f9578", "full": "980ba5d419"},
+    "attnres-bounds": {"smoke": "019dfb9852", "cpu": "fd3edf5021", "full": "52a599e48d"},
+    "attnres-gradients": {"smoke": "3f5037800b", "cpu": "9671520a63", "full": "9671520a63"},
+    "attnres-toy": {"smoke": "04dffedd11", "cpu": "bf58b2f7fa", "full": "bf58b2f7fa"},
+    "toy-orderings": {"smoke": "5ded5cb18d", "cpu": "c673142702", "full": "97560b65aa"},
+    "ladder-axes": {"smoke": "f2b1795ce9", "long": "12b45c319d", "gpu-tiny": "866441a513"},
+    "ladder": {"smoke": "837533aa67", "tasks": "3df81eac18", "residual": "9f81cd190a", "gpu-tiny": "e9b0cbd6f4"},
+}
+NAMED = [(name, profile) for name, profiles in RUNS.items() for profile in profiles]
+MEASURED = [(name, profile) for name, profiles in ITEMS.items() for profile in profiles]
 
 
 @pytest.mark.parametrize("name", ARMS)
@@ -121,13 +168,38 @@ def test_identities_of_toys():
     assert found[:16] == KEYS["end-to-end toys"]
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_names_of_run_folders(name, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("name", "profile"), NAMED)
+def test_names_of_run_folders(name, profile, monkeypatch, tmp_path):
     monkeypatch.setattr(execution, "source_digest", lambda *modules: "frozen")
     monkeypatch.setattr(execution, "versions", lambda: {"python": "3"})
-    experiment, profile = name.split()
-    job = prepare(catalogue.experiment(experiment), profile, None, tmp_path)
-    assert job.run.path.relative_to(tmp_path).as_posix() == RUNS[name]
+    job = prepare(catalogue.experiment(name), profile, None, tmp_path)
+    digest = RUNS[name][profile]
+    assert job.run.path.relative_to(tmp_path).as_posix() == f"{name}/{profile}{'-' if digest else ''}{digest}"
+
+
+class FirstItems(Exception):
+    """A kind of line in metrics.jsonl, and the names of the items that it is to hold."""
+
+
+class Recorder(RunFolder):
+    """A run's folder that remembers which kind of line was looked for last, and a backend that computes nothing."""
+
+    def lines(self, kind, **fields):
+        self.kind = kind
+        return super().lines(kind, **fields)
+
+    def run(self, _work, items, *_):
+        raise FirstItems(self.kind, sorted(items))
+
+
+@pytest.mark.parametrize(("name", "profile"), MEASURED)
+def test_names_of_lines_and_of_unfinished_folders(name, profile, monkeypatch, tmp_path):
+    """A finished item is found by its kind and name, an unfinished one by the folder that has its name."""
+    recorder, about = Recorder(tmp_path), catalogue.experiment(name).profiles[profile]
+    monkeypatch.setattr(work, "_chosen", lambda slot, count: recorder)
+    with pytest.raises(FirstItems) as first:
+        catalogue.experiment(name).measure(about.config, about.seeds, recorder)
+    assert hashlib.sha256(json.dumps(first.value.args).encode()).hexdigest()[:10] == ITEMS[name][profile]
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def key(rung: str, trained: str, variant: str, width: int) -> str:
 def rungs(config: Config, trained: Trained | None = None) -> list[Rung]:
     """All, or those that a law is trained on."""
     asked = (trained.rungs if trained else ()) or config.rungs
-    return [rung for rung in ladder(()) if rung.key in config.rungs and rung.key in asked]
+    return [rung for rung in ladder() if rung.key in config.rungs and rung.key in asked]
 
 
 def widths(config: Config, trained: Trained) -> list[int]:

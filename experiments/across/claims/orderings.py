@@ -10,9 +10,8 @@ from functools import cache
 import numpy as np
 
 from experiments.across.claims.value_maps import svformer_attains_nowhere
-from experiments.across.orderings.experiment import EXPERIMENT
-from experiments.across.orderings.points import PAPERS_WIDTH
-from experiments.across.orderings.verdicts import difference, levels_of, made_for, pairs_of
+from experiments.across.orderings.experiment import EXPERIMENT, PAPERS_WIDTH
+from experiments.across.orderings.papers import difference, explained_gain, pairs_by_paper, toy_levels
 from experiments.across.printed import reported
 from experiments.ledger.claim import Claim
 from experiments.skipv1.claims.assumptions import W0_ZERO
@@ -181,13 +180,15 @@ def order_counts(counts: tuple[int, int, int]) -> bool:
 )
 def rest_counts(counts: tuple[int, int, int]) -> bool:
     """Without the gains over vanilla that the toy was made to explain."""
-    return _counts(lambda levels, pair: not made_for(levels, *pair)) == counts
+    return _counts(lambda levels, pair: not explained_gain(levels, *pair)) == counts
 
 
 def _counts(counts: Callable[[Mapping[str, int], tuple[str, str]], bool]) -> tuple[int, int, int]:
     prediction, measurement = _prediction_and_figures()
-    levels = levels_of(prediction)
-    pairs = [pair for paper in pairs_of(prediction, measurement).values() for pair in paper if counts(levels, pair)]
+    levels = toy_levels(prediction)
+    pairs = [
+        pair for paper in pairs_by_paper(prediction, measurement).values() for pair in paper if counts(levels, pair)
+    ]
     toy = agreement(levels, pairs)
     return toy.concordant, toy.discordant, toy.tied
 
@@ -226,9 +227,9 @@ def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
 def chance_of_order(p: float) -> bool:
     """Sampled permutations of the levels within each paper, against the exact ones of `experiments.verdicts.orders`."""
     prediction, measurement = _prediction_and_figures()
-    levels, rng = levels_of(prediction), np.random.default_rng(3)
+    levels, rng = toy_levels(prediction), np.random.default_rng(3)
     balances, reference = np.zeros(PERMUTATIONS), 0
-    for pairs in pairs_of(prediction, measurement).values():
+    for pairs in pairs_by_paper(prediction, measurement).values():
         names = sorted({name for pair in pairs for name in pair})
         place = {name: i for i, name in enumerate(names)}
         better, worse = np.array([[place[a], place[b]] for a, b in pairs]).T

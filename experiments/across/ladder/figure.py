@@ -48,11 +48,8 @@ def draw(prediction: Json, measurement: Json) -> Figure:
 def _tick(results: Results, rung: str) -> str:
     if rung == THEORY:
         return "1\ntheory"
-    added = results.prediction["rungs"][rung]
-    first, _, _ = added.partition(",")
-    return f"{rung.partition(',')[0]}\n" + first.replace("a trained ", "trained\n").replace(" of ", "\nof ").replace(
-        "-forward", "-\nforward"
-    ).replace("rotary ", "rotary\n")
+    added = results.prediction["rungs"][rung].replace("a trained ", "trained\n").replace("-forward", "-\nforward")
+    return f"{rung}\n{added}"
 
 
 def _places(results: Results, i: int) -> list[float]:
@@ -77,8 +74,11 @@ def _worth(axis: Axes, results: Results, task: str) -> None:
     low, high = 0.8, 1.25 * max([most / width, *filter(None, toys.values())])
     for toy in dict.fromkeys(filter(None, toys.values())):
         axis.axhline(toy, color="#1a1a1a", linewidth=1, linestyle="--" if toy == 1 else (0, (6, 2, 1, 2)), zorder=1)
-        says = f"the toy: {toy:.3g}" if toy != 1 else "as vanilla"
-        axis.annotate(says, (1, toy), xycoords=axis.get_yaxis_transform(), xytext=(-2, 2), **_SAID)
+        if toy == 1:  # at the left, as on the last rungs models as good as vanilla stand there
+            axis.annotate("as vanilla", (2 * ABREAST, toy), xytext=(2, 2), **{**_SAID, "ha": "left"})
+        else:
+            at_edge = axis.get_yaxis_transform()
+            axis.annotate(f"the toy: {toy:.3g}", (1, toy), xycoords=at_edge, xytext=(-2, 2), **_SAID)
     for i, variant in enumerate(results.variants):
         look, at, toy = style.look(variant), _places(results, i + 1), toys[variant] or nan
         joined = [(at[0], toy)]

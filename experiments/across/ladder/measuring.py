@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.across.ladder.points import Config, arm, lengths, of_trials, points, restarts, source, tried
+from experiments.across.ladder.points import Config, arm, of_trials, points, source, tried
 from experiments.across.ladder.reading import settled
 from experiments.store.folders import Json, RunFolder
 from experiments.training.campaign import of_runs
@@ -17,14 +17,14 @@ def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
     Raises Unfinished if time is up before two seeds of all points are trained.
     """
     (task,), every = config.tasks, points(config)
-    zero, compared = float(task.zero_loss), source(task, config, "last")
+    zero, compared = float(task.zero_loss), source(task, config)
     power = compared.power()
     comparison = Comparison(
         models=every,
         make=lambda p, seed, steps, rate: arm(p, config, seed, steps, rate),
-        lengths=lambda p: lengths(p.rung, config),
+        lengths=lambda _: config.lengths,
         tuning=config.tuning,
-        restarts=lambda p: restarts(p.rung, config),
+        restarts=lambda _: config.restarts,
         converged=lambda _, few, many: settled(few, many, zero=zero, signal=task.d**2, power=power),
         tried=lambda training: tried(training, config),
         doublings=config.doublings,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Literal
 
 from experiments.across.ladder.rungs import OF_OUR_OWN, Rung, in_order, ladder, plan_of
 from experiments.training.arms import Arm, PromptSource
@@ -29,36 +28,37 @@ VARIANTS = (
     "attnres",
     *OF_OUR_OWN,
 )
-FEW_LAYERS = 2
 REORDERED = "svformer"  # held against vanilla where the ingredients come in other orders
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """widths    of the embedding, as factors of d, rounded up; at the first of them ingredients and the order of the
-              variants are judged; `wider`: more widths, for vanilla alone
-    between     variants that are trained at the widths after the first, in two layers; by default all, on all rungs
-    depths      in layers, of rung 7; the last is that of 8a and 8b too; none of these where there is none
-    deep        lengths, of rungs with more than two layers; by default those of the others
-    restarts    of every seed; deep_restarts: on rungs with more than two layers, by default the same
-    orders      in which ingredients are added as well, at width d
-    recipe      of rungs 2 to 7; full: of 8a and 8b; each for all `lengths`, in steps, every one twice the one before
-    doublings   of the last length, at most, of all models of a rung where one has not converged by it
-    held_out_prompts    on which trials of rates and restarts are scored; scored_prompts: what is compared
-    gain        deviation of the initial matrices, times the square root of the width: the same on all rungs
-    only        keys of the rungs that are climbed; by default all
-    own         variants of a user's own, beside
+    """What is trained at a profile.
 
-    Raises ValueError for widths, depths and orders that nothing could be said of.
+    Attributes:
+        widths: of the embedding, as factors of d, rounded up.  At the first of them ingredients and the order of the
+            variants are judged.
+        wider: more widths, for vanilla alone.
+        between: variants that are trained at the widths after the first; by default all.
+        recipe: for all `lengths`, in steps, every one twice the one before.
+        held_out_prompts: on which trials of rates and restarts are scored.
+        gain: standard deviation of the initial matrices, times the square root of the width: the same on all rungs.
+        scored_prompts: on which models are compared.
+        restarts: of every seed.
+        orders: in which ingredients are added as well, at width d.
+        doublings: of the last length, at most, of all models of a rung where one has not converged by it.
+        only: keys of the rungs that are climbed; by default all.
+        own: variants of a user's own, beside.
+
+    Raises:
+        ValueError: for widths, rungs and orders that nothing could be said of.
     """
 
     tasks: tuple[Setting, ...]
     widths: tuple[float, ...]
     wider: tuple[float, ...]
     variants: tuple[str, ...]
-    depths: tuple[int, ...]
     recipe: Recipe
-    full: Recipe
     lengths: tuple[int, ...]
     held_out_prompts: int
     tuning: Tuning
@@ -68,19 +68,15 @@ class Config:
     restarts: Restarts = NONE
     orders: tuple[tuple[str, ...], ...] = ()
     doublings: int = 0
-    deep: tuple[int, ...] = ()
-    deep_restarts: Restarts | None = None
     only: tuple[str, ...] = ()
     own: tuple[Asked, ...] = ()
 
     def __post_init__(self) -> None:
-        if any(depth <= FEW_LAYERS for depth in self.depths):
-            raise ValueError(f"rung 7 has more layers than the {FEW_LAYERS} of those before it")
         if self.orders and self.widths[0] != 1:
             raise ValueError("in other orders ingredients are added at width d: the first width is 1")
         if self.orders and REORDERED not in self.variants:
             raise ValueError(f"where ingredients come in other orders {REORDERED} is held against vanilla")
-        if unknown := set(self.only) - {rung.key for rung in ladder(self.depths)}:
+        if unknown := set(self.only) - {rung.key for rung in ladder()}:
             raise ValueError(f"there is no rung {', '.join(sorted(unknown))} on this ladder")
 
 
@@ -104,12 +100,12 @@ class Point:
 
 
 def key(rung: str, task: str, variant: str, width: int | str) -> str:
-    """How results name a point."""
+    """Return how results name a point."""
     return f"{rung}/{task}/{variant}/{width}"
 
 
 def parts(name: str) -> tuple[str, str, str, int]:
-    """Of `key`.  A variant of a user's own may have folders in its name."""
+    """Return rung, task, variant and width of a `key`.  A variant of a user's own may have folders in its name."""
     rung, task, rest = name.split("/", 2)
     variant, _, width = rest.rpartition("/")
     return rung, task, variant, int(width)
@@ -120,23 +116,14 @@ def widths(task: Setting, factors: Sequence[float]) -> list[int]:
 
 
 def climbed(config: Config) -> list[Rung]:
-    """Of the ladder."""
-    return [rung for rung in ladder(config.depths) if not config.only or rung.key in config.only]
+    """Return the rungs of the ladder that are trained."""
+    return [rung for rung in ladder() if not config.only or rung.key in config.only]
 
 
 def rungs(config: Config) -> list[Rung]:
-    """Of the ladder, then of the other orders, each once."""
+    """Return the rungs of the ladder, then those of the other orders, each once."""
     every = [*climbed(config), *(rung for order in config.orders for rung in in_order(order))]
     return list({rung.key: rung for rung in every}.values())
-
-
-def lengths(rung: Rung, config: Config) -> tuple[int, ...]:
-    """Of a rung's trainings, in steps."""
-    return config.deep if config.deep and rung.layers > FEW_LAYERS else config.lengths
-
-
-def restarts(rung: Rung, config: Config) -> Restarts:
-    return config.deep_restarts if config.deep_restarts and rung.layers > FEW_LAYERS else config.restarts
 
 
 def points(config: Config) -> list[Point]:
@@ -152,19 +139,19 @@ def _points(config: Config) -> Iterator[Point]:
                 yield from (Point(rung, task, v, task.d) for v in (BASELINE, REORDERED, TWIN))
                 continue
             for i, m in enumerate(compared):
-                yield from (Point(rung, task, v, m) for v in _variants(rung, config, first=not i))
+                yield from (Point(rung, task, v, m) for v in _variants(config, first=not i))
             yield from (Point(rung, task, BASELINE, m) for m in widths(task, config.wider) if m not in compared)
 
 
-def _variants(rung: Rung, config: Config, *, first: bool) -> tuple[str, ...]:
-    """At the first of the widths that are compared, or at others."""
+def _variants(config: Config, *, first: bool) -> tuple[str, ...]:
+    """Return what is trained at the first of the widths that are compared, or at others."""
     if first or not config.between:
         return (*config.variants, *(variant.name for variant in config.own), TWIN)
-    return (BASELINE, *config.between, TWIN) if rung.layers <= FEW_LAYERS else (BASELINE,)
+    return (BASELINE, *config.between, TWIN)
 
 
 def model(point: Point, config: Config) -> tuple[Architecture, str | Plan]:
-    """The sizes of a point's model, and what `Arm` takes for its variant."""
+    """Return the sizes of a point's model, and what `Arm` takes for its variant."""
     sizes = point.rung.architecture(point.task, point.width)
     own = {variant.name: variant for variant in config.own}
     if point.variant in own:
@@ -177,15 +164,14 @@ def model(point: Point, config: Config) -> tuple[Architecture, str | Plan]:
 
 
 def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None = None) -> Arm:
-    """The training of a point; a rate: in place of the recipe's."""
+    """Return the training of a point, with `rate` in place of the recipe's."""
     sizes, variant = model(point, config)
-    recipe = config.full if point.rung.preset else config.recipe
     label = BASELINE if point.variant == TWIN else point.variant
     return Arm(
         architecture=sizes,
         variant=variant,
-        source=source(point.task, config, "all" if point.rung.preset else "last"),
-        recipe=replace(recipe.of_length(steps), learning_rate=rate or recipe.learning_rate),
+        source=source(point.task, config),
+        recipe=replace(config.recipe.of_length(steps), learning_rate=rate or config.recipe.learning_rate),
         seed=seed,
         std=config.gain * point.width**-0.5,
         twin=point.variant == TWIN,
@@ -193,16 +179,17 @@ def arm(point: Point, config: Config, seed: int, steps: int, rate: float | None 
     )
 
 
-def source(task: Setting, config: Config, scored: Literal["all", "last"]) -> PromptSource:
-    return PromptSource(*task.floats, config.scored_prompts, scored=scored)
+def source(task: Setting, config: Config) -> PromptSource:
+    """Return the prompts on which models are compared; the last answer alone is scored."""
+    return PromptSource(*task.floats, config.scored_prompts, scored="last")
 
 
 def of_trials(compared: PromptSource, config: Config) -> PromptSource:
-    """The same prompts, as many of them held out as trials are scored on."""
+    """Return the same prompts, as many of them held out as trials are scored on."""
     return replace(compared, held_out_prompts=config.held_out_prompts)
 
 
 def tried(arm: Arm, config: Config) -> Arm:
-    """The training, scored as a trial."""
+    """Return the training, scored as a trial."""
     assert isinstance(arm.source, PromptSource)
     return replace(arm, source=of_trials(arm.source, config))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.across.gaps import KEPT
-from experiments.across.ladder.points import Config, Point, climbed, lengths, model, points, restarts, rungs, widths
+from experiments.across.ladder.points import Config, Point, climbed, model, points, rungs, widths
 from experiments.across.ladder.reading import CONVERGED, NEARLY, OCTAVES, SETS_IN
 from experiments.across.ladder.rungs import plan_of
 from experiments.store.folders import Json
@@ -66,11 +66,11 @@ def predicted(config: Config) -> Json:
         "variants of a rung and a task: of the seeds, not of these prompts",
         "rule": "; ".join(f"{name}: {rule}" for name, rule in (RULES | longer(config.doublings)).items()),
         "tuning": config.tuning.described("rung, variant and width"),
-        "restarts": {rung.key: restarts(rung, config).described() for rung in rungs(config)},
+        "restarts": {rung.key: config.restarts.described() for rung in rungs(config)},
         "rungs": {rung.key: rung.adds for rung in climbed(config)},
-        "cells": {rung.key: list(rung.ingredients) for rung in rungs(config) if rung.layers == 2},
+        "cells": {rung.key: list(rung.ingredients) for rung in rungs(config)},
         "orders": [list(order) for order in config.orders],
-        "lengths": {rung.key: list(lengths(rung, config)) for rung in rungs(config)},
+        "lengths": {rung.key: list(config.lengths) for rung in rungs(config)},
         "variants": [v for v in (*config.variants, *(own.name for own in config.own)) if v != BASELINE],
         "tasks": {task.key: _of_task(task, config) for task in config.tasks},
         "parameters": {p.key: _parameters(p, config) for p in points(config) if p.variant != TWIN},

@@ -159,7 +159,7 @@ def _never_below_bayes(results: Results) -> Iterator[Check]:
     """
     for task, numbers in results.tasks.items():
         signal = numbers["d"] ** 2
-        for rung in results.prediction["cells"] | results.prediction["rungs"]:
+        for rung in results.prediction["cells"]:
             start, losses = f"{rung}/{task}/", {}
             for name, by_steps in results.measurement["losses"].items():
                 trained = [x for x in by_steps[max(by_steps, key=int)] if x is not None]

@@ -1,1 +1,1 @@
-"""How large what is read gets with depth: predicted, bounded and measured, and how sharp the bounds are."""
+"""The size of reads over depth: predicted, bounded and measured, and how sharp the bounds are."""

@@ -1,2 +1,1 @@
-"""The linear-attention toy, which has no norms: how large it gets, which norms keep it bounded, what its depth weights
-reach."""
+"""The linear-attention toy, which has no norms: its size, what bounds it, and what depth weights reach."""

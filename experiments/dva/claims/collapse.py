@@ -225,16 +225,15 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> bool:
 
     import torch
 
-    from experiments.dva.collapse.points import SIDES
-    from experiments.dva.collapse.ways import both_passes, inputs, one_side
+    from experiments.dva.collapse import SIDES, attend, both_passes, causal, inputs
     from icl.probes.peak import peak_bytes
 
     tokens, width = 256, 4
     for form, pairs in of_pairs.items():
-        run = partial(one_side, SIDES[f"{form}, collapsed"], tokens, torch.ones(tokens, tokens).tril() > 0)
-        found = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
-        said = peak_numbers(form, "collapsed", tokens, width)
-        if found - said != 2 or abs(said / tokens**2 - pairs) > 10 * width / tokens:
+        run = partial(attend, SIDES[f"{form}, collapsed"], tokens, causal(tokens, "cpu"))
+        peak = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
+        formula = peak_numbers(form, "collapsed", tokens, width)
+        if peak - formula != 2 or abs(formula / tokens**2 - pairs) > 10 * width / tokens:
             return False
     return True
 
@@ -251,12 +250,12 @@ def numbers_of_pairs(powers: tuple[int, int, int]) -> bool:
     for tokens, width in ((1, 2), (5, 3)):
         _, v, q, k = _draws(tokens, width)
         relation = q[:, None, :, None] * k[None, :, None, :]
-        made = (pair_values("revised", v, q, k).size, relation.size, (q @ v.T).size)
-        said = (
+        counted = (pair_values("revised", v, q, k).size, relation.size, (q @ v.T).size)
+        formulas = (
             pair_numbers("revised", tokens, width, naive=True),
             pair_numbers("initial", tokens, width, naive=True),
             pair_numbers("initial", tokens, width, naive=False),
         )
-        if made != said or said != tuple(tokens**2 * width**power for power in powers):
+        if counted != formulas or formulas != tuple(tokens**2 * width**power for power in powers):
             return False
     return True

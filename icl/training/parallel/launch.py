@@ -43,7 +43,9 @@ class Launch:
 
 
 def check_shares(recipe: Recipe, count: int) -> None:
-    """Raise BadInput for a recipe whose batch, in its parts, `count` processes cannot share equally."""
+    """Raise BadInput for a recipe that `count` processes cannot share: its batch, in its parts, equally."""
+    if count > 1 and recipe.optimiser == "muon":
+        raise BadInput("Muon needs whole matrices, of which each of several processes has a part: train in one")
     if recipe.batch % (count * recipe.accumulate):
         parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
         raise BadInput(f"{count} processes cannot share a batch of {recipe.batch} sequences{parts} equally")

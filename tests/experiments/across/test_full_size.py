@@ -69,7 +69,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
-    others = {"long", "tasks", "optima", "residual", "depths", "grouped", "latent", "decay"}
+    others = {"long", "tasks", "optima", "residual", "grouped", "latent", "decay"}
     assert set(experiment.profiles) - others == {"smoke", "cpu", "gpu", "gpu-tiny"}
     for profile in experiment.profiles.values():
         json.dumps(experiment.predict(profile.config), allow_nan=False)

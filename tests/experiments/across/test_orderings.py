@@ -8,8 +8,8 @@ import pytest
 
 from experiments import catalogue
 from experiments.across.orderings import experiment as toy_orderings
-from experiments.across.orderings.points import NAMES, mixtures, plans, toys
-from experiments.across.orderings.verdicts import difference, expectations, levels_of, pairs_of
+from experiments.across.orderings.experiment import NAMES, mixtures, plans, toys
+from experiments.across.orderings.papers import difference, expectations, pairs_by_paper, toy_levels
 from experiments.cli import main
 from theory.errors import BadInput
 from theory.plans.heads import toy_heads
@@ -65,7 +65,7 @@ def test_the_order_is_the_same_at_every_size_of_the_papers():
     for width, heads in ((512, 8), (768, 12), (1200, 20)):
         shares = {name: most_entries_at_width(toy_heads(plan), width, width) for name, plan in plans(heads).items()}
         prediction = {"order": {"tie": 0.01, "shares": {name: s / width**2 for name, s in shares.items()}}}
-        by_size.append(levels_of(prediction))
+        by_size.append(toy_levels(prediction))
     common = set.intersection(*(set(levels) for levels in by_size))
     assert len(common) >= 30
     first = {name: by_size[0][name] for name in common}
@@ -86,10 +86,10 @@ def test_what_the_toy_says_against_vanilla(run):
 
 
 def test_pairs_are_told_once_and_never_both_ways(run):
-    pairs = pairs_of(read(run, "prediction"), read(run, "measurement"))
+    pairs = pairs_by_paper(read(run, "prediction"), read(run, "measurement"))
     assert len(pairs) == 2
-    for found in pairs.values():
-        assert len({frozenset(pair) for pair in found}) == len(found)
+    for listed in pairs.values():
+        assert len({frozenset(pair) for pair in listed}) == len(listed)
     assert ("skipv1", "vanilla") in pairs["SkipV1Former (003)"]
     assert ("vanilla", "svformer") in pairs["ResFormer (002)"]
 
@@ -120,8 +120,8 @@ def test_a_toy_that_tells_nothing_apart_decides_nothing(run):
     def flatten(prediction, _):
         prediction["order"]["shares"] = dict.fromkeys(prediction["order"]["shares"], 0.25)
 
-    found = compared(run, flatten=flatten)
-    assert {c.verdict for name, c in found.items() if name.startswith(("paper/", "order/"))} == {"inconclusive"}
+    checks = compared(run, flatten=flatten)
+    assert {c.verdict for name, c in checks.items() if name.startswith(("paper/", "order/"))} == {"inconclusive"}
 
 
 @pytest.mark.parametrize("factor", [0.98, 1.02])
@@ -131,8 +131,8 @@ def test_closed_forms_altered_by_two_per_cent_fail(run, factor):
             for point in measurement[kind].values():
                 point["explained"] *= factor
 
-    found = compared(run, alter=alter)
-    checks = [c for c in found.values() if c.id.startswith(("exact/", "mixtures/")) and c.predicted > 0]
+    by_id = compared(run, alter=alter)
+    checks = [c for c in by_id.values() if c.id.startswith(("exact/", "mixtures/")) and c.predicted > 0]
     assert len(checks) > 20
     assert all(c.verdict == "fail" for c in checks)
 
@@ -149,23 +149,23 @@ def test_another_toy_s_closed_form_fails(run, tmp_path, monkeypatch):
 
 
 def test_toys_are_told_apart_by_what_their_loss_depends_on():
-    made, toy_of = toys(2)
+    architectures, toy_of = toys(2)
     assert toy_of["resformer-all"] == toy_of["resformer"] != toy_of["skipv1"]
     assert toy_of["shared-keys"] == toy_of["cla-k"]
     assert toy_of["neutreno"] == toy_of["vanilla"]
-    assert set(made) == set(toy_of.values())
+    assert set(architectures) == set(toy_of.values())
     assert [sum(h.raw for h in heads) for heads in mixtures(4).values()] == [0, 1, 2, 3, 4]
 
 
 def test_what_the_authors_code_does_instead_stands_in_the_statements_and_decides_nothing(run):
     prediction, measurement = read(run, "prediction"), read(run, "measurement")
-    said = {c.id: c for c in expectations(prediction, measurement)}
+    full = {c.id: c for c in expectations(prediction, measurement)}
     silent = {"papers": [{**r, "note": ""} for r in measurement["papers"]], "notes": {}}
     plain = {c.id: c for c in expectations(prediction, {**measurement, **silent})}
-    assert {i: replace(c, statement="") for i, c in said.items()} == {
+    assert {i: replace(c, statement="") for i, c in full.items()} == {
         i: replace(c, statement="") for i, c in plain.items()
     }
-    remarks = {i: c.statement.removeprefix(plain[i].statement) for i, c in said.items()}
+    remarks = {i: c.statement.removeprefix(plain[i].statement) for i, c in full.items()}
     noted = {i.split(",")[0]: remark for i, remark in remarks.items() if remark}
     assert set(noted) == {
         "accuracy/cla-v",

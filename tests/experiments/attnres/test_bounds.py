@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import catalogue
-from experiments.attnres.bounds.measuring import Start, attained
-from experiments.attnres.bounds.points import RULES, TRAINED, at_start, cell, largest
-from experiments.attnres.bounds.verdicts import slopes, verdicts
+from experiments.attnres.bounds.experiment import EXPERIMENT
+from experiments.attnres.bounds.measurement import RULES, TRAINED, Start, at_start, attained, cell, largest, slopes
 from experiments.drawing import style
 from experiments.store.desk import LocalDesk
 from experiments.store.folders import RunFolder
@@ -20,7 +18,7 @@ from theory.plans.names import resolve
 
 NAME = "attnres-bounds"
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
-SMOKE = catalogue.experiment(NAME).profiles["smoke"].config
+SMOKE = EXPERIMENT.profiles["smoke"].config
 
 
 @pytest.fixture
@@ -29,31 +27,31 @@ def stored():
 
 
 def judged(prediction, measurement):
-    return {check.id: check.verdict for check in verdicts(prediction, measurement)}
+    return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
 
 
 def test_theory_holds_in_the_committed_result(stored):
-    found = judged(*stored)
-    theory = {name: verdict for name, verdict in found.items() if not name.startswith("exponent")}
+    verdicts = judged(*stored)
+    theory = {name: verdict for name, verdict in verdicts.items() if not name.startswith("exponent")}
     assert set(theory.values()) == {"pass"}
-    assert len(found) - len(theory) == len(TRAINED) - 1
+    assert len(verdicts) - len(theory) == len(TRAINED) - 1
 
 
 @pytest.mark.parametrize(
     ("what", "place", "name", "alter"),
     [
-        ("start", "attnres/48", "start/alike", lambda of: [2 * x for x in of]),
-        ("scaled", "attnres/3", "scaled/alike", lambda of: [*of[:-1], 1.001 * of[-1]]),
-        ("attained", "attnres/48", "attained/attnres/48", lambda of: 1.001 * of),
-        ("sharp", "SwiGLU/64", "bound/SwiGLU/64", lambda of: [{**x, "largest": 1.01 * x["bound"]} for x in of]),
-        ("sharp", "GELU/64", "bound/GELU/64", lambda of: [{**x, "random": 1.01 * x["bound"]} for x in of]),
+        ("start", "attnres/48", "start/alike", lambda values: [2 * x for x in values]),
+        ("scaled", "attnres/3", "scaled/alike", lambda values: [*values[:-1], 1.001 * values[-1]]),
+        ("attained", "attnres/48", "attained/attnres/48", lambda values: 1.001 * values),
+        ("sharp", "SwiGLU/64", "bound/SwiGLU/64", lambda values: [{**x, "largest": 1.01 * x["bound"]} for x in values]),
+        ("sharp", "GELU/64", "bound/GELU/64", lambda values: [{**x, "random": 1.01 * x["bound"]} for x in values]),
         (
             "sharp",
             "attention/16",
             "typical/attention/16",
-            lambda of: [{**x, "typical": 1.2 * x["typical"]} for x in of],
+            lambda values: [{**x, "typical": 1.2 * x["typical"]} for x in values],
         ),
-        ("sharpened", "vanilla", "end/vanilla/SwiGLU", lambda of: [_beyond(x) for x in of]),
+        ("sharpened", "vanilla", "end/vanilla/SwiGLU", lambda values: [_beyond(x) for x in values]),
     ],
 )
 def test_what_is_measured_otherwise_fails(stored, what, place, name, alter):
@@ -67,9 +65,9 @@ def test_what_is_measured_otherwise_fails(stored, what, place, name, alter):
 
 def _beyond(of_seed):
     """A SwiGLU whose output exceeds its bound, once trained."""
-    found = deepcopy(of_seed)
-    found["end"]["SwiGLU"]["largest"][3] = 1.01 * found["end"]["SwiGLU"]["bound"][3]
-    return found
+    altered = deepcopy(of_seed)
+    altered["end"]["SwiGLU"]["largest"][3] = 1.01 * altered["end"]["SwiGLU"]["bound"][3]
+    return altered
 
 
 @pytest.mark.parametrize("kind", ["start", "scaled"])
@@ -100,35 +98,35 @@ def test_a_rule_that_grows_as_prenorm_does_is_no_agreement(stored):
 def test_slopes_are_exponents():
     depths = [2, 4, 16]
     trained = {cell("attnres", n): [{"read_rms": [1.0, 3 * n**power]} for power in (0.5, -0.2)] for n in depths}
-    found = slopes({"trained_depths": depths}, {"trained": trained}, "attnres")
-    assert found[0] == pytest.approx(0.5)
+    powers = slopes({"trained_depths": depths}, {"trained": trained}, "attnres")
+    assert powers[0] == pytest.approx(0.5)
     assert largest(trained["attnres/4"][0]) == 6
-    assert found[1] < 0
+    assert powers[1] < 0
 
 
 def test_the_worst_networks_are_no_larger_than_their_law(monkeypatch):
     """With a query that picks nothing, the law of Full is not attained."""
-    monkeypatch.setattr("experiments.attnres.bounds.measuring.QUERY", 0.0)
-    found = attained(SMOKE)
-    assert found["attnres/4"] < 0.9 * growth.largest_read(growth.Residual(), 0, 1.0, 1.0)
-    assert found["vanilla/4"] == pytest.approx(9)
+    monkeypatch.setattr("experiments.attnres.bounds.measurement.QUERY", 0.0)
+    norms = attained(SMOKE)
+    assert norms["attnres/4"] < 0.9 * growth.largest_read(growth.Residual(), 0, 1.0, 1.0)
+    assert norms["vanilla/4"] == pytest.approx(9)
 
 
 def test_a_network_that_diverged_is_left_out(stored):
     prediction, measurement = stored
     measurement["trained"][cell("attnres", prediction["trained_depths"][0])][0] = None
     with style.drawing():
-        catalogue.experiment(NAME).draw(prediction, measurement)
+        EXPERIMENT.draw(prediction, measurement)
     assert judged(prediction, measurement)["exponent/attnres"] == "inconclusive"
 
 
 def test_bounds_at_the_start_are_those_of_every_rule_s_own_network(tmp_path):
     """Sublayers are bounded once a seed, as its networks share their weights: read by every rule they do."""
     depth, seed = SMOKE.depths[-1], 1
-    found = Start(SMOKE, "start", depth, seed).measured(LocalDesk("start", RunFolder(tmp_path), lambda *_: None))
+    by_rule = Start(SMOKE, "start", depth, seed).measured(LocalDesk("start", RunFolder(tmp_path), lambda *_: None))
     sizes = at_start(SMOKE, depth)
     for rule in RULES:
         model = Decoder(sizes, resolve(rule, sizes.shape), seed=seed, std=SMOKE.std, scale_outputs=False).double()
         embedding = float(model.get_parameter("stem.embedding.weight").detach().norm(dim=-1).max())
-        assert found[rule]["bound"] == bounds(model, embedding)[-1]
-    assert len({of["bound"] for of in found.values()}) > 1
+        assert by_rule[rule]["bound"] == bounds(model, embedding)[-1]
+    assert len({record["bound"] for record in by_rule.values()}) > 1

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from experiments import catalogue
-from experiments.attnres.gradients.points import RULES, over_last, unevenness
+from experiments.attnres.gradients import RULES, over_last, unevenness
 
 NAME = "attnres-gradients"
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
@@ -27,10 +27,10 @@ def judged(prediction, measurement):
 
 
 def test_theory_holds_in_the_committed_result(stored):
-    found = judged(*stored)
-    assert set(found.values()) == {"pass"}
-    assert sum(name.startswith("read/") for name in found) == len(stored[0]["squares"]) // len(RULES) + 1
-    assert sum(name.startswith("even/") for name in found) >= len(RULES)
+    verdicts = judged(*stored)
+    assert set(verdicts.values()) == {"pass"}
+    assert sum(name.startswith("read/") for name in verdicts) == len(stored[0]["squares"]) // len(RULES) + 1
+    assert sum(name.startswith("even/") for name in verdicts) >= len(RULES)
 
 
 @pytest.mark.parametrize("rule", ["vanilla", "attnres"])
@@ -49,8 +49,11 @@ def test_twice_as_much_at_one_read_fails(stored, rule):
 def test_a_rule_that_is_as_even_as_prenorm_fails(stored):
     prediction, measurement = stored
     measurement["squares"]["attnres/plain/0.09"] = measurement["squares"]["vanilla/plain/0.09"]
-    found = judged(prediction, measurement)
-    assert {name for name, verdict in found.items() if verdict == "fail"} == {"read/alike", "even/attnres/plain/0.09"}
+    verdicts = judged(prediction, measurement)
+    assert {name for name, verdict in verdicts.items() if verdict == "fail"} == {
+        "read/alike",
+        "even/attnres/plain/0.09",
+    }
 
 
 @pytest.mark.parametrize("at", ["vanilla/plain/0.09", "attnres/scaled/0.003"])
@@ -59,11 +62,11 @@ def test_errors_are_those_of_a_ratio_of_means(stored, at):
     _, measurement = stored
     last = np.array(measurement["squares"]["/".join(["vanilla", *at.split("/")[1:]])])[:, -1]
     reads, seeds = np.array(measurement["squares"][at]), len(last)
-    found = np.array(over_last(measurement, at))
-    assert found.mean(1) == pytest.approx(reads.mean(0) / last.mean())
+    ratios = np.array(over_last(measurement, at))
+    assert ratios.mean(1) == pytest.approx(reads.mean(0) / last.mean())
     left = np.array([np.delete(reads, i, 0).mean(0) / np.delete(last, i).mean() for i in range(seeds)])
     jackknife = np.sqrt((seeds - 1) * left.var(0))
-    errors, as_if_known = (x.std(axis, ddof=1) / seeds**0.5 for x, axis in ((found, 1), (reads / last.mean(), 0)))
+    errors, as_if_known = (x.std(axis, ddof=1) / seeds**0.5 for x, axis in ((ratios, 1), (reads / last.mean(), 0)))
     assert errors == pytest.approx(jackknife, rel=0.05, abs=1e-9)
     assert not np.allclose(as_if_known, jackknife, rtol=0.05)
 

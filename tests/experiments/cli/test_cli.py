@@ -127,6 +127,7 @@ def test_variants_are_listed(capsys):
         ("run skipv1-limit", "skipv1-limit is retired: it is part of `crosslayer run skipv1-gap` now, and so are its"),
         ("run scale-loss", "scale-loss is retired: `crosslayer run text-values` asks its question now; what it found"),
         ("run scale-icl", "scale-icl is retired: no experiment asks its question now; what it found stands in"),
+        ("run ladder --profile depths", "profile depths of ladder is retired: no experiment asks of more than two"),
         ("run skipv1-gap --profile CPU", "skipv1-gap has no profile 'CPU'; did you mean cpu?"),
         ("compare scale_decode", "'scale_decode' is no full-size experiment; did you mean scale-decode?"),
         ("verify skipv1_gap", "unknown ledger entry 'skipv1_gap'; did you mean skipv1.gap"),

@@ -83,7 +83,7 @@ def in_its_place(nothing_lies_around, place, monkeypatch):  # noqa: ARG001
 def finished(smoke, place):
     """(what runs a command on a damaged copy of a finished run); measuring again is put aside."""
     from experiments.experiment import execution
-    from experiments.skipv1.gap.experiment import EXPERIMENT
+    from experiments.skipv1.gap import EXPERIMENT
 
     _, folder = smoke
     out = place / "runs"

@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from experiments import catalogue
 from experiments.cli import main
 from experiments.resformer.blocks import linear
-from experiments.resformer.blocks.points import BLOCK, CROSS, TOYS, WAYS, Config, Keys, moved_keys, own_keys
+from experiments.resformer.blocks.experiment import EXPERIMENT, Config
+from experiments.resformer.blocks.linear import BLOCK, CROSS, TOYS, WAYS, moved_keys, own_keys
 from experiments.resformer.blocks.softmax import climbed, random_rows, variation
 from icl.prompts import Generator, RegressionTask
 from icl.toys.stacked import StackedToys, ToySpec
@@ -22,7 +22,7 @@ from theory.resformer.weights import ONE_HEAD
 from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss
 
-NAME = "resformer-blocks"
+NAME = EXPERIMENT.name
 RESULTS = Path(__file__).resolve().parents[3] / "results" / NAME
 
 
@@ -41,8 +41,9 @@ def test_keys_are_as_far_apart_as_is_said(size, way):
     prompts = RegressionTask(*size.floats).sample(40_000, Generator(8), torch.float64)
     x, y = prompts.x[..., :-1].numpy(), prompts.y[..., :-1].numpy()
 
-    def mean_square(keys: Keys) -> float:
-        return float(np.mean((keys.of_x @ x) ** 2) + np.mean((keys.x @ x + keys.y @ y) ** 2))
+    def mean_square(keys):
+        of_x, by_x, by_y = keys
+        return float(np.mean((of_x @ x) ** 2) + np.mean((by_x @ x + by_y @ y) ** 2))
 
     ratio = mean_square(moved_keys(size, way, 0.5)) / mean_square(own_keys(size))
     assert ratio**0.5 == pytest.approx(0.5, rel=0.02)
@@ -60,10 +61,10 @@ def test_variation_is_of_softmax_rows():
 
 def test_climbing_finds_more_than_chance_and_repeats():
     eps = (0.5, 3.0)
-    found = climbed(eps, 2, climbs=2, steps=400)
+    worst = climbed(eps, 2, climbs=2, steps=400)
     drawn = [row["most"] for row in random_rows(eps, 2, 200)]
-    assert all(a > b for a, b in zip(found, drawn, strict=True))
-    assert found == climbed(eps, 2, climbs=2, steps=400)
+    assert all(a > b for a, b in zip(worst, drawn, strict=True))
+    assert worst == climbed(eps, 2, climbs=2, steps=400)
 
 
 def test_the_difference_in_trained_toys_is_theirs():
@@ -74,7 +75,7 @@ def test_the_difference_in_trained_toys_is_theirs():
         for name, numbers in toys.named_parameters():
             numbers.copy_(torch.randn(numbers.shape, generator=torch.Generator().manual_seed(2)))
             numbers.mul_(toys.get_buffer(f"mask_{name}"))
-    ratios = np.array([linear._distance_over_theory(toys, i) for i in range(len(specs))])
+    ratios = np.array([linear.distance_over_theory(toys, i) for i in range(len(specs))])
     assert abs(ratios.mean() - 1) < 5 * ratios.std() / len(ratios) ** 0.5
     assert ratios.std() < 0.1
 
@@ -89,28 +90,27 @@ def test_a_block_form_put_into_cross_layer_attention_is_read_by_the_first_keys()
         toys.u[0, 0, :1, :2], toys.u[0, 0, 1:, 2:] = torch.from_numpy(best.a), torch.from_numpy(best.b)
         toys.w[:, 0, 0] = 4 * torch.from_numpy(best.w)
         toys.k[0, 0, 0, :, :1] = torch.from_numpy(best.k[0])
-    assert linear._swapped(toys, 0) == pytest.approx(loss.zero_loss - loss.value(best), rel=1e-9)
+    assert linear.swapped(toys, 0) == pytest.approx(loss.zero_loss - loss.value(best), rel=1e-9)
 
 
 def test_altered_closed_forms_fail():
     """The committed measurements, held against theories that are a little wrong."""
-    experiment = catalogue.experiment(NAME)
     prediction, measurement = (json.loads((RESULTS / f"{x}.json").read_text()) for x in ("prediction", "measurement"))
 
     def failed(altered):
-        return {c.group.split(",")[0] for c in experiment.compare(altered, measurement) if c.verdict == "fail"}
+        return {c.group.split(",")[0] for c in EXPERIMENT.compare(altered, measurement) if c.verdict == "fail"}
 
     assert not failed(prediction)
-    said = prediction["keys"]
-    nearer = {key: {**one, "share": 0.9 * one["share"]} for key, one in said.items()}
+    keys = prediction["keys"]
+    nearer = {key: {**one, "share": 0.9 * one["share"]} for key, one in keys.items()}
     assert failed({**prediction, "keys": nearer}) == {"keys apart"}
     toys = prediction["toys"]
     for factor in (0.98, 1.02):
         ranks = [{name: factor * signal for name, signal in rank.items()} for rank in toys["ranks"]]
         assert failed({**prediction, "toys": {**toys, "ranks": ranks}}) >= {"exact minimum", "trained"}
         bounds = {k: [factor * x for x in bound] for k, bound in prediction["softmax"]["bounds"].items()}
-        found = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
-        assert {"worst moves found"} <= found <= {"worst moves found", "random rows and moves"}
+        groups = failed({**prediction, "softmax": {**prediction["softmax"], "bounds": bounds}})
+        assert {"worst moves found"} <= groups <= {"worst moves found", "random rows and moves"}
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_smoke_passes(tmp_path):
 
 
 def test_other_prompts_at_other_distances():
-    config: Config = catalogue.experiment(NAME).profiles["smoke"].config
+    config: Config = EXPERIMENT.profiles["smoke"].config
     size = config.keys[0]
     one = linear.Moved(size, 0.5, 100, 0)
     near, far = (replace(one, distance=distance).measured(None) for distance in (0.5, 1.0))

@@ -2,13 +2,15 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from experiments import catalogue
 from experiments.cli import main
-from experiments.skipv1.around_w0.points import ENOUGH, Config, Point, Prior, best, points
+from experiments.skipv1.around_w0.experiment import EXPERIMENT
+from experiments.skipv1.around_w0.minima import ENOUGH, Config, Prior, best, place_of, points
 from experiments.store.folders import RunFolder
 from experiments.verdicts.checks import worst
 from theory.skipv1 import bias as skipv1_bias
@@ -31,7 +33,6 @@ TINY = Config(
     starts=6,
     finished=2,
 )
-EXPERIMENT = catalogue.experiment("skipv1-w0")
 
 
 @pytest.fixture(scope="module")
@@ -81,23 +82,21 @@ def test_what_is_found_beats_what_is_printed(measured):
     """At d = 4, W0 = 8 I, two heads each, SkipV1Former's optimum lies above MHA's; around W0 = I / 2 below."""
     exact = measured[1]["exact"]
     for c, sign in ((0.5, -1), (8.0, 1)):
-        place = Point(Prior("identity", c), 4, 1, "mha", 2, 4).place
+        place = place_of(Prior("identity", c), 4, 1, 2)
         assert math.copysign(1, best(exact, place, "skipv1", 4) - best(exact, place, "mha", 4)) == sign
 
 
 @pytest.mark.slow
 def test_every_point_is_a_line_and_has_its_number(measured):
-    run, found = measured
+    run, measurement = measured
     lines = {line["key"]: line for line in run.metrics()}
     assert len(lines) == len(run.metrics()) == len({p.key for p in points(TINY)})
     assert {line["kind"] for line in lines.values()} == {"exact minimum"}
-    assert list(found["exact"]) == list(dict.fromkeys(p.key for p in points(TINY)))
-    assert all(set(result) == {"loss", "agreeing"} for result in found["exact"].values())
+    assert list(measurement["exact"]) == list(dict.fromkeys(p.key for p in points(TINY)))
+    assert all(set(result) == {"loss", "agreeing"} for result in measurement["exact"].values())
 
 
 def test_spectra_have_the_norm_they_say():
-    import numpy as np
-
     for spectrum in ("identity", "turned", "decaying", "rank one"):
         for d in (1, 2, 5):
             w0 = Prior(spectrum, 3.0).matrix(d)
@@ -114,22 +113,7 @@ def test_keys_tell_points_apart():
 
 @pytest.mark.slow
 def test_seeds_have_no_effect_where_nothing_is_random(monkeypatch, tmp_path):
-    from dataclasses import replace
-
-    tiny = Config(
-        d=2,
-        n=1,
-        scales=(8.0,),
-        contexts=(1,),
-        widths=(2,),
-        at_widths=(1,),
-        heads=(2,),
-        spectra=("rank one",),
-        biased=("rank one",),
-        mixed=(2, 2, 1),
-        starts=3,
-        finished=2,
-    )
+    tiny = replace(TINY, d=2, scales=(8.0,), widths=(2,), starts=3)
     monkeypatch.setitem(EXPERIMENT.profiles, "smoke", replace(EXPERIMENT.profiles["smoke"], config=tiny))
     assert main(["run", "skipv1-w0", "--profile", "smoke", "--seeds", "3", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / "skipv1-w0").iterdir()

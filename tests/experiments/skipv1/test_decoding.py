@@ -8,7 +8,7 @@ import pytest
 
 from experiments import catalogue
 from experiments.drawing import style
-from experiments.skipv1.decoding.experiment import PROFILES, VARIANTS
+from experiments.skipv1.decoding import PROFILES, VARIANTS
 from experiments.store.folders import RunFolder, Slot
 from experiments.training import decode_times
 
@@ -47,16 +47,16 @@ def verdicts(prediction, measurement):
 def test_what_is_predicted(prediction):
     kept, read = prediction["kept"], prediction["read"]
     assert kept["skipv1"] / kept["vanilla"] == pytest.approx(1 - 7 / 32)
-    longest = {name: of["1 x 4096"] for name, of in read.items()}
+    longest = {name: sizes["1 x 4096"] for name, sizes in read.items()}
     assert 0.98 < longest["skipv1"] / longest["vanilla"] < 1
     assert longest["gqa:group=2"] / longest["vanilla"] < 0.65
-    prompt = {name: of["1 x 512"] for name, of in prediction["prompt"].items()}
+    prompt = {name: sizes["1 x 512"] for name, sizes in prediction["prompt"].items()}
     assert 0.9 < prompt["skipv1"] / prompt["vanilla"] < 1
 
 
 def test_times_that_are_as_what_is_read(prediction):
-    found = verdicts(prediction, planted(prediction))
-    assert set(found.values()) == {"pass", "agrees"}
+    judged = verdicts(prediction, planted(prediction))
+    assert set(judged.values()) == {"pass", "agrees"}
     slow = verdicts(prediction, planted(prediction, {"skipv1": 1.3, "mla": 1.3}))
     assert {slow[f"slower/skipv1/{b} x {t}"] for b, t in CONFIG.sizes} == {"contradicts"}
     assert slow["read/mla/1 x 4096"] == slow["read/skipv1/1 x 128"] == "contradicts"
@@ -70,8 +70,8 @@ def test_a_byte_too_many_and_a_wrong_answer_are_defects(prediction):
     wrong = deepcopy(planted(prediction))
     wrong["sides"]["mla"]["sizes"]["1 x 128"]["bytes"] += 1
     wrong["sides"]["skipv1"]["apart"] = 0.01
-    found = verdicts(prediction, wrong)
-    assert [name for name, verdict in found.items() if verdict == "fail"] == ["answer/skipv1", "bytes/mla/1 x 128"]
+    judged = verdicts(prediction, wrong)
+    assert [name for name, verdict in judged.items() if verdict == "fail"] == ["answer/skipv1", "bytes/mla/1 x 128"]
 
 
 def test_a_turn_of_the_machine_decides_nothing(prediction):

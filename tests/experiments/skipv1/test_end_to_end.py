@@ -9,13 +9,8 @@ import pytest
 
 from experiments.cli import main
 from experiments.drawing.style import drawing
-from experiments.skipv1.end_to_end.experiment import (
-    EXPERIMENT,
-    PROFILES,
-)
-from experiments.skipv1.end_to_end.points import Arms, Config, Sweep, arm_key
-from experiments.skipv1.end_to_end.training import _lowest, _trainees
-from experiments.skipv1.end_to_end.verdicts import _heads, gaps, verdicts, worths
+from experiments.skipv1.end_to_end.experiment import EXPERIMENT, PROFILES, compare_heads, gaps, worths
+from experiments.skipv1.end_to_end.training import Arms, Config, Sweep, Trained, arm_key, lowest, trainees_of
 from experiments.store.folders import RunFolder, Slot
 from experiments.store.steps import StepLog
 from experiments.toys import training as toy_training
@@ -58,12 +53,12 @@ def test_checks_reject_what_theory_forbids():
     prediction, measurement = stored(COMMITTED)
 
     def failed(altered):
-        return {v.id for v in verdicts(prediction, altered) if v.verdict == "fail"}
+        return {v.id for v in EXPERIMENT.compare(prediction, altered) if v.verdict == "fail"}
 
     assert not failed(measurement)
     shifted = copy.deepcopy(measurement)
-    for found in shifted["constructions"][SIZE].values():
-        found["explained"] = found["shifted"]
+    for result in shifted["constructions"][SIZE].values():
+        result["explained"] = result["shifted"]
     assert failed(shifted) == {f"construction/{SIZE}/{name}" for name in shifted["constructions"][SIZE]}
     for scores, check in (("positions", f"bound/{SIZE}/positions/random/mha/m2"), ("both", f"bayes/{SIZE}")):
         altered = copy.deepcopy(measurement)
@@ -84,27 +79,28 @@ def test_a_gap_as_predicted_agrees_and_none_contradicts():
         altered["explained"][arm_key(SIZE, "both", "copying", "skipv1", 2)] = [
             skip + 0.18 + 0.001 * i for i in range(6)
         ]
-        return {v.id: v.verdict for v in verdicts(prediction, altered)}
+        return {v.id: v.verdict for v in EXPERIMENT.compare(prediction, altered)}
 
-    said = prediction["sizes"][SIZE]["widths"]["2"]["assumed_copy"]
-    as_predicted, none = judged(said["skipv1"] - said["mha"]), judged(-0.1)
+    shares = prediction["sizes"][SIZE]["widths"]["2"]["assumed_copy"]
+    as_predicted, none = judged(shares["skipv1"] - shares["mha"]), judged(-0.1)
     assert as_predicted[f"gap/{name}"] == as_predicted[f"gap size/{name}"] == "agrees"
     assert none[f"gap/{name}"] == none[f"gap size/{name}"] == "contradicts"
 
 
 def test_worth_is_read_off_the_curve_of_mha():
-    said, variant = {"d": 2, "widths": {"2": {}, "3": {}, "6": {}}}, ("both", "random")
+    variant = ("both", "random")
     shares = {("skipv1", 2): [1.0, 0.2, 0.9], ("mha", 2): [0.495, 0.3, 0.1]}
     shares |= {("mha", 3): [0.6, 0.9, 0.2], ("mha", 6): [0.99, 0.9, 0.3], ("skipv1", 3): [1.0] * 3}
     shares |= {("skipv1", 6): [1.0] * 3}
     arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
-    first, second, never = worths(said, arms, SIZE, variant)
+    trained = Trained(SIZE, {"d": 2, "widths": {"2": {}, "3": {}, "6": {}}}, arms)
+    first, second, never = worths(trained, variant)
     assert first == pytest.approx(6)
     assert second == 2
     assert math.isnan(never)
     arms[arm_key(SIZE, *variant, "mha", 6)][0] = 1.38  # 0.99 lies halfway between 0.6 at width 3 and this at 6
-    assert worths(said, arms, SIZE, variant)[0] == pytest.approx(4.5)
-    assert gaps(arms, SIZE, variant, 2) == pytest.approx([0.505, -0.1, 0.8])
+    assert worths(trained, variant)[0] == pytest.approx(4.5)
+    assert gaps(trained, variant, 2) == pytest.approx([0.505, -0.1, 0.8])
 
 
 def test_more_heads_are_worth_what_they_explain_at_width_2d_less_1():
@@ -114,12 +110,13 @@ def test_more_heads_are_worth_what_they_explain_at_width_2d_less_1():
     shares |= {("mha-4", 2): [0.36, 0.37, 0.355, 0.36], ("mha-4", 3): [x - 0.01 for x in near]}
     shares |= {("skipv1", 3): near}
     arms = {arm_key(SIZE, *variant, toy, m): values for (toy, m), values in shares.items()}
-    said = {"d": 2, "widths": {str(m): {"enough_heads": {"mha": share}} for m, share in ((2, 0.4), (3, 0.73))}}
-    judged = {v.id: v.verdict for v in _heads(SIZE, said, arms)}
+    numbers = {"d": 2, "widths": {str(m): {"enough_heads": {"mha": share}} for m, share in ((2, 0.4), (3, 0.73))}}
+    trained = Trained(SIZE, numbers, arms)
+    judged = {v.id: v.verdict for v in compare_heads(trained)}
     assert judged[f"heads/{SIZE}/m3/h4"] == judged[f"least width/{SIZE}/h4"] == "agrees"
     assert set(judged) == {f"heads/{SIZE}/m2/h4", f"heads/{SIZE}/m3/h4", f"least width/{SIZE}/h4"}
     arms[arm_key(SIZE, *variant, "mha-4", 3)] = [0.6] * 4
-    assert {v.id: v.verdict for v in _heads(SIZE, said, arms)}[f"least width/{SIZE}/h4"] == "contradicts"
+    assert {v.id: v.verdict for v in compare_heads(trained)}[f"least width/{SIZE}/h4"] == "contradicts"
 
 
 def test_predictions_hold_the_theory_they_name():
@@ -127,25 +124,25 @@ def test_predictions_hold_the_theory_they_name():
         if name == "full":
             continue
         prediction = EXPERIMENT.predict(profile.config)
-        for said in prediction["sizes"].values():
-            for width, shares in said["widths"].items():
+        for numbers in prediction["sizes"].values():
+            for width, shares in numbers["widths"].items():
                 for toy, heads in TOYS.items():
-                    entries = most_entries_with_positions(heads, said["d"], int(width))
-                    assert shares["bound"][toy] == pytest.approx(said["rho"] * entries / said["d"] ** 2)
-                    assert shares["assumed_copy"][toy] <= shares["bound"][toy] <= said["rho"] < said["ridge"]
+                    entries = most_entries_with_positions(heads, numbers["d"], int(width))
+                    assert shares["bound"][toy] == pytest.approx(numbers["rho"] * entries / numbers["d"] ** 2)
+                    assert shares["assumed_copy"][toy] <= shares["bound"][toy] <= numbers["rho"] < numbers["ridge"]
                 if "enough_heads" in shares:
                     assert shares["assumed_copy"]["mha"] < shares["enough_heads"]["mha"] <= shares["bound"]["mha"]
-                    assert int(width) < 2 * said["d"] - 1 or shares["enough_heads"]["mha"] == said["rho"]
-            assert said["worth"] == 2 * said["d"]
+                    assert int(width) < 2 * numbers["d"] - 1 or shares["enough_heads"]["mha"] == numbers["rho"]
+            assert numbers["worth"] == 2 * numbers["d"]
 
 
 def test_of_two_learning_rates_the_lower_training_loss_counts():
     sweep = Sweep(
         size=Setting(2, 3, 0.1), arms=(Arms((2,)), Arms((2,), start="copying")), steps=10, learning_rates=(0.02, 0.05)
     )
-    trainees = list(_trainees(sweep, 2))
+    trainees = list(trainees_of(sweep, 2))
     assert [t.learning_rate for t in trainees] == [0.02, 0.05] * 4 + [0.02] * 4
-    chosen = _lowest(trainees, [2.0, 1.0, 1.0, 2.0, math.nan, 3.0, 3.0, math.nan, *[math.nan] * 4])
+    chosen = lowest(trainees, [2.0, 1.0, 1.0, 2.0, math.nan, 3.0, 3.0, math.nan, *[math.nan] * 4])
     assert list(chosen.values()) == [[1, 2], [5, 6], [8, 9], [10, 11]]
     assert all(trainees[i].arm == arm for arm, members in chosen.items() for i in members)
 
@@ -174,7 +171,7 @@ TINY = Config(
 def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
     measurement = EXPERIMENT.measure(TINY, 2, RunFolder(tmp_path, Slot(jobs=1)))
     prediction = EXPERIMENT.predict(TINY)
-    judged = verdicts(prediction, measurement)
+    judged = EXPERIMENT.compare(prediction, measurement)
     assert all(type(v).from_json(json.loads(json.dumps(v.to_json()))).verdict == v.verdict for v in judged)
     assert {Check, Expectation} == {type(v) for v in judged}
     with drawing():

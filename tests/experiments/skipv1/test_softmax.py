@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli import main
-from experiments.skipv1.softmax.points import arm_key
-from experiments.skipv1.softmax.verdicts import verdicts
+from experiments.skipv1.softmax import EXPERIMENT, arm_key
 
 COMMITTED = Path(__file__).parents[3] / "results" / "skipv1-softmax"
 SIZE = "d2-n8-s0.3"
@@ -32,8 +31,8 @@ def test_smoke_run_ends_and_its_checks_pass(tmp_path):
 
 def changed(prediction, before, after):
     """Ids of the judgements whose verdict an altered measurement changes, with the new verdicts."""
-    old = {v.id: v.verdict for v in verdicts(prediction, before)}
-    return {v.id: v.verdict for v in verdicts(prediction, after) if v.verdict != old[v.id]}
+    old = {v.id: v.verdict for v in EXPERIMENT.compare(prediction, before)}
+    return {v.id: v.verdict for v in EXPERIMENT.compare(prediction, after) if v.verdict != old[v.id]}
 
 
 def test_a_compressed_model_above_its_bound_fails(committed):
@@ -83,4 +82,4 @@ def test_nothing_is_expected_where_theory_knows_no_better_weights(committed):
     prediction, measurement = committed
     short = prediction["sizes"]["d2-n2-s0.3"]
     assert short["constructions"]["two heads"]["explained"] < short["compressed"]
-    assert "beyond/d2-n2-s0.3/two heads" not in {v.id for v in verdicts(prediction, measurement)}
+    assert "beyond/d2-n2-s0.3/two heads" not in {v.id for v in EXPERIMENT.compare(prediction, measurement)}

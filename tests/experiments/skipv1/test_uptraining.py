@@ -8,17 +8,16 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from experiments import catalogue
 from experiments.drawing import style
-from experiments.skipv1.uptraining.experiment import PROFILES
-from experiments.skipv1.uptraining.measuring import measured
-from experiments.skipv1.uptraining.points import (
+from experiments.skipv1.uptraining.experiment import EXPERIMENT, PROFILES
+from experiments.skipv1.uptraining.training import (
     CHOICES,
     CONTINUED,
     CONTINUED_TWIN,
     MEAN,
     REORDERED,
     SKIPV1,
+    SPLIT,
     WAYS,
     WHOLE,
 )
@@ -33,7 +32,6 @@ from theory.skipv1.conversion import DISTANCES
 
 STORED = ("prediction", "measurement")
 ROOT = Path(__file__).parents[3]
-EXPERIMENT = catalogue.experiment("scale-uptrain")
 CONFIG = PROFILES["cpu"].config
 SEEDS = 3
 NAMES = [*CHOICES, CONTINUED_TWIN, REORDERED]
@@ -48,20 +46,20 @@ def prediction():
 def planted(first=None, loss=None, scratch=None, begins=None):
     """Losses of all seeds, near to what is given, else to 3."""
 
-    def of(names, given, shift):
+    def near(names, given, shift):
         return {n: (NOISE[shift + i] + (given or {}).get(n, 3.0)).tolist() for i, n in enumerate(names)}
 
-    found = of(NAMES, loss, 0)
+    losses = near(NAMES, loss, 0)
     exact = dict.fromkeys([n for n, c in CHOICES.items() if c.exact], 3.0)
     return {
         "seeds": SEEDS,
-        "first": of(WAYS, first, 10),
+        "first": near(WAYS, first, 10),
         "distance": {way: [1.0] * SEEDS for way in WAYS},
-        "scratch": of((BASELINE, SKIPV1, TWIN), scratch, 20),
+        "scratch": near((BASELINE, SKIPV1, TWIN), scratch, 20),
         "begins": {n: [(exact | (begins or {})).get(n, 4.0)] * SEEDS for n in NAMES},
-        "loss": found,
+        "loss": losses,
         "share": [0.05, 0.1, 0.15],
-        "held_out": {n: [[x + 0.2, x + 0.1, x] for x in of_name] for n, of_name in found.items()},
+        "held_out": {n: [[x + 0.2, x + 0.1, x] for x in values] for n, values in losses.items()},
         "tuning": {"tuned": False},
     }
 
@@ -82,38 +80,38 @@ def test_what_is_predicted(prediction):
 @pytest.mark.parametrize(("mean", "paper", "theory"), [(3.0, "agrees", "contradicts"), (5.0, "contradicts", "agrees")])
 def test_first_losses_side_with_the_paper_or_with_independent_heads(prediction, mean, paper, theory):
     first = dict.fromkeys(WAYS, 4.0) | {"mean": mean}
-    found = verdicts(prediction, planted(first=first))
-    assert {found[f"first/the paper/{way}"] for way in ("mean-vo", "top-v", "top-vo", "svd")} == {paper}
-    assert {found[f"first/independent heads/{way}"] for way in ("mean-vo", "top-vo", "apart", "first", "whole")} == {
+    judged = verdicts(prediction, planted(first=first))
+    assert {judged[f"first/the paper/{way}"] for way in ("mean-vo", "top-v", "top-vo", "svd")} == {paper}
+    assert {judged[f"first/independent heads/{way}"] for way in ("mean-vo", "top-vo", "apart", "first", "whole")} == {
         theory
     }
-    assert found["first/independent heads/top-v"] == paper  # the one that both say begins higher
-    assert "first/independent heads/svd" not in found
+    assert judged["first/independent heads/top-v"] == paper  # the one that both say begins higher
+    assert "first/independent heads/svd" not in judged
 
 
 def test_ends(prediction):
     low = planted(loss={MEAN: 2.8, WHOLE: 2.7}, scratch={SKIPV1: 2.9})
-    found = verdicts(prediction, low)
-    assert found[f"end/the paper/{MEAN}/{SKIPV1}"] == "agrees"
-    assert found[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
-    assert found[f"end/the paper/{SKIPV1}/{BASELINE}"] == "agrees"
-    assert found[f"end/the paper/{MEAN}/{CONTINUED}"] == "agrees"
-    assert found[f"end/independent heads/{WHOLE}/{MEAN}"] == "agrees"
-    assert found[f"end/a reason to convert/svformer/{CONTINUED}"] == "inconclusive"
+    judged = verdicts(prediction, low)
+    assert judged[f"end/the paper/{MEAN}/{SKIPV1}"] == "agrees"
+    assert judged[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
+    assert judged[f"end/the paper/{SKIPV1}/{BASELINE}"] == "agrees"
+    assert judged[f"end/the paper/{MEAN}/{CONTINUED}"] == "agrees"
+    assert judged[f"end/independent heads/{WHOLE}/{MEAN}"] == "agrees"
+    assert judged[f"end/a reason to convert/svformer/{CONTINUED}"] == "inconclusive"
     # More tokens alone lower a loss: what is below MHA from scratch may be above MHA trained on.
-    found = verdicts(prediction, planted(loss={CONTINUED: 2.7, MEAN: 2.8, REORDERED: 2.7}))
-    assert found[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
-    assert found[f"end/the paper/{MEAN}/{CONTINUED}"] == "contradicts"
+    judged = verdicts(prediction, planted(loss={CONTINUED: 2.7, MEAN: 2.8, REORDERED: 2.7}))
+    assert judged[f"end/the paper/{MEAN}/{BASELINE}"] == "agrees"
+    assert judged[f"end/the paper/{MEAN}/{CONTINUED}"] == "contradicts"
     # Where another order of the text makes a difference as well, nothing is decided; nor, of other weights, a twin.
     for null, pair in ((REORDERED, f"{MEAN}/{BASELINE}"), (CONTINUED_TWIN, f"{MEAN}/{SKIPV1}")):
-        found = verdicts(prediction, planted(loss={MEAN: 2.8, null: 2.8}))
-        assert found[f"end/the paper/{pair}"] == "inconclusive"
-        assert found[f"end/the paper/{MEAN}/{BASELINE}"] == ("inconclusive" if null == REORDERED else "agrees")
+        judged = verdicts(prediction, planted(loss={MEAN: 2.8, null: 2.8}))
+        assert judged[f"end/the paper/{pair}"] == "inconclusive"
+        assert judged[f"end/the paper/{MEAN}/{BASELINE}"] == ("inconclusive" if null == REORDERED else "agrees")
 
 
 def test_what_begins_as_the_trained_function(prediction):
-    found = verdicts(prediction, planted())
-    assert found["same/attnres"] == found["same/resformer-learned"] == "agrees"
+    judged = verdicts(prediction, planted())
+    assert judged["same/attnres"] == judged["same/resformer-learned"] == "agrees"
     assert verdicts(prediction, planted(begins={"attnres": 3.01}))["same/attnres"] == "contradicts"
     assert verdicts(prediction, planted(begins={MEAN: 3.0}))["same/attnres"] == "inconclusive"
 
@@ -138,28 +136,28 @@ def ran(tmp_path_factory):
         uptuning=Tuning(grid=(1e-3, 1e-2), share=1.0, widenings=0),
     )
     run = RunFolder(tmp_path_factory.mktemp("uptraining"), Slot(jobs=1))
-    return config, run, measured(config, 2, run, "test")
+    return config, run, EXPERIMENT.measure(config, 2, run)
 
 
 def test_trainings_begin_with_what_they_were_converted_to(ran):
-    _, _, found = ran
+    _, _, measurement = ran
     for name, choice in CHOICES.items():
         if choice.variant == SKIPV1:
-            assert found["begins"][name] == pytest.approx(found["first"][choice.how], rel=1e-6)
+            assert measurement["begins"][name] == pytest.approx(measurement["first"][choice.how], rel=1e-6)
         if choice.exact:
-            assert found["begins"][name] == pytest.approx(found["scratch"][BASELINE], rel=1e-5)
-    assert found["begins"][CONTINUED_TWIN] == pytest.approx(found["scratch"][TWIN], rel=1e-6)
-    assert set(found["loss"]) == set(NAMES)
-    assert found["share"][-1] == pytest.approx(0.15, abs=0.07)
-    assert set(found["tuning"]["best"]) == {BASELINE, SKIPV1, *CHOICES}
-    assert found["loss"]["skipv1, svd"][0] != found["loss"]["skipv1, whole"][0]
+            assert measurement["begins"][name] == pytest.approx(measurement["scratch"][BASELINE], rel=1e-5)
+    assert measurement["begins"][CONTINUED_TWIN] == pytest.approx(measurement["scratch"][TWIN], rel=1e-6)
+    assert set(measurement["loss"]) == set(NAMES)
+    assert measurement["share"][-1] == pytest.approx(0.15, abs=0.07)
+    assert set(measurement["tuning"]["best"]) == {BASELINE, SKIPV1, *CHOICES}
+    assert measurement["loss"]["skipv1, svd"][0] != measurement["loss"]["skipv1, whole"][0]
 
 
 def test_nothing_is_trained_again_and_models_are_kept(ran):
-    config, run, found = ran
+    config, run, measurement = ran
     with mock.patch("experiments.training.pool.train_arm", None):
-        again = measured(config, 2, run, "test")
-    assert again["loss"] == found["loss"]
+        again = EXPERIMENT.measure(config, 2, run)
+    assert again["loss"] == measurement["loss"]
     models = list((run / MODELS).iterdir())
     assert len(models) == 2 * 3 + 1
     plans = {load(folder).plan for folder in models}
@@ -168,10 +166,10 @@ def test_nothing_is_trained_again_and_models_are_kept(ran):
 
 
 def test_models_that_are_gone_are_not_needed_for_what_is_finished(ran, tmp_path):
-    config, run, found = ran
+    config, run, measurement = ran
     (run / MODELS).rename(tmp_path / "models")
     try:
-        assert measured(config, 2, run, "test")["loss"] == found["loss"]
+        assert EXPERIMENT.measure(config, 2, run)["loss"] == measurement["loss"]
         arm = mock.Mock(spec=Arm)
         arm.key.return_value = "gone"
         with pytest.raises(UserError, match=r"gone, with whose weights gone a training begins, is gone$"):
@@ -179,26 +177,26 @@ def test_models_that_are_gone_are_not_needed_for_what_is_finished(ran, tmp_path)
     finally:
         (tmp_path / "models").rename(run / MODELS)
     with pytest.raises(Unfinished, match="finished"):
-        measured(config, 2, RunFolder(tmp_path, Slot(jobs=1, deadline=1.0)), "test")
+        EXPERIMENT.measure(config, 2, RunFolder(tmp_path, Slot(jobs=1, deadline=1.0)))
 
 
 def test_a_model_that_diverged_from_scratch_is_one_line(ran, tmp_path):
     config, _, _ = ran
     wild = replace(config, recipe=replace(config.recipe, learning_rate=1e30), tuning=Tuning(), uptuning=Tuning())
     with pytest.raises(UserError, match="from scratch: nothing can be made of that model"):
-        measured(wild, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
+        EXPERIMENT.measure(wild, 2, RunFolder(tmp_path, Slot(jobs=1)))
 
 
 def test_what_the_ledger_says_of_small_decoders_is_what_was_measured():
     """Its sentences, against the committed result."""
     summary = json.loads((ROOT / "results" / "scale-uptrain" / "summary.json").read_text())
-    found = {check["id"]: check["verdict"] for check in summary["checks"]}
-    first = {way: found[f"first/the paper/{way}"] for way in ("svd", "mean-vo", "top-v", "top-vo")}
+    judged = {check["id"]: check["verdict"] for check in summary["checks"]}
+    first = {way: judged[f"first/the paper/{way}"] for way in ("svd", "mean-vo", "top-v", "top-vo")}
     assert first == {"svd": "contradicts", **dict.fromkeys(("mean-vo", "top-v", "top-vo"), "inconclusive")}
-    end = {pair: found[f"end/the paper/{'/'.join(pair)}"] for pair in ((MEAN, BASELINE), (MEAN, CONTINUED))}
+    end = {pair: judged[f"end/the paper/{'/'.join(pair)}"] for pair in ((MEAN, BASELINE), (MEAN, CONTINUED))}
     assert set(end.values()) == {"contradicts"}
     undecided = ((MEAN, SKIPV1), (SKIPV1, BASELINE))
-    assert {found[f"end/the paper/{'/'.join(pair)}"] for pair in undecided} == {"inconclusive"}
+    assert {judged[f"end/the paper/{'/'.join(pair)}"] for pair in undecided} == {"inconclusive"}
     assert summary["profile"] == "cpu"
     measurement = json.loads((ROOT / "results" / "scale-uptrain" / "measurement.json").read_text())
     assert round(measurement["parameters"][BASELINE], -4) == 130_000
@@ -244,19 +242,19 @@ def test_forms_are_asked_all_ways_and_theory_of_heads_alone(profile):
     assert predicted["of"] == heads
     assert set(predicted["ways"]) == set(WAYS)
     assert set(predicted["distances"]) == (set(DISTANCES) if heads == "GQA" else set())
-    assert set(predicted["choices"]) == {CONTINUED, MEAN, "skipv1, apart", WHOLE}
+    assert set(predicted["choices"]) == {CONTINUED, MEAN, SPLIT, WHOLE}
     measurement = planted(loss={MEAN: 2.8})
     kept = {*predicted["choices"], CONTINUED_TWIN, REORDERED}
     for name in ("first", "distance"):
         measurement[name] = {way: measurement[name][way] for way in predicted["ways"]}
     for name in ("loss", "begins", "held_out"):
-        measurement[name] = {n: of for n, of in measurement[name].items() if n in kept}
-    said = {j.id: j for j in EXPERIMENT.compare(predicted, measurement)}
+        measurement[name] = {n: values for n, values in measurement[name].items() if n in kept}
+    judged = {j.id: j for j in EXPERIMENT.compare(predicted, measurement)}
     assert (
-        said[f"end/the paper/{MEAN}/{BASELINE}"].statement
+        judged[f"end/the paper/{MEAN}/{BASELINE}"].statement
         == f"after 15% of the tokens {MEAN} is below {heads} from scratch"
     )
-    assert (f"end/independent heads/{WHOLE}/{MEAN}" in said) == (heads == "GQA")
+    assert (f"end/independent heads/{WHOLE}/{MEAN}" in judged) == (heads == "GQA")
     with style.drawing():
         EXPERIMENT.draw(predicted, measurement)
 
@@ -267,7 +265,7 @@ def test_forms_are_converted_and_trained_on(kind, tmp_path):
     sizes = gqa(tiny.architecture) if kind == "gqa" else mla(tiny.architecture, width=8, rope=2)
     chosen = PROFILES["grouped"].config.chosen
     config = replace(tiny, architecture=sizes, recipe=replace(tiny.recipe, steps=14, log_every=7), chosen=chosen)
-    found = measured(config, 2, RunFolder(tmp_path, Slot(jobs=1)), "test")
-    assert set(found["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
-    assert found["begins"][MEAN] == pytest.approx(found["first"]["mean"], rel=1e-6)
-    assert found["begins"][MEAN] != pytest.approx(found["begins"][CONTINUED], rel=1e-6)
+    measurement = EXPERIMENT.measure(config, 2, RunFolder(tmp_path, Slot(jobs=1)))
+    assert set(measurement["loss"]) == {*config.choices, CONTINUED_TWIN, REORDERED}
+    assert measurement["begins"][MEAN] == pytest.approx(measurement["first"]["mean"], rel=1e-6)
+    assert measurement["begins"][MEAN] != pytest.approx(measurement["begins"][CONTINUED], rel=1e-6)

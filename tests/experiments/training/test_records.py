@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from experiments.store.desk import OutOfTime
-from experiments.training.arms import PromptSource
+from experiments.training.arms import LATER, PromptSource
 from experiments.training.records import train_arm
 from icl.data import shards
 from icl.prompts import RegressionTask
@@ -33,7 +33,7 @@ def test_the_record_of_a_training_on_prompts(tmp_path):
     assert record["arm"] == {
         **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label", "elsewhere", "initial")},
         "probe": False,
-        "recipe": {k: v for k, v in asdict(PROMPTS.recipe).items() if k != "depth_decay"},  # likewise
+        "recipe": {k: v for k, v in asdict(PROMPTS.recipe).items() if k not in LATER},
         "source": {"d": 2, "n": 3, "sigma": 0.1, "held_out_prompts": 64},  # as it was before there was a choice
     }
     assert record["parameters"] == sum(p.numel() for p in PROMPTS.model("cpu").parameters())

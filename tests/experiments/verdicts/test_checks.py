@@ -9,7 +9,7 @@ import pytest
 
 from experiments.verdicts import words
 from experiments.verdicts.checks import Check, Expectation, by_group, by_quantity, judgement, undecided, worst
-from experiments.verdicts.intervals import against_baseline, paired_differences, t_interval
+from experiments.verdicts.intervals import Interval, against_baseline, paired_differences, t_interval
 
 
 def check(measured, *, tolerance=0.1, controls=(0.8, 1.2)):
@@ -32,6 +32,28 @@ def check(measured, *, tolerance=0.1, controls=(0.8, 1.2)):
 )
 def test_verdicts(case, verdict):
     assert case.verdict == verdict
+
+
+def test_what_separates_the_two_legitimately_is_the_interval_and_the_slack():
+    about = {"id": "i", "group": "g", "claim": "c", "statement": "s", "predicted": 1.0, "controls": (0.8, 1.2)}
+    sampled = Check.sampled(Interval(1.05, 0.01, 0.03), slack=0.05, **about)
+    assert (sampled.measured, sampled.stderr, sampled.half_width) == (1.05, 0.01, pytest.approx(0.03))
+    assert sampled.tolerance == pytest.approx(0.08)
+    exact = Check.exact(slack=0.05, measured=1.06, **about)
+    assert (exact.stderr, exact.half_width, exact.tolerance, exact.verdict) == (0.0, 0.0, 0.05, "fail")
+
+
+def test_an_expectation_of_a_mean_has_intervals_as_its_controls():
+    about = {"id": "i", "group": "g", "claim": "c", "statement": "s", "rule": "sign", "predicted": 1.0}
+    measured, twin, effect = Interval(1.0, 0.1, 0.3), Interval(0.1, 0.1, 0.2), Interval(0.3, 0.1, 0.2)
+    sampled = Expectation.sampled(measured, twin, **about)
+    assert (sampled.measured, sampled.stderr, sampled.tolerance) == (1.0, 0.1, 0.3)
+    assert sampled.controls == ((0.1, 0.2),)
+    assert [Expectation.sampled(measured, *some, **about).verdict for some in ((twin,), (twin, effect), ())] == [
+        "agrees",
+        "inconclusive",
+        "inconclusive",
+    ]
 
 
 @pytest.mark.parametrize(("measured", "verdict"), [(0.95, "pass"), (1.0, "pass"), (1.005, "pass"), (1.05, "fail")])

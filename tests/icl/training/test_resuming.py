@@ -53,6 +53,21 @@ def test_a_run_logs_every_few_steps_and_evaluates_where_it_is_due(whole):
     assert (last.step, last.held_out is not None) == (13, True)
 
 
+@pytest.mark.parametrize("variant", ["skipv1", "attnres-block"])
+def test_muon_resumes_to_the_same_bits(variant, tmp_path):
+    recipe = replace(RECIPE, optimiser="muon", weight_decay=0.1)
+    alone = model_of(READER, variant)
+    ends = [numbers(logged) for logged in train(alone, text(), recipe, 3)]
+    steps = train(model_of(READER, variant), text(), recipe, 3, folder=tmp_path, seconds_between_saves=ALWAYS)
+    for _ in range(3):
+        next(steps)
+    resumed = model_of(READER, variant)
+    rest = [numbers(logged) for logged in train(resumed, text(), recipe, 3, folder=tmp_path)]
+    assert 0 < len(rest) < len(ends)
+    assert rest == ends[-len(rest) :]
+    assert_same_bits(weights_of(resumed), weights_of(alone))
+
+
 def abandoned(folder, reports=3):
     """A folder with the checkpoints of a run that was killed at its last report but for the end: of steps 3 and 6."""
     steps = train(reader(), text(), RECIPE, 3, folder=folder, seconds_between_saves=ALWAYS)

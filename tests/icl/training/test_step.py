@@ -9,7 +9,7 @@ from torch import nn
 
 from icl.recipe import Recipe
 from icl.training.loop import evaluate, take_step, train
-from icl.training.optimiser import adamw, set_rate
+from icl.training.optimiser import adamw, build_optimiser, set_rate
 from tests.icl.training.small import CONTEXT, READER, RECIPE, REGRESSOR, model_of, prompts, text, weights_of
 
 LINEAR = {"learning_rate": 1e4, "eps": 1e6, "warmup": 0.0, "floor": 1.0}  # Adam's first step is then -0.01 gradients
@@ -122,6 +122,28 @@ def test_a_depth_rule_has_a_learning_rate_of_its_own(variant):
         else:
             torch.testing.assert_close(slow, fast, rtol=0, atol=0)
     assert any(name.startswith("depth.") and (p != start[name]).any() for name, p in other.named_parameters())
+
+
+@pytest.mark.parametrize("variant", ["dva", "attnres-input-query", "resformer-learned"])
+def test_muon_takes_matrices_of_layers_alone(variant):
+    """Its first step is nearly orthogonal, in size AdamW's: a fifth of the rate.  All else takes AdamW's."""
+    model, other = (model_of(READER, variant) for _ in range(2))
+    recipe = replace(RECIPE, warmup=0.0, start=1.0, clip=0.0, eps=1e-30, weight_decay=0.0, optimiser="muon")
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    for each, of in ((model, recipe), (other, replace(recipe, optimiser="adamw"))):
+        take_step(each, text(), of, build_optimiser(each, of), 0, 0, torch.device("cpu"))
+    by_muon = set()
+    for (name, p), q in zip(model.named_parameters(), other.parameters(), strict=True):
+        if torch.equal(p, q):
+            continue
+        by_muon.add(name)
+        moved = (p - start[name]).detach()
+        largest = torch.linalg.svdvals(moved.double())[0] / recipe.rate(0)
+        assert 0.65 < largest / (0.2 * max(p.shape) ** 0.5) < 1.25, name  # Newton and Schulz, five steps
+    layers = {name for name, p in model.named_parameters() if name.startswith("layers.") and p.ndim == 2}
+    still = {name for name in layers if torch.equal(dict(model.named_parameters())[name], start[name])}
+    assert by_muon == layers - still
+    assert len(by_muon) > len(layers) / 2
 
 
 @pytest.mark.parametrize("variant", ["attnres", "denseformer"])

@@ -36,7 +36,7 @@ ONE = Claim("{claim}", PAPER.name, place="1", statement="It is so.", assumes="no
 """
 EXPERIMENT = """
 from dataclasses import replace
-from experiments.skipv1.gap.experiment import EXPERIMENT as OURS
+from experiments.skipv1.gap import EXPERIMENT as OURS
 from copy import copy
 
 EXPERIMENT = copy(OURS)
@@ -129,8 +129,14 @@ FAULTS = {
         "'skipv1.gap'",
     ),
     "idle": ({"one/experiment.py": "EXPERIMENTS = 1"}, "must hold EXPERIMENT"),
+    "idling": ({"single.py": "EXPERIMENT = 1"}, "must hold EXPERIMENT"),
 }
-CATALOGUE = ("dividing", "taking", "idle")  # what is found when claims or experiments are looked for, and not before
+ONE_FILE = {
+    "one/experiment.py": None,
+    "single.py": EXPERIMENT.format(experiment="good-run"),
+    "beside.py": "raise RuntimeError('a module without EXPERIMENT is imported')",
+}
+CATALOGUE = ("dividing", "taking", "idle", "idling")  # found when claims or experiments are looked for, not before
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +146,8 @@ def crowded(tmp_path_factory):
     for name, (files, _) in FAULTS.items():
         own = {kind: f"{name}{'.' if kind == 'claim' else '-' if kind != 'variant' else '_'}own" for kind in NAMES}
         install(folder, name, f"point-{name}", files=files, **own)
-    install(folder, "good", "sound", claim="good.one", variant="good_variant", preset="good-p", experiment="good-run")
+    good = {"claim": "good.one", "variant": "good_variant", "preset": "good-p", "experiment": "good-run"}
+    install(folder, "good", "sound", files=ONE_FILE, **good)
     ours = {"variant": "resformer", "preset": "llama-2m", "experiment": "skipv1-gap", "claim": "clashing.one"}
     install(folder, "clashing", "doubled", weight=3, **ours)
     install(folder, "younger", "second", weight=5, year=2033, claim="younger.one")

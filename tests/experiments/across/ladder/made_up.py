@@ -20,13 +20,9 @@ CONFIG = replace(
     wider=(4.0,),
     variants=VARIANTS,
     orders=(INGREDIENTS[::-1],),
-    deep=(),
-    deep_restarts=None,
 )
-RUNGS = (*"234567", "8a", "8b")
-TWO_TASKS = replace(
-    CONFIG, tasks=(Setting(2, 4, 0.1), Setting(3, 5, 0.1)), depths=(4, 8), orders=(), restarts=Restarts()
-)
+RUNGS = tuple("23456")
+TWO_TASKS = replace(CONFIG, tasks=(Setting(2, 4, 0.1), Setting(3, 5, 0.1)), orders=(), restarts=Restarts())
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.across.ladder.points import arm, lengths, points
+from experiments.across.ladder.points import points
 from experiments.across.ladder.reading import Results
 from experiments.store.folders import RunFolder, Unfinished
 from experiments.training import stacks
@@ -44,19 +44,8 @@ def test_all_tasks_have_the_seeds_of_the_one_with_fewest(tmp_path, monkeypatch):
     assert set(measurement["losses"]) == {p.key for p in points(TWO_TASKS)} == set(measurement["stderr"])
     assert {len(x) for by in measurement["losses"].values() for x in by.values()} == {2}
     assert set(measurement["tuning"]["best"]) == {p.key for p in points(TWO_TASKS) if p.variant != "twin"}
-    trainings = (2 + 3) * sum(len(lengths(p.rung, TWO_TASKS)) for p in points(TWO_TASKS) if p.task.d == 2)
+    trainings = (2 + 3) * sum(len(TWO_TASKS.lengths) for p in points(TWO_TASKS) if p.task.d == 2)
     assert measurement["provenance"]["trainings"] == trainings
-
-
-def test_deep_rungs_have_lengths_of_their_own():
-    config = replace(TWO_TASKS, deep=(1000, 2000))
-    for point in points(config):
-        deep = point.rung.layers > 2
-        assert lengths(point.rung, config) == ((1000, 2000) if deep else config.lengths)
-        assert lengths(point.rung, TWO_TASKS) == TWO_TASKS.lengths
-    deepest = next(p for p in points(config) if p.rung.layers > 2 and not p.rung.preset)
-    short, long = (arm(deepest, config, 0, steps).recipe for steps in config.deep)
-    assert short.warmup * short.steps == pytest.approx(long.warmup * long.steps)
 
 
 def test_models_that_improve_with_every_doubling_are_trained_on(tmp_path, monkeypatch):
@@ -73,8 +62,7 @@ def test_models_that_improve_with_every_doubling_are_trained_on(tmp_path, monkey
     config = replace(TWO_TASKS, tasks=TWO_TASKS.tasks[:1], doublings=2)
     measurement = EXPERIMENT.measure(config, 2, RunFolder(tmp_path))
     longer = {name for name, by in measurement["losses"].items() if max(map(int, by)) == 4 * config.lengths[-1]}
-    rungs = {"6", "7, 4 layers", "7, 8 layers", "8a", "8b"}
-    assert longer == {name for name in measurement["losses"] if name.split("/")[0] in rungs}
+    assert longer == {name for name in measurement["losses"] if name.split("/")[0] == "6"}
     others = {max(map(int, by)) for name, by in measurement["losses"].items() if name not in longer}
     assert others == {config.lengths[-1]}
     results = Results(predicted(TWO_TASKS), measurement)

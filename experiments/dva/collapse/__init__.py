@@ -1,1 +1,0 @@
-"""Dynamic values made pair by pair and collapsed: memory and time."""

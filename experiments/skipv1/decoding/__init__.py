@@ -1,1 +1,0 @@
-"""What decoding costs under each variant: bytes kept, bytes read, and time."""

@@ -1,0 +1,500 @@
+"""The loss gap against rank-a compression: closed forms, exact minimisation, the paper's bound and trained toys.
+
+Seed claim: SkipV1Former, Theorem 2 (appendix A.1), at W0 = 0 as `theory.skipv1.gap` states it.  A rank-a first
+layer keeps a numbers of x and d - a of y; the closed forms say what each architecture can then explain of the d^2
+numbers of W*.
+
+The second figure asks what is left of the gap between the optima as the context grows.  Of E ||W*||^2 = d^2,
+SkipV1Former explains the share rho = n / (n + d + 1 + sigma^2) -> 1, and MHA rho floor(d^2/4) / d^2, at most a quarter
+however long the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from experiments.drawing import style
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json, RunFolder
+from experiments.toys.checks import ALTERED, SHARE, TRAINED_SLACK, ClosedForm, exact_check, trained_check
+from experiments.toys.runs import Minimisation, Point, every_rank, minimisations, minimise_all, point_key
+from experiments.toys.training import Training, readouts_only, train_all
+from experiments.verdicts.checks import Check
+from experiments.verdicts.intervals import t_interval
+from theory.plans.heads import TOYS
+from theory.plans.setting import Setting
+from theory.prompts import setting
+from theory.skipv1 import gap as skipv1
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CLAIMS = {"mha": "skipv1.mha-infimum", "skipv1": "skipv1.skipv1-minimum"}
+GAP, LIMIT = "skipv1.gap", "skipv1.limit"
+GAP_SLACK = 0.05  # of the gap at equal rank: the most that training may add to an interval
+ALTERED_GAP = 0.15  # the negative controls of the gap
+SIGMA = 0.3  # of the second figure
+ENDLESS = 10**6  # a context so long that rho is 1 to within a hundredth of the slack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The sizes of the second figure.
+
+    Attributes:
+        d: Width of the curves over the context length.
+        contexts: Context lengths n whose optimum is found by exact minimisation.
+        trained: Context lengths that are also trained.
+        widths: Widths d whose optimum is found with an endless context.
+        starts: Starting points of every exact minimisation.
+    """
+
+    d: int
+    contexts: tuple[int, ...]
+    trained: tuple[int, ...]
+    widths: tuple[int, ...]
+    starts: int = 8
+
+    @property
+    def minimisations(self) -> list[Minimisation]:
+        """Return the exact minima to compute, of either architecture at its best rank."""
+        sizes = [(self.d, n) for n in self.contexts] + [(d, ENDLESS) for d in self.widths]
+        return minimisations([_best_point(d, n, toy) for d, n in sizes for toy in TOYS], self.starts)
+
+    @property
+    def trained_points(self) -> list[Point]:
+        """Return the toys that are trained on sampled prompts, each at its best rank."""
+        return [_best_point(self.d, n, toy) for n in self.trained for toy in TOYS]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The sizes of both figures.
+
+    Attributes:
+        exact: Sizes whose optimum is found by exact minimisation.
+        trained: Sizes that are also trained.
+        shown: The size of the first panel, which is also trained from the usual Gaussian start, for comparison only.
+        starts: Starting points of every exact minimisation.
+    """
+
+    exact: tuple[Setting, ...]
+    trained: tuple[Setting, ...]
+    shown: Setting
+    training: Training
+    from_gaussian: Training
+    limit: Limit
+    starts: int = 8
+
+
+_SMALL, _MIDDLE, _LARGE = Setting(3, 8, 0.3), Setting(4, 16, 0.0), Setting(5, 20, 0.5)
+_DETECTS = f"{ALTERED:.0%} of the explained signal at every rank and context, {ALTERED_GAP:.0%} of the trained gap"
+
+
+def _gaussian(steps: int) -> Training:
+    """Return training at the rate that leaves the fewest toys on a plateau, of 0.005, 0.01, 0.02 and 0.04."""
+    return Training(steps=steps, held_out=16_384, learning_rate=0.04, start="gaussian")
+
+
+PROFILES = {
+    "smoke": Profile(
+        config=Config(
+            exact=(_SMALL,),
+            trained=(_SMALL,),
+            shown=_SMALL,
+            training=Training(steps=700, held_out=49_152),
+            from_gaussian=_gaussian(200),
+            # Of one width with the toys above, so that all are trained in the same stacks.
+            limit=Limit(d=3, contexts=(16, 64), trained=(16,), widths=(1, 2, 3), starts=4),
+            starts=4,
+        ),
+        seeds=8,
+        seconds=20,
+        detects=_DETECTS,
+    ),
+    "cpu": Profile(
+        config=Config(
+            exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
+            trained=(_SMALL, _MIDDLE, _LARGE),
+            shown=_LARGE,
+            training=Training(steps=2500, held_out=65_536),
+            from_gaussian=_gaussian(2500),
+            limit=Limit(
+                d=4, contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256), trained=(4, 16, 64, 256), widths=(1, 2, 3, 4, 5, 6)
+            ),
+            starts=6,
+        ),
+        seeds=8,
+        seconds=140,
+        detects=_DETECTS,
+    ),
+    "full": Profile(
+        config=Config(
+            exact=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2), Setting(12, 30, 1.0)),
+            trained=(_SMALL, _MIDDLE, _LARGE, Setting(8, 40, 0.2)),
+            shown=_LARGE,
+            training=Training(steps=20_000, held_out=524_288),
+            from_gaussian=_gaussian(20_000),
+            limit=Limit(
+                d=6,
+                contexts=(1, 2, 4, 8, 16, 32, 64, 128, 256, 1024),
+                trained=(4, 16, 64, 256),
+                widths=(1, 2, 3, 4, 5, 6, 8, 12),
+                starts=16,
+            ),
+            starts=16,
+        ),
+        seeds=10,
+        seconds=4800,
+        detects=_DETECTS,
+    ),
+}
+
+
+class SkipV1Gap:
+    name = "skipv1-gap"
+    title = "Loss gap against rank-a compression (SkipV1Former, Theorem 2)"
+    caption = (
+        "(a) Loss at the optimum over the rank a that is kept of x: lines are closed forms, crosses the lowest of "
+        "several descents on the exact loss, hollow markers toys trained on fresh prompts, dots trainings from a "
+        "Gaussian start, one a seed. (b) The gap at equal rank over the share of numbers spent on x, all sizes. (c)"
+        " How far from the closed form, moved apart: inside the grey band is allowed, dotted is what a theory that "
+        "is wrong by 2 % would say, plus signs the start with the best W alone. (d) The gap to SkipV1Former's "
+        "optimum, and the bound that the paper proves, with the error of its own sampling. Intervals: 95 % over "
+        "seeds, of gaps paired, mostly smaller than the marker. Only whole ranks exist; lines are for the eye."
+    )
+    kind: Kind = "theory"
+    claims: tuple[str, ...] = (*CLAIMS.values(), GAP, "skipv1.paper-bound", LIMIT)
+    profiles: Mapping[str, Profile] = PROFILES
+    further: Mapping[str, str] = {
+        "limit": "The share of the signal that either architecture explains at its best rank, (a) over the number of "
+        "pairs in the prompt and (b) over the width d as that number goes to infinity; the thin line is one quarter. "
+        "Lines: closed forms. Crosses: the lowest of several descents on the exact loss. Hollow markers: toys trained "
+        "on fresh prompts, with 95 % intervals over seeds.",
+    }
+
+    def predict(self, config: Config) -> Json:
+        return {
+            "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K and W",
+            "source": "theory.skipv1.gap, Theorem",
+            "shown": config.shown.key,
+            "sizes": {size.key: _predict_ranks(size) for size in config.exact},
+            "limit": _predict_limit(config.limit),
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        shown = every_rank((config.shown,))
+        minima = [*minimisations(every_rank(config.exact), config.starts), *config.limit.minimisations]
+        trained = [*every_rank(config.trained), *config.limit.trained_points]
+        return {
+            "exact": minimise_all(minima, run),
+            "trained": train_all(trained, seeds, config.training, run),
+            "readouts_only": readouts_only(shown, seeds, config.training.start),
+            "from_gaussian": train_all(shown, seeds, config.from_gaussian, run),
+        }
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Check]:
+        ranks = _compare_ranks(prediction["sizes"], measurement["exact"], measurement["trained"])
+        return [*ranks, *_compare_limit(prediction["limit"], measurement["exact"], measurement["trained"])]
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        """Draw losses, gaps of all sizes on one curve, how far measurements are from theory, the paper's bound."""
+        fig, axes = style.figure(2, rows=2, width=4.2, height=4.0)
+        shown = prediction["shown"]
+        numbers = prediction["sizes"][shown]
+        _draw_losses(axes[0], shown, numbers, measurement)
+        _draw_gaps(axes[1], prediction, measurement)
+        _draw_deviations(axes[2], shown, numbers, measurement)
+        _draw_bound(axes[3], shown, numbers, measurement["trained"])
+        style.finish(axes)
+        return fig
+
+    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002 - there is one
+        """Draw the share explained over the context length, and over the width with an endless context."""
+        fig, axes = style.figure(2, width=3.7)
+        _draw_over_context(axes[0], prediction["limit"], measurement)
+        _draw_over_width(axes[1], prediction["limit"], measurement["exact"])
+        for axis in axes:
+            style.crosses(axis, [], [], "exact minimisation")
+            axis.axhline(0.25, color="#999999", linewidth=0.8)
+            axis.set_ylim(-0.03, 1.12)
+            axis.set_ylabel(r"share of $E\,\|W^*\|^2$ explained")
+        style.finish(axes)
+        return fig
+
+
+def _best_rank(d: int, toy: str) -> int:
+    return skipv1.best_mha_rank(d) if toy == "mha" else d
+
+
+def _best_point(d: int, n: int, toy: str) -> Point:
+    return Point(Setting(d, n, SIGMA), toy, _best_rank(d, toy))
+
+
+def _best_key(row: Json, toy: str) -> str:
+    """Return how results name a toy at its best rank, at the size of a row of the limit."""
+    return _best_point(row["d"], row["n"], toy).key
+
+
+def _predict_ranks(size: Setting) -> Json:
+    """Return the closed forms at every rank of a size."""
+    task, ranks = size.floats, []
+    for rank in range(size.d + 1):
+        gap, bound = skipv1.loss_gap(*task, rank), skipv1.paper_bound(*task, rank)
+        ranks.append(
+            {
+                "mha": skipv1.mha_explained(*task, rank),
+                "skipv1": skipv1.skipv1_explained(*task, rank),
+                "gap": gap.gap,
+                "gap_to_optimum": gap.gap_to_optimum,
+                "paper_bound": bound.value,
+                "paper_bound_stderr": bound.stderr,
+            }
+        )
+    return {
+        "d": size.d,
+        "n": size.n,
+        "sigma": size.sigma,
+        "zero_loss": setting.zero_loss(*task),
+        "rho": setting.signal_share(*task),
+        "ranks": ranks,
+    }
+
+
+def _predict_limit(limit: Limit) -> Json:
+    """Return the closed forms over the context length, and over the width with an endless context."""
+    low, high = limit.contexts[0], limit.contexts[-1]
+    spread = sorted({round(low * (high / low) ** (i / 100)) for i in range(101)})  # evenly on a logarithmic axis
+    return {
+        "assumes": "W0 = 0; x and noise Gaussian; Assumption 1; minima over A, B, K, W and the rank",
+        "source": "theory.skipv1.gap, Theorem, gap of the optima",
+        "d": limit.d,
+        "sigma": SIGMA,
+        "curve": [_predict_optima(limit.d, n) for n in spread],
+        "contexts": [_predict_optima(limit.d, n) for n in limit.contexts],
+        "widths": [_predict_optima(d, ENDLESS) for d in limit.widths],
+    }
+
+
+def _predict_optima(d: int, n: int) -> Json:
+    task = (d, n, SIGMA)
+    return {
+        "d": d,
+        "n": n,
+        "rho": setting.signal_share(*task),
+        "mha": skipv1.mha_explained(*task, _best_rank(d, "mha")) / d**2,
+        "skipv1": skipv1.skipv1_explained(*task, d) / d**2,
+    }
+
+
+def _compare_ranks(sizes: Json, exact: Json, trained: Json) -> Iterator[Check]:
+    """Yield exact minima, trained toys and trained gaps at every rank.
+
+    At rank 0 a toy predicts zero whatever its weights: there is nothing to train.
+    """
+    points = {(size, rank) for size, numbers in sizes.items() for rank in range(1, numbers["d"] + 1)}
+    points = {(size, rank) for size, rank in points if point_key(size, "mha", rank) in trained}
+    family = len(points) * (len(TOYS) + 1)  # and a gap each
+    for size, numbers in sizes.items():
+        for rank, point in enumerate(numbers["ranks"]):
+            for toy in TOYS:
+                key = point_key(size, toy, rank)
+                closed = ClosedForm(CLAIMS[toy], point[toy], numbers["rho"])
+                yield exact_check(
+                    f"exact/{key}",
+                    group=f"exact minimum, {toy}, {size}",
+                    statement="the exact minimum explains what the closed form says, and not more",
+                    closed_form=closed,
+                    explained=exact[key]["explained"],
+                    zero_loss=numbers["zero_loss"],
+                )
+                if (size, rank) in points:
+                    yield trained_check(
+                        f"trained/{key}",
+                        group=f"trained, {toy}, {size}",
+                        statement="toys trained on sampled prompts explain what the closed form says, and not more",
+                        closed_form=closed,
+                        interval=t_interval(trained[key], family),
+                        most_slack=GAP_SLACK * point["gap"],
+                    )
+            if (size, rank) in points:
+                interval, gap = t_interval(_paired_gaps(trained, size, rank), family), point["gap"]
+                yield Check.sampled(
+                    interval,
+                    id=f"trained-gap/{size}/a{rank}",
+                    group=f"trained gap at equal rank, {size}",
+                    claim=GAP,
+                    statement="the trained gap, paired by seed, is rho a^2",
+                    predicted=gap,
+                    controls=((1 - ALTERED_GAP) * gap, (1 + ALTERED_GAP) * gap),
+                    slack=GAP_SLACK * gap,
+                    quantity="loss gap, squared units of y",
+                )
+
+
+def _paired_gaps(trained: Json, size: str, rank: int) -> list[float]:
+    """Return SkipV1Former's explained signal less MHA's, seed by seed."""
+    skip, mha = (trained[point_key(size, toy, rank)] for toy in ("skipv1", "mha"))
+    return [s - m for s, m in zip(skip, mha, strict=True)]
+
+
+def _compare_limit(prediction: Json, exact: Json, trained: Json) -> Iterator[Check]:
+    """Yield exact minima and trained toys at their best ranks, in shares of the whole signal, d^2."""
+    statement = "the share of the signal explained is the closed form's"
+    family = sum(_best_key(row, toy) in trained for row in prediction["contexts"] for toy in TOYS)
+    axes = ("n", "contexts", f"d = {prediction['d']}, over n"), ("width", "widths", f"n = {ENDLESS:.0e}, over d")
+    for name, rows, where in axes:
+        for row in prediction[rows]:
+            for toy in TOYS:
+                key, power = _best_key(row, toy), row["d"] ** 2
+                closed = ClosedForm(LIMIT, row[toy], row["rho"] / power, SHARE)
+                yield exact_check(
+                    f"exact/{name}/{key}",
+                    group=f"exact minimum, {toy}, {where}",
+                    statement=statement,
+                    closed_form=closed,
+                    explained=exact[key]["explained"] / power,
+                    zero_loss=1 + SIGMA**2,  # it is at most d^2 of that
+                )
+                if rows == "contexts" and key in trained:
+                    interval = t_interval(_shares(trained[key], row), family)
+                    about: Json = {"group": f"trained, {toy}, {where}", "statement": statement}
+                    yield trained_check(f"trained/{key}", closed_form=closed, interval=interval, **about)
+
+
+def _shares(explained: Sequence[float], row: Json) -> list[float]:
+    return [signal / row["d"] ** 2 for signal in explained]
+
+
+def _through(values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the curve through a closed form's values at a = 0 .. d; each of them is quadratic in a."""
+    import numpy as np
+
+    fine = np.linspace(0, len(values) - 1, 201)
+    curve = np.polyval(np.polyfit(range(len(values)), values, min(2, len(values) - 1)), fine)
+    return fine.tolist(), curve.tolist()
+
+
+def _draw_losses(axis: Axes, shown: str, numbers: Json, measurement: Json) -> None:
+    d, zero = numbers["d"], numbers["zero_loss"]
+    ranks = range(d + 1)
+    for toy, (name, look, marker) in style.TOYS.items():
+        fine, curve = _through([zero - point[toy] for point in numbers["ranks"]])
+        axis.plot(fine, curve, label=f"{name}, closed form", **look)
+        keys = [point_key(shown, toy, rank) for rank in ranks]
+        style.crosses(axis, ranks, [zero - measurement["exact"][key]["explained"] for key in keys])
+        intervals = [t_interval([zero - v for v in measurement["trained"][key]]) for key in keys]
+        style.bars(axis, ranks, intervals, marker=marker, color=look["color"], label=f"{name}, trained, 95 %")
+        dots = [(a, zero - v) for a, key in zip(ranks, keys, strict=True) for v in measurement["from_gaussian"][key]]
+        axis.plot(*zip(*dots, strict=True), ".", color=look["color"], markersize=5, alpha=0.7, zorder=1)
+    axis.plot([], [], ".", color="#777777", label="Gaussian start, each seed")
+    style.crosses(axis, [], [], "exact minimisation")
+    axis.axhline(zero, color="#999999", linewidth=0.8)
+    above: Json = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
+    axis.annotate("predicting zero", (d / 2, zero), fontsize=7.5, **above)
+    axis.set_xticks(ranks)
+    axis.set_xlabel("rank $a$ of the copy of $x$ (of $d$ numbers)")
+    axis.set_ylabel(r"loss  $E\,\|y_{n+1}-\hat{y}_{n+1}\|^2$  (units of $y^2$)")
+    axis.set_title(f"Loss, $d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$")
+
+
+def _draw_gaps(axis: Axes, prediction: Json, measurement: Json) -> None:
+    shown = prediction["sizes"][prediction["shown"]]
+    fine, curve = _through([point["gap"] / (shown["rho"] * shown["d"] ** 2) for point in shown["ranks"]])
+    axis.plot([a / shown["d"] for a in fine], curve, color="black", label=r"closed form, $(a/d)^2$")
+    for marker, (size, numbers) in zip(style.MARKERS, prediction["sizes"].items(), strict=False):
+        d, scale, ranks = numbers["d"], numbers["rho"] * numbers["d"] ** 2, range(numbers["d"] + 1)
+        shares = [a / d for a in ranks]
+        minima = {toy: [measurement["exact"][point_key(size, toy, a)]["explained"] for a in ranks] for toy in TOYS}
+        gaps = [(skip - mha) / scale for skip, mha in zip(minima["skipv1"], minima["mha"], strict=True)]
+        style.crosses(axis, shares, gaps)
+        if point_key(size, "mha", 0) in measurement["trained"]:
+            intervals = [t_interval(_paired_gaps(measurement["trained"], size, a)) for a in ranks]
+            label = f"$d={d}$, $n={numbers['n']}$, $\\sigma={numbers['sigma']:g}$, 95 %"
+            style.bars(axis, shares, intervals, unit=scale, marker=marker, color=style.SKIPV1["color"], label=label)
+    style.crosses(axis, [], [], "exact minimisation")
+    axis.set_xlabel("share $a/d$ of the numbers spent on $x$")
+    axis.set_ylabel(r"gap at equal rank / $\rho d^2$")
+    axis.set_title("Gap at equal rank, all sizes")
+
+
+def _draw_deviations(axis: Axes, shown: str, numbers: Json, measurement: Json) -> None:
+    """Draw measured less predicted, in per cent of the prediction, with what a wrong prediction would look like."""
+    d = numbers["d"]
+    axis.axhspan(-100 * TRAINED_SLACK, 100 * TRAINED_SLACK, color="#ececec", zorder=0, label="allowed slack")
+    for level in (-100 * ALTERED, 100 * ALTERED):
+        axis.axhline(level, **{**style.BOUND, "linewidth": 1.2})
+    axis.plot([], [], **style.BOUND, label="closed form altered by 2 %")
+    for shift, (toy, (name, look, marker)) in zip((-0.08, 0.08), style.TOYS.items(), strict=True):
+        signals = {a: point[toy] for a, point in enumerate(numbers["ranks"]) if point[toy] > 0}
+        keys = {point_key(shown, toy, a): signal for a, signal in signals.items()}
+        start = [100 * (fmean(measurement["readouts_only"][key]) / signal - 1) for key, signal in keys.items()]
+        exact = [100 * (measurement["exact"][key]["explained"] / signal - 1) for key, signal in keys.items()]
+        trained = [t_interval([100 * (v / s - 1) for v in measurement["trained"][key]]) for key, s in keys.items()]
+        places = [a + shift for a in signals]
+        axis.plot(places, start, "+", color=look["color"], markersize=6)
+        style.crosses(axis, [a + 3 * shift for a in signals], exact)
+        style.bars(axis, places, trained, marker=marker, color=look["color"], label=f"{name}, trained, 95 %")
+    style.crosses(axis, [], [], "exact minimisation")
+    axis.set_xticks(range(d + 1))
+    axis.plot([], [], "+", color="#777777", label="untrained, best $W$ only")
+    low, high = axis.get_ylim()
+    axis.set_ylim(min(low, -3), max(high, 3))
+    axis.set_xlabel("rank $a$")
+    axis.set_ylabel("measured less closed form (%)")
+    axis.set_title(f"Distance from theory, $d={d}$")
+
+
+def _draw_bound(axis: Axes, shown: str, numbers: Json, trained: Json) -> None:
+    """Draw the paper's bound and the one gap that it bounds, from MHA at rank a to SkipV1Former's optimum."""
+    d, points = numbers["d"], numbers["ranks"]
+    ranks = range(d + 1)
+    axis.plot(*_through([point["gap_to_optimum"] for point in points]), color="black", label="closed form")
+    best, by_rank = trained[point_key(shown, "skipv1", d)], [trained[point_key(shown, "mha", a)] for a in ranks]
+    intervals = [t_interval([b - m for b, m in zip(best, mha, strict=True)]) for mha in by_rank]
+    style.bars(axis, ranks, intervals, marker="o", color=style.SKIPV1["color"], label="trained, 95 %")
+    bounds, errors = [p["paper_bound"] for p in points], [1.96 * p["paper_bound_stderr"] for p in points]
+    look: Json = {"marker": "D", "markersize": 4, "linewidth": 1.2, **style.BOUND}
+    axis.errorbar(ranks, bounds, yerr=errors, label="the paper's bound, 95 %", **look)
+    axis.set_yscale("log")
+    axis.set_xticks(ranks)
+    axis.set_xlabel("rank $a$ of MHA")
+    axis.set_ylabel("gap to the optimum (units of $y^2$)")
+    axis.set_title(f"The paper's bound, $d={d}$")
+
+
+def _draw_over_context(axis: Axes, limit: Json, measurement: Json) -> None:
+    curve, contexts, trained = limit["curve"], limit["contexts"], measurement["trained"]
+    for toy, (name, look, marker) in style.TOYS.items():
+        axis.plot([row["n"] for row in curve], [row[toy] for row in curve], label=f"{name}, closed form", **look)
+        _draw_optima(axis, "n", contexts, toy, measurement["exact"])
+        keys = {row["n"]: _best_key(row, toy) for row in contexts}
+        intervals = {n: t_interval(_shares(trained[key], limit)) for n, key in keys.items() if key in trained}
+        label = f"{name}, trained, 95 %"
+        style.bars(axis, list(intervals), list(intervals.values()), marker=marker, color=look["color"], label=label)
+    end = (contexts[-1]["n"], 0.25)
+    axis.annotate("one quarter", end, xytext=(0, 4), textcoords="offset points", ha="right", fontsize=7.5)
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("context length $n$ (pairs)")
+    axis.set_title(f"Against context length, $d={limit['d']}$, $\\sigma={limit['sigma']:g}$")
+
+
+def _draw_over_width(axis: Axes, limit: Json, exact: Json) -> None:
+    widths = limit["widths"]
+    for toy, (name, look, _) in style.TOYS.items():
+        axis.plot([row["d"] for row in widths], [row[toy] for row in widths], label=f"{name}, closed form", **look)
+        _draw_optima(axis, "d", widths, toy, exact)
+    axis.set_xlabel("width $d$")
+    axis.set_title("In the limit of endless context")
+
+
+def _draw_optima(axis: Axes, over: str, rows: Sequence[Json], toy: str, exact: Json) -> None:
+    shares = [exact[_best_key(row, toy)]["explained"] / row["d"] ** 2 for row in rows]
+    style.crosses(axis, [row[over] for row in rows], shares)
+
+
+EXPERIMENT: Experiment = SkipV1Gap()

@@ -1,1 +1,0 @@
-"""The loss gap against rank-a compression."""

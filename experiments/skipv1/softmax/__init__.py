@@ -1,1 +1,0 @@
-"""Softmax skip heads against any model of squeezed tokens."""
