@@ -229,3 +229,25 @@ def test_bad_input_is_one_line(work, names, options, says, tmp_path):
     status, out, errors = outcome(["evaluate", *(str(work / n) for n in names), *options, "--out", str(tmp_path)])
     assert (status, out, errors.count("\n")) == (2, "", 1), errors
     assert says in errors
+
+
+def test_recall_is_trained_and_evaluated_in_nats_a_query(work, tmp_path):
+    line = ["train", "--preset", "llama-2m", "--width", "16", "--layers", "2", "--heads", "2", "--batch", "32"]
+    line += ["--data", "recall:pairs=2,keys=3,values=4", "--steps", "60", "--learning-rate", "0.02"]
+    status, out, errors = outcome([*line, "--device", "cpu", "--out", str(tmp_path)])
+    assert status == 0, errors
+    assert "nats per query; 0.6931 guess among the 2 values there, 1.3863 among all\n" in out
+    (folder,) = (tmp_path / "train").iterdir()
+    assert (folder / "figure.png").is_file()
+    loss = json.loads((folder / "summary.json").read_text())["loss"]
+    assert loss < 1
+    status, out, errors = outcome(["evaluate", str(folder), "--device", "cpu", "--out", str(tmp_path)])
+    assert status == 0, errors
+    assert f"held-out loss {loss:.4f}" in out
+    assert "nats a query, perplexity" in out
+    assert "tokens of recall of 2 pairs" in out
+    status, _, errors = outcome(["evaluate", str(folder), str(work / "regression"), "--out", str(tmp_path)])
+    assert (status, errors.count("\n")) == (2, 1)
+    assert f"{folder} was trained on recall and {work / 'regression'} on regression: they share no axes" in errors
+    status, _, errors = outcome(["generate", str(folder), "--prompt", "a"])
+    assert (status, errors) == (2, f"crosslayer: {folder} was trained on recall: it has no text\n")

@@ -46,6 +46,12 @@ def test_prompts_in_words(words, expected):
     ("words", "says"),
     [
         ("regression:", "regression"),
+        ("recall:", "recall"),
+        ("recall:pairs=4", "recall data are written recall:pairs=4,keys=16,values=16"),
+        ("recall:pairs=4,keys=16,values=x", "recall data are written recall:pairs=4,keys=16,values=16"),
+        ("recall:pairs=4,keys=16,values=16,sigma=1", "recall data are written recall:pairs=4,keys=16,values=16"),
+        ("recall:pairs=4,keys=3,values=16", "keys must be at least as many as pairs, 4, got 3"),
+        ("recall:pairs=4,keys=16,values=16,form=odd", "the form of recall is interleaved or paired, got 'odd'"),
         ("regression:d=5,n=20", "regression data are written regression:d=5,n=20,sigma=0.1"),
         ("regression:d=5,n=20,spike=4", "regression data are written regression:d=5,n=20,sigma=0.1"),
         ("regression:d=5,n=20,sigma=x", "regression data are written regression:d=5,n=20,sigma=0.1"),
