@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import permutations, product
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from experiments.ledger.claim import Claim
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
 from theory.plans.plan import lifetimes
+from theory.plans.recall import RecallSetting
 from theory.skipv1.paper import PAPER
 from theory.toy import recall
 from theory.toy.recall import least_margin, margin, most_loss, shared_key_scores, shared_key_weights
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from icl.models.decoder import Decoder
-    from icl.recall import RecallTask
+    from icl.recall import RecallTask, Sequences
 
 PLACE = "theory/toy/recall.py; bears on ResFormer, sections 4.3 and 4.8 (shared keys)"
 PAIRS, KEYS, VALUES = 4, 6, 5
+THREE = RecallSetting(pairs=3, keys=3, values=3)
 MATCH = 60.0  # the score of an equal token: e^-60 is below rounding
 ROUNDING = 1e-9
 Scores = Callable[[int, int, int], list[Fraction]]
@@ -51,19 +53,26 @@ ONE_LAYER = Claim(
 def chance_is_least(layers: int) -> bool:
     import torch
 
-    from icl.models.decoder import Decoder
-    from icl.recall import RecallTask
+    least = [_losses(model, THREE, _orders(THREE)).mean(0) for model in _random(layers)]
+    return bool((torch.stack(least) > math.log(THREE.pairs) - ROUNDING).all())
 
-    task = RecallTask(pairs=3, keys=3, values=3)
-    least = []
-    for seed in range(20):
-        config = Architecture(
-            d_model=8, n_layers=layers, n_heads=2, d_ff=16, context=task.tokens, stem=Vectors(6), positions="none"
-        )
-        model = Decoder(config, resolve("vanilla", config.shape), seed=seed, std=1.0).double()
-        every = torch.tensor(list(permutations(range(task.pairs))))
-        least.append(_losses(model, task, every).mean(0))
-    return bool((torch.stack(least) > math.log(task.pairs) - ROUNDING).all())
+
+@ONE_LAYER.check(
+    "the scores of all values at a query are the same whatever the order of the values, for one random layer and not "
+    "for two",
+    states=1,
+    control=2,
+    wrong="two layers, as if the second read no more than the first",
+)
+def scores_are_of_the_set(layers: int) -> bool:
+    import torch
+
+    for model in _random(layers):
+        with torch.no_grad():
+            scores = model(_sequences(THREE, _orders(THREE)).tokens().double())[:, THREE.told :, THREE.keys :]
+        if (scores - scores[:1]).abs().max() > ROUNDING:
+            return False
+    return True
 
 
 SHARED_KEYS = Claim(
@@ -188,8 +197,7 @@ def the_loss_is_small(readout: float) -> bool:
     with torch.no_grad():
         dict(model.named_parameters())["stem.head.weight"].mul_(readout)
     bound = most_loss(PAIRS, VALUES, readout)
-    every = torch.tensor(list(permutations(range(PAIRS))))
-    return bool(_losses(model, task, every).max() <= bound < 1e-12)
+    return bool(_losses(model, task, _orders(task)).max() <= bound < 1e-12)
 
 
 def _shared_keys(task: RecallTask) -> Decoder:
@@ -232,14 +240,45 @@ def _shared_keys(task: RecallTask) -> Decoder:
     return model
 
 
-def _losses(model: Decoder, task: RecallTask, values: Tensor) -> Tensor:
+def _random(layers: int) -> Iterator[Decoder]:
+    """Yield decoders with random weights that read the sequences of THREE."""
+    from icl.models.decoder import Decoder
+
+    config = Architecture(
+        d_model=8,
+        n_layers=layers,
+        n_heads=2,
+        d_ff=16,
+        context=THREE.tokens,
+        stem=Vectors(THREE.width),
+        positions="none",
+    )
+    for seed in range(20):
+        yield Decoder(config, resolve("vanilla", config.shape), seed=seed, std=1.0).double()
+
+
+def _orders(setting: RecallSetting) -> Tensor:
+    """Return every order of as many values as there are pairs: (n!, n)."""
+    import torch
+
+    return torch.tensor(list(permutations(range(setting.pairs))))
+
+
+def _sequences(setting: RecallSetting, values: Tensor) -> Sequences:
+    """Return sequences whose keys, and queries, are in order."""
+    import torch
+
+    from icl.recall import RecallTask, Sequences
+
+    pairs = torch.arange(setting.pairs).expand_as(values)
+    return Sequences(RecallTask(**vars(setting)), pairs, values, pairs)
+
+
+def _losses(model: Decoder, setting: RecallSetting, values: Tensor) -> Tensor:
     """Return the loss of every query, pairs in order, for each order of the values: (orders, n), float64."""
     import torch
 
-    from icl.recall import Sequences
-
-    pairs = torch.arange(task.pairs).expand_as(values)
-    drawn = Sequences(task, pairs, values, pairs)
+    drawn = _sequences(setting, values)
     with torch.no_grad():
-        scores = model(drawn.tokens().double())[:, task.told :, task.keys :]
+        scores = model(drawn.tokens().double())[:, setting.told :, setting.keys :]
         return scores.logsumexp(-1) - (scores * drawn.answers()).sum(-1)

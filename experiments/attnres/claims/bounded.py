@@ -52,7 +52,7 @@ def decoders_attain(largest: Mapping[str, Callable[[int], float]]) -> bool:
 
     for name, bound_at in largest.items():
         for layers in (2, 4, 8, 16):
-            config = replace(SIZES, n_layers=layers)
+            config = replace(SIZES, n_layers=layers, context=layers)
             plan, outputs = resolve(name, config.shape), [1.0] * (2 * layers)
             network = extremal(config, plan, 1.0, outputs)
             found, bounds = read_norms(growing(config, plan, network, query=1e4)), read_bounds(config, plan, 1, outputs)
@@ -75,7 +75,7 @@ def heads_read_more_than_a_source(power: float) -> bool:
     from icl.models.decoder import Decoder
 
     for heads in (2, 4):
-        config = replace(SIZES, d_model=2 * heads, n_layers=heads, d_ff=0)
+        config = replace(SIZES, d_model=2 * heads, n_heads=heads, n_layers=heads, d_ff=0)
         plan = resolve(f"attnres-heads:heads={heads}", config.shape)
         model = Decoder(config, plan).double()
         sources = torch.eye(2 * heads, dtype=torch.float64)[::2, None, None]  # of norm 1, each in a part of its own

@@ -26,11 +26,12 @@ from theory.plans.presets import llama
 CLOSE = 1e-9
 BLOCK, BLOCKS = "attnres-block:size=4", "attnres-block:blocks=2"
 SIZES = replace(llama(d_model=4, n_heads=1, n_layers=2, d_ff=2, vocab=2, context=2), norm_eps=0.0)
+WRITTEN = "whether a decoder computes its reads so or as they are written, which are equal"
 UNJUDGED: Mapping[Callable[..., Any], str] = {
     **OF_VALUES,
     attnres_plan: "whether keys are normed changes no bound",
     depth_sources: "for how many sources a decoder has room, not what it reads",
-    two_phases: "whether a decoder computes its reads so or as they are written, which are equal",
+    two_phases: WRITTEN,
     lifetimes: KEPT,
     Architecture.attending: "no copy stands in for heads here",
 }

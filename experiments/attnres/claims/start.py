@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from experiments.attnres.claims.growth import WRITTEN
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_VALUES
 from theory.attnres import zero_query
 from theory.attnres.paper import PAPER
 from theory.attnres.variants import attnres as attnres_plan
 from theory.plans import mix
-from theory.plans.accounting import depth_reads, depth_sources
+from theory.plans.accounting import depth_reads, depth_sources, two_phases
 from theory.plans.names import resolve
 from theory.plans.plan import Plan
 from theory.plans.presets import llama
@@ -43,6 +44,7 @@ ZERO_QUERY = Claim(
         Plan.live: "so is which heads attend",
         attnres_plan: "with zero queries a norm of the keys has no part in it",
         depth_sources: "for how many sources a decoder has room",
+        two_phases: WRITTEN,
     },
 )
 

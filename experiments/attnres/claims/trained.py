@@ -153,6 +153,8 @@ def what_ablations_cost(units: Mapping[str, tuple[int, int]]) -> bool:
         config = llama(d_model=16, n_heads=2, n_layers=layers, d_ff=8, vocab=8, context=4)
         base = total_parameters(config, resolve("vanilla", config.shape))
         d, reads = config.d_model, 2 * layers + 1
+        if base != layers * (4 * d * d + 3 * d * 8) + (reads + 2 * 8) * d:
+            return False
 
         def added(name: str, config: Architecture = config, base: int = base) -> int:
             return total_parameters(config, resolve(name, config.shape)) - base
