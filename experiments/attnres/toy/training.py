@@ -144,7 +144,7 @@ def last_squares(config: Config, kind: str, rule: str, depth: int, seed: int) ->
                     averages.fill_(1 / len(averages))
     if kind == "descent":
         return last_read(model, prompts).square().sum(-1), logs.exp()
-    each = numbers(config.wider).repeat(count // len(config.wider))
+    each = torch.tensor(config.wider).double().repeat(count // len(config.wider))  # by float32, as in the results
     stream = Generator(HELD_OUT_STREAM, seed, OF_WEIGHTS, depth)
     normal = stream.normal((count, depth, d, d), torch.float64) * each[:, None, None, None]
     with own_weights(model, config.deviation / d**0.5 * normal):
