@@ -152,16 +152,20 @@ def _loses(d: int) -> bool:
     kind="float64",
 )
 def threshold_is_passed(factor: float) -> bool:
-    """At `factor` times the threshold SkipV1Former's floor lies above MHA's loss."""
+    """At `factor` times the threshold SkipV1Former's floor lies above MHA's loss, and just below it does not."""
     for d in (3, 4, 5, 6):
         least = [skipv1_w0_heads.threshold(d, n, 0.1) or 0.0 for n in CONTEXTS]
         for n, c in zip(CONTEXTS, least, strict=True):
-            floor = skipv1_w0_heads.skipv1_few_heads_floor(d, n, 0.1, factor * c)
-            if not floor > skipv1_w0_heads.mha_loss_around(d, n, 0.1, factor * c):
+            if not _floor_is_above(d, n, factor * c) or _floor_is_above(d, n, 0.9999 * c):
                 return False
         if not 0 < least[0] < least[1] < least[2]:
             return False
     return True
+
+
+def _floor_is_above(d: int, n: int, c: float) -> bool:
+    floor = skipv1_w0_heads.skipv1_few_heads_floor(d, n, 0.1, c)
+    return bool(floor > skipv1_w0_heads.mha_loss_around(d, n, 0.1, c))
 
 
 W0_HEADS = Claim(
