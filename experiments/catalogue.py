@@ -149,13 +149,13 @@ def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
 
 @cache
 def _experiments_in(package: str) -> tuple[Experiment, ...]:
-    experiments: list[Experiment] = []
+    runs: list[Experiment] = []
     for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
         if not isinstance(experiment, Experiment):
             raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
-        experiments.append(experiment)
-    return tuple(experiments)
+        runs.append(experiment)
+    return tuple(runs)
 
 
 def _holding_experiments(package: str) -> Iterator[str]:
