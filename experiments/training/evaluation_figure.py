@@ -22,6 +22,9 @@ def draw(record: Json, run: RunFolder) -> None:
         if record["regression"]:
             axis.set_xlabel("pairs in the context")
             axis.set_ylabel("held-out loss (squared units of $y$)")
+        elif record["per"] == "query":
+            axis.set_xlabel("place among the queries")
+            axis.set_ylabel("held-out loss (nats a query)")
         else:
             axis.set_xscale("log")
             axis.set_xlabel("tokens in the context")
