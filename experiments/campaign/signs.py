@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOSS, NATS = "loss", "held-out loss in nats per token"
 Asking = tuple[str, str, str]  # what is measured, of which arm, less that of which
+Differences = Mapping[str, Mapping[Asking, Interval]]  # by group
 WHOSE = {"paper": "the paper", "toy": "the toy"}
 
 
@@ -115,20 +116,9 @@ class Signs(Question):
         """Judge the last length of the groups in which every arm has its own rate."""
         found = self.differences(prediction, measurement)
         return [
-            *self._judged(prediction, measurement),
-            *self._own(prediction, measurement),
-            *(
-                unpredicted(
-                    f"{name}/{arm}/{against}",
-                    f"{self.called(arm)} less {self.called(against)}{rates(measurement['groups'][name], arm, against)}",
-                    f"{self.called(arm)} beside {self.called(against)} ({name})",
-                    of_group[LOSS, arm, against],
-                    quantity=f"{NATS}, difference",
-                )
-                for name, of_group in found.items()
-                for arm, against in self.together
-                if (LOSS, arm, against) in of_group
-            ),
+            *self._judged(prediction, measurement, found),
+            *self._own(prediction, measurement, found),
+            *self._together(measurement, found),
         ]
 
     def differences(self, prediction: Json, measurement: Json) -> dict[str, dict[Asking, Interval]]:
@@ -163,8 +153,8 @@ class Signs(Question):
             name: [math.nan if one is None else one[what] for one in by[last]] for name, by in group["probed"].items()
         }
 
-    def _judged(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
-        for name, found in self.differences(prediction, measurement).items():
+    def _judged(self, prediction: Json, measurement: Json, differences: Differences) -> Iterator[Expectation]:
+        for name, found in differences.items():
             for pair in prediction["compared"]:
                 which = what, *names = pair["what"], pair["arm"], pair["against"]
                 if which not in found:
@@ -187,9 +177,21 @@ class Signs(Question):
                     quantity=f"{NATS if what == LOSS else self.quantities[what]}{', difference' if against else ''}",
                 )
 
-    def _own(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
+    def _together(self, measurement: Json, differences: Differences) -> Iterator[Expectation]:
+        """Yield what was measured of pairs of which nobody predicts anything."""
+        for name, found in differences.items():
+            for arm, against in self.together:
+                if (which := (LOSS, arm, against)) in found:
+                    mine, theirs = self.called(arm), self.called(against)
+                    group = f"{mine} less {theirs}{rates(measurement['groups'][name], arm, against)}"
+                    text = f"{mine} beside {theirs} ({name})"
+                    yield unpredicted(
+                        f"{name}/{arm}/{against}", group, text, found[which], quantity=f"{NATS}, difference"
+                    )
+
+    def _own(self, prediction: Json, measurement: Json, differences: Differences) -> Iterator[Expectation]:
         """Yield what was measured of a user's variants, and what their own papers expect of it."""
-        for name, found in self.differences(prediction, measurement).items():
+        for name, found in differences.items():
             for arm in own_names(prediction):
                 stated, interval = expected_by_paper(prediction, arm, "loss"), found[LOSS, arm, VANILLA]
                 apart = rates(measurement["groups"][name], arm, VANILLA)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import OUT, Commands, is_first, not_negative, positive, whole_from
 from experiments.cli.prompt_losses import prompt_losses
 from experiments.store.folders import Json
-from theory.plans.recall import RecallSetting
 
 if TYPE_CHECKING:
     from experiments.training.single import Trained
@@ -137,12 +136,13 @@ def _report(trained: Trained, as_json: bool) -> int:
 
 
 def _held_out(record: Json) -> list[str]:
+    from experiments.training.arms import RecallSource, source_from_json
+
     if record["held_out"] is None:
         return [f"held-out loss {record['loss']:.4f} nats per token, the mean over all positions"]
-    source = record["arm"]["source"]
-    if "pairs" in source:
-        setting = RecallSetting(**{name: source[name] for name in ("pairs", "keys", "values", "form")})
-        guesses = f"{setting.unmatched:.4f} guess among the {setting.pairs} values there, {setting.blind:.4f} among all"
+    source = source_from_json(record["arm"]["source"])
+    if isinstance(source, RecallSource):
+        guesses = f"{source.unmatched:.4f} guess among the {source.pairs} values there, {source.blind:.4f} among all"
         return [f"held-out loss {record['loss']:.4f} nats per query; {guesses}"]
-    losses, pairs = record["held_out"]["loss"], source["n"]
+    losses, pairs = record["held_out"]["loss"], record["arm"]["source"]["n"]
     return prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=pairs)
