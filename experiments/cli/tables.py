@@ -8,8 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from experiments.store.folders import Json
     from experiments.verdicts.checks import Judgement
+
+COLUMNS = ("check", "points", "predicted", "slack", "measured", "verdict")
+MODEL_COLUMNS = ("model", "parameters", "cache, bytes a token", "FLOPs a token", "held-out loss")
+LOG_WIDTH = 1000  # columns of what is no terminal, and has no edge to wrap at
 
 
 def sizes_trained(config: dict[str, Any]) -> str:
@@ -50,32 +56,22 @@ def print_sentences(checks: Sequence[Judgement]) -> None:
 
 def print_checks(title: str, checks: Sequence[Judgement]) -> None:
     """One line a group, with the numbers of its tightest check, under the quantity that they are of."""
-    from rich.console import Console
-    from rich.table import Table
-
     from experiments.verdicts import words
     from experiments.verdicts.checks import by_quantity
 
     if not checks:
         print(f"{title}\nnothing was compared: inconclusive")
         return
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("check")
-    for name in ("points", "predicted", "slack", "measured"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
+    rows = []
     for quantity, groups in by_quantity(checks).items():
         if quantity:
-            table.add_row(f"[italic]{quantity}:[/italic]")
+            rows.append((f"{quantity}:", *[""] * (len(COLUMNS) - 1)))
         for name, members in groups.items():
             numbers = (tell(members[0]) for tell in (words.predicted, words.slack, words.measured))
-            table.add_row(
-                f"  {name}" if quantity else name, str(len(members)), *numbers, words.verdict_of_group(members)
-            )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)  # a log file has no edge to wrap at
-    console.print(table)
+            label = f"  {name}" if quantity else name
+            rows.append((label, str(len(members)), *numbers, words.verdict_of_group(members)))
+    console = _console()
+    _print_rows(console, title, COLUMNS, rows)
     legend = "Each line shows the point that uses most of its tolerance; summary.json holds them all."
     if any(check.by_slack_alone for check in checks):
         legend += f"\n{words.SLACK_ALONE}"
@@ -84,26 +80,20 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
 
 def print_side_by_side(found: dict[str, Any]) -> None:
     """Models in lines: costs over the first's, and losses less it."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("model", overflow="fold")
-    for name in ("parameters", "cache, bytes a token", "FLOPs a token", "held-out loss"):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for number, model in enumerate(found["models"], 1):
         over = model["over_first"]
-        table.add_row(
-            f"{number} {model['name']}",
-            f"{model['parameters']:,} {_times(over['parameters'])}",
-            f"{model['cache_bytes_per_token']:,} {_times(over['cache_bytes_per_token'])}",
-            f"{model['flops_per_token']:.4g} {_times(over['flops_per_token'])}",
-            _loss(model),
+        rows.append(
+            (
+                f"{number} {model['name']}",
+                f"{model['parameters']:,} {_times(over['parameters'])}",
+                f"{model['cache_bytes_per_token']:,} {_times(over['cache_bytes_per_token'])}",
+                f"{model['flops_per_token']:.4g} {_times(over['flops_per_token'])}",
+                _loss(model),
+            )
         )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)
-    console.print(table, highlight=False)
+    console = _console()
+    _print_rows(console, "", MODEL_COLUMNS, rows)
     console.print(
         f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
         "Losses of trainings, on the held-out data of the first of them, and what they are less its own.",
@@ -112,6 +102,52 @@ def print_side_by_side(found: dict[str, Any]) -> None:
     )
     for number, model in enumerate(found["models"], 1):
         print(f"{number}: {model['kind']}, {model['place']}")
+
+
+def _console() -> Console:
+    """Return where tables are printed; a log file has no edge to wrap at."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=LOG_WIDTH)
+
+
+def _print_rows(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as a table, or where the console is too narrow for it, each row as a label and a line of values.
+
+    Args:
+        console: where.
+        title: of the table; empty: none.
+        columns: names of the columns, the first of which holds labels and the last, if it is a verdict, words.
+        rows: cells of each row; a row with a label alone is a heading.
+    """
+    from rich.measure import Measurement
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        words = column in (columns[0], "verdict")
+        table.add_column(column, justify="left" if words else "right", no_wrap=True)
+    for row in rows:
+        heading = not any(row[1:])
+        table.add_row(*(Text(cell, style="italic" if heading else "") for cell in row))
+    if Measurement.get(console, console.options.update(max_width=10**6), table).maximum <= console.width:
+        console.print(table)
+        return
+    if title:
+        console.print(Text(title, style="italic"))
+    for label, *cells in rows:
+        indent = len(label) - len(label.lstrip())
+        values = ", ".join(_named(name, cell) for name, cell in zip(columns[1:], cells, strict=True) if cell)
+        console.print(Padding(Text(label.strip(), style="" if values else "italic"), (0, 0, 0, indent)))
+        if values:
+            console.print(Padding(Text(values), (0, 0, 0, indent + 4)))
+
+
+def _named(column: str, cell: str) -> str:
+    return cell if column == "verdict" else f"{column} {cell}"
 
 
 def _times(ratio: float | None) -> str:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from experiments import catalogue
-from experiments.cli import main
+from experiments.cli import main, tables
 from experiments.drawing import style
 from experiments.experiment.protocol import Profile
 from experiments.ledger import verify
@@ -217,3 +218,17 @@ def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
     assert "rests on made.half: changed since it was verified" in report()
     monkeypatch.setattr(HALF, "evidence", [replace(HALF.evidence[0], states=0.6)])
     assert "evidence fails" in report("report --verify", status=1)
+
+
+@pytest.mark.parametrize("width", [40, 70, 1000])
+def test_a_table_breaks_no_label_and_no_number(width, monkeypatch, capsys):
+    """A terminal that is too narrow for the columns gets each row as a label, and its values beneath it."""
+    monkeypatch.setattr(tables, "_console", lambda: Console(width=width))
+    tables.print_checks("Halves", judgements(0.5, 0.6))
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[: next(i for i, line in enumerate(lines) if line.startswith("Each line shows"))]
+    whole = "never above one" if width == 1000 else "measured 0.6 +- 0.05"
+    assert any(line.strip().startswith("never above one") for line in table)
+    assert any(whole in line for line in table)
+    assert any("check" in line and "verdict" in line for line in table) is (width == 1000)
+    assert width == 1000 or max(map(len, table)) <= width
