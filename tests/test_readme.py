@@ -368,6 +368,15 @@ def test_the_first_page_is_short():
     assert {name for name in (*GUIDE, FOUND) if f"]({name}" not in page} == set()
 
 
+def test_the_tree_names_every_room():
+    (tree,) = re.findall(r"```\n(theory/ .*?)```", PAGES["README.md"], re.DOTALL)
+    parts = re.split(r"^(\w+)/ ", tree, flags=re.MULTILINE)
+    named = {top: set(re.findall(r"(\w+)/(?= |$)", text, re.MULTILINE)) for top, text in zip(parts[1::2], parts[2::2])}
+    assert list(named) == ["theory", "icl", "experiments", "results", "tests"]
+    for package in ("theory", "icl", "experiments"):
+        assert named[package] == {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+
+
 def test_the_pictures_come_from_runs_of_commits_in_which_nothing_failed():
     """Expectations may be contradicted: that is a result."""
     for path in (ROOT / "results").glob("*/summary.json"):
