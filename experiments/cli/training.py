@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cli.commands import OUT, Commands, is_first, not_negative, positive, whole_from
-from experiments.cli.prompt_losses import prompt_losses
+from experiments.cli.prompt_losses import prompt_losses, reference_losses
 from experiments.store.folders import Json
 
 if TYPE_CHECKING:
@@ -144,5 +144,6 @@ def _held_out(record: Json) -> list[str]:
     if isinstance(source, RecallSource):
         guesses = f"{source.unmatched:.4f} guess among the {source.pairs} values there, {source.blind:.4f} among all"
         return [f"held-out loss {record['loss']:.4f} nats per query; {guesses}"]
-    losses, pairs = record["held_out"]["loss"], record["arm"]["source"]["n"]
-    return prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=pairs)
+    losses, arm = record["held_out"]["loss"], record["arm"]
+    own = prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=source.n)
+    return [*own, *reference_losses(source, arm["variant"], arm["architecture"]["d_model"])]

@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
+import theory
 from experiments.cli import main
+from experiments.cli.prompt_losses import reference_losses
+from experiments.training.arms import PromptSource
+from theory.plans.law import Law
 
 TIMES = ("tokens_per_second", "seconds", "sha256")  # and the digest, which covers them
 FILES = {  # beside the last checkpoint, which the training can be carried on from
@@ -110,6 +114,29 @@ def test_in_context_regression_is_a_task_too(tmp_path, capsys):
     mean = sum(losses) / 4
     assert f"loss {mean:.4f} squared units of y, the mean over the answers after 0 to 3 pairs\n" in out
     assert f"loss {losses[-1]:.4f} after n = 3 pairs, which is what `crosslayer predict` is about\n" in out
+    toy = theory.predict("vanilla", d=2, n=3, sigma=0.1).loss  # at rank 1, which is MHA's best
+    assert f"{toy:.4f}  the toy of vanilla, two layers of linear attention; tokens of d = 2 numbers (16 here)\n" in out
+    assert f"{4.02:.4f}  predicting zero\n" in out
+
+
+@pytest.mark.parametrize(
+    ("source", "variant", "names"),
+    [
+        (PromptSource(2, 3, 0.1), "svformer", ["predicting", "the", "ridge"]),  # its best rank is 2, not 1
+        (PromptSource(1, 1, 0.0), "vanilla", ["predicting", "the", "ridge"]),
+        (PromptSource(2, 3, 0.1), "attnres", ["predicting", "ridge"]),  # no closed form
+        (PromptSource(2, 3, 0.1), {"heads": []}, ["predicting", "ridge"]),  # a plan of one's own
+        (PromptSource(2, 3, 0.1, law=Law(spike=4.0)), "vanilla", []),
+        (PromptSource(2000, 2000, 0.1), "vanilla", ["predicting", "the"]),  # ridge's loss takes too long
+    ],
+)
+def test_what_others_lose_on_the_same_prompts(source, variant, names):
+    lines = reference_losses(source, variant, 16)[1:]
+    assert [line.split()[1] for line in lines] == names
+    losses = [float(line.split()[0]) for line in lines]
+    assert losses == sorted(losses, reverse=True)
+    if variant == "svformer":
+        assert abs(losses[1] - theory.predict("svformer", d=2, n=3, sigma=0.1, rank=2).loss) < 1e-4
 
 
 @pytest.mark.parametrize(("preset", "own"), [("llama-2m", "vanilla"), ("dva-b", "dva")])
