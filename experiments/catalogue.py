@@ -5,6 +5,9 @@ A paper's room in `experiments`, or the package that an entry point of the group
 EXPERIMENT, or a package of the room whose module `experiment` does, or, where it is a question to the campaign, a
 module of `questions/`.  `across` is a room too.  Adding to either is adding a file.
 
+Which module of ours holds what is remembered (`experiments.store.names`): a claim or an experiment that is asked for by
+name is loaded alone.
+
 Of an installed paper whose claims or experiments cannot be loaded, or whose claims have ids that are taken, nothing is
 there: one line on standard error names it.
 """
@@ -12,21 +15,22 @@ there: one line on standard error names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.abc import InspectLoader
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from experiments.experiment.protocol import Experiment
 from experiments.ledger.answer import Answer
 from experiments.ledger.claim import Claim
 from experiments.ledger.index import Index
 from experiments.store.folders import UserError
+from experiments.store.names import Lazy, remembered
 from theory.errors import BadInput
 from theory.plans.papers import Room, guarded, rooms
 from theory.plans.presets import PRESETS
@@ -62,24 +66,44 @@ def _ours() -> tuple[str, ...]:
     return (*names, ACROSS)
 
 
+def _is_ours(package: str) -> bool:
+    return package in _ours()
+
+
 def package_beside(room: Room) -> str:
     """Return the package of a paper's experiments: experiments.skipv1 for theory.skipv1; if foreign, its own."""
     return room.package if room.foreign else f"experiments.{room.name}"
 
 
-def claims() -> dict[str, Claim]:
+def claims() -> MutableMapping[str, Claim]:
     """Return the ledger, by id.  Raises UserError if two entries of ours have one id."""
     return _settled(_claims)
 
 
 @cache
-def _claims(packages: tuple[str, ...]) -> dict[str, Claim]:
-    by_id: dict[str, Claim] = {}
+def _claims(packages: tuple[str, ...]) -> Lazy[Claim, str]:
+    modules: dict[str, str] = {}
     for package in packages:
-        for claim in _guarded(package, _claims_in) or ():
-            if by_id.setdefault(claim.id, claim) is not claim:
-                _refuse(package, f"two ledger entries have the id {claim.id!r}; one stands in {claim.module}")
-    return by_id
+        for name, module in (_guarded(package, _modules_of_claims) or {}).items():
+            if modules.setdefault(name, module) != module:
+                _refuse(package, f"two ledger entries have the id {name!r}; one stands in {module}")
+    return Lazy({name: partial(_claim_in, module, name) for name, module in modules.items()}, modules)
+
+
+def _modules_of_claims(package: str) -> dict[str, str]:
+    """Return which modules hold the claims of a room, by their ids."""
+
+    def find() -> dict[str, str]:
+        return {claim.id: claim.module for claim in _claims_in(package)}
+
+    found: dict[str, str] = remembered(f"{package}.claims", find) if _is_ours(package) else find()
+    return found
+
+
+def _claim_in(module: str, name: str) -> Claim:
+    claim = next(x for x in vars(import_module(module)).values() if isinstance(x, Claim) and x.id == name)
+    claim.module = claim.module or module
+    return claim
 
 
 @cache
@@ -121,7 +145,7 @@ def answers() -> dict[str, Answer]:
     return {package: answer for package, answer in pairs.items() if answer is not None}
 
 
-def all_experiments() -> dict[str, Experiment]:
+def all_experiments() -> MutableMapping[str, Experiment]:
     """Return all by name: toys first, then full size.  Raises UserError if two of ours have one name.
 
     An installed paper's experiment whose name is taken has it after the name of the paper's entry point and a dot.
@@ -129,32 +153,69 @@ def all_experiments() -> dict[str, Experiment]:
     return _settled(_experiments)
 
 
+class About(NamedTuple):
+    """What is known of an experiment before it is loaded.
+
+    Args:
+        module: that exports it.
+        kind: as in `experiments.experiment.protocol`.
+        claims: ids of the ledger entries that it bears on.
+    """
+
+    module: str
+    kind: str
+    claims: tuple[str, ...]
+
+
 @cache
-def _experiments(packages: tuple[str, ...]) -> dict[str, Experiment]:
-    registered: Names[Experiment] = Names("experiment")
+def _experiments(packages: tuple[str, ...]) -> Lazy[Experiment, About]:
+    registered: Names[About] = Names("experiment")
     by_package = {room.package: room for room in rooms() if room.foreign}
     for package in packages:
-        for experiment in _guarded(package, _experiments_in) or ():
+        for name, about in (_guarded(package, _about_experiments) or {}).items():
             try:
-                shown = registered.add(experiment.name, experiment, by_package.get(package))
+                registered.add(name, about, by_package.get(package))
             except BadInput as error:
                 _refuse(package, str(error))
                 break
-            if shown != experiment.name:
-                renamed = copy(experiment)
-                renamed.name = shown
-                registered.listed[shown] = renamed
-    return dict(sorted(registered.listed.items(), key=lambda pair: pair[1].kind != "theory"))
+    listed = dict(sorted(registered.listed.items(), key=lambda pair: pair[1].kind != "theory"))
+    return Lazy({name: partial(_experiment_of, about.module, name) for name, about in listed.items()}, listed)
+
+
+def _about_experiments(package: str) -> dict[str, About]:
+    """Return what is known of the experiments of a room, by name.  Raises UserError if two have one name."""
+
+    def find() -> list[tuple[str, About]]:
+        pairs = _experiments_in(package)
+        return [(one.name, About(module, one.kind, tuple(one.claims))) for module, one in pairs]
+
+    rows = remembered(f"{package}.experiments", find) if _is_ours(package) else find()
+    found: dict[str, About] = {}
+    for name, (module, kind, claims) in rows:
+        if name in found:
+            raise UserError(f"two experiments have the name {name!r}; one stands in {module}")
+        found[name] = About(module, kind, tuple(claims))
+    return found
+
+
+def _experiment_of(module: str, name: str) -> Experiment:
+    experiment: Experiment = import_module(module).EXPERIMENT
+    if experiment.name == name:
+        return experiment
+    renamed = copy(experiment)
+    renamed.name = name
+    return renamed
 
 
 @cache
-def _experiments_in(package: str) -> tuple[Experiment, ...]:
-    runs: list[Experiment] = []
+def _experiments_in(package: str) -> tuple[tuple[str, Experiment], ...]:
+    """Return the modules that export experiments of a room, and the experiments."""
+    runs: list[tuple[str, Experiment]] = []
     for module in (*_holding_experiments(package), *_modules(f"{package}.{QUESTIONS}")):
         experiment = getattr(import_module(module), "EXPERIMENT", None)
         if not isinstance(experiment, Experiment):
             raise UserError(f"{module} must hold EXPERIMENT, as in `experiments.experiment.protocol`")
-        runs.append(experiment)
+        runs.append((module, experiment))
     return tuple(runs)
 
 
@@ -171,7 +232,8 @@ def _holding_experiments(package: str) -> Iterator[str]:
 
 def names(kind: str | None = None) -> list[str]:
     """Return the names of the experiments on toys (`theory`), on full-size models (`scale`), or of all (None)."""
-    return [name for name, experiment in all_experiments().items() if kind in (None, experiment.kind)]
+    known = all_experiments()
+    return [name for name in known if kind is None or _about(known, name).kind == kind]
 
 
 def experiment(name: str) -> Experiment:
@@ -209,7 +271,13 @@ def check_claims(experiment: Experiment) -> None:
 
 def experiments_on(claim: str) -> list[str]:
     """Return the names of the experiments whose checks bear on a ledger entry."""
-    return [name for name, one in all_experiments().items() if claim in one.claims]
+    known = all_experiments()
+    return [name for name in known if claim in _about(known, name).claims]
+
+
+def _about(known: Mapping[str, Experiment], name: str) -> About | Experiment:
+    """Return what has an experiment's kind and claims, without loading it where that is known."""
+    return known.about[name] if isinstance(known, Lazy) else known[name]
 
 
 def _modules(package: str) -> list[str]:

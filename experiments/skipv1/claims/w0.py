@@ -128,7 +128,8 @@ def _skipv1_minima() -> list[float]:
 
 
 @W0.check(
-    "the inequality between the two, exact, for every d up to 40",
+    "the inequality between the two, exact, for every d up to 40; SkipV1Former's side is that of Lemmas 1 and 3, and "
+    "MHA's, where 4 divides d, the least loss of four products by exact sums",
     states=3,
     control=2,
     wrong="d = 2 too, where the theorem is true",
@@ -140,8 +141,17 @@ def fails_from(first: int) -> bool:
 
 
 def _loses(d: int) -> bool:
-    kappa = sum(spreads(quaternions(d))) / d
-    return skipv1_w0_heads.large_prior(d, int((d - 1) * kappa) + 1, Fraction(0)).excess > 0
+    family = quaternions(d)
+    n = int((d - 1) * sum(spreads(family)) / d) + 1
+    prior, terms = skipv1_w0_heads.large_prior(d, n, Fraction(0)), min(3, d)
+    theta = max(Fraction(d + 2 - terms, terms), Fraction(7, 3 * d - 1) if d % 2 and d >= 3 else Fraction(0))
+    if prior.skipv1 != d * theta / (n + theta):
+        return False
+    if d % 4 == 0:  # all rows alike, so that one scale is best for all; int64 holds the sums exactly
+        loss = scaled_loss(family, np.swapaxes(family, 1, 2), n, np.eye(d, dtype=int))
+        if prior.mha != loss.least:
+            return False
+    return prior.excess > 0
 
 
 @W0.check(
