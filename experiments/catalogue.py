@@ -33,10 +33,7 @@ from experiments.store.folders import UserError
 from experiments.store.names import Lazy, remembered
 from theory.errors import BadInput
 from theory.plans.papers import Room, guarded, rooms
-from theory.plans.presets import PRESETS
 from theory.plans.registry import Names
-from theory.plans.suggestions import unknown
-from theory.plans.variants import VARIANTS
 
 T = TypeVar("T")
 ACROSS = "experiments.across"
@@ -123,6 +120,10 @@ def claim(name: str) -> Claim:
     ledger = claims()
     if name in ledger:
         return ledger[name]
+    from theory.plans.presets import PRESETS
+    from theory.plans.suggestions import unknown
+    from theory.plans.variants import VARIANTS
+
     others = {"experiment": names(), "variant": VARIANTS, "preset": PRESETS}
     lists = "`crosslayer verify --json` lists all"
     raise UserError(unknown("ledger entry", name, ledger, others=others, lists=lists, close=FAR))
@@ -242,6 +243,8 @@ def experiment(name: str) -> Experiment:
     if name not in known and name in RETIRED:
         raise UserError(f"{name} is retired: {_instead_of(name)}")
     if name not in known:
+        from theory.plans.suggestions import unknown
+
         raise UserError(unknown("experiment", name, known, others=_others(name)))
     return known[name]
 
@@ -257,6 +260,9 @@ def _instead_of(retired: str) -> str:
 
 def _others(name: str) -> dict[str, Container[str]]:
     """Return what else may have the name.  Ids of claims alone have a dot, and take longer to look up."""
+    from theory.plans.presets import PRESETS
+    from theory.plans.variants import VARIANTS
+
     return {"ledger entry": claims() if "." in name else (), "variant": VARIANTS, "preset": PRESETS}
 
 

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments import catalogue
-from experiments.experiment.execution import Finished, execute, prepare
-from experiments.ledger.verify import Verification, verifications
-from experiments.training.comparing import comparing
-from experiments.training.device import slot_for
 
 if TYPE_CHECKING:
+    from experiments.experiment.execution import Finished
     from experiments.ledger.mutation import Mutation
+    from experiments.ledger.verify import Verification
 
 
 def run(
@@ -43,6 +41,10 @@ def run(
     Work is shared out to processes of their own: a script calls this under `if __name__ == "__main__"`.  Raises
     UserError for what is not there or makes no sense, Unfinished if time is up.
     """
+    from experiments.experiment.execution import Finished, execute, prepare
+    from experiments.training.comparing import comparing
+    from experiments.training.device import slot_for
+
     experiment = catalogue.experiment(name)
     catalogue.check_claims(experiment)
     experiment = comparing(experiment, profile, variants)
@@ -57,6 +59,8 @@ def verify(*ids: str, afresh: bool = False) -> list[Verification]:
     What stood, and imports nothing that has changed since, is remembered unless `afresh`.  Raises UserError for an id
     that is not there.
     """
+    from experiments.ledger.verify import verifications
+
     ledger = catalogue.claims()
     return verifications([catalogue.claim(name) for name in ids or ledger], ledger, afresh=afresh)
 

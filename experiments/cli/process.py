@@ -61,7 +61,8 @@ def _status(arguments: Sequence[str] | None) -> int:
 
         try:
             try:
-                options = parser().parse_args(arguments)
+                typed = sys.argv[1:] if arguments is None else arguments
+                options = parser(typed[0] if typed else "").parse_args(typed)
                 resumes = options.resumes
                 status: int = options.run(options)
             finally:
