@@ -38,6 +38,18 @@ def at_length(group: Json, length: str) -> Losses:
     return {name: [math.nan if x is None else x for x in by[length]] for name, by in group["loss"].items()}
 
 
+def planned(measurement: Json, kind: str = "") -> int:
+    """Return how many groups are judged together: those measured and those still left out, so that none waits.
+
+    An interval for all at once must not widen as more is trained.
+
+    Args:
+        measurement: of a question.
+        kind: a part of their names; empty: all.
+    """
+    return sum(kind in name for name in (*measurement["groups"], *measurement.get("left_out", ())))
+
+
 def gain(losses: Losses, arm: str, family: int = 1, against: Sequence[str] = BASELINE) -> Interval:
     """Return an arm's mean paired difference to the mean of others, negative where it is better.
 

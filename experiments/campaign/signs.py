@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.campaign.drawing import THIRD, gains
 from experiments.campaign.question import BASELINE, CONTROL, OWN, Config, Group, Question
-from experiments.campaign.reading import Losses, arms, at_length, gain
+from experiments.campaign.reading import Losses, arms, at_length, gain, planned
 from experiments.campaign.setting import VANILLA
 from experiments.store.folders import Json
 from experiments.training.campaign import expected, unpredicted
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LOSS, NATS = "loss", "held-out loss in nats per token"
 Asking = tuple[str, str, str]  # what is measured, of which arm, less that of which
 Differences = Mapping[str, Mapping[Asking, Interval]]  # by group
+OWN_RATE = f", {OWN},"  # in the names of groups in which every arm has its own rate
 WHOSE = {"paper": "the paper", "toy": "the toy"}
 
 
@@ -138,7 +139,7 @@ class Signs(Question):
             known = {*group["loss"], ""}
             which = [(what, arm, other) for what, arm, other in every if arm in known and other in known]
             values = {what: self.values(group, what) for what in (LOSS, *self.quantities)}
-            family = len(which) * len(decided)
+            family = len(which) * planned(measurement, OWN_RATE)
             found[name] = {
                 (what, arm, other): _interval(values[what], arm, other, family) for what, arm, other in which
             }
@@ -267,7 +268,7 @@ def _interval(values: Losses, arm: str, against: str, family: int) -> Interval:
 
 def own_rate_groups(measurement: Json) -> dict[str, Any]:
     """Return the groups in which every arm has its own rate."""
-    return {name: group for name, group in measurement["groups"].items() if f", {OWN}," in name}
+    return {name: group for name, group in measurement["groups"].items() if OWN_RATE in name}
 
 
 def rates(group: Json, arm: str, against: str) -> str:

@@ -100,6 +100,7 @@ TOLD = {
     "difference of held-out losses at the end, nats a token": (r"([\d.]+) nats a token at the end", float),
     "difference of first held-out losses, nats a token": (r"([\d.]+) at first", float),
     "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
+    "training loss in nats per token, less the mean of two vanillas": (r"([\d.]+) nats per token", float),
     "loss less the other's, nats a token": (r"([\d.]+) nats a token of a paper's loss", float),
 }
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from experiments.campaign.drawing import THIRD, gains, line
 from experiments.campaign.profiles import profiles
 from experiments.campaign.question import CONTROL, Config, Group, Question
-from experiments.campaign.reading import arms, gain, over
+from experiments.campaign.reading import arms, gain, over, planned
 from experiments.campaign.setting import FAN_IN, VANILLA
 from experiments.experiment.protocol import Experiment, Profile
 from experiments.store.folders import Json
@@ -61,7 +61,7 @@ class Induction(Question):
     order = 1
     claims: tuple[str, ...] = (FASTER, ORDERS)
     profiles: Mapping[str, Profile] = profiles(
-        GROUPS, seeds=12, seconds=35_000, detects="0.1 nats per token, for all differences at once"
+        GROUPS, seeds=12, seconds=35_000, detects="0.2 nats per token, for all differences at once"
     )
 
     def predict(self, config: Config) -> Json:
@@ -105,7 +105,7 @@ class Induction(Question):
 
     def _signs(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         pairs = [*((arm, VANILLA) for arm in prediction["signs"]), *map(tuple, prediction["order"])]
-        family = max(1, len(pairs) * len(prediction["windows"]) * len(measurement["groups"]))
+        family = max(1, len(pairs) * len(prediction["windows"]) * planned(measurement))
         for name, group in measurement["groups"].items():
             for begin, end in prediction["windows"]:
                 losses = over(group, begin, end)
@@ -129,7 +129,7 @@ class Induction(Question):
     def _own(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
         """Yield what was measured of a user's variants, of which nothing is predicted."""
         windows = prediction["windows"]
-        family = max(1, len(own_names(prediction)) * len(windows) * len(measurement["groups"]))
+        family = max(1, len(own_names(prediction)) * len(windows) * planned(measurement))
         for name, group in measurement["groups"].items():
             for begin, end in windows:
                 for arm in own_names(prediction):
@@ -139,7 +139,7 @@ class Induction(Question):
                     yield unpredicted(where, f"{arm} less vanilla, {at}", f"{arm}, {at} ({name})", found, quantity=NATS)
 
     def _peaks(self, prediction: Json, measurement: Json) -> Iterator[Expectation]:
-        family = max(1, len(prediction["peak"]) * len(measurement["groups"]))
+        family = max(1, len(prediction["peak"]) * planned(measurement))
         for name, group in measurement["groups"].items():
             control = t_interval(peaks_apart(group, CONTROL), family)  # of noise, which peaks anywhere
             for arm, octaves in prediction["peak"].items():
@@ -168,7 +168,7 @@ class Induction(Question):
         for axis, (name, group) in zip(axes, list(groups.items())[:2], strict=False):
             gains(axis, name, group, WORDS)
         _scores(axes[2], groups)
-        _differences(axes[3], groups, prediction)
+        _differences(axes[3], measurement, prediction)
         for axis in axes[min(2, len(groups)) : 2]:
             axis.set_visible(False)
         style.finish([axis for axis in axes if axis.get_visible()])
@@ -189,16 +189,16 @@ def _scores(axis: Axes, groups: Mapping[str, Json]) -> None:
     style.tokens_per_parameter(axis, list(next(iter(groups.values()))["lengths"].values()))
 
 
-def _differences(axis: Axes, groups: Mapping[str, Json], prediction: Json) -> None:
+def _differences(axis: Axes, measurement: Json, prediction: Json) -> None:
     """Draw the mean differences of the first window, with intervals for all of them at once."""
     from experiments.drawing import style
 
-    begin, end = prediction["windows"][0]
+    (begin, end), groups = prediction["windows"][0], measurement["groups"]
     rows = [(at, arm) for at in groups for arm in (CONTROL, *arms(groups[at]))]
     names = list(dict.fromkeys(arm for _, arm in rows))
     for i, arm in enumerate(names):
         of_arm = [(j, at) for j, at in enumerate(groups) if (at, arm) in rows]
-        found = [gain(over(groups[at], begin, end), arm, len(rows)) for _, at in of_arm]
+        found = [gain(over(groups[at], begin, end), arm, len(names) * planned(measurement)) for _, at in of_arm]
         look = {key: x for key, x in style.look("twin" if arm == CONTROL else arm).items() if key != "linestyle"}
         x = [j + 0.6 * (i / max(1, len(names) - 1) - 0.5) for j, _ in of_arm]
         style.bars(axis, x, found, label=WORDS.get(arm, arm), **look)

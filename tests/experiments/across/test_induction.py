@@ -61,6 +61,16 @@ def test_no_gain_decides_nothing():
     assert not {"agrees"} & {verdict for name, verdict in found.items() if "peak" not in name}
 
 
+def test_an_interval_does_not_widen_as_more_groups_are_trained():
+    gains = {"svformer": 0.2, "skipv1": 0.12, "shared-keys": -0.05}
+    groups = {f"width {i}": group(gains) for i in range(4)}
+    whole = EXPERIMENT.compare(PREDICTION, {"groups": groups, "left_out": []})
+    first = EXPERIMENT.compare(PREDICTION, {"groups": {"width 0": groups["width 0"]}, "left_out": list(groups)[1:]})
+    widths = {check.id: check.half_width for check in whole}
+    assert first
+    assert all(check.half_width == widths[check.id] for check in first)
+
+
 def test_a_third_vanilla_that_gains_takes_every_sign_back():
     """Where the control agrees too, nothing is decided."""
     gains = {"svformer": 0.2, "skipv1": 0.12, CONTROL: 0.2}
