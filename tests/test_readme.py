@@ -11,6 +11,7 @@ import math
 import re
 import shlex
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -120,6 +121,45 @@ def test_numbers_of_what_was_found():
     lead = residual.gap("3", "d2-n4-s0.1", "svformer", 2)
     toys = next(c["predicted"] for c in checks_of("ladder/residual") if c["id"] == "size/3/d2-n4-s0.1/svformer/2")
     assert f"residual stream *bend* it, together, to {lead.mean / toys:.2f} of the toy's" in page
+
+
+def test_numbers_of_the_campaign_s_first_answer():
+    measurement = json.loads((ROOT / "results/text-induction/measurement.json").read_text())
+    page = " ".join(PAGES[FOUND].split())
+    ((name, group),) = measurement["groups"].items()
+    assert name == "width 32, rate 0.008, initial weights 0.02"
+    assert (group["seeds"], len(measurement["left_out"])) == (12, 3)
+    judged = {c.id: c for c in _compared("text-induction")}
+    rows = {
+        "SVFormer less vanilla": "svformer/vanilla",
+        "SkipV1Former less vanilla": "skipv1/vanilla",
+        "SVFormer less SkipV1Former": "svformer/skipv1",
+        "SkipV1Former less shared keys": "skipv1/shared-keys",
+    }
+    for words, pair in rows.items():
+        checks = [judged[f"{name}/{window}/{pair}"] for window in ("2.5 to 5", "5 to 8")]
+        told = " | ".join(f"{_signed(c.measured)} ± {c.half_width:.2f}" for c in checks)
+        assert f"| {words} | {told} |" in page
+    controls = [judged[f"{name}/{window}/svformer/vanilla"].controls[0] for window in ("2.5 to 5", "5 to 8")]
+    assert (
+        "by {} ± {:.2f} and {} ± {:.2f}.".format(*(f(x) for c in controls for f, x in zip((_signed, float), c))) in page
+    )
+
+    def mean(arm, score, length):
+        return fmean(one[score] for one in group["probed"][arm][length])
+
+    assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in page
+    previous = [mean(arm, "previous", "2.5") for arm in ("svformer", "skipv1", "vanilla", "shared-keys")]
+    assert "{:.2f} in SVFormer, {:.2f} in SkipV1Former, {:.2f} in vanilla and {:.2f} with".format(*previous) in page
+
+
+def _compared(name):
+    stored = [json.loads((ROOT / "results" / name / f"{x}.json").read_text()) for x in ("prediction", "measurement")]
+    return catalogue.experiment(name).compare(*stored)
+
+
+def _signed(number):
+    return f"{number:+.2f}".replace("-", "\N{MINUS SIGN}")
 
 
 def test_numbers_of_resformer_in_small_decoders():
@@ -371,7 +411,10 @@ def test_the_first_page_is_short():
 def test_the_tree_names_every_room():
     (tree,) = re.findall(r"```\n(theory/ .*?)```", PAGES["README.md"], re.DOTALL)
     parts = re.split(r"^(\w+)/ ", tree, flags=re.MULTILINE)
-    named = {top: set(re.findall(r"(\w+)/(?= |$)", text, re.MULTILINE)) for top, text in zip(parts[1::2], parts[2::2])}
+    named = {
+        top: set(re.findall(r"(\w+)/(?= |$)", text, re.MULTILINE))
+        for top, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
     assert list(named) == ["theory", "icl", "experiments", "results", "tests"]
     for package in ("theory", "icl", "experiments"):
         assert named[package] == {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
