@@ -407,6 +407,12 @@ def test_the_first_page_is_short():
     assert {name for name in (*GUIDE, FOUND) if f"]({name}" not in page} == set()
 
 
+def test_every_interval_on_the_first_page_is_among_the_findings():
+    told = re.findall(r"\S*\d ± [\d.]+\d", PAGES["README.md"])
+    assert len(told) >= 7
+    assert {interval for interval in told if interval not in PAGES[FOUND]} == set()
+
+
 def test_the_tree_names_every_room():
     (tree,) = re.findall(r"```\n(theory/ .*?)```", PAGES["README.md"], re.DOTALL)
     parts = re.split(r"^(\w+)/ ", tree, flags=re.MULTILINE)
