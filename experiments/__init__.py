@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from experiments.catalogue import all_experiments, claims
+    from experiments.commands.single import Trained, train
     from experiments.experiment.execution import Finished
     from experiments.experiment.protocol import Experiment, Profile
     from experiments.ledger.claim import Claim
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from experiments.report import write_report
     from experiments.runs import run, verify
     from experiments.store.folders import Unfinished, UserError
-    from experiments.training.single import Trained, train
     from experiments.training.text import prepare as prepare_text
 
 __all__ = [
@@ -49,7 +49,7 @@ _HOMES = {
     "Experiment": "experiments.experiment.protocol",
     "Finished": "experiments.experiment.execution",
     "Profile": "experiments.experiment.protocol",
-    "Trained": "experiments.training.single",
+    "Trained": "experiments.commands.single",
     "Unfinished": "experiments.store.folders",
     "UserError": "experiments.store.folders",
     "Verification": "experiments.ledger.verify",
@@ -57,7 +57,7 @@ _HOMES = {
     "claims": "experiments.catalogue",
     "prepare_text": "experiments.training.text:prepare",
     "run": "experiments.runs",
-    "train": "experiments.training.single",
+    "train": "experiments.commands.single",
     "verify": "experiments.runs",
     "write_report": "experiments.report",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import OUT, whole_from
 
 if TYPE_CHECKING:
-    from experiments.training.subjects import Asked
+    from experiments.commands.subjects import Asked
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -41,8 +41,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def asked(options: argparse.Namespace) -> Asked:
+    from experiments.commands.subjects import Asked
     from experiments.training.by_layer import TOKENS, Sample
-    from experiments.training.subjects import Asked
 
     return Asked(
         Sample(options.tokens or TOKENS, options.batch or 0),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cli.commands import Commands
 
 if TYPE_CHECKING:
-    from experiments.training.importing import Made
+    from experiments.commands.importing import Made
 
 
 def add_to(commands: Commands) -> None:
@@ -65,20 +65,20 @@ def add_to(commands: Commands) -> None:
 
 
 def import_(options: argparse.Namespace) -> int:
-    from experiments.training.importing import import_ as imported
+    from experiments.commands.importing import import_ as imported
 
     return _report(imported(options.source, options.out, variant=options.variant), options.json, "imported")
 
 
 def export(options: argparse.Namespace) -> int:
-    from experiments.training.importing import export as exported
+    from experiments.commands.importing import export as exported
 
     made = exported(options.folder, options.out, to=options.to, dtype=options.dtype)
     return _report(made, options.json, "exported")
 
 
 def convert(options: argparse.Namespace) -> int:
-    from experiments.training.importing import convert as converted
+    from experiments.commands.importing import convert as converted
 
     made = converted(options.folder, options.out, variant=options.variant, how=options.how)
     return _report(made, options.json, "converted")

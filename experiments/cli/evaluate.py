@@ -36,14 +36,14 @@ def add_to(commands: Commands) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    from experiments.training import evaluating
+    from experiments.commands import evaluation
 
     if options.tasks is not None:
         return _tasks(options)
     for option in ("tasks_from", "fewshot", "limit"):
         if getattr(options, option) is not None:
             raise UserError(f"--{option.replace('_', '-')} is for --tasks")
-    found = evaluating.evaluate(options.runs, asked=asked.asked(options), device=options.device, out=options.out)
+    found = evaluation.evaluate(options.runs, asked=asked.asked(options), device=options.device, out=options.out)
     if options.json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))
         return 0
@@ -54,7 +54,7 @@ def evaluate(options: argparse.Namespace) -> int:
         if found.record["regression"]:
             print("\n".join(f"  {line}" for line in _of_prompts(run)))
         else:
-            in_bits = evaluating.bits_a_byte(run)
+            in_bits = evaluation.bits_a_byte(run)
             of_bytes = f", {in_bits:.4f} bits a byte" if in_bits is not None else ""
             perplexity = f"perplexity {math.exp(loss['mean']):.5g}" if loss["mean"] < 700 else "no perplexity"
             print(f"  held-out loss {_with_error(loss)} nats a {found.record['per']}, {perplexity}{of_bytes}")
@@ -67,7 +67,7 @@ def evaluate(options: argparse.Namespace) -> int:
 
 
 def _tasks(options: argparse.Namespace) -> int:
-    from experiments.training import harness
+    from experiments.commands import harness
 
     for option in ("tokens", "batch", "context", "data", "text"):
         if getattr(options, option) is not None:

@@ -13,7 +13,7 @@ from experiments.cli.commands import Commands, finite, not_negative, whole_from
 from experiments.store.folders import UserError
 
 if TYPE_CHECKING:
-    from experiments.training.generating import Speed, Writer
+    from experiments.commands.generation import Speed, Writer
 
 MOST_PROMPTS = 4096
 
@@ -62,7 +62,7 @@ def generate(options: argparse.Namespace) -> int:
         raise UserError("--stream is for one prompt, and not for --json")
     if len(prompts) > MOST_PROMPTS:
         raise UserError(f"at most {MOST_PROMPTS:,} prompts at a time, got {len(prompts):,}")
-    from experiments.training.generating import write
+    from experiments.commands.generation import write
     from icl.models.sampling import Sampling
 
     writer = write(

@@ -11,7 +11,7 @@ from experiments.cli.commands import Commands
 from experiments.training.layer_probes import FAMILIES
 
 if TYPE_CHECKING:
-    from experiments.training.probing import Probed
+    from experiments.commands.probing import Probed
 
 
 def add_to(commands: Commands) -> None:
@@ -29,7 +29,7 @@ def add_to(commands: Commands) -> None:
 
 
 def probe(options: argparse.Namespace) -> int:
-    from experiments.training import probing
+    from experiments.commands import probing
 
     what = None if options.what is None else [name.strip() for name in options.what.split(",")]
     found = probing.probe(options.runs, what, asked=asked.asked(options), device=options.device, out=options.out)
@@ -37,7 +37,7 @@ def probe(options: argparse.Namespace) -> int:
 
 
 def _report(found: Probed, as_json: bool) -> int:
-    from experiments.training.layer_figures import looks, panels_of, series
+    from experiments.commands.layer_figures import looks, panels_of, series
 
     if as_json:
         print(json.dumps({"folder": str(found.folder), **found.record}, indent=1))

@@ -167,8 +167,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compare(options: argparse.Namespace) -> int:
+    from experiments.commands.side_by_side import side_by_side
     from experiments.experiment.execution import committed_results, conclusions, latest_runs, summary, table
-    from experiments.training.alongside import side_by_side
     from experiments.training.comparing import known_as, named
     from experiments.verdicts.checks import worst
     from experiments.verdicts.words import verdict

@@ -13,7 +13,7 @@ from experiments.cli.prompt_losses import prompt_losses, reference_losses
 from experiments.store.folders import Json
 
 if TYPE_CHECKING:
-    from experiments.training.single import Trained
+    from experiments.commands.single import Trained
 
 
 def add_to(commands: Commands) -> None:
@@ -107,7 +107,7 @@ def add_to(commands: Commands) -> None:
 
 
 def train(options: argparse.Namespace) -> int:
-    from experiments.training import single
+    from experiments.commands import single
     from icl.recipe import Diverged
 
     arguments = {name: value for name, value in vars(options).items() if name not in ("run", "resumes", "json")}
@@ -136,7 +136,7 @@ def _report(trained: Trained, as_json: bool) -> int:
 
 
 def _held_out(record: Json) -> list[str]:
-    from experiments.training.arms import RecallSource, source_from_json
+    from experiments.training.arms import PromptSource, RecallSource, source_from_json
 
     if record["held_out"] is None:
         return [f"held-out loss {record['loss']:.4f} nats per token, the mean over all positions"]
@@ -144,6 +144,7 @@ def _held_out(record: Json) -> list[str]:
     if isinstance(source, RecallSource):
         guesses = f"{source.unmatched:.4f} guess among the {source.pairs} values there, {source.blind:.4f} among all"
         return [f"held-out loss {record['loss']:.4f} nats per query; {guesses}"]
+    assert isinstance(source, PromptSource)  # of text there are no losses by position
     losses, arm = record["held_out"]["loss"], record["arm"]
     own = prompt_losses(f"{record['loss']:.4f}", f"{losses[-1]:.4f}", answers=len(losses), pairs=source.n)
     return [*own, *reference_losses(source, arm["variant"], arm["architecture"]["d_model"])]

@@ -14,10 +14,9 @@ from contextlib import suppress
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from experiments.store.cache import cache
-from experiments.store.folders import Json
 from experiments.store.sources import ROOTS
 from icl.files import opened, sealed, write_atomically
 
@@ -61,7 +60,7 @@ class Lazy(MutableMapping[str, T], Generic[T, About]):
         return len(self._makers)
 
 
-def remembered(what: str, find: Callable[[], Json]) -> Json:
+def remembered(what: str, find: Callable[[], Any]) -> Any:
     """Return what `find` returns, or has returned since a file of our packages last changed.
 
     A file that cannot be read or written is as good as none.
@@ -74,8 +73,7 @@ def remembered(what: str, find: Callable[[], Json]) -> Json:
     with suppress(OSError, ValueError):
         content, whole = opened(path.read_bytes())
         if whole and content["files"] == _files():
-            found: Json = content["names"]
-            return found
+            return content["names"]
     names = find()
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ def test_what_the_command_line_trained_is_loaded_to_the_bit(tmp_path, monkeypatc
 def test_train_is_the_command(tmp_path, monkeypatch):
     options = {"data": DATA, "steps": 2, "batch": 4, "device": "cpu", "out": tmp_path / "runs"}
     folder = trained(tmp_path, "resformer")
-    monkeypatch.setattr("experiments.training.single.train_arm", pytest.fail)  # finished: it is shown, not trained
+    monkeypatch.setattr("experiments.commands.single.train_arm", pytest.fail)  # finished: it is shown, not trained
     found = experiments.train("llama-2m", "resformer", **options)
     assert found.folder == folder
     assert found.record.items() <= json.loads((folder / "summary.json").read_text()).items()

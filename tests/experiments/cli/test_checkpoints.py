@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 import icl
 from experiments.cli import main
-from experiments.training.importing import export, import_
+from experiments.commands.importing import export, import_
 from experiments.training.model_folders import digest_of, model_folder
 from icl.data.published import random_sequences
 from icl.models.saved import weights
@@ -44,7 +44,7 @@ def work(tmp_path_factory):
         ("mine", f"{folder / 'plan.py'}:mine", ["--data", str(folder / "text"), *TEXT]),
         ("regression", "vanilla", ["--data", "regression:d=2,n=3,sigma=0.1", *TEXT[2:]]),
     )
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         for name, variant, options in kinds:
             command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
             assert main([*command, "--out", str(folder / "out" / name)]) == 0

@@ -123,7 +123,7 @@ def test_a_finished_training(tmp_path, capsys, monkeypatch):
     (folder / "metrics.jsonl").unlink()
     assert "delete" in refused(command, folder / "checkpoint-000000004", capsys)
     shutil.rmtree(folder / "checkpoint-000000004")
-    monkeypatch.setattr("experiments.training.figure.draw", lambda *_: None)
+    monkeypatch.setattr("experiments.commands.training_figure.draw", lambda *_: None)
     assert main(command) == 0
     assert len(RunFolder(folder).read("config.json")) > 3
 

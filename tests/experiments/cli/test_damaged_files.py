@@ -136,7 +136,7 @@ def prepared(place):
         ["data", "prepare", "corpus", "--out", str(copy), "--vocab", "300"],
         ["train", "--preset", "llama-2m", "--steps", "2", "--data", str(copy), "--out", "out"],
     ]
-    with mock.patch("experiments.training.single.train_arm", put_aside):
+    with mock.patch("experiments.commands.single.train_arm", put_aside):
         yield lambda kind, seed: checked_with_damage(folder, names, copy, kind, seed, lines)
 
 
@@ -179,7 +179,7 @@ def training(trained, place):
             (copy / "summary.json").unlink()
         name = random.Random(f"{kind} {seed}").choice(names if finished else names[:-1])
         damage(copy / name, kind, seed)
-        with mock.patch("experiments.training.figure.draw"):
+        with mock.patch("experiments.commands.training_figure.draw"):
             check([*TRAIN.split(), "--out", str(out)])
         assert (copy / "model.safetensors").exists()
 

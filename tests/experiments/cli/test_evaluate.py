@@ -9,8 +9,8 @@ import torch
 
 import icl
 from experiments.cli import main
-from experiments.training import evaluating
-from experiments.training.evaluation_figure import first_position, stretches
+from experiments.commands import evaluation
+from experiments.commands.evaluation_figure import first_position, stretches
 from icl.data.tokenizers import saved_tokenizer
 from icl.training.objectives import Batch
 from tests.experiments.cli.answers import outcome, write_corpus
@@ -31,7 +31,7 @@ def work(tmp_path_factory):
     write_corpus(folder / "corpus")
     assert main(["data", "prepare", str(folder / "corpus"), "--out", str(folder / "text"), "--vocab", "300"]) == 0
     kinds = (("vanilla", ["--data", str(folder / "text"), *TEXT]), ("skipv1", ["--data", str(folder / "text"), *TEXT]))
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         for name, options in (*kinds, ("regression", PROMPTS), ("last", LAST)):
             variant = "vanilla" if name in ("regression", "last") else name
             command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
@@ -82,7 +82,7 @@ def test_numbers_are_those_of_whole_passes(work, evaluated):
     assert found["in_context"]["mean"] == pytest.approx(float(score), rel=1e-5, abs=1e-6)
     text = [open_data(folder).tokenizer().decode(row) for row in batch.targets.tolist()]
     bits = float(losses.sum()) / math.log(2) / sum(len(part.encode()) for part in text)
-    assert evaluating.bits_a_byte(found) == pytest.approx(bits, rel=1e-5)
+    assert evaluation.bits_a_byte(found) == pytest.approx(bits, rel=1e-5)
 
 
 def test_models_are_compared_sequence_by_sequence(work, evaluated):
@@ -112,7 +112,7 @@ def test_words(work, tmp_path):
     (folder,) = (tmp_path / "evaluate").iterdir()
     assert {p.name for p in folder.iterdir()} >= {"figure.png", "figure.svg", "summary.json"}
     before = (folder / "summary.json").stat().st_mtime_ns
-    with mock.patch("experiments.training.evaluating.losses", side_effect=AssertionError):
+    with mock.patch("experiments.commands.evaluation.losses", side_effect=AssertionError):
         assert outcome(line)[1] == out  # what is there is kept
     assert (folder / "summary.json").stat().st_mtime_ns >= before
 
@@ -145,7 +145,7 @@ def test_no_learning_is_told_of_positions_that_are_the_same(count, told):
             return answer - targets
 
     batch = Batch(torch.rand(4, count), torch.zeros(4, count))
-    found = evaluating.losses(lambda inputs: inputs, Of(), [batch])
+    found = evaluation.losses(lambda inputs: inputs, Of(), [batch])
     assert (found["in_context"] is not None) == told
 
 
@@ -178,7 +178,7 @@ def test_of_regression_and_of_others(work, evaluated, tmp_path):
     try:
         (found,) = evaluated("published", options=["--tokens", "200"])["runs"]
         assert found["bytes_a_token"] is None
-        assert evaluating.bits_a_byte(found) is None
+        assert evaluation.bits_a_byte(found) is None
     finally:
         (work / "published" / "hidden").rename(work / "published" / "tokenizer.json")
 
@@ -195,12 +195,12 @@ def test_trainings_and_others_are_asked_about_one_text(work, evaluated):
 
 def test_a_model_that_learns_within_a_sequence_has_a_negative_score():
     falling = torch.linspace(3, 1, 40).expand(5, 40)
-    assert evaluating.in_context(falling).mean() < -1
-    assert evaluating.in_context(torch.ones(5, 40)).abs().max() == 0
+    assert evaluation.in_context(falling).mean() < -1
+    assert evaluation.in_context(torch.ones(5, 40)).abs().max() == 0
     early, late = torch.zeros(1, 40), torch.zeros(1, 40)
     early[:, 4:8], late[:, 36:] = 1, 1
-    assert (float(evaluating.in_context(early)), float(evaluating.in_context(late))) == (-1, 1)
-    assert float(evaluating.in_context(torch.tensor([[5.0, 3.0]]))) == 0  # of two positions, one is both
+    assert (float(evaluation.in_context(early)), float(evaluation.in_context(late))) == (-1, 1)
+    assert float(evaluation.in_context(torch.tensor([[5.0, 3.0]]))) == 0  # of two positions, one is both
 
 
 def test_stretches_of_positions_hold_every_position_once():

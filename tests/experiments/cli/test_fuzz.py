@@ -153,7 +153,7 @@ def place(tmp_path_factory):
         for target, name, instead in (
             ("icl.data.sources", "_stdlib", lambda: iter(few)),
             ("experiments.experiment.together", "executed", put_aside),
-            ("experiments.training.single", "train_arm", put_aside),
+            ("experiments.commands.single", "train_arm", put_aside),
             ("experiments.runs", "verifications", unverified),
             ("experiments.runs", "mutate", put_aside),
             ("experiments.bench.step", "Side", put_aside),

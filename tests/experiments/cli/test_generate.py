@@ -10,8 +10,9 @@ import torch
 
 import icl
 from experiments.cli import main
-from experiments.training import generating, memory
-from experiments.training.generating import Written
+from experiments.commands import generation
+from experiments.commands.generation import Written
+from experiments.training import memory
 from experiments.training.model_folders import model_folder
 from icl.data.tokenizers import saved_tokenizer
 from tests.experiments.cli.answers import outcome, write_corpus
@@ -29,7 +30,7 @@ def work(tmp_path_factory):
     write_corpus(folder / "corpus")
     text = folder / "text"
     assert main(["data", "prepare", str(folder / "corpus"), "--out", str(text), "--vocab", "300"]) == 0
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         for name, data in (("run", str(text)), ("regression", "regression:d=2,n=3,sigma=0.1")):
             sizes = TRAIN if name == "run" else [*TRAIN[:7], "--batch", "4"]
             steps = ["--steps", "30", "--log-every", "10", "--learning-rate", "0.01"]
@@ -142,14 +143,14 @@ def test_halves_of_characters_wait_for_their_other_half():
         def decode(self, ids):
             return bytes(ids).decode(errors="replace")
 
-    spoken = generating.Language(Bytes(), (), of_all=False, ends=frozenset([0]))
+    spoken = generation.Language(Bytes(), (), of_all=False, ends=frozenset([0]))
     one = Written("", [])
     shown = []
     for token in "aé€b".encode():
-        generating._add(one, token, spoken, ())
+        generation._add(one, token, spoken, ())
         shown.append(one.text)
     assert shown == ["a", "a", "aé", "aé", "aé", "aé€", "aé€b"]
-    generating._add(one, 0, spoken, ())
+    generation._add(one, 0, spoken, ())
     assert (one.text, one.ended) == ("aé€b", "end of text")
 
 
@@ -160,9 +161,9 @@ def test_a_space_that_a_tokenizer_leaves_out_where_a_text_begins_is_there_within
         def decode(self, ids):
             return "".join(f" {'abcd'[i]}" for i in ids)[1:]
 
-    spoken = generating.Language(Words(), (), of_all=False, ends=frozenset([9]))
+    spoken = generation.Language(Words(), (), of_all=False, ends=frozenset([9]))
     one = Written("a", [0])
-    generating._add(one, 1, spoken, ())
+    generation._add(one, 1, spoken, ())
     assert one.prompt + one.text == "a b"
 
 
@@ -171,10 +172,10 @@ def test_what_may_be_the_beginning_of_a_stop_is_held_back():
         def decode(self, ids):
             return "".join(map(chr, ids))
 
-    spoken = generating.Language(Letters(), (), of_all=False, ends=frozenset())
+    spoken = generation.Language(Letters(), (), of_all=False, ends=frozenset())
     one, shown = Written("", []), []
     for letter in "xababy":
-        generating._add(one, ord(letter), spoken, ("abx", "abz"))
+        generation._add(one, ord(letter), spoken, ("abx", "abz"))
         shown.append(one.text)
     assert shown == ["x", "x", "x", "xab", "xab", "xababy"]
 
@@ -191,7 +192,7 @@ def test_what_a_window_does_not_keep_is_not_counted(work, monkeypatch):
 
     def there(count):
         of_memory = SimpleNamespace(available=lambda _: count, in_words=memory.in_words)
-        monkeypatch.setattr(generating, "memory", of_memory)
+        monkeypatch.setattr(generation, "memory", of_memory)
 
     there(8 * each)
     assert outcome(["generate", str(folder), *options])[0] == 0

@@ -10,10 +10,10 @@ import pytest
 
 import icl
 from experiments.cli import main
+from experiments.commands import probing, subjects
+from experiments.commands.layer_figures import PANELS
 from experiments.drawing import style
-from experiments.training import probing, subjects
 from experiments.training.by_layer import Sample
-from experiments.training.layer_figures import PANELS
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.published.llama import published_from
@@ -45,7 +45,7 @@ def work(tmp_path_factory):
         ("regression", "vanilla", PROMPTS),
         ("one head", "vanilla", [*text, *TEXT, "--heads", "1"]),
     )
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         for name, variant, options in kinds:
             place = folder / name
             command = ["train", "--preset", "llama-2m", "--variant", variant, *options, "--device", "cpu"]
@@ -57,7 +57,7 @@ def work(tmp_path_factory):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Figures are seen to by one test, and take most of the time."""
-    monkeypatch.setattr("experiments.training.layer_figures.draw", lambda *_: None)
+    monkeypatch.setattr("experiments.commands.layer_figures.draw", lambda *_: None)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_what_is_there_is_not_measured_again(probed, tmp_path, monkeypatch):
     before = next(iter(lines)).read_text()
     for family in ("entropy", "norms"):
         monkeypatch.setitem(FAMILIES, family, None)  # it would not be measured
-    monkeypatch.setattr("experiments.training.probing.families", lambda *_: ["norms", "entropy", "similarity"])
+    monkeypatch.setattr("experiments.commands.probing.families", lambda *_: ["norms", "entropy", "similarity"])
     again = probed("vanilla", options=["--what", "norms,entropy,similarity"])
     assert list(again["families"]) == ["norms", "entropy", "similarity"]
     assert again["families"]["norms"] == record["families"]["norms"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from experiments.cli import main
-from experiments.training import subjects
+from experiments.commands import subjects
 from experiments.training.layer_probes import FAMILIES
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.data.tokenizer import write_tokenizer
@@ -29,7 +29,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def probed(work, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("experiments.training.layer_figures.draw", lambda *_: None)
+    monkeypatch.setattr("experiments.commands.layer_figures.draw", lambda *_: None)
 
     def run(*names, options=()):
         capsys.readouterr()

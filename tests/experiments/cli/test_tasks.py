@@ -9,7 +9,7 @@ import pytest
 
 import icl
 from experiments.cli import main
-from experiments.training.harness import likelihoods
+from experiments.commands.harness import likelihoods
 from icl.models.scoring import score
 from tests.experiments.cli.answers import outcome, write_corpus
 
@@ -40,7 +40,7 @@ def work(tmp_path_factory):
     """A training, and tasks of three kinds beside it."""
     folder = tmp_path_factory.mktemp("tasks")
     write_corpus(folder / "corpus")
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         for line in (
             ["data", "prepare", f"{folder}/corpus", "--out", f"{folder}/text", "--vocab", "300"],
             ["train", "--preset", "llama-2m", "--data", f"{folder}/text", "--out", f"{folder}/out", *SHORT],

@@ -10,8 +10,8 @@ import torch
 
 import icl
 from experiments.cli import main
+from experiments.commands.single import train
 from experiments.training.arms import Initial
-from experiments.training.single import train
 from icl.data.shards import open_data, read_manifest
 from tests.experiments.cli.answers import outcome, write_corpus
 from tests.icl.data.tokenizer import write_tokenizer
@@ -42,7 +42,7 @@ def work(tmp_path_factory):
     write(folder / "published", BIG, state_dict(BIG, dtype=torch.float32), 2)
     write_tokenizer(folder / "published", ("<s>",))
     write_corpus(folder / "corpus")
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         for line in (
             ["data", "prepare", "{work}/corpus", "--out", "{work}/text", "--vocab", "300"],
             ["data", "prepare", "{work}/corpus", "--out", "{work}/other", "--vocab", "290"],
@@ -64,7 +64,7 @@ def work(tmp_path_factory):
 
 
 def trained(work, folder, out, *options, data="text"):
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         line = ["train", "--init", str(folder), "--data", str(work / data), *SHORT, *options, "--out", str(out)]
         status, found, errors = outcome([*line, "--json"])
     assert status == 0, errors
@@ -132,7 +132,7 @@ def test_a_model_of_others_goes_on_by_its_own_tokenizer(work, tmp_path):
 
 
 def test_a_new_model_on_such_text_is_a_folder_like_any_other(work, tmp_path):
-    with mock.patch("experiments.training.figure.draw"):
+    with mock.patch("experiments.commands.training_figure.draw"):
         line = [
             "train",
             *LLAMA,

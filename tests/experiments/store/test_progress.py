@@ -62,7 +62,7 @@ def test_a_training_moves_with_every_step(monkeypatch, tmp_path):
     """From where it starts, long before its first log."""
     from contextlib import contextmanager
 
-    from experiments.training import single
+    from experiments.commands import single
 
     seen = []
 

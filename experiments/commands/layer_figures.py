@@ -101,7 +101,7 @@ def panels_of(family: str, record: Json) -> list[Panel]:
 
 
 def draw(family: str, record: Json, run: RunFolder) -> None:
-    """FAMILY.svg and .png, of the record that `experiments.training.probing` keeps; FAMILY-2 for a fifth panel on."""
+    """FAMILY.svg and .png, of the record that `experiments.commands.probing` keeps; FAMILY-2 for a fifth panel on."""
     panels = panels_of(family, record)
     with style.drawing():
         for number, start in enumerate(range(0, len(panels), MOST_PANELS), 1):

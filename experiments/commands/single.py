@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from experiments.commands import request
+from experiments.commands.request import Request
 from experiments.store.folders import Json, RunFolder, UserError
 from experiments.store.progress import progress, relayed, warn
-from experiments.training import asking, extension
+from experiments.training import extension
 from experiments.training.arms import Arm, TextSource
-from experiments.training.asking import Asked
 from experiments.training.model_folders import BESIDE
 from experiments.training.pool import note
 from experiments.training.records import describe, train_arm
@@ -97,8 +98,8 @@ def train(
     """
     launch = launched(os.environ)
 
-    def ask() -> Asked:
-        return asking.ask(
+    def ask() -> Request:
+        return request.ask(
             launch.count if launch else 1,
             recompute,
             preset,
@@ -130,27 +131,27 @@ def train(
     from icl.training.parallel.joining import joined
 
     with joined(launch, gpus=device != "cpu", recomputed=recompute) as processes, ExitStack() as stack:
-        asked = alone or processes.first(ask)
-        processes.first(lambda: stack.enter_context(asked.run.locked()))
-        if not processes.first(lambda: asked.run.has("summary.json")):
-            _finish(asked, processes, save_every)
-        return processes.first(lambda: _left(asked))
+        job = alone or processes.first(ask)
+        processes.first(lambda: stack.enter_context(job.run.locked()))
+        if not processes.first(lambda: job.run.has("summary.json")):
+            _finish(job, processes, save_every)
+        return processes.first(lambda: _left(job))
 
 
-def _finish(asked: Asked, processes: Processes, save_every: float) -> None:
+def _finish(job: Request, processes: Processes, save_every: float) -> None:
     """Train it to its end, and leave its figure and its record."""
-    from experiments.training.figure import draw
+    from experiments.commands.training_figure import draw
 
-    arm, run = asked.arm, asked.run
+    arm, run = job.arm, job.run
 
     def begin() -> None:
-        for line in asking.sizes(asked.called, arm, asked.memory):
+        for line in request.sizes(job.called, arm, job.memory):
             print(line, file=sys.stderr)
-        if asked.before is not None:
-            warn(extension.handed_over(arm, asked.before, run))
+        if job.before is not None:
+            warn(extension.handed_over(arm, job.before, run))
 
     processes.first(begin)
-    record = _trained(asked, processes, save_every)
+    record = _trained(job, processes, save_every)
     if record["diverged"]:
         saved = sorted(path.name for path in run.path.glob("checkpoint-*"))
         kept = f"; the last good state is {run / saved[-1]}" if saved else ""
@@ -163,11 +164,11 @@ def _finish(asked: Asked, processes: Processes, save_every: float) -> None:
     processes.first(end)
 
 
-def _left(asked: Asked) -> Trained:
-    for path in asked.run.path.glob("checkpoint-*"):
-        if path.name != f"checkpoint-{asked.arm.recipe.steps:09d}":  # the last is what `resume_from` starts with
+def _left(job: Request) -> Trained:
+    for path in job.run.path.glob("checkpoint-*"):
+        if path.name != f"checkpoint-{job.arm.recipe.steps:09d}":  # the last is what `resume_from` starts with
             shutil.rmtree(path)
-    return Trained(asked.run.path, _record(asked.run))
+    return Trained(job.run.path, _record(job.run))
 
 
 def _record(run: RunFolder) -> Json:
@@ -175,13 +176,13 @@ def _record(run: RunFolder) -> Json:
     return run.read("summary.json", RECORD, advice=keeps)
 
 
-def _trained(asked: Asked, processes: Processes, save_every: float) -> Json:
-    arm, run, device = asked.arm, asked.run, asked.device
+def _trained(job: Request, processes: Processes, save_every: float) -> Json:
+    arm, run, device = job.arm, job.run, job.device
     processes.first(lambda: _describe(arm, run))
     if device == "cuda" and processes.count > 1:
         device = f"cuda:{processes.local}"
     quiet = relayed(lambda *_: None) if processes.rank else nullcontext()
-    with quiet, progress(f"{asked.called} {arm.name}", arm.recipe.steps) as at:
+    with quiet, progress(f"{job.called} {arm.name}", arm.recipe.steps) as at:
         return train_arm(
             arm,
             run.path,
@@ -191,7 +192,7 @@ def _trained(asked: Asked, processes: Processes, save_every: float) -> Json:
             save_every,
             run / "model.safetensors",
             at,
-            asked.before,
+            job.before,
             processes,
         )
 

@@ -17,6 +17,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
+from experiments.commands.generation import language
+from experiments.commands.probing import Probed
+from experiments.commands.subjects import RANDOM, Asked, Subject, about, check_alike, named, subjects
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
@@ -25,9 +28,6 @@ from experiments.store.work import results
 from experiments.training.arms import PromptSource, RecallSource, TextSource
 from experiments.training.by_layer import Average
 from experiments.training.device import chosen_device
-from experiments.training.generating import language
-from experiments.training.probing import Probed
-from experiments.training.subjects import RANDOM, Asked, Subject, about, check_alike, named, subjects
 from theory.errors import BadInput
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def evaluate(
 
     Raises UserError or BadInput for what makes no sense.
     """
-    from experiments.training.evaluation_figure import draw
+    from experiments.commands.evaluation_figure import draw
 
     asked = asked or Asked()
     device = chosen_device(device)

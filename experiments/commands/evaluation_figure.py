@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.commands.layer_figures import looks
 from experiments.drawing import style
 from experiments.store.folders import Json, RunFolder
-from experiments.training.layer_figures import looks
 
 POINTS = 40  # of a line, at most: positions are put together, evenly in their logarithm
 

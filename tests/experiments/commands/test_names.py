@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.training import from_names
+from experiments.commands import names
 from experiments.training.arms import PromptSource
 from theory.errors import BadInput
 from theory.plans.law import Law
@@ -12,8 +12,8 @@ SIZES = "regression:d=5,n=20,sigma=0.1"
 
 
 def source(words):
-    made = from_names.arm(
-        from_names.model("llama-2m", None, {}),
+    made = names.arm(
+        names.model("llama-2m", None, {}),
         words,
         context=None,
         batch=4,

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.commands.generation import Language, language
+from experiments.commands.probing import Probed
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk, OutOfTime
 from experiments.store.folders import Json, RunFolder, UserError, in_a_path
@@ -25,9 +27,7 @@ from experiments.store.provenance import provenance
 from experiments.store.sources import source_digest
 from experiments.store.work import results
 from experiments.training.device import chosen_device
-from experiments.training.generating import Language, language
 from experiments.training.model_folders import ModelFolder, digest_of, one_model
-from experiments.training.probing import Probed
 from theory.errors import BadInput, at_least
 
 if TYPE_CHECKING:

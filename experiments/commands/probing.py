@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.commands.subjects import Asked, Subject, about, check_alike, named, subjects
 from experiments.store.backends import Serial
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder, UserError
@@ -17,7 +18,6 @@ from experiments.training.arms import PromptSource
 from experiments.training.by_layer import Sample
 from experiments.training.device import chosen_device
 from experiments.training.layer_probes import FAMILIES
-from experiments.training.subjects import Asked, Subject, about, check_alike, named, subjects
 from theory.plans.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def probe(
 
     Raises UserError or BadInput for what makes no sense.
     """
-    from experiments.training.layer_figures import draw
+    from experiments.commands.layer_figures import draw
 
     asked = asked or Asked()
     _check_known(what or ())

@@ -10,14 +10,15 @@ from safetensors.numpy import load_file
 
 import icl
 from experiments.cli import main
+from experiments.commands import names, request, single, training_figure
+from experiments.commands.single import train
+from experiments.commands.subjects import subject
 from experiments.drawing import curves, style
 from experiments.store.desk import OutOfTime
 from experiments.store.folders import UserError
-from experiments.training import asking, figure, from_names, memory, single
+from experiments.training import memory
 from experiments.training.arms import Arm, PromptSource, TextSource
 from experiments.training.extension import differing
-from experiments.training.single import train
-from experiments.training.subjects import subject
 from icl.recipe import Recipe
 from icl.training.loop import evaluate
 from tests.experiments.training.small import PROMPTS
@@ -36,7 +37,7 @@ COMMAND = "train --preset llama-2m --data regression:d=2,n=2,sigma=0.1 --batch 4
 def _held_out(monkeypatch):
     """Few prompts and no figure: they are most of a short training's time."""
     monkeypatch.setattr(PromptSource.__init__, "__defaults__", (64, *PromptSource.__init__.__defaults__[1:]))
-    monkeypatch.setattr(figure, "draw", lambda *_: None)
+    monkeypatch.setattr(training_figure, "draw", lambda *_: None)
 
 
 # What it is.
@@ -88,7 +89,7 @@ def test_sizes_of_text_name_the_vocabulary():
         recipe=Recipe(steps=2, batch=4, learning_rate=0.1),
         seed=0,
     )
-    model, step = asking.sizes("llama-2m", arm, "3 MiB of memory")
+    model, step = request.sizes("llama-2m", arm, "3 MiB of memory")
     assert "width 16, 4 layers, 2 heads of 8, context 2,048, vocabulary 4,096 (the data's, not the preset's)" in model
     assert step == "146,064 parameters, 8,192 tokens a step, about 3 MiB of memory"
 
@@ -228,7 +229,7 @@ def test_a_figure_of_many_pairs_computes_few_points(monkeypatch):
     )
     _, (axis,) = style.figure(1)
     held_out = {"loss": [1.0] * 501, "stderr": [0.1] * 501}
-    figure._draw_positions(axis, {"held_out": held_out}, PromptSource(2, 500, 0.1))
+    training_figure._draw_positions(axis, {"held_out": held_out}, PromptSource(2, 500, 0.1))
     assert (asked[0], asked[-1], len(asked)) == (0, 500, 17)
     assert list(axis.lines[0].get_xdata()) == asked
 
@@ -237,7 +238,7 @@ def test_a_figure_shows_what_is_known_of_another_law():
     """The loss of predicting zero, and no curve that is of plain prompts; one answer stands after all pairs."""
     source = PromptSource(2, 3, 0.5, scored="last", law=Law(w0=3))
     _, (axis,) = style.figure(1)
-    figure._draw_positions(axis, {"held_out": {"loss": [1.5], "stderr": [0.1]}}, source)
+    training_figure._draw_positions(axis, {"held_out": {"loss": [1.5], "stderr": [0.1]}}, source)
     zero, *_ = axis.lines
     assert set(zero.get_ydata()) == {4 + 2 * 9 + 2 * 0.5**2}
     assert {line.get_label() for line in axis.lines if not line.get_label().startswith("_")} == {"predict zero"}
@@ -303,11 +304,11 @@ def test_with_the_same_schedule_it_is_the_very_training(tmp_path):
     options = {**TINY, "schedule": "constant"}
     flat = {
         "constant": replace(
-            from_names.SCHEDULES["skipv1-llama"], settings={"learning_rate": 0.01, "warmup": 0.0, "floor": 1.0}
+            names.SCHEDULES["skipv1-llama"], settings={"learning_rate": 0.01, "warmup": 0.0, "floor": 1.0}
         )
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(from_names, "SCHEDULES", flat)
+        patch.setattr(names, "SCHEDULES", flat)
         short = train("llama-2m", steps=4, out=tmp_path, **options)
         long = train("llama-2m", steps=8, resume_from=short.folder, out=tmp_path, **options)
         whole = train("llama-2m", steps=8, out=tmp_path, **options)

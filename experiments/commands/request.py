@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.commands import names
 from experiments.store.folders import RunFolder, UserError, in_a_path
 from experiments.store.progress import warn
-from experiments.training import extension, from_names, memory
+from experiments.training import extension, memory
 from experiments.training.arms import Arm
 from experiments.training.device import check_at_least_one, chosen_device
 from icl.training.parallel.launch import check_shares
@@ -19,7 +20,7 @@ from theory.plans.presets import PRESETS
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What is to be trained, and where; before: the training that it carries on, if it does; memory: that it needs, in
     words."""
 
@@ -44,23 +45,23 @@ def ask(
     before: Path | None,
     out: Path,
     **options: Any,
-) -> Asked:
+) -> Request:
     """count: of processes.  Raises UserError or BadInput for what makes no sense."""
     if (preset is None) == (init is None):
         raise UserError("say either --preset, for a new model, or --init, for one that is there")
     check_at_least_one(**sizes_asked)
     if preset is not None:
-        of, called = from_names.model(preset, variant, sizes_asked), preset
+        of, called = names.model(preset, variant, sizes_asked), preset
     else:
         assert init is not None
-        of, called = from_names.trained(init, variant, sizes_asked), init.resolve().name
-    arm = from_names.arm(of, data, precision=precision or ("fp32" if device == "cpu" else "bf16"), **options)
+        of, called = names.trained(init, variant, sizes_asked), init.resolve().name
+    arm = names.arm(of, data, precision=precision or ("fp32" if device == "cpu" else "bf16"), **options)
     check_shares(arm.recipe, count)
     memory.check(arm, "cpu" if device == "cpu" else None, count, recompute=recompute)  # before text is prepared
     device = chosen_device(device)
     if not precision:
         arm = replace(arm, recipe=replace(arm.recipe, precision="bf16" if device == "cuda" else "fp32"))
-    arm = from_names.reading(arm)
+    arm = names.reading(arm)
     memory.check(arm, device, count, recompute=recompute)
     if before is not None:
         arm = replace(arm, start=extension.started(arm, before))
@@ -71,7 +72,7 @@ def ask(
     if before is None and not run.has("config.json") and (line := extension.beside(arm, run, f"{named}-*")):
         warn(line)
     needs = memory.in_words(memory.needed(arm, device, count, recompute=recompute))
-    return Asked(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
+    return Request(arm, called, run, device, before, f"{needs} of memory{' a process' if count > 1 else ''}")
 
 
 def _place(folder: Path, named: str, key: str, preset: str | None) -> Path:

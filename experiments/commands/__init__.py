@@ -1,0 +1,1 @@
+"""What a user calls: train one model, import, generate, evaluate, probe, set side by side."""
