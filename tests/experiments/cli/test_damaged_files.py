@@ -106,7 +106,7 @@ def finished(smoke, place):
             return ((job, execute(job)) for job in jobs)
 
         stack.enter_context(mock.patch("experiments.experiment.together.executed", alone))
-        stack.enter_context(mock.patch("experiments.runs.verifications", unverified))
+        stack.enter_context(mock.patch("experiments.ledger.verify.verifications", unverified))
         stack.enter_context(mock.patch.object(type(EXPERIMENT), "measure", put_aside))
         stack.enter_context(mock.patch.object(execution, "_draw"))
         others = (claims, errata, ledger, library, papers, variants)  # which no run's files can change

@@ -140,7 +140,8 @@ def test_a_training_that_is_stopped_says_how_to_resume(tmp_path):
             break
         time.sleep(0.01)
     os.killpg(running.pid, signal.SIGTERM)
-    *sizes, said = running.communicate(timeout=30)[1].splitlines()
+    lines = running.communicate(timeout=30)[1].splitlines()
+    *sizes, said = [line for line in lines if " s left" not in line]  # progress, on a slow machine
     assert len(sizes) == 2  # of what is trained
     assert said == "crosslayer: stopped; the same command resumes from here"
     assert running.returncode == 143
