@@ -7,9 +7,10 @@ deliberately wrong one, the negative control.  Where the paper is wrong, the con
                 correction="...", proof=gap.loss_gap, uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"))
 
     @GAP.check("the closed forms differ by rho a^2", states=2, control=1, wrong="a in place of its square")
-    def gap_grows_with_rank(power: int) -> bool: ...
+    def gap_grows_with_rank(power: int) -> Conditions: ...
 
-A check that computes a number returns it, and is told what it must be and what it must not be: `Claim.number`.  What
+A check returns one condition, or yields several, of which at least one has to be there and all have to hold.
+One that computes a number returns it, and is told what it must be and what it must not be: `Claim.number`.  What
 touches no mathematics, such as the mean of a printed table, takes one such row each: `Claim.row`.
 
     @TIME.number("softmaxes of 1 to 12 heads", lambda heads: heads, control=lambda heads: 1, wrong="one for all")
@@ -22,12 +23,13 @@ A claim is found by standing in a module of a paper's `claims` folder; no list n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import isgeneratorfunction
 from numbers import Number, Rational
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 Status = Literal["verified", "corrected", "refuted", "inconclusive", "open"]
 Kind = Literal["exact", "float64", "descent", "sampled"]
@@ -38,7 +40,9 @@ IN_WORDS: dict[Kind, str] = {
     "sampled": "by sampling, to standard errors",
 }
 ARROW = " -> "
+Conditions: TypeAlias = Iterator[object]  # what a check yields, judged as true or false
 Version = TypeVar("Version")
+Judge = TypeVar("Judge", bound=Callable[[Any], Any])
 Computed = TypeVar("Computed", bound=Callable[[], Any])
 
 
@@ -117,13 +121,30 @@ class Claim:
         return f"<Claim {self.id}: {self.verdict}>"
 
     def check(
-        self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "float64"
-    ) -> Callable[[Callable[[Version], bool]], Callable[[Version], bool]]:
-        """Decorator: the function judges a version of this claim.  One function may serve several claims or lines."""
+        self,
+        what: str,
+        *,
+        states: Version,
+        control: Version,
+        wrong: str,
+        kind: Kind = "float64",
+        others: Mapping[str, Version] | None = None,
+    ) -> Callable[[Judge], Judge]:
+        """Decorator: the function judges a version of this claim.  One function may serve several claims or lines.
 
-        def register(holds: Callable[[Version], bool]) -> Callable[[Version], bool]:
-            self.evidence.append(Evidence(what, holds, states, control, wrong, kind))
-            return holds
+        Args:
+            what: is judged.
+            states: the version that must pass.
+            control: the wrong version that must be rejected; `wrong` says what is wrong with it.
+            kind: as in `Evidence`.
+            others: further controls, by what is wrong with them, each a line of its own.
+        """
+
+        def register(judge: Judge) -> Judge:
+            holds = _all_of(judge) if isgeneratorfunction(judge) else judge
+            for why, version in {wrong: control, **(others or {})}.items():
+                self.evidence.append(Evidence(what, holds, states, version, why, kind))
+            return judge
 
         return register
 
@@ -137,6 +158,7 @@ class Claim:
         within: float = 0.0,
         relative: float = 0.0,
         kind: Kind | None = None,
+        others: Mapping[str, Any] | None = None,
     ) -> Callable[[Computed], Computed]:
         """Decorator: the function computes a number of this claim, from nothing; the ledger compares (`agrees`).
 
@@ -147,6 +169,7 @@ class Claim:
             within: the largest distance, in units of the number.
             relative: a share of the expected number, by which it may be further.
             kind: as in `Evidence`; default: exact if nothing may differ and nothing expected is a float, else float64.
+            others: further controls, by what is wrong with them, each a line of its own.
         """
         loose = within or relative or _has_floats(expected)
 
@@ -155,9 +178,14 @@ class Claim:
             def holds(version: Any) -> bool:
                 return agrees(compute(), version, within=within, relative=relative)
 
-            self.evidence.append(
-                Evidence(what, holds, expected, control, wrong, kind or ("float64" if loose else "exact"))
-            )
+            self.check(
+                what,
+                states=expected,
+                control=control,
+                wrong=wrong,
+                kind=kind or ("float64" if loose else "exact"),
+                others=others,
+            )(holds)
             return compute
 
         return register
@@ -169,13 +197,25 @@ class Claim:
         self.number(what, expected, control=control, wrong=wrong, **how)(compute)
 
 
+def _all_of(judge: Callable[[Any], Conditions]) -> Callable[[Any], bool]:
+    """Return the check that holds if there are conditions, and all do."""
+
+    @wraps(judge)
+    def holds(version: Any) -> bool:
+        conditions = judge(version)
+        return bool(next(conditions, False)) and all(conditions)
+
+    return holds
+
+
 def agrees(number: Any, expected: Any, *, within: float = 0.0, relative: float = 0.0) -> bool:
     """Return whether numbers are those expected, each to `within` plus a share of the expected one.
 
     Args:
-        number: one; an array; several, in a sequence or by name.  Beside a law: by its arguments, at least one, in a
-            mapping or as pairs.
-        expected: of the same form, by some of the names, or a law: a function of the arguments.
+        number: one; an array; several in a sequence; several by name, or for a law by its arguments, in a mapping or
+            as pairs.
+        expected: of the same form, by some of the names; or a law, a function of the arguments, of which there has to
+            be a case.
         within: the largest distance; 0 and no `relative`: they have to be equal.
         relative: the share.
     """
@@ -188,7 +228,8 @@ def agrees(number: Any, expected: Any, *, within: float = 0.0, relative: float =
             any_case = True
         return any_case
     if isinstance(expected, Mapping):
-        return all(agrees(number[key], expected[key], within=within, relative=relative) for key in expected)
+        by_name = number if isinstance(number, Mapping) else dict(number)
+        return all(agrees(by_name[key], expected[key], within=within, relative=relative) for key in expected)
     if isinstance(expected, Sequence) and not isinstance(expected, str):
         same = len(number) == len(expected)
         return same and all(

@@ -1,0 +1,575 @@
+"""Claims on how large a sublayer's output is: at most, and with random weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from experiments.ledger.claim import Claim, Conditions, at
+from theory.attnres import quartic, sublayers, typical
+from theory.attnres.paper import PAPER
+from theory.attnres.quartic import gated_bound, one_number_maximum, quartic_map
+from theory.attnres.sublayers import ATTENTION_RATIO, attention_attained, attention_bound, feed_forward_bound
+from theory.attnres.typical import attention_square, feed_forward_spread, feed_forward_square, inner_square
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
+
+SLACK = 1 + 1e-9
+ATTENTIONS = ((16, 4, 4, 0.02), (16, 4, 4, 0.25), (6, 3, 2, 3.0))  # d, heads, their width, deviation of weights
+
+ATTENTION = Claim(
+    "attnres.attention-output",
+    PAPER.name,
+    place="summary: output magnitudes remain bounded across depth; by what, it does not say",
+    statement="With W_h a head's value and output matrices in one, gain included, no output of softmax attention "
+    "behind a norm is larger than sqrt(d) times the root of the least, over p_h > 0 of sum 1, of the largest "
+    "eigenvalue of sum_h W_h W_h^T / p_h.  With one head it is attained; with several, heads that each see a token "
+    "of their own attain at least sqrt(2/pi) = 0.798 of it, and no larger share holds for all weights.",
+    assumes="RMSNorm, or LayerNorm without bias; no biases; a layer's own values; for what is attained: eps = 0, and "
+    "queries and keys large enough to pick tokens, in the limit",
+    verdict="verified",
+    proof=sublayers,
+)
+
+
+def _random_attention(d: int, heads: int, width: int, std: float, seed: int) -> tuple[Array, Array, Array]:
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    value, output = std * rng.standard_normal((heads, width, d)), std * rng.standard_normal((heads, d, width))
+    return value, output, rng.uniform(0.5, 1.5, d)
+
+
+@ATTENTION.check(
+    "10,000 random inputs and 200 ascents for each of three random sublayers, each head at its own token, keep below",
+    states=1.0,
+    control=0.9,
+    wrong="nine tenths of the bound",
+    kind="descent",
+)
+def attentions_stay_below(factor: float) -> Conditions:
+    """Outputs of softmax attention over two tokens with random logits, and of heads that see what they like best."""
+    import numpy as np
+
+    from experiments.attnres.sharpness import attention_output
+    from icl.probes.ascent import ascend
+    from icl.probes.magnitude import AttentionWeights
+
+    for d, heads, width, std in ATTENTIONS:
+        value, output, gain = _random_attention(d, heads, width, std, 0)
+        allowed = factor * attention_bound(value, output, gain) * SLACK
+        rng = np.random.default_rng(1)
+        tokens = rng.standard_normal((10_000, 2, d))
+        tokens *= math.sqrt(d) / np.linalg.norm(tokens, axis=-1, keepdims=True)
+        share = 1 / (1 + np.exp(5 * rng.standard_normal((10_000, heads, 1))))
+        seen = share * tokens[:, :1] + (1 - share) * tokens[:, 1:]
+        random = np.einsum("hij,nhj->ni", output @ (value * gain), seen)
+        picked = ascend(attention_output(AttentionWeights(value, output, gain), heads), heads * d, 1.0)
+        yield max(np.linalg.norm(random, axis=1).max(), picked.largest) <= allowed
+
+
+@ATTENTION.check(
+    "one head of random weights attains the bound, at the first right singular vector",
+    states=0.5,
+    control=0.0,
+    wrong="a normed vector has length 1",
+)
+def one_head_attains(power: float) -> Conditions:
+    """The bound is d^power ||W||, W = O V diag(gain)."""
+    import numpy as np
+
+    for d, width, seed in ((1, 1, 0), (5, 2, 1), (8, 8, 2)):
+        value, output, gain = _random_attention(d, 1, width, 1.0, seed)
+        u = np.linalg.svd(output[0] @ value[0] * gain)[2][0] * d**power
+        found = float(np.linalg.norm(output[0] @ (value[0] @ (gain * u))))
+        for said in (attention_bound(value, output, gain), attention_attained(value, output, gain)):
+            yield math.isclose(found, said, rel_tol=1e-9)
+
+
+@ATTENTION.check(
+    "1 + 1 heads to 9 of one number, even over half a circle: what is attained and the bound are the closed forms",
+    states=(lambda n: n / math.sqrt(2), lambda n: 1 / math.sin(math.pi / (2 * n))),
+    control=(lambda n: n / math.sqrt(2), lambda n: n / math.sqrt(2)),
+    wrong="what is attained is always the bound",
+)
+def heads_on_a_circle(closed: tuple[object, object]) -> Conditions:
+    """Over sqrt d: the bound, and what is attained."""
+    import numpy as np
+
+    bound, attained = closed
+    assert callable(bound)
+    assert callable(attained)
+    for heads in range(2, 10):
+        for d in (2, 7):
+            angles, output = np.pi * np.arange(heads) / heads, np.zeros((heads, d, 1))
+            output[:, 0, 0], output[:, 1, 0] = np.cos(angles), np.sin(angles)
+            value = np.zeros((heads, 1, d))
+            value[:, 0, 0] = 1
+            pairs = (
+                (attention_bound(value, output, np.ones(d)), bound(heads)),
+                (attention_attained(value, output, np.ones(d)), attained(heads)),
+            )
+            yield all(math.isclose(found, math.sqrt(d) * said, rel_tol=1e-6) for found, said in pairs)
+
+
+@ATTENTION.check(
+    "of random sublayers of up to 8 heads the bound is at most sqrt(pi/2) of what is attained, and not below it",
+    states=ATTENTION_RATIO,
+    control=1.0,
+    wrong="the bound is always attained",
+)
+def within_the_ratio(ratio: float) -> Conditions:
+    """And of sublayers whose heads are even over a half circle, which leave a gap."""
+    import numpy as np
+
+    cases = [
+        _random_attention(d, heads, width, 1.0, heads) for d in (1, 3, 16) for heads in (1, 2, 8) for width in (1, 2)
+    ]
+    angles = np.pi * np.arange(4) / 4
+    output = np.stack([np.cos(angles), np.sin(angles)], 1)[:, :, None]
+    cases.append((np.broadcast_to(np.array([[1.0, 0.0]]), (4, 1, 2)), output, np.ones(2)))
+    for value, out, gain in cases:
+        attained = attention_attained(value, out, gain)
+        yield attained / SLACK <= attention_bound(value, out, gain) <= ratio * attained * (1 + 1e-6)
+
+
+SLACK = 1 + 1e-9
+FEED_FORWARDS = ((16, 43, 0.02), (16, 43, 0.25), (5, 7, 3.0))  # d, inner numbers, deviation of weights
+KINDS = ("swiglu", "gelu", "silu")
+
+FEED_FORWARD = Claim(
+    "attnres.feed-forward-output",
+    PAPER.name,
+    place="summary: output magnitudes remain bounded across depth; by what, it does not say",
+    statement="What a GELU, SiLU or SwiGLU sublayer behind a norm puts out is bounded by its weights, with the gate "
+    "split into a half and an odd part of at most g(r) - 1/2, r what the number's own row allows.  Where numbers' rows "
+    "and columns are orthogonal, or all aligned, it is attained: the largest, or the sum, of the numbers' own.",
+    assumes="RMSNorm, or LayerNorm without bias; no biases; for what is attained: eps = 0 and, if gated, gate rows "
+    "along up rows",
+    verdict="verified",
+    proof=sublayers,
+)
+QUARTIC = Claim(
+    "attnres.swiglu-quartic",
+    PAPER.name,
+    place="summary: output magnitudes remain bounded across depth; by what, it does not say",
+    statement="SwiGLU's squared output is at most a quartic form in the normed input, and so at most d^2 times the "
+    "largest eigenvalue of X -> sum_ij G_ij M_i X M_j + l (X - tr(X) 1) on symmetric matrices, for every l.  For one "
+    "inner number the bound is h d ||k|| (||a|| ||b|| + |a . b|) / 2, attained if gate a and up b are parallel, and in "
+    "the limit of large gates if not.",
+    assumes="as for attnres.feed-forward-output",
+    verdict="verified",
+    proof=quartic,
+    uses=("attnres.feed-forward-output",),
+    unjudged={
+        at(one_number_maximum, "{'xatol': 1e-12}"): "how near a search ends: a fifth further makes no difference",
+    },
+)
+
+
+def _random_feed_forward(d: int, inner: int, std: float, seed: int) -> tuple[Array, Array, Array, Array]:
+    """Gate, up, down, gain."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    gate, up = std * rng.standard_normal((2, inner, d))
+    return gate, up, std * rng.standard_normal((d, inner)), rng.uniform(0.5, 1.5, d)
+
+
+def _silu(a: float) -> float:
+    return a / (1 + math.exp(-a))
+
+
+def _gelu(a: float) -> float:
+    return a * math.erfc(-a / math.sqrt(2)) / 2
+
+
+def _bound(kind: str, gate: Array, up: Array, down: Array, gain: Array) -> float:
+    if kind == "swiglu":
+        return feed_forward_bound(gate, up, down, gain)
+    return feed_forward_bound(None, up, down, gain, "gelu" if kind == "gelu" else "silu")
+
+
+def _below(kinds: tuple[str, ...], bound_of: Callable[..., float], factor: float) -> bool:
+    """10,000 random inputs and 200 ascents keep below `factor` times the bounds."""
+    from experiments.attnres.sharpness import feed_forward_output
+    from icl.probes.ascent import ascend
+    from icl.probes.magnitude import FeedForwardWeights
+
+    for d, inner, std in FEED_FORWARDS:
+        gate, up, down, gain = _random_feed_forward(d, inner, std, 0)
+        for kind in kinds:
+            weights = FeedForwardWeights(gate if kind == "swiglu" else None, up, down, gain)
+            output = feed_forward_output(weights, "silu" if kind == "silu" else "gelu")
+            random = ascend(output, d, math.sqrt(d), starts=10_000, steps=0).largest
+            found = max(random, ascend(output, d, math.sqrt(d)).largest)
+            if found > factor * bound_of(kind, gate, up, down, gain) * SLACK:
+                return False
+    return True
+
+
+@FEED_FORWARD.check(
+    "10,000 random inputs and 200 ascents for each of three random sublayers, GELU, SiLU and SwiGLU, keep below",
+    states=1.0,
+    control=0.5,
+    wrong="half of the bound",
+    kind="descent",
+)
+def inputs_stay_below(factor: float) -> bool:
+    return _below(KINDS, _bound, factor)
+
+
+@QUARTIC.check(
+    "10,000 random inputs and 200 ascents for each of three random sublayers keep below",
+    states=1.0,
+    control=0.6,
+    wrong="six tenths of the bound",
+    kind="descent",
+)
+def swiglu_stays_below(factor: float) -> bool:
+    return _below(("swiglu",), lambda _, *weights: gated_bound(*weights), factor)
+
+
+def _attained(kind: str, up: Array, gate: Array, down: Array, u: Array) -> float:
+    import numpy as np
+
+    inner = [
+        _silu(float(a @ u)) * float(b @ u) if kind == "swiglu" else {"gelu": _gelu, "silu": _silu}[kind](float(b @ u))
+        for a, b in zip(gate, up, strict=True)
+    ]
+    return float(np.linalg.norm(down @ np.array(inner)))
+
+
+@FEED_FORWARD.check(
+    "orthogonal numbers attain the bound one at a time, for all three kinds and three sizes of weights",
+    states=0.5,
+    control=1.0,
+    wrong="a gate that is open, g = 1",
+)
+def orthogonal_numbers_attain(half: float) -> bool:
+    """The bound is the largest over numbers of ||k|| times (half + s) times what is gated, s = g(r) - 1/2."""
+    return all(_orthogonal(kind, scale, half) for kind in KINDS for scale in (0.05, 0.5, 2.0))
+
+
+def _orthogonal(kind: str, scale: float, half: float) -> bool:
+    import numpy as np
+
+    rng = np.random.default_rng(3)
+    d, inner = 6, 4
+    rows = np.linalg.qr(rng.standard_normal((d, d)))[0][:inner]
+    gate, up = scale * rows * rng.uniform(0.5, 2, (inner, 1)), scale * rows * rng.uniform(0.5, 2, (inner, 1))
+    down = np.linalg.qr(rng.standard_normal((d, d)))[0][:, :inner] * rng.uniform(0.5, 2, inner)
+    gain, root = np.ones(d), math.sqrt(d)
+    said = 0.0
+    for i in range(inner):
+        a, b = root * float(np.linalg.norm(gate[i])), root * float(np.linalg.norm(up[i]))
+        reach = a if kind == "swiglu" else b
+        g = (_gelu(reach) if kind == "gelu" else _silu(reach)) / reach
+        gated = (half + g - 0.5) * (a * b if kind == "swiglu" else b)
+        said = max(said, float(np.linalg.norm(down[:, i])) * gated)
+    found = max(_attained(kind, up, gate, down, root * row) for row in rows)
+    bound = _bound(kind, gate, up, down, gain)
+    return math.isclose(bound, said, rel_tol=1e-9) and math.isclose(found, said, rel_tol=1e-9)
+
+
+@FEED_FORWARD.check(
+    "aligned numbers attain the bound all at once, for all three kinds, at widths 1 and 5",
+    states=lambda own: sum(own),
+    control=lambda own: max(own),
+    wrong="the largest number's own",
+)
+def aligned_numbers_attain(of: Callable[[list[float]], float]) -> Conditions:
+    """The bound is the sum of the numbers' own largest, and attained."""
+    import numpy as np
+
+    rng = np.random.default_rng(4)
+    for d in (1, 5):
+        along, out = (x / np.linalg.norm(x) for x in rng.standard_normal((2, d)))
+        a, b, k = rng.uniform(0.2, 2, (3, 3))
+        gate, up, down = np.outer(a, along), np.outer(b, along), np.outer(out, k)
+        for kind in KINDS:
+            u = math.sqrt(d) * along
+            said = of([_attained(kind, up[i : i + 1], gate[i : i + 1], down[:, i : i + 1], u) for i in range(3)])
+            bound, found = _bound(kind, gate, up, down, np.ones(d)), _attained(kind, up, gate, down, u)
+            yield math.isclose(bound, said, rel_tol=1e-9)
+            yield math.isclose(found, said, rel_tol=1e-9)
+
+
+@FEED_FORWARD.check(
+    "small weights: the bound tends to the norm of the output's leading part, which is attained without a gate",
+    states=0.5,
+    control=1.0,
+    wrong="a for the activation at a, where a/2 is nearer",
+)
+def small_weights(half: float) -> Conditions:
+    """Of K B in R^d, or of sum_i k_i M_i in R^d x symmetric matrices, times `half`."""
+    import numpy as np
+
+    for d, inner in ((3, 8), (6, 20)):
+        gate, up, down, gain = _random_feed_forward(d, inner, 1.0, 5)
+        gate, small = 1e-7 * gate, 1e-7 * up
+        a, b = gate * gain, up * gain
+        forms = (np.einsum("fi,fj->fij", a, b) + np.einsum("fi,fj->fij", b, a)).reshape(inner, -1) / 2
+        linear = down @ (small * gain)
+        pairs = (
+            ("swiglu", up, d * float(np.linalg.norm(down @ forms, 2))),
+            ("gelu", small, math.sqrt(d) * float(np.linalg.norm(linear, 2))),
+            ("silu", small, math.sqrt(d) * float(np.linalg.norm(linear, 2))),
+        )
+        for kind, rows, norm in pairs:
+            yield math.isclose(_bound(kind, gate, rows, down, gain), half * norm, rel_tol=1e-4)
+        u = math.sqrt(d) * np.linalg.svd(linear)[2][0] * gain
+        yield math.isclose(_attained("gelu", small, gate, down, u), half * pairs[1][2], rel_tol=1e-4)
+
+
+@QUARTIC.check(
+    "a random sublayer where it is the sharper: within 0.2 % of the least over c and l, its map written out",
+    states=1.0,
+    control=1.2,
+    wrong="the trace term times 1.2",
+    kind="descent",
+)
+def bound_is_the_least_eigenvalue(trace: float) -> bool:
+    """Without the trace term it is larger by 1 % or more."""
+    gate, up, down, gain = _random_feed_forward(12, 43, 0.3, 0)
+    bound, simple = gated_bound(gate, up, down, gain), feed_forward_bound(gate, up, down, gain)
+    least, without = (_least_quartic(gate * gain, up * gain, down, term) for term in (trace, None))
+    return bound < 0.97 * simple and 0.999 * least <= bound <= 1.002 * least and without > 1.01 * least
+
+
+def _least_quartic(gate: Array, up: Array, down: Array, trace: float | None) -> float:
+    """d times the root of the largest eigenvalue, the least over c and l; `trace` None: at l = 0."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    d = up.shape[1]
+    forms = (np.einsum("fi,fj->fij", gate, up) + np.einsum("fi,fj->fij", up, gate)) / 2
+    half = np.diag([1 / (1 + math.exp(-math.sqrt(d) * float(np.linalg.norm(a)))) - 0.5 for a in gate])
+    size = float(np.linalg.norm(down, 2)) ** 2
+    eye = np.eye(d)
+    flip = (np.einsum("ik,jl->ijkl", eye, eye) + np.einsum("il,jk->ijkl", eye, eye)) / 2
+    shifted = flip - (trace or 0.0) * np.einsum("ij,kl->ijkl", eye, eye)
+
+    def bound(x: Array) -> float:
+        top = size * (1 + math.exp(x[0]))
+        whole = half @ half * top + down.T @ np.linalg.inv(np.eye(d) - down @ down.T / top) @ down / 4
+        image = np.einsum("fg,fik,glj,klmn->ijmn", whole, forms, forms, flip, optimize=True)
+        image = image if trace is None else image + math.exp(x[1]) * shifted
+        matrix = np.einsum("abij,ijkl,klcd->abcd", flip, image, flip, optimize=True).reshape(d * d, d * d)
+        return d * math.sqrt(max(0.0, float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1])))
+
+    corners = [(0.0, 0.0), (-1.0, 0.0), (0.0, 1.0)]
+    options = {"maxfev": 60, "initial_simplex": corners}
+    return float(minimize(bound, corners[0], method="Nelder-Mead", options=options).fun)
+
+
+@QUARTIC.check(
+    "one inner number at four angles between gate and up: the bound's closed form, approached as the gate grows",
+    states=0.5,
+    control=2**-0.5,
+    wrong="the Frobenius norm of M in place of its spectral norm, at a right angle",
+)
+def one_number_approaches(share: float) -> Conditions:
+    """The bound at angle psi is h d ||k|| ||a|| ||b|| (share + (1 - share) |cos psi|), and nearly attained."""
+    import numpy as np
+
+    d = 4
+    column, gain = np.array([0.0, 0.6, 0.8, 0.0]), np.ones(d)
+    for psi in (0.0, 0.7, math.pi / 2, 2.0):
+        up = np.array([math.cos(psi), math.sin(psi), 0, 0])
+        for size, near in ((0.5, 0.8), (20.0, 0.99), (1000.0, 1 - 1e-9)):
+            gate = size * np.eye(d)[0]
+            open_by = 1 / (1 + math.exp(-math.sqrt(d) * size))
+            said = open_by * d * size * (share + (1 - share) * abs(math.cos(psi)))
+            bound = gated_bound(gate[None], up[None], column[:, None], gain, tries=0)
+            exact = one_number_maximum(gate, up, column)
+            yield math.isclose(bound, said, rel_tol=1e-6)
+            yield near * bound <= exact <= bound * SLACK
+        yield not (not psi and not math.isclose(exact, bound, rel_tol=1e-12))
+
+
+@QUARTIC.check(
+    "the largest of one inner number is that of a fine search over the circle, at six random weights",
+    states=1.0,
+    control=2.0,
+    wrong="the largest of either factor, at once",
+)
+def one_number_is_exact(rows: float) -> Conditions:
+    """With the number's two factors at u, or each at its own best u (rows = 2)."""
+    import numpy as np
+
+    for seed in range(6):
+        gate, up, down, _ = _random_feed_forward(5, 1, 1.0, seed)
+        plane = np.linalg.qr(np.stack([gate[0], up[0]], 1))[0]
+        angles = np.linspace(0, 2 * np.pi, 100_001)
+        u = math.sqrt(5) * np.stack([np.cos(angles), np.sin(angles)], 1) @ plane.T
+        a, b = u @ gate[0], abs(u @ up[0])
+        gated = abs(a / (1 + np.exp(-a)))
+        found = float((gated * b).max() if rows == 1 else gated.max() * b.max()) * float(np.linalg.norm(down))
+        yield math.isclose(one_number_maximum(gate[0], up[0], down[:, 0]), found, rel_tol=1e-6)
+
+
+@QUARTIC.check(
+    "at u u^T the form is sum_ij G_ij (a_i.u)(b_i.u)(a_j.u)(b_j.u) for every l; d = 1, 3, 5, l = 0, 0.7, 40",
+    states=1.0,
+    control=1.2,
+    wrong="a fifth more of the trace term, which then no longer vanishes there",
+)
+def multiple_of_zero_is_added(trace: float) -> Conditions:
+    """And the map is symmetric on symmetric matrices, so that its largest eigenvalue bounds the form."""
+    import numpy as np
+
+    rng = np.random.default_rng(6)
+    for d, inner in ((1, 1), (3, 4), (5, 2)):
+        a, b = rng.standard_normal((2, inner, d))
+        form = rng.standard_normal((inner, inner))
+        form = form @ form.T
+        u, (x, y) = rng.standard_normal(d), rng.standard_normal((2, d, d))
+        gated = (a @ u) * (b @ u)
+        for shift in (0.0, 0.7, 40.0):
+            applied = quartic_map(a, b, form, shift)
+            at_u = float(u @ applied(np.outer(u, u)) @ u)
+            expected = float(gated @ form @ gated) + shift * (1 - trace) * float(u @ u) ** 2
+            x, y = x + x.T, y + y.T
+            left, right = float((applied(x) * y).sum()), float((x * applied(y)).sum())
+            yield math.isclose(at_u, expected, rel_tol=1e-9)
+            yield math.isclose(left, right, rel_tol=1e-9)
+
+
+ERRORS = 5  # standard errors: wrongly rejected once in 2 million
+DRAWS = 400_000
+
+TYPICAL = Claim(
+    "attnres.typical-output",
+    PAPER.name,
+    place="opening: hidden-state magnitudes grow with depth under PreNorm; how fast at the start, it does not say",
+    statement="With independent normal weights of mean 0, the mean square of a sublayer's output is, at any width, "
+    "d d_ff written^2 E z^2 for a feed-forward, z an inner number, and d w H (written std)^2 d share for attention, "
+    "share = 1/t for even attention over t unrelated tokens; outputs are uncorrelated, so PreNorm's stream has the "
+    "mean square of the embedding plus their sum.",
+    assumes="normed inputs (RMSNorm, eps = 0, gain 1) that do not depend on the sublayer's own weights; no biases",
+    verdict="verified",
+    proof=typical,
+)
+
+
+def _near(samples: Array, mean: float) -> bool:
+    """Within ERRORS standard errors, which are small beside the mean."""
+    error = float(samples.std(ddof=1)) / math.sqrt(len(samples))
+    return error < 0.1 * mean and abs(float(samples.mean()) - mean) <= ERRORS * error
+
+
+def _inner(kind: str, a: Array, b: Array) -> Array:
+    from scipy.special import expit, ndtr
+
+    return a * ndtr(a) if kind == "gelu" else a * expit(a) * (b if kind == "swiglu" else 1)
+
+
+@TYPICAL.check(
+    "feed-forward of 400,000 draws at two shapes, three kinds, to five standard errors",
+    states=inner_square,
+    control=lambda q, kind: q / 4 * (q if kind == "swiglu" else 1),
+    wrong="a/2 for the activation, true for small weights only",
+    kind="sampled",
+)
+def feed_forwards_are_typical(square: Callable[..., float]) -> Conditions:
+    """Mean squares, as d d_ff written^2 times `square`, and as theory has them."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    for d, d_ff, std, written in ((2, 3, 0.9, 0.5), (3, 1, 0.5, 2.0)):
+        u = rng.standard_normal(d)
+        u *= math.sqrt(d) / float(np.linalg.norm(u))
+        for kind in ("swiglu", "gelu", "silu"):
+            gate, up = std * rng.standard_normal((2, DRAWS, d_ff, d)) @ u
+            inner = _inner(kind, gate if kind == "swiglu" else up, up)
+            down = written * rng.standard_normal((DRAWS, d, d_ff))
+            found = ((down @ inner[:, :, None])[:, :, 0] ** 2).sum(1)
+            mean = feed_forward_square(d, d_ff, std, written, kind)
+            yield _near(found, mean)
+            yield _near(found, d * d_ff * written**2 * square(d * std**2, kind))
+
+
+@TYPICAL.check(
+    "attention of 400,000 draws: one token, four evenly, three unevenly, to five standard errors",
+    states=2,
+    control=1,
+    wrong="weights in place of their squares: unrelated tokens do not cancel",
+    kind="sampled",
+)
+def attention_is_typical(power: int) -> Conditions:
+    """The share is the sum of weights to this power."""
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    d, heads, width, std, written = 3, 2, 2, 0.7, 0.5
+    for weights in ((1.0,), (0.25,) * 4, (0.6, 0.3, 0.1)):
+        tokens = rng.standard_normal((DRAWS // 2, len(weights), d))
+        tokens *= math.sqrt(d) / np.linalg.norm(tokens, axis=-1, keepdims=True)
+        seen = np.einsum("t,ntd->nd", np.array(weights), tokens)
+        value = std * rng.standard_normal((DRAWS // 2, heads * width, d))
+        output = written * rng.standard_normal((DRAWS // 2, d, heads * width))
+        found = ((output @ (value @ seen[:, :, None]))[:, :, 0] ** 2).sum(1)
+        share = sum(w**power for w in weights)
+        yield _near(found, attention_square(d, heads, width, std, written, share))
+
+
+@TYPICAL.check(
+    "spread of the square and mean square of one inner number, by another quadrature, at nine sizes",
+    states=(3.0, 1.0),
+    control=(1.0, 1.0),
+    wrong="the spread of z^2 alone, without that of what writes it",
+)
+def one_number_by_quadrature(moments: tuple[float, float]) -> Conditions:
+    """At d = d_ff = 1 the output is k z with E k^4 = moments[0], E k^2 = moments[1] in units of `written`."""
+    import numpy as np
+
+    points, weights = np.polynomial.hermite_e.hermegauss(300)
+    weights = weights / weights.sum()
+    fourth, second = moments
+    for q in (0.01, 1.0, 4.0):
+        for kind in ("swiglu", "gelu", "silu"):
+            a = math.sqrt(q) * points
+            z = _inner("silu" if kind == "swiglu" else kind, a, a)
+            square, tail = float(weights @ z**2), float(weights @ z**4)
+            if kind == "swiglu":
+                square, tail = square * q, tail * 3 * q**2
+            spread = math.sqrt(fourth * tail / (second * square) ** 2 - 1)
+            pairs = (
+                (inner_square(q, kind), square),
+                (feed_forward_square(1, 1, math.sqrt(q), 1.0, kind), second * square),
+                (feed_forward_spread(1, 1, kind, std=math.sqrt(q)), spread),
+            )
+            yield all(math.isclose(x, y, rel_tol=1e-5) for x, y in pairs)
+
+
+@TYPICAL.check(
+    "PreNorm stacks of 2 and 6 sublayers at one token, 100,000 draws: their streams are sums of squares",
+    states=2,
+    control=1,
+    wrong="the outputs' norms add, as if aligned",
+    kind="sampled",
+)
+def streams_add_squares(power: int) -> Conditions:
+    """The stream's norm to this power is the embedding's and the outputs' norms to this power, added up."""
+    import numpy as np
+
+    rng = np.random.default_rng(2)
+    d, d_ff, std, written, draws = 3, 4, 0.7, 0.4, 100_000
+    for layers in (1, 3):
+        stream = rng.standard_normal((draws, d, 1))
+        for _ in range(layers):
+            for inner, gated in ((d, False), (d_ff, True)):
+                u = math.sqrt(d) * stream / np.linalg.norm(stream, axis=1, keepdims=True)
+                seen = std * rng.standard_normal((draws, inner, d)) @ u
+                out = written * rng.standard_normal((draws, d, inner))
+                stream = stream + out @ (_inner("gelu", seen, seen) if gated else seen)
+        outputs = attention_square(d, 1, d, std, written, 1.0), feed_forward_square(d, d_ff, std, written, "gelu")
+        squares = (d, *outputs * layers)
+        added = sum(math.sqrt(square) ** power for square in squares) ** (2 / power)
+        yield _near((stream**2).sum((1, 2)), added)
