@@ -206,8 +206,10 @@ def without_a_count(power: int) -> Conditions:
         v = np.stack([x.numpy() for x in prenorm.outputs[: i + 1]])
         keys = v / np.sqrt((v**2).mean(-1, keepdims=True))
         wish = ((v * b.numpy()).sum(-1, keepdims=True) * keys).sum((0, 1, 2)) / (i + 1) ** power
-        yield not (i and not _same(wish, there))
-        yield not (not i and there.any())
+        if i:
+            yield _same(wish, there)
+        if not i:
+            yield not there.any()
 
 
 ERRORS, DRAWS = 5, 20_000
