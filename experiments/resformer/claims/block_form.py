@@ -487,3 +487,49 @@ def one_pair_differs(nearest_first: tuple[str, ...]) -> bool:
 )
 def the_other_pair_agrees(nearest_first: tuple[str, ...]) -> bool:
     return orders_that_differ(nearest_first) == 0
+
+
+TABLE_4 = {"2M": (16, 2), "82M": (512, 8), "180M": (768, 12), "468M": (1024, 16)}  # hidden dimension, heads
+SCALE = Claim(
+    "resformer.eqn1-scale",
+    PAPER.name,
+    place="section 3.1, Eqns. (1) to (4)",
+    statement="Scores are products of queries and keys over the root of d, the dimension of hidden states.",
+    assumes="several heads; with one, which the section has for simplicity, it is so; models of Table 4",
+    verdict="corrected",
+    correction="d is the width of a head there, 8 or 64, as in the code that is released.  Over the root of the hidden "
+    "dimension scores would be smaller by the root of the number of heads, 1.4 to 4.  What the section derives holds "
+    "for any divisor.",
+    proof=None,
+)
+SCALE.row(
+    "widths of a head, by Table 4",
+    {"2M": 8, "82M": 64, "180M": 64, "468M": 64},
+    lambda: {size: d // heads for size, (d, heads) in TABLE_4.items()},
+    control={"2M": 16, "82M": 512, "180M": 768, "468M": 1024},
+    wrong="the hidden dimension",
+)
+
+
+@SCALE.check(
+    "a decoder's attention over three tokens, four heads, by the logarithms of its shares",
+    states=4,
+    control=16,
+    wrong="over the root of the hidden dimension",
+)
+def scores_of_a_decoder(width: int) -> Conditions:
+    import torch
+
+    from icl.models.attention import weights
+    from icl.models.decoder import Decoder
+    from icl.probes.recording import observed
+    from theory.plans.presets import llama
+
+    config = llama(d_model=16, n_heads=4, n_layers=1, d_ff=8, vocab=3, context=3)
+    model = Decoder(config, resolve("vanilla", config.shape), std=0.5).double()
+    (seen,) = observed(model, torch.tensor([[0, 1, 2]]), attention=lambda at: at).attention.values()
+    query, key = seen.query[0, :, -1:], seen.keys[0][0]
+    shares = weights(seen.query, seen.keys[0], seen.visible)[0, :, -1:]
+    scores = query @ key.mT / width**0.5
+    yield (shares.log() - shares.log()[..., :1] - scores + scores[..., :1]).abs().max() < 1e-12
+    yield (shares @ seen.values[0][0] - seen.out[0, :, -1:]).abs().max() < 1e-12

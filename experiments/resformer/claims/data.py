@@ -308,3 +308,48 @@ def worth_in_parameters(more: tuple[float, float]) -> Conditions:
     for i, per_cent in enumerate(more):
         slope = (losses[i + 1] - losses[i]) / (log_sizes[i + 1] - log_sizes[i])
         yield abs(100 * (exp(-gain(SIZES[i]) / slope) - 1) - per_cent) <= 1
+
+
+RELEASED = "github.com/Zcchill/Value-Residual-Learning, commit 55ae7be: config, and scripts/run_llama_resformer_82M.sh"
+# as section 4.1.1 has it, and as the released scripts do
+SETTINGS: dict[str, tuple[object, object]] = {
+    "precision": ("float16", "bfloat16"),
+    "weight decay": (0.1, 0.1),
+    "betas": ((0.9, 0.95), (0.9, 0.95)),
+    "largest gradient norm": (1.0, 1.0),
+    "tokens in a sequence": (2048, 2048),
+    "steps": (10_000, 10_000),
+    "warm-up steps": (1200, 120),
+    "peak learning rate": (6e-4, 6e-4),
+    "last learning rate": (6e-5, 6e-5),
+    "zero stage": (2, 2),
+}
+
+PRECISION = Claim(
+    "resformer.precision",
+    PAPER.name,
+    place="section 4.1.1",
+    statement="All models are trained in mixed precision, in FP16.",
+    assumes=f"{RELEASED}; that the paper's models were trained by these scripts is not known",
+    verdict="inconclusive",
+    correction="The released scripts train in bfloat16, whose numbers are eight times as far apart.  Of ten settings "
+    "of the section they have eight; the other is the warm-up, of 120 steps as in Table 4.",
+    proof=None,
+)
+PRECISION.row(
+    "settings of section 4.1.1 that the released scripts have otherwise",
+    {"precision", "warm-up steps"},
+    lambda: {name for name, (stated, released) in SETTINGS.items() if stated != released},
+    control={"warm-up steps"},
+    wrong="the precision is as stated",
+)
+
+
+@PRECISION.number(
+    "distances of numbers near 1 in the scripts' format over those in the stated one", 8, control=1, wrong="as near"
+)
+def distances() -> float:
+    import torch
+
+    stated, released = (torch.finfo(getattr(torch, str(name))).eps for name in SETTINGS["precision"])
+    return released / stated

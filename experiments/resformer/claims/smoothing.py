@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import sympy
 
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from experiments.toys.unjudged import OF_VALUES
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
@@ -229,6 +229,7 @@ NEUTRENO_EQN_8 = Claim(
     correction="J is the identity: lambda (V_1 - V_n) is added token by token.  With ones, every token would lose "
     "the sum of all tokens' values, later ones too.",
     proof=neutreno_term,
+    unjudged={at(neutreno_term, "k <= i"): "A_n V_n is taken off again, whatever it is"},
 )
 
 

@@ -10,7 +10,7 @@ from experiments.resformer.claims.data import TABLE_3
 from experiments.resformer.claims.training import all_costs
 from experiments.toys.unjudged import OF_CACHES, OF_COUNTS, OF_PARAMETERS, OF_VALUE_MAPS
 from icl.recipe import SCHEDULES, Recipe
-from theory.plans.accounting import cache, flops, total_parameters
+from theory.plans.accounting import CachedNumbers, cache, flops, total_parameters
 from theory.plans.heads import has_cycle
 from theory.plans.names import model, resolve
 from theory.plans.plan import Shape
@@ -318,11 +318,15 @@ def caches_compared(times: dict[str, Callable[[int], float]]) -> Conditions:
     wrong="SVFormer's as many as CLA's",
     kind="exact",
 )
-def numbers_kept(counts: dict[str, tuple[int, int]]) -> bool:
-    presets = ("llama-82m", "llama-468m")
-    return all(
-        tuple(cache(*model(preset, variant)).total for preset in presets) == count for variant, count in counts.items()
-    )
+def numbers_kept(counts: Mapping[str, tuple[int, int]]) -> Conditions:
+    """SVFormer's first layer alone has values, and every layer keys."""
+    for variant, totals in counts.items():
+        for preset, total in zip(("llama-82m", "llama-468m"), totals, strict=True):
+            kept = cache(*model(preset, variant))
+            yield kept.total == total
+            if variant.startswith("svformer"):
+                yield kept.values == (kept.keys[0], *[0] * (len(kept.keys) - 1))
+                yield min(kept.keys) == max(kept.keys) > 0
 
 
 COUNTED = ("llama-2m", "llama-82m", "llama-180m", "llama-468m")
@@ -401,11 +405,13 @@ SVFORMER_CACHE = Claim(
     kind="exact",
 )
 def svformer_keeps(numbers: Callable[[int, int], int]) -> Conditions:
-    """Keys in every layer, values in the first; and vanilla's twice that of one layer in every layer."""
+    """Keys in every layer, values in the first; and vanilla both in every layer."""
     for preset in COUNTED:
         config, plan = model(preset, "svformer")
-        yield cache(*model(preset, "vanilla")).total == 2 * config.n_layers * config.d_model
-        yield cache(config, plan).total == numbers(config.n_layers, config.d_model)
+        d, every = config.d_model, (config.d_model,) * config.n_layers
+        yield cache(config, plan).total == numbers(config.n_layers, d)
+        yield cache(config, plan) == CachedNumbers(keys=every, values=(d, *[0] * (config.n_layers - 1)))
+        yield cache(*model(preset, "vanilla")) == CachedNumbers(keys=every, values=every)
 
 
 @SVFORMER_CACHE.check(
