@@ -249,14 +249,9 @@ def _matrix(name: str, layers: int) -> Any:
 @TOY.check(
     "one dimension: quadrature over the only eigenvalue, a product of factors for each read",
     states=RULES,
-    control={**RULES, "attnres": lambda i: 1.0},
-    wrong="Full's steps are as long as a residual stream's",
-)
-@TOY.check(
-    "one dimension: quadrature over the only eigenvalue, a product of factors for each read",
-    states=RULES,
     control={**RULES, BLOCK_OF_TWO: lambda i: 1 / (i + 1)},
     wrong="Block's reads are divided as Full's",
+    others={"Full's steps are as long as a residual stream's": {**RULES, "attnres": lambda i: 1.0}},
 )
 def by_quadrature(scales: Scales) -> Conditions:
     """d = 1, n = 3: S_xx is chi-square with three degrees of freedom; weights are gradient steps, and random."""
@@ -314,16 +309,10 @@ def on_prompts(shift: int) -> Conditions:
 @TOY.check(
     "ratios of neighbouring reads' mean squares over ten layers",
     states={"vanilla": True, "attnres": False},
-    control={"vanilla": True, "attnres": True},
-    wrong="Full grows as a residual stream does",
-    kind="exact",
-)
-@TOY.check(
-    "ratios of neighbouring reads' mean squares over ten layers",
-    states={"vanilla": True, "attnres": False},
     control={"vanilla": False, "attnres": False},
     wrong="a residual stream is bounded for short steps",
     kind="exact",
+    others={"Full grows as a residual stream does": {"vanilla": True, "attnres": True}},
 )
 def explodes(growth: Mapping[str, bool]) -> Conditions:
     """Ratios that grow from below 1 to above it, or stay below it."""
@@ -454,14 +443,9 @@ def is_worth(gains: Mapping[tuple[int, int, int], float]) -> Conditions:
 @DEEP.check(
     "what depth weights gain at d = 5, n = 8, sigma = 2, of what the best steps lose above the noise, by layers",
     states={2: 0.0023, 4: 0.0291},
-    control={2: 0.0023, 4: 0.0136},
-    wrong="of what no layers lose above it",
-)
-@DEEP.check(
-    "what depth weights gain at d = 5, n = 8, sigma = 2, of what the best steps lose above the noise, by layers",
-    states={2: 0.0023, 4: 0.0291},
     control={2: 0.0291, 4: 0.0291},
     wrong="as much with two layers as with four",
+    others={"of what no layers lose above it": {2: 0.0023, 4: 0.0136}},
 )
 def shares_above_the_noise(shares: Mapping[int, float]) -> Conditions:
     d, n, sigma = 5, 8, 2

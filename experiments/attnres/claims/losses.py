@@ -217,15 +217,9 @@ SMALL = Architecture(d_model=8, n_layers=2, n_heads=2, d_ff=12, context=9, stem=
     "decoders in float64, six steps of AdamW: weights, and losses, of Full and Block beside PreNorm's; norms' eps, and "
     "the queries' learning rate",
     states=(0.0, 0.0),
-    control=(0.0, 1.0),
-    wrong="with queries that learn",
-)
-@LOSS.check(
-    "decoders in float64, six steps of AdamW: weights, and losses, of Full and Block beside PreNorm's; norms' eps, and "
-    "the queries' learning rate",
-    states=(0.0, 0.0),
     control=(1e-3, 0.0),
     wrong="with eps too",
+    others={"with queries that learn": (0.0, 1.0)},
 )
 def held_queries_train_as_prenorm(how: tuple[float, float]) -> Conditions:
     import torch

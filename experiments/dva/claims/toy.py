@@ -287,7 +287,7 @@ def _grid(d: int, points: int = 4) -> list[tuple[Array, float]]:
 
 
 def _of_context(head: Array, u: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Return a head's arguments over the tokens u (d, n); its matrices are of scores, keys, values, gates, gate keys."""
+    """Return a head's arguments over tokens u (d, n).  head: for scores, keys, values, gates and their keys."""
     score, key, value, gate, gate_key = head
     return score, (key @ u).T, (value @ u).T, gate, (gate_key @ u).T
 
