@@ -7,17 +7,29 @@ deliberately wrong one, the negative control.  Where the paper is wrong, the con
                 correction="...", proof=gap.loss_gap, uses=("skipv1.mha-infimum", "skipv1.skipv1-minimum"))
 
     @GAP.check("the closed forms differ by rho a^2", states=2, control=1, wrong="a in place of its square")
-    def gap_grows_with_rank(power: int) -> bool: ...
+    def gap_grows_with_rank(power: int) -> Conditions: ...
+
+A check returns one condition, or yields several, of which at least one has to be there and all have to hold.
+One that computes a number returns it, and is told what it must be and what it must not be: `Claim.number`.  What
+touches no mathematics, such as the mean of a printed table, takes one such row each: `Claim.row`.
+
+    @TIME.number("softmaxes of 1 to 12 heads", lambda heads: heads, control=lambda heads: 1, wrong="one for all")
+    def softmaxes() -> Mapping[int, int]: ...  # by the law's argument
+
+    TIME.row("saving in percent", 37.6, lambda: round(100 * (1 - B / A), 1), control=37.5, wrong="rounded down")
 
 A claim is found by standing in a module of a paper's `claims` folder; no list names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import isgeneratorfunction
+from numbers import Number, Rational
 from types import ModuleType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 Status = Literal["verified", "corrected", "refuted", "inconclusive", "open"]
 Kind = Literal["exact", "float64", "descent", "sampled"]
@@ -28,7 +40,10 @@ IN_WORDS: dict[Kind, str] = {
     "sampled": "by sampling, to standard errors",
 }
 ARROW = " -> "
+Conditions: TypeAlias = Iterator[object]  # what a check yields, judged as true or false
 Version = TypeVar("Version")
+Judge = TypeVar("Judge", bound=Callable[[Any], Any])
+Computed = TypeVar("Computed", bound=Callable[[], Any])
 
 
 @dataclass(frozen=True)
@@ -106,15 +121,134 @@ class Claim:
         return f"<Claim {self.id}: {self.verdict}>"
 
     def check(
-        self, what: str, *, states: Version, control: Version, wrong: str, kind: Kind = "float64"
-    ) -> Callable[[Callable[[Version], bool]], Callable[[Version], bool]]:
-        """Decorator: the function judges a version of this claim.  One function may serve several claims or lines."""
+        self,
+        what: str,
+        *,
+        states: Version,
+        control: Version,
+        wrong: str,
+        kind: Kind = "float64",
+        others: Mapping[str, Version] | None = None,
+    ) -> Callable[[Judge], Judge]:
+        """Decorator: the function judges a version of this claim.  One function may serve several claims or lines.
 
-        def register(holds: Callable[[Version], bool]) -> Callable[[Version], bool]:
-            self.evidence.append(Evidence(what, holds, states, control, wrong, kind))
-            return holds
+        Args:
+            what: is judged.
+            states: the version that must pass.
+            control: the wrong version that must be rejected; `wrong` says what is wrong with it.
+            kind: as in `Evidence`.
+            others: further controls, by what is wrong with them, each a line of its own.
+        """
+
+        def register(judge: Judge) -> Judge:
+            holds = _all_of(judge) if isgeneratorfunction(judge) else judge
+            for why, version in {wrong: control, **(others or {})}.items():
+                self.evidence.append(Evidence(what, holds, states, version, why, kind))
+            return judge
 
         return register
+
+    def number(
+        self,
+        what: str,
+        expected: Any,
+        *,
+        control: Any,
+        wrong: str,
+        within: float = 0.0,
+        relative: float = 0.0,
+        kind: Kind | None = None,
+        others: Mapping[str, Any] | None = None,
+    ) -> Callable[[Computed], Computed]:
+        """Decorator: the function computes a number of this claim, from nothing; the ledger compares (`agrees`).
+
+        Args:
+            what: is computed.
+            expected: the number; or a law, of whose arguments the function gives the numbers.
+            control: a wrong number, or law, which has to be rejected; `wrong` says what is wrong with it.
+            within: the largest distance, in units of the number.
+            relative: a share of the expected number, by which it may be further.
+            kind: as in `Evidence`; default: exact if nothing may differ and nothing expected is a float, else float64.
+            others: further controls, by what is wrong with them, each a line of its own.
+        """
+        loose = within or relative or _has_floats(expected)
+
+        def register(compute: Computed) -> Computed:
+            @wraps(compute)
+            def holds(version: Any) -> bool:
+                return agrees(compute(), version, within=within, relative=relative)
+
+            self.check(
+                what,
+                states=expected,
+                control=control,
+                wrong=wrong,
+                kind=kind or ("float64" if loose else "exact"),
+                others=others,
+            )(holds)
+            return compute
+
+        return register
+
+    def row(
+        self, what: str, expected: Any, compute: Callable[[], Any], *, control: Any, wrong: str, **how: Any
+    ) -> None:
+        """Add a check that is an expression over what is printed: `number` in one line."""
+        self.number(what, expected, control=control, wrong=wrong, **how)(compute)
+
+
+def _all_of(judge: Callable[[Any], Conditions]) -> Callable[[Any], bool]:
+    """Return the check that holds if there are conditions, and all do."""
+
+    @wraps(judge)
+    def holds(version: Any) -> bool:
+        conditions = judge(version)
+        return bool(next(conditions, False)) and all(conditions)
+
+    return holds
+
+
+def agrees(number: Any, expected: Any, *, within: float = 0.0, relative: float = 0.0) -> bool:
+    """Return whether numbers are those expected, each to `within` plus a share of the expected one.
+
+    Args:
+        number: one; an array; several in a sequence; several by name, or for a law by its arguments, in a mapping or
+            as pairs.
+        expected: of the same form, by some of the names; or a law, a function of the arguments, of which there has to
+            be a case.
+        within: the largest distance; 0 and no `relative`: they have to be equal.
+        relative: the share.
+    """
+    if callable(expected):
+        any_case = False
+        for at, value in number.items() if isinstance(number, Mapping) else number:
+            law = expected(*(at if isinstance(at, tuple) else (at,)))
+            if not agrees(value, law, within=within, relative=relative):
+                return False
+            any_case = True
+        return any_case
+    if isinstance(expected, Mapping):
+        by_name = number if isinstance(number, Mapping) else dict(number)
+        return all(agrees(by_name[key], expected[key], within=within, relative=relative) for key in expected)
+    if isinstance(expected, Sequence) and not isinstance(expected, str):
+        same = len(number) == len(expected)
+        return same and all(
+            agrees(one, other, within=within, relative=relative) for one, other in zip(number, expected, strict=True)
+        )
+    if getattr(number, "shape", ()) != getattr(expected, "shape", ()):
+        return False
+    loose = within or relative
+    near = abs(number - expected) <= within + relative * abs(expected) if loose else number == expected
+    return bool(near.all() if hasattr(near, "all") else near)
+
+
+def _has_floats(expected: Any) -> bool:
+    """Return whether a float is among these numbers; of a law it is not seen."""
+    if isinstance(expected, Mapping):
+        return any(map(_has_floats, expected.values()))
+    if isinstance(expected, Sequence | Set) and not isinstance(expected, str):
+        return any(map(_has_floats, expected))
+    return hasattr(expected, "dtype") or (isinstance(expected, Number) and not isinstance(expected, Rational))
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,11 @@ ITEMS = (
     Item("section 2.2, the first", "SVFormer is the first to free values from queries and keys.", ()),
     Item("section 2.2, GQA", "SVFormer goes with GQA.", ("resformer.fig-13-cache",)),
     # 3.1: cross-layer attention
-    Item("section 3.1, Eqn. (1)", "Softmax attention of one layer.", ("resformer.eqns-3-5", "resformer.gate")),
+    Item(
+        "section 3.1, Eqn. (1)",
+        "Softmax attention of one layer.",
+        ("resformer.eqns-3-5", "resformer.gate", "resformer.eqn1-scale"),
+    ),
     Item(
         "section 3.1, poor layers",
         "Cross-layer attention gives layers of low quality little weight.",
@@ -182,6 +186,7 @@ ITEMS = (
         ("resformer.data-size", "resformer.one-epoch"),
     ),
     Item("section 4.1.1, warm-up", "1,200 steps of warm-up, decay to a tenth.", ("resformer.table-4",)),
+    Item("section 4.1.1, precision", "Training is in FP16.", ("resformer.precision",)),
     Item("section 4.1.2, one epoch", "All models are trained for one epoch.", ("resformer.one-epoch",)),
     Item(
         "section 4.1.3, importance",

@@ -1,24 +1,32 @@
-"""Claims on how large reads are at initial weights."""
+"""Claims on how large sublayers' outputs and reads are at random weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import erf, exp, pi, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.attnres.claims.growth import CLOSE, SIZES, UNJUDGED
-from experiments.ledger.claim import Claim
-from theory.attnres import initial
+from experiments.attnres.claims.decoders import CLOSE, SIZES, UNJUDGED
+from experiments.ledger.claim import Claim, Conditions
+from theory.attnres import initial, typical
 from theory.attnres.initial import initial_outputs, initial_reads
 from theory.attnres.initial_tokens import inner_products, token_reads
 from theory.attnres.paper import PAPER
-from theory.attnres.typical import inner_square
+from theory.attnres.typical import attention_square, feed_forward_spread, feed_forward_square, inner_square
 from theory.plans import mix
 from theory.plans.accounting import reads_together
 from theory.plans.names import resolve
 from theory.plans.presets import llama
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
 
 INITIAL = Claim(
     "attnres.initial-size",
@@ -79,7 +87,7 @@ def _layer_by_hand(square: float, std: float, *, gated: bool) -> bool:
     wrong="outputs are not scaled",
     kind="sampled",
 )
-def initial_decoders(scaled: bool) -> bool:
+def initial_decoders(scaled: bool) -> Conditions:
     from experiments.attnres.networks import read_norms
     from icl.models.decoder import Decoder
 
@@ -90,22 +98,15 @@ def initial_decoders(scaled: bool) -> bool:
         models = (Decoder(config, plan, seed=seed, std=0.6).double() for seed in range(150))
         squares = np.array([read_norms(model) for model in models]) ** 2
         errors = squares.std(0, ddof=1) / sqrt(len(squares))
-        if (abs(squares.mean(0) - initial_reads(config, plan, 0.6, scale_outputs=scaled)) > 4 * errors).any():
-            return False
-    return True
+        yield not (abs(squares.mean(0) - initial_reads(config, plan, 0.6, scale_outputs=scaled)) > 4 * errors).any()
 
 
-@INITIAL.check(
-    "the last read at 4 and 64 layers, by the closed form",
-    states={"vanilla": 1.0, "attnres": (9 / 129) ** 2},
-    control={"vanilla": 4.0, "attnres": (9 / 129) ** 2},
-    wrong="PreNorm's grows as the square root of the depth",
-)
 @INITIAL.check(
     "the last read at 4 and 64 layers, by the closed form",
     states={"vanilla": 1.0, "attnres": (9 / 129) ** 2},
     control={"vanilla": 1.0, "attnres": 1.0},
     wrong="Full's keeps its size",
+    others={"PreNorm's grows as the square root of the depth": {"vanilla": 4.0, "attnres": (9 / 129) ** 2}},
 )
 def deep_and_shallow(ratios: Mapping[str, float]) -> bool:
     """Mean squares of the last read, of 64 layers over that of 4."""
@@ -123,7 +124,7 @@ def deep_and_shallow(ratios: Mapping[str, float]) -> bool:
     control=1.0,
     wrong="as if it saw one token",
 )
-def two_tokens_by_hand(share: float) -> bool:
+def two_tokens_by_hand(share: float) -> Conditions:
     config = replace(SIZES, n_layers=1, d_ff=0)
     for name, counts in (("vanilla", (1, 1)), ("attnres", (1, 2))):
         plan = resolve(name, config.shape)
@@ -132,9 +133,7 @@ def two_tokens_by_hand(share: float) -> bool:
             [embedding] * 2,
             [(embedding + attention) / counts[1] ** 2, (embedding + share * attention) / counts[1] ** 2],
         ]
-        if not np.allclose(token_reads(config, plan, 2, 0.3), expected, rtol=CLOSE, atol=0):
-            return False
-    return True
+        yield np.allclose(token_reads(config, plan, 2, 0.3), expected, rtol=CLOSE, atol=0)
 
 
 @INITIAL.check(
@@ -143,7 +142,7 @@ def two_tokens_by_hand(share: float) -> bool:
     control=2,
     wrong="the square of their arguments' correlation",
 )
-def products_by_quadrature(power: int) -> bool:
+def products_by_quadrature(power: int) -> Conditions:
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     masses = np.outer(weights, weights) / weights.sum() ** 2
     first, other = np.meshgrid(nodes, nodes, indexing="ij")
@@ -152,9 +151,7 @@ def products_by_quadrature(power: int) -> bool:
             pair = [sqrt(q) * x for x in (first, correlation * first + sqrt(1 - correlation**2) * other)]
             silu = float((masses * np.prod([a / (1 + np.exp(-a)) for a in pair], axis=0)).sum())
             series = float(np.polynomial.polynomial.polyval(correlation**power, inner_products(q, "swiglu")))
-            if abs(series - q * correlation * silu) > 1e-7 * inner_square(q, "swiglu"):
-                return False
-    return True
+            yield abs(series - q * correlation * silu) <= 1e-7 * inner_square(q, "swiglu")
 
 
 @INITIAL.check(
@@ -165,7 +162,7 @@ def products_by_quadrature(power: int) -> bool:
     wrong="as large as tokens that stand alone",
     kind="sampled",
 )
-def decoders_by_place(seeing: bool) -> bool:
+def decoders_by_place(seeing: bool) -> Conditions:
     import torch
 
     from experiments.attnres.networks import reads
@@ -180,6 +177,139 @@ def decoders_by_place(seeing: bool) -> bool:
         lone = initial_reads(config, plan, std)[-1]
         expected = token_reads(config, plan, 8, std)[-1] if seeing else np.full(8, lone)
         allowed = 4 * last.std(0, ddof=1) / sqrt(len(last)) + (128 * std**2) ** 2 * expected
-        if abs(expected[0] - lone) > CLOSE * lone or (abs(last.mean(0) - expected) > allowed).any():
-            return False
-    return True
+        yield abs(expected[0] - lone) <= CLOSE * lone
+        yield not (abs(last.mean(0) - expected) > allowed).any()
+
+
+ERRORS = 5  # standard errors: wrongly rejected once in 2 million
+DRAWS = 400_000
+
+TYPICAL = Claim(
+    "attnres.typical-output",
+    PAPER.name,
+    place="opening: hidden-state magnitudes grow with depth under PreNorm; how fast at the start, it does not say",
+    statement="With independent normal weights of mean 0, the mean square of a sublayer's output is, at any width, "
+    "d d_ff written^2 E z^2 for a feed-forward, z an inner number, and d w H (written std)^2 d share for attention, "
+    "share = 1/t for even attention over t unrelated tokens; outputs are uncorrelated, so PreNorm's stream has the "
+    "mean square of the embedding plus their sum.",
+    assumes="normed inputs (RMSNorm, eps = 0, gain 1) that do not depend on the sublayer's own weights; no biases",
+    verdict="verified",
+    proof=typical,
+)
+
+
+def _near(samples: Array, mean: float) -> bool:
+    """Within ERRORS standard errors, which are small beside the mean."""
+    error = float(samples.std(ddof=1)) / math.sqrt(len(samples))
+    return error < 0.1 * mean and abs(float(samples.mean()) - mean) <= ERRORS * error
+
+
+def _inner(kind: str, a: Array, b: Array) -> Array:
+    from scipy.special import expit, ndtr
+
+    return a * ndtr(a) if kind == "gelu" else a * expit(a) * (b if kind == "swiglu" else 1)
+
+
+@TYPICAL.check(
+    "feed-forward of 400,000 draws at two shapes, three kinds, to five standard errors",
+    states=inner_square,
+    control=lambda q, kind: q / 4 * (q if kind == "swiglu" else 1),
+    wrong="a/2 for the activation, true for small weights only",
+    kind="sampled",
+)
+def feed_forwards_are_typical(square: Callable[..., float]) -> Conditions:
+    """Mean squares, as d d_ff written^2 times `square`, and as theory has them."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    for d, d_ff, std, written in ((2, 3, 0.9, 0.5), (3, 1, 0.5, 2.0)):
+        u = rng.standard_normal(d)
+        u *= math.sqrt(d) / float(np.linalg.norm(u))
+        for kind in ("swiglu", "gelu", "silu"):
+            gate, up = std * rng.standard_normal((2, DRAWS, d_ff, d)) @ u
+            inner = _inner(kind, gate if kind == "swiglu" else up, up)
+            down = written * rng.standard_normal((DRAWS, d, d_ff))
+            found = ((down @ inner[:, :, None])[:, :, 0] ** 2).sum(1)
+            mean = feed_forward_square(d, d_ff, std, written, kind)
+            yield _near(found, mean)
+            yield _near(found, d * d_ff * written**2 * square(d * std**2, kind))
+
+
+@TYPICAL.check(
+    "attention of 400,000 draws: one token, four evenly, three unevenly, to five standard errors",
+    states=2,
+    control=1,
+    wrong="weights in place of their squares: unrelated tokens do not cancel",
+    kind="sampled",
+)
+def attention_is_typical(power: int) -> Conditions:
+    """The share is the sum of weights to this power."""
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    d, heads, width, std, written = 3, 2, 2, 0.7, 0.5
+    for weights in ((1.0,), (0.25,) * 4, (0.6, 0.3, 0.1)):
+        tokens = rng.standard_normal((DRAWS // 2, len(weights), d))
+        tokens *= math.sqrt(d) / np.linalg.norm(tokens, axis=-1, keepdims=True)
+        seen = np.einsum("t,ntd->nd", np.array(weights), tokens)
+        value = std * rng.standard_normal((DRAWS // 2, heads * width, d))
+        output = written * rng.standard_normal((DRAWS // 2, d, heads * width))
+        found = ((output @ (value @ seen[:, :, None]))[:, :, 0] ** 2).sum(1)
+        share = sum(w**power for w in weights)
+        yield _near(found, attention_square(d, heads, width, std, written, share))
+
+
+@TYPICAL.check(
+    "spread of the square and mean square of one inner number, by another quadrature, at nine sizes",
+    states=(3.0, 1.0),
+    control=(1.0, 1.0),
+    wrong="the spread of z^2 alone, without that of what writes it",
+)
+def one_number_by_quadrature(moments: tuple[float, float]) -> Conditions:
+    """At d = d_ff = 1 the output is k z with E k^4 = moments[0], E k^2 = moments[1] in units of `written`."""
+    import numpy as np
+
+    points, weights = np.polynomial.hermite_e.hermegauss(300)
+    weights = weights / weights.sum()
+    fourth, second = moments
+    for q in (0.01, 1.0, 4.0):
+        for kind in ("swiglu", "gelu", "silu"):
+            a = math.sqrt(q) * points
+            z = _inner("silu" if kind == "swiglu" else kind, a, a)
+            square, tail = float(weights @ z**2), float(weights @ z**4)
+            if kind == "swiglu":
+                square, tail = square * q, tail * 3 * q**2
+            spread = math.sqrt(fourth * tail / (second * square) ** 2 - 1)
+            pairs = (
+                (inner_square(q, kind), square),
+                (feed_forward_square(1, 1, math.sqrt(q), 1.0, kind), second * square),
+                (feed_forward_spread(1, 1, kind, std=math.sqrt(q)), spread),
+            )
+            yield all(math.isclose(x, y, rel_tol=1e-5) for x, y in pairs)
+
+
+@TYPICAL.check(
+    "PreNorm stacks of 2 and 6 sublayers at one token, 100,000 draws: their streams are sums of squares",
+    states=2,
+    control=1,
+    wrong="the outputs' norms add, as if aligned",
+    kind="sampled",
+)
+def streams_add_squares(power: int) -> Conditions:
+    """The stream's norm to this power is the embedding's and the outputs' norms to this power, added up."""
+    import numpy as np
+
+    rng = np.random.default_rng(2)
+    d, d_ff, std, written, draws = 3, 4, 0.7, 0.4, 100_000
+    for layers in (1, 3):
+        stream = rng.standard_normal((draws, d, 1))
+        for _ in range(layers):
+            for inner, gated in ((d, False), (d_ff, True)):
+                u = math.sqrt(d) * stream / np.linalg.norm(stream, axis=1, keepdims=True)
+                seen = std * rng.standard_normal((draws, inner, d)) @ u
+                out = written * rng.standard_normal((draws, d, inner))
+                stream = stream + out @ (_inner("gelu", seen, seen) if gated else seen)
+        outputs = attention_square(d, 1, d, std, written, 1.0), feed_forward_square(d, d_ff, std, written, "gelu")
+        squares = (d, *outputs * layers)
+        added = sum(math.sqrt(square) ** power for square in squares) ** (2 / power)
+        yield _near((stream**2).sum((1, 2)), added)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.dva.claims.collapse import OF_A_LAYER
-from experiments.ledger.claim import Claim
+from experiments.dva.claims.dynamic_values import OF_A_LAYER
+from experiments.ledger.claim import Claim, Conditions
 from theory.dva import feed_forward
 from theory.dva.feed_forward import as_attention, embedding_width, embeddings
 from theory.dva.heads import alone
@@ -60,17 +60,14 @@ AS_ATTENTION = Claim(
     control=softmax,
     wrong="a softmax over the pairs",
 )
-def feed_forwards_are_sums(act: Callable[[Array], Array]) -> bool:
+def feed_forwards_are_sums(act: Callable[[Array], Array]) -> Conditions:
     rng = np.random.default_rng(2)
     for d, inner in SIZES:
         x, up, gate = rng.standard_normal((3, d)), *rng.standard_normal((2, d, inner))
         down = rng.standard_normal((inner, d))
         plain, gated = act(x @ up) @ down, (act(x @ gate) * (x @ up)) @ down
-        if not np.allclose(as_attention(gelu, x, up, down), plain, atol=CLOSE):
-            return False
-        if not np.allclose(as_attention(gelu, x, up, down, gate), gated, atol=CLOSE):
-            return False
-    return True
+        yield np.allclose(as_attention(gelu, x, up, down), plain, atol=CLOSE)
+        yield np.allclose(as_attention(gelu, x, up, down, gate), gated, atol=CLOSE)
 
 
 @AS_ATTENTION.check(
@@ -79,16 +76,14 @@ def feed_forwards_are_sums(act: Callable[[Array], Array]) -> bool:
     control=lambda query, up: query @ up,
     wrong="the matrix itself of the keys",
 )
-def limits_restrict_nothing(keys: Callable[[Array, Array], Array]) -> bool:
+def limits_restrict_nothing(keys: Callable[[Array, Array], Array]) -> Conditions:
     rng = np.random.default_rng(3)
     for d, inner in SIZES:
         x, queries = rng.standard_normal((3, d)), rng.standard_normal((2, d, d))
         ups, downs = rng.standard_normal((2, d, inner)), rng.standard_normal((2, inner, d))
         each = [as_attention(gelu, x @ q.T, u, v) for q, u, v in zip(queries, ups, downs, strict=True)]
         wide = np.hstack([keys(q, u) for q, u in zip(queries, ups, strict=True)])
-        if not np.allclose(sum(each), as_attention(gelu, x, wide, downs.reshape(-1, d)), atol=CLOSE):
-            return False
-    return True
+        yield np.allclose(sum(each), as_attention(gelu, x, wide, downs.reshape(-1, d)), atol=CLOSE)
 
 
 @AS_ATTENTION.check(
@@ -97,18 +92,14 @@ def limits_restrict_nothing(keys: Callable[[Array, Array], Array]) -> bool:
     control=lambda d, f: min(f, d),
     wrong="a token's width",
 )
-def embeddings_are_wide(law: Callable[[int, int], int]) -> bool:
+def embeddings_are_wide(law: Callable[[int, int], int]) -> Conditions:
     rng = np.random.default_rng(4)
     for d, inner in SIZES:
         up, down = rng.standard_normal((d, inner)), rng.standard_normal((inner, d))
         e, k, v = embeddings(up, down)
-        if not e.shape[1] == embedding_width(up, down) == law(d, inner):
-            return False
-        if not (np.allclose(e @ k, up.T, atol=CLOSE) and np.allclose(e @ v, down, atol=CLOSE)):
-            return False
-        if embedding_width(up, up.T @ np.diag(np.arange(1.0, d + 1))) != min(d, inner):  # values are made of keys
-            return False
-    return True
+        yield e.shape[1] == embedding_width(up, down) == law(d, inner)
+        yield np.allclose(e @ k, up.T, atol=CLOSE) and np.allclose(e @ v, down, atol=CLOSE)
+        yield embedding_width(up, up.T @ np.diag(np.arange(1.0, d + 1))) == min(d, inner)
 
 
 WITHOUT = Claim(
@@ -137,7 +128,7 @@ WITHOUT = Claim(
     control=0,
     wrong="nothing beside V",
 )
-def dynamic_heads_hold_one(times: int) -> bool:
+def dynamic_heads_hold_one(times: int) -> Conditions:
     rng = np.random.default_rng(6)
     for d, width in ((1, 1), (3, 2), (4, 4)):
         v, query, key = rng.standard_normal((3, width, d))
@@ -145,9 +136,7 @@ def dynamic_heads_hold_one(times: int) -> bool:
         bilinear = as_attention(lambda score: score, x[None], key.T, np.eye(width, d), query.T)[0]
         wide = np.zeros(max(width, d))
         wide[:width] = alone(v, query, key, x) - v @ x
-        if not np.allclose(wide[:d], times * bilinear, atol=CLOSE):
-            return False
-    return True
+        yield np.allclose(wide[:d], times * bilinear, atol=CLOSE)
 
 
 @WITHOUT.check(
@@ -156,7 +145,7 @@ def dynamic_heads_hold_one(times: int) -> bool:
     control={"dva": True, "vanilla": True},
     wrong="both are linear in the token",
 )
-def decoders_at_their_first_token(linear: dict[str, bool]) -> bool:
+def decoders_at_their_first_token(linear: dict[str, bool]) -> Conditions:
     """Second differences are 0 where it is linear; third differences are 0 in both."""
     import torch
 
@@ -173,6 +162,5 @@ def decoders_at_their_first_token(linear: dict[str, bool]) -> bool:
         with torch.no_grad():
             at = [model((start + t * step).expand(1, 1, 4))[0, 0] for t in range(4)]
         second, third = at[2] - 2 * at[1] + at[0], at[3] - 3 * at[2] + 3 * at[1] - at[0]
-        if bool(second.norm() < CLOSE) != expected or third.norm() > CLOSE:
-            return False
-    return True
+        yield bool(second.norm() < CLOSE) == expected
+        yield third.norm() <= CLOSE

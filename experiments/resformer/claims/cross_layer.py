@@ -1,26 +1,43 @@
-"""Claims on ResFormer in the linear toy around any W0: how far it is ahead of cross-layer attention."""
+"""Claims on cross-layer attention around any W0, with enough heads."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 from sympy import Matrix
 
-from experiments.ledger.claim import Claim
-from experiments.resformer.claims.enough_heads import DESCENT, FREE_TERM, KINDS, PLACE, explained
+from experiments.ledger.claim import Claim, Conditions
 from experiments.toys.checks import ROUNDING
 from theory.plans import mix
-from theory.plans.heads import toy_heads
+from theory.plans.heads import SKIPV1, Heads, toy_heads
 from theory.plans.names import resolve
 from theory.plans.plan import Shape
 from theory.prompts.moments import Array, PromptMoments
 from theory.resformer import cross_layer, cross_layer_weights
+from theory.resformer.cross_layer_weights import TWO_HEADS
 from theory.resformer.paper import PAPER
+from theory.resformer.weights import ONE_HEAD
 from theory.toy.enough_heads import EnoughHeads
 from theory.toy.exact import loss_at_entries
-from theory.toy.population import PopulationLoss
+from theory.toy.population import PopulationLoss, Weights
 from theory.toy.tokens import whole
+
+PLACE = "section 4.3, Fig. 8, around any W0: theory/resformer/cross_layer.py"
+FREE_TERM = (
+    "Assumption 1 of SkipV1Former; linear attention; a free term C x in the prediction; any n, sigma >= 0 and W0; "
+    "normal x"
+)
+DESCENT = 1e-6  # of the zero loss, or of d^2: how far the best of the descents may stay from a minimum
+KINDS = TWO_HEADS[:2]  # of which cross-layer attention consists; that its plan does, `SHARP` shows
+
+
+def explained(moments: PromptMoments, rank: int, of: Heads = KINDS, starts: int = 4) -> float:
+    """What the best of the descents with enough heads explains; of cross-layer attention, or of other kinds."""
+    enough = EnoughHeads(moments, of)
+    return enough.zero_loss - enough.minimise(rank, starts=starts)[0]
+
 
 AHEAD = Claim(
     "resformer.cross-layer-any-w0",
@@ -46,7 +63,7 @@ AHEAD = Claim(
     wrong="half the squared singular value",
     kind="descent",
 )
-def descents_stay_below(times: float) -> bool:
+def descents_stay_below(times: float) -> Conditions:
     rng = np.random.default_rng(21)
     cases = [(np.zeros((2, 2)), 1), (np.zeros((3, 3)), 2), (np.eye(1), 1), (2 * np.eye(2), 2), (5 * np.eye(3), 1)]
     cases += [(2 * rng.standard_normal((d, d)), a) for d, a in ((2, 1), (3, 1), (3, 2))]
@@ -56,9 +73,9 @@ def descents_stay_below(times: float) -> bool:
         found = explained(PromptMoments(d, n, sigma, w0, centred=True), rank)
         short = cross_layer.cross_layer_most(d, n, sigma, rank, times * s[0] ** 2) - found
         met = s[0] == 0 or (rank in (1, d) and np.ptp(s) == 0)
-        if short < -ROUNDING * d**2 or (met and short > DESCENT * d**2):
-            return False
-    return True
+        yield short >= -ROUNDING * d**2
+        if met:
+            yield short <= DESCENT * d**2
 
 
 @AHEAD.check(
@@ -69,15 +86,14 @@ def descents_stay_below(times: float) -> bool:
     wrong="one more",
     kind="exact",
 )
-def entries_never_read(more: int) -> bool:
+def entries_never_read(more: int) -> Conditions:
     rng = np.random.default_rng(22)
     for d in (1, 2, 3, 4):
         for rank in range(1, d + 1):
             a, b, w0 = whole(rng, rank, d), whole(rng, d - rank, d), whole(rng, d, d)
             least = cross_layer.never_read(d, rank) + more
-            if _unread(a, b, w0) != least or _unread(a, b, np.outer(w0[0], w0[-1])) < least:
-                return False
-    return True
+            yield _unread(a, b, w0) == least
+            yield _unread(a, b, np.outer(w0[0], w0[-1])) >= least
 
 
 def _unread(a: Array, b: Array, w0: Array) -> int:
@@ -95,9 +111,8 @@ def _unread(a: Array, b: Array, w0: Array) -> int:
     states=1.0,
     control=0.9,
     wrong="less noise in S_yy",
-    kind="float64",
 )
-def what_is_read_at_a_and_b(times: float) -> bool:
+def what_is_read_at_a_and_b(times: float) -> Conditions:
     rng = np.random.default_rng(26)
     for d, rank in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3)):
         a, b, w0 = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d)), rng.standard_normal((d, d))
@@ -105,9 +120,9 @@ def what_is_read_at_a_and_b(times: float) -> bool:
             enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), KINDS)
             found = (enough.zero_loss - enough.value(a, b)) * (n + d + 1.25) / n
             read = cross_layer.read_at(a, b, w0, times * cross_layer.noise_of_products(d, n, 0.5))
-            if found > read + 1e-7 or (slack is not None and found < read - slack):
-                return False
-    return True
+            yield found <= read + 1e-7
+            if slack is not None:
+                yield found >= read - slack
 
 
 @AHEAD.check(
@@ -115,9 +130,8 @@ def what_is_read_at_a_and_b(times: float) -> bool:
     states=0,
     control=-1,
     wrong="the last singular vectors",
-    kind="float64",
 )
-def one_row_meets_it(which: int) -> bool:
+def one_row_meets_it(which: int) -> Conditions:
     rng, n = np.random.default_rng(27), 10**7
     for d in (2, 3, 4):
         w0 = 2 * rng.standard_normal((d, d))
@@ -125,9 +139,7 @@ def one_row_meets_it(which: int) -> bool:
         enough = EnoughHeads(PromptMoments(d, n, 0.5, w0, centred=True), KINDS)
         b = np.delete(left.T, which, axis=0)
         found = enough.zero_loss - enough.value(30 * right[which : which + 1 or None], b)
-        if abs(found - cross_layer.cross_layer_most(d, n, 0.5, 1, s[0] ** 2)) > 1e-4:
-            return False
-    return True
+        yield abs(found - cross_layer.cross_layer_most(d, n, 0.5, 1, s[0] ** 2)) <= 1e-4
 
 
 FULL_RANK = Claim(
@@ -150,7 +162,7 @@ FULL_RANK = Claim(
     wrong="twice that readout",
     kind="exact",
 )
-def a_map_attains_it(times: int) -> bool:
+def a_map_attains_it(times: int) -> Conditions:
     """P_ij = c_ij (S_yy - W0 S W0^T - tr(S) I)_ij, as S + S_yy and, at A = I, 2 S give."""
     for powers, n, sigma in (((4,), 2, Fraction(1, 2)), ((9, 1), 3, Fraction(0)), ((1, 4, 0), 2, Fraction(3, 2))):
         d, s = len(powers), [round(power**0.5) for power in powers]
@@ -166,9 +178,7 @@ def a_map_attains_it(times: int) -> bool:
                     p_map[i, j, k, k] -= readout
         moments = PromptMoments(d, n, sigma, np.diag(s) * Fraction(1), centred=True)
         explained = cross_layer.full_rank_explained(n, sigma, [Fraction(power) for power in powers])
-        if _loss_of_map(moments, p_map) != loss_at_entries(d, n, sigma, 0) - explained:
-            return False
-    return True
+        yield _loss_of_map(moments, p_map) == loss_at_entries(d, n, sigma, 0) - explained
 
 
 def _loss_of_map(moments: PromptMoments, p_map: Array) -> Fraction:
@@ -197,7 +207,7 @@ def _loss_of_map(moments: PromptMoments, p_map: Array) -> Fraction:
     wrong="1 % more",
     kind="descent",
 )
-def descents_end_there(times: float) -> bool:
+def descents_end_there(times: float) -> Conditions:
     rng = np.random.default_rng(23)
     for d, n, sigma in ((2, 4, 0.5), (3, 2, 1.5)):
         full = 2 * rng.standard_normal((d, d))
@@ -205,9 +215,7 @@ def descents_end_there(times: float) -> bool:
             powers = list(np.linalg.svd(w0, compute_uv=False) ** 2)
             predicted = times * cross_layer.full_rank_explained(n, sigma, powers)
             found = explained(PromptMoments(d, n, sigma, w0, centred=True), d)
-            if abs(found - predicted) > DESCENT * d**2:
-                return False
-    return True
+            yield abs(found - predicted) <= DESCENT * d**2
 
 
 SHARP = Claim(
@@ -233,7 +241,7 @@ SHARP = Claim(
     wrong="one entry more",
     kind="exact",
 )
-def two_heads_come_near(more: int) -> bool:
+def two_heads_come_near(more: int) -> Conditions:
     heads = toy_heads(resolve("cross-layer", Shape(2, 2)))
     for d, n, sigma in ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 2, Fraction(2)), (4, 1, Fraction(1, 3))):
         for rank in range(1, d + 1) if d < 4 else (3,):
@@ -243,11 +251,8 @@ def two_heads_come_near(more: int) -> bool:
             for t in (Fraction(3), Fraction(60))[: 2 if d < 4 else 1]:
                 loss = PopulationLoss(PromptMoments(d, n, sigma, _projection(d, rank, t), centred=True), heads)
                 found.append(loss.value(cross_layer_weights.cross_layer_weights(d, n, sigma, rank, t)) - limit)
-                if found[-1] != cross_layer_weights.cross_layer_excess(d, n, sigma, rank, t):
-                    return False
-            if not 0 < found[-1] * 400 ** (len(found) - 1) == found[0]:
-                return False
-    return True
+                yield found[-1] == cross_layer_weights.cross_layer_excess(d, n, sigma, rank, t)
+            yield 0 < found[-1] * 400 ** (len(found) - 1) == found[0]
 
 
 @SHARP.check(
@@ -257,14 +262,159 @@ def two_heads_come_near(more: int) -> bool:
     wrong="(3 d - 1)(d - 1)/8",
     kind="exact",
 )
-def left_between_the_optima(sign: int) -> bool:
+def left_between_the_optima(sign: int) -> Conditions:
     for d in range(1, 61):
         left = min(d * (d - a) + (2 * a - d) * (2 * a - d - 1) * (2 * a > d) // 2 for a in range(d + 1))
         wrong = -(-(3 * d - 1) * (d - 1) // 8)
-        if left != (cross_layer.least_gap_of_optima(d) if sign == 1 else wrong):
-            return False
-    return True
+        yield left == (cross_layer.least_gap_of_optima(d) if sign == 1 else wrong)
 
 
 def _projection(d: int, rank: int, t: Fraction) -> Array:
     return np.diag([t] * rank + [Fraction(0)] * (d - rank))
+
+
+IDENTITY = Claim(
+    "resformer.cross-layer-around-identity",
+    PAPER.ours,
+    place=f"{PLACE}, (4)",
+    statement="Around W0 = c I enough heads of cross-layer attention explain between rho [a (d - a) + q a (a + 1)/2] "
+    "and rho [a (d - a) + q (R - a (d - a))], R = a d - a (a - 1)/2 + m (2 a - m - 1)/4, m = min(a, d - a).  For long "
+    "prompts and large c they come to rho R.",
+    assumes=FREE_TERM + "; W0 = c I",
+    verdict="verified",
+    proof=cross_layer,
+    uses=("resformer.cross-layer-any-w0",),
+)
+
+
+@IDENTITY.check(
+    "the best linear map at the A and B of the proof explains just the lower bound; d = 1 to 4, every rank, three c",
+    states=1,
+    control=-1,
+    wrong="B with its sign turned, which adds S in place of taking it off",
+)
+def lower_bound_isexplained(sign: int) -> Conditions:
+    for d in (1, 2, 3, 4):
+        for rank in range(1, d + 1):
+            for c in (0.5, 1.0, 6.0):
+                n, sigma, r, eye = 3, 0.5, 2.5, np.eye(d)
+                moments = PromptMoments(d, n, sigma, c * eye, centred=True)
+                enough = EnoughHeads(moments, KINDS)
+                found = enough.zero_loss - enough.value(r * eye[:rank], -sign / (r * c) * eye[rank:])
+                least, _ = cross_layer.explained_around_identity(d, n, sigma, rank, c**2)
+                yield abs(found - least) <= 1e-7 * d**2
+
+
+@IDENTITY.check(
+    "U's trace on what can be read, for row spaces at random below R and, nearly parallel, next to it; d = 1 to 6",
+    states="R",
+    control="a d - a (a - 1)/2",
+    wrong="without what B gains by leaning towards A",
+)
+def subspaces_reach_the_limit(formula: str) -> Conditions:
+    rng = np.random.default_rng(24)
+    limits: dict[str, Callable[[int, int], float]] = {
+        "R": lambda d, a: float(cross_layer.most_around_identity(d, a)),
+        "a d - a (a - 1)/2": lambda d, a: a * d - a * (a - 1) / 2,
+    }
+    for d in (1, 2, 3, 4, 5, 6):
+        for rank in range(1, d + 1):
+            limit, eye, m = limits[formula](d, rank), np.eye(d), min(rank, d - rank)
+            lean = np.concatenate([eye[:m] + 1e-3 * eye[rank : rank + m], eye[rank + m :]])
+            yield abs(cross_layer.read_at(eye[:rank], lean, eye, 0.0) - limit) <= 1e-3
+            a, b = rng.standard_normal((rank, d)), rng.standard_normal((d - rank, d))
+            yield cross_layer.read_at(a, b, eye, 0.0) <= limit + 1e-9
+
+
+@IDENTITY.check(
+    "descents with enough heads at d = 3, a = 2, c = 30 end above a d - a (a - 1)/2 and below the bound, and next to "
+    "it for n = 10^6, c = 100",
+    states="R",
+    control="a d - a (a - 1)/2",
+    wrong="the lower bound for both",
+    kind="descent",
+)
+def descents_end_between(formula: str) -> Conditions:
+    for n, c, near in ((4, 30.0, 0.1), (10**6, 100.0, 0.03)):
+        least, most = cross_layer.explained_around_identity(3, n, 0.5, 2, c**2)
+        most = most if formula == "R" else least
+        found = explained(PromptMoments(3, n, 0.5, c * np.eye(3), centred=True), 2)
+        yield least + 0.1 < found <= most and most - found < near
+
+
+UNBIASED = Claim(
+    "resformer.cross-layer-needs-the-term",
+    PAPER.ours,
+    place="theory/resformer/cross_layer.py, without the term C x",
+    statement="Without a path from the query to the output cross-layer attention can be the better one if sigma > 0: "
+    "at d = 1 it always is, around large W0.  If sigma = 0 the bound on the gap stays, given enough heads.",
+    assumes="as resformer.cross-layer-any-w0, but without C",
+    verdict="verified",
+    proof=cross_layer,
+    uses=("resformer.cross-layer-any-w0", "skipv1.w0-enough-heads"),
+)
+
+
+@UNBIASED.check(
+    "both minima at d = a = 1, from the exact loss of one head each, in fractions, and their order for large W0",
+    states=False,
+    control=True,
+    wrong="with C",
+    kind="exact",
+)
+def cross_layer_wins_at_one(centred: bool) -> Conditions:
+    for n, sigma, c in ((1, Fraction(1), Fraction(2)), (3, Fraction(1, 2), Fraction(7)), (2, Fraction(0), Fraction(5))):
+        moments = PromptMoments(1, n, sigma, np.array([[c]]), centred=centred)
+        found = [_least(PopulationLoss(moments, heads)) for heads in (KINDS, ONE_HEAD)]
+        yield found == list(cross_layer.unbiased_minima(1, n, sigma, c))
+        yield (found[0] < found[1]) == (sigma > 0)
+
+
+def _least(loss: PopulationLoss) -> Fraction:
+    """Over the two readouts at A = 1: a quadratic, from its values at six of them."""
+    one = np.array([[Fraction(1)]])
+    keys = np.stack([one] * loss.keys)
+
+    def at(first: int, second: int) -> Fraction:
+        w = np.array([[[Fraction(first)]], [[Fraction(second)]]])
+        return Fraction(loss.value(Weights(one, one[:0], w, keys)))
+
+    zero = at(0, 0)
+    h_1, h_2 = (at(*e) + at(-e[0], -e[1]) - 2 * zero for e in ((1, 0), (0, 1)))
+    g_1, g_2 = ((at(*e) - at(-e[0], -e[1])) / 2 for e in ((1, 0), (0, 1)))
+    across = at(1, 1) - at(1, 0) - at(0, 1) + zero
+    return zero - (h_2 * g_1**2 - 2 * across * g_1 * g_2 + h_1 * g_2**2) / (2 * (h_1 * h_2 - across**2))
+
+
+@UNBIASED.check(
+    "descents with enough heads end on both minima around c I, d = a = 1, 2, 3, and the order turns with sigma",
+    states=1.0,
+    control=1.05,
+    wrong="5 % more noise",
+    kind="descent",
+)
+def both_minima_without_the_term(times: float) -> Conditions:
+    for d, n, sigma, ahead in ((1, 2, 0.5, True), (2, 3, 3.0, True), (2, 3, 0.5, False), (3, 2, 3.0, True)):
+        c = 20.0
+        moments = PromptMoments(d, n, sigma, c * np.eye(d))
+        found = [moments.zero_loss - explained(moments, d, of) for of in (KINDS, SKIPV1)]
+        expected = cross_layer.unbiased_minima(d, n, times * sigma, c)
+        yield all(abs(f - e) <= DESCENT * moments.zero_loss for f, e in zip(found, expected, strict=True))
+        yield (found[0] < found[1]) == ahead
+
+
+@UNBIASED.check(
+    "for sigma = 0 descents with enough heads keep the bound on the gap, and meet it around c I at a = d; d = 2",
+    states=1.0,
+    control=1.1,
+    wrong="a gap 10 % larger",
+    kind="descent",
+)
+def bound_without_noise(times: float) -> Conditions:
+    rng = np.random.default_rng(25)
+    for w0, rank in ((3 * np.eye(2), 2), (rng.standard_normal((2, 2)), 1), (rng.standard_normal((2, 2)), 2)):
+        moments = PromptMoments(2, 3, 0.0, w0)
+        gap = explained(moments, rank, SKIPV1) - explained(moments, rank)
+        power = float(np.linalg.norm(w0, 2) ** 2)
+        bound = 0.5 * 2 * rank - cross_layer.cross_layer_most(2, 3, 0.0, rank, power)  # rho = 1/2
+        yield gap >= times * bound - DESCENT * 4

@@ -1,4 +1,4 @@
-"""Claims on what dynamic values come to."""
+"""Claims on sections 3 and 7: what dynamic values come to, what they can do, and how they are added."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from experiments.ledger.claim import Claim
-from experiments.toys.unjudged import KEPT
-from theory.dva import collapse
-from theory.dva.collapse import attended, collapsed, of_one_query, pair_numbers, pair_values
+from experiments.ledger.claim import Claim, Conditions
+from experiments.toys.unjudged import KEPT, OF_PARAMETERS
+from theory.dva import collapse, forms
+from theory.dva.collapse import Form, attended, collapsed, of_one_query, pair_numbers, pair_values
 from theory.dva.cost import peak_numbers, products
+from theory.dva.forms import alone_initial
+from theory.dva.heads import alone
 from theory.dva.paper import PAPER
 from theory.dva.variants import dva_attention
 from theory.plans import mix
+from theory.plans.accounting import total_parameters
 from theory.plans.architecture import Architecture
+from theory.plans.names import resolve
 from theory.plans.plan import Plan, lifetimes
+from theory.plans.presets import gpt2
 
 if TYPE_CHECKING:
-    from theory.dva.collapse import Array
     from theory.dva.cost import Way
 
+Array = NDArray[np.float64]
 ANY = "a layer of whatever queries, keys and values: what heads are given is looked at, not made"
 OF_A_LAYER: Mapping[Callable[..., Any], str] = {
     **dict.fromkeys((mix.q, mix.k, mix.v, Plan.head, dva_attention), ANY),
     Architecture.has_feed_forward: "attention alone is looked at",
     lifetimes: KEPT,
 }
+CLOSE = 1e-9
 ROUNDING = 64 * np.finfo(float).eps
 SIZES = ((1, 1), (1, 3), (4, 1), (5, 3), (7, 8))  # tokens and widths
 
@@ -70,12 +77,10 @@ REVISED = Claim(
     control=lambda s, v, q, k: collapsed("initial", s, v, q, k),
     wrong="the initial form",
 )
-def revised_collapses(form: Callable[[Array, Array, Array, Array], Array]) -> bool:
+def revised_collapses(form: Callable[[Array, Array, Array, Array], Array]) -> Conditions:
     for tokens, width in SIZES:
         s, v, q, k = _draws(tokens, width)
-        if not _equal(attended(s, pair_values("revised", v, q, k)), form(s, v, q, k)):
-            return False
-    return True
+        yield _equal(attended(s, pair_values("revised", v, q, k)), form(s, v, q, k))
 
 
 @REVISED.check(
@@ -84,16 +89,14 @@ def revised_collapses(form: Callable[[Array, Array, Array, Array], Array]) -> bo
     control=lambda v, k, gate: v + k * (k.T @ gate)[None],
     wrong="a gate of the columns",
 )
-def one_query_has_a_value_matrix(matrix: Callable[[Array, Array, Array], Array]) -> bool:
+def one_query_has_a_value_matrix(matrix: Callable[[Array, Array, Array], Array]) -> Conditions:
     rng = np.random.default_rng(3)
     for width, d, tokens in ((1, 1, 1), (3, 5, 4), (4, 4, 7)):
         v, k, query = rng.standard_normal((3, width, d))
         x, s = rng.standard_normal((d, tokens)), rng.standard_normal((1, tokens))
         gate = query @ x[:, -1]
         found = attended(s, pair_values("revised", (v @ x).T, np.tile(gate, (tokens, 1)), (k @ x).T)[:1])
-        if not _equal(found[0], matrix(v, k, gate) @ x @ s[0]):
-            return False
-    return True
+        yield _equal(found[0], matrix(v, k, gate) @ x @ s[0])
 
 
 @REVISED.check(
@@ -102,7 +105,7 @@ def one_query_has_a_value_matrix(matrix: Callable[[Array, Array, Array], Array])
     control="initial",
     wrong="the initial form's pairs",
 )
-def decoders_are_the_sum(form: Any) -> bool:
+def decoders_are_the_sum(form: Any) -> Conditions:
     """`icl.models.attention.Core` in float64."""
     import torch
 
@@ -123,9 +126,7 @@ def decoders_are_the_sum(form: Any) -> bool:
         for b in range(2):
             for h in range(4):
                 pairs = pair_values(form, v[b, h], seen.gates[0].numpy()[b, h], k[b, h])
-                if not _equal(attended(s.numpy()[b, h], pairs), seen.out.numpy()[b, h]):
-                    return False
-    return True
+                yield _equal(attended(s.numpy()[b, h], pairs), seen.out.numpy()[b, h])
 
 
 INITIAL = Claim(
@@ -157,14 +158,12 @@ INITIAL = Claim(
     control=("transposed", lambda s, v, q, k: (s * (q @ v.T)) @ k),
     wrong="the same from both sides",
 )
-def initial_collapses(version: tuple[Any, Callable[[Array, Array, Array, Array], Array]]) -> bool:
+def initial_collapses(version: tuple[Any, Callable[[Array, Array, Array, Array], Array]]) -> Conditions:
     form, law = version
     for tokens, width in SIZES:
         s, v, q, k = _draws(tokens, width)
         pairs = attended(s, pair_values(form, v, q, k))
-        if not (_equal(pairs, law(s, v, q, k)) and _equal(pairs, collapsed(form, s, v, q, k))):
-            return False
-    return True
+        yield _equal(pairs, law(s, v, q, k)) and _equal(pairs, collapsed(form, s, v, q, k))
 
 
 class _Product:
@@ -196,7 +195,7 @@ class _Product:
     wrong="as many as of the revised form",
     kind="exact",
 )
-def products_of_both_ways(version: tuple[Any, Callable[[Any, Any, int, int], int]]) -> bool:
+def products_of_both_ways(version: tuple[Any, Callable[[Any, Any, int, int], int]]) -> Conditions:
     form, law = version
     for tokens, width in SIZES:
         shares, values = (np.array([_Product()] * n, dtype=object) for n in (tokens**2, tokens * width))
@@ -208,9 +207,7 @@ def products_of_both_ways(version: tuple[Any, Callable[[Any, Any, int, int], int
         for way, run in ways.items():
             _Product.made = 0
             run()
-            if law(form, way, tokens, width) != _Product.made + tokens**2 * width:
-                return False
-    return True
+            yield law(form, way, tokens, width) == _Product.made + tokens**2 * width
 
 
 @INITIAL.check(
@@ -219,7 +216,7 @@ def products_of_both_ways(version: tuple[Any, Callable[[Any, Any, int, int], int
     control={"initial": 3.0, "revised": 3.0},
     wrong="as many of the initial form",
 )
-def numbers_at_the_peak(of_pairs: dict[Any, float]) -> bool:
+def numbers_at_the_peak(of_pairs: dict[Any, float]) -> Conditions:
     """Beside what grows with tokens alone, and two numbers, the outputs' sum and its gradient; 256 tokens, width 4."""
     from functools import partial
 
@@ -233,9 +230,8 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> bool:
         run = partial(attend, SIDES[f"{form}, collapsed"], tokens, causal(tokens, "cpu"))
         peak = peak_bytes(partial(both_passes, run, inputs(1, tokens, width, "cpu", torch.float32))) / 4
         formula = peak_numbers(form, "collapsed", tokens, width)
-        if peak - formula != 2 or abs(formula / tokens**2 - pairs) > 10 * width / tokens:
-            return False
-    return True
+        yield peak - formula == 2
+        yield abs(formula / tokens**2 - pairs) <= 10 * width / tokens
 
 
 @INITIAL.check(
@@ -245,7 +241,7 @@ def numbers_at_the_peak(of_pairs: dict[Any, float]) -> bool:
     wrong="the initial form's matrices are as many numbers as the revised form's values",
     kind="exact",
 )
-def numbers_of_pairs(powers: tuple[int, int, int]) -> bool:
+def numbers_of_pairs(powers: tuple[int, int, int]) -> Conditions:
     """Of both forms naive, and collapsed: T^2 times the width to these powers."""
     for tokens, width in ((1, 2), (5, 3)):
         _, v, q, k = _draws(tokens, width)
@@ -256,6 +252,114 @@ def numbers_of_pairs(powers: tuple[int, int, int]) -> bool:
             pair_numbers("initial", tokens, width, naive=True),
             pair_numbers("initial", tokens, width, naive=False),
         )
-        if counted != formulas or formulas != tuple(tokens**2 * width**power for power in powers):
-            return False
-    return True
+        yield counted == formulas
+        yield formulas == tuple(tokens**2 * width**power for power in powers)
+
+
+POWERFUL = Claim(
+    "dva.powerful",
+    PAPER.name,
+    place="section 3.2: the revised form shares the idea of the initial one, and is powerful",
+    statement="The simpler form does what the initial one is for.",
+    assumes="one head, no output matrix; powerful: which maps of tokens it makes; tokens free, or of one length",
+    verdict="corrected",
+    correction="Neither form makes what the other makes: of a token alone the revised one gives terms of degree 1 and "
+    "2, the initial one of degree 3, and for one query the values of keys are linear in them in the one and quadratic "
+    "in the other.  So the revised form is as good as the initial one by no theorem.  What it makes beyond ordinary "
+    "heads, and what it does not, is dva.one-head's.",
+    proof=forms,
+    uses=("dva.one-head",),
+)
+
+
+def _degrees(along: np.ndarray) -> set[int]:
+    """Of a polynomial of degree 4 at most, 0 at 0, from its values at 1 to 4 times a token."""
+    times = np.arange(1.0, 5)
+    coefficients = np.linalg.solve(times[:, None] ** np.arange(1, 5), along)
+    return {degree for degree, row in enumerate(coefficients, 1) if np.abs(row).max() > CLOSE}
+
+
+@POWERFUL.check(
+    "degrees of what a token alone gets, random matrices",
+    states={"revised": {1, 2}, "initial": {3}},
+    control={"revised": {1, 2}, "initial": {1, 2}},
+    wrong="the same of both",
+)
+def degrees_of_a_token_alone(degrees: dict[str, set[int]]) -> Conditions:
+    made: dict[Form, Callable[[Array, Array, Array, Array], Array]] = {"revised": alone, "initial": alone_initial}
+    rng = np.random.default_rng(24)
+    for width, d in ((1, 1), (3, 2), (2, 5)):
+        matrices, x = rng.standard_normal((3, width, d)), rng.standard_normal(d)
+        value, query, key = matrices
+        for form, of_a_token in made.items():
+            yield _degrees(np.array([of_a_token(value, query, key, t * x) for t in range(1, 5)])) == degrees[form]
+            pair = pair_values(form, *((m @ x)[None] for m in matrices))
+            yield np.abs(attended(np.ones((1, 1)), pair)[0] - of_a_token(value, query, key, x)).max() <= CLOSE * 100
+
+
+@POWERFUL.check(
+    "of one length: the initial form has no part that is even in a token alone, and is linear there for Q^T V = c I, "
+    "with this power of the length",
+    states=2,
+    control=0,
+    wrong="whatever the length",
+)
+def on_tokens_of_one_length(power: int) -> Conditions:
+    rng = np.random.default_rng(25)
+    for d, length in ((2, 0.5), (3, 2.0)):
+        value, query, key = rng.standard_normal((3, d, d))
+        x = rng.standard_normal(d)
+        x *= length / np.linalg.norm(x)
+        even = alone_initial(value, query, key, x) + alone_initial(value, query, key, -x)
+        yield np.abs(even).max() <= CLOSE
+        yield np.abs(alone(value, query, key, x) + alone(value, query, key, -x)).max() >= CLOSE
+        scaled = 3 * np.linalg.inv(query).T
+        yield np.abs(alone_initial(scaled, query, key, x) - 3 * length**power * key @ x).max() <= CLOSE * 100
+
+
+PLUG_IN = Claim(
+    "dva.plug-in",
+    PAPER.name,
+    place="section 7: dynamic values as a plug-in for tuning, like LoRA",
+    statement="Dynamic values can be added to the heads of a trained model.",
+    assumes="the revised form; what a tuning so begun reaches is not asked",
+    verdict="verified",
+    proof=collapse,
+    uses=("dva.revised",),
+    unjudged={**OF_PARAMETERS, **OF_A_LAYER},
+)
+
+
+@PLUG_IN.check(
+    "a head with Q^R = 0 gives what it gave without, and the slope of what it gives in q^R is s K^R: not 0 if K^R is "
+    "not, so that training moves it",
+    states=1.0,
+    control=0.0,
+    wrong="with K^R = 0, too, from where nothing moves",
+)
+def added_without_a_change(size: float) -> Conditions:
+    rng = np.random.default_rng(26)
+    for tokens, width in ((1, 1), (4, 3), (7, 2)):
+        s = rng.dirichlet(np.ones(tokens), tokens)
+        v, key, step = rng.standard_normal((3, tokens, width))
+        before = collapsed("revised", s, v, 0 * key, size * key)
+        yield np.abs(before - s @ v).max() <= CLOSE
+        moved = collapsed("revised", s, v, 1e-3 * step, size * key) - before
+        yield np.abs(moved - 1e-3 * step * (s @ key)).max() <= CLOSE
+
+
+@PLUG_IN.check(
+    "matrices of the model's width in a layer's attention and feed-forward, by the parameters that the accounting has: "
+    "without, and with dynamic values; one and two layers, one head and three",
+    states={"vanilla": 12, "dva-attention": 14},
+    control={"vanilla": 12, "dva-attention": 13},
+    wrong="the query's alone",
+    kind="exact",
+)
+def what_it_adds(matrices: dict[str, int]) -> Conditions:
+    """Beside two embeddings, positions, and the biases and norms of GPT-2's blocks."""
+    for d, layers, heads in ((12, 1, 1), (12, 2, 3), (6, 2, 3)):
+        sizes = gpt2(d_model=d, n_heads=heads, n_layers=layers, vocab=64, context=16, tied=False, qkv_bias=False)
+        rest = (2 * 64 + 16) * d + layers * (6 * d + 4 * d) + 2 * d
+        for name, count in matrices.items():
+            yield total_parameters(sizes, resolve(name, sizes.shape)) == rest + layers * count * d * d

@@ -1,16 +1,20 @@
-"""Claims on the dynamic head's gate beside other gates."""
+"""Claims on section 6: the dynamic head's gate beside other gates."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.ledger.claim import Claim
+from experiments.ledger.claim import Claim, Conditions
 from theory.dva import gate
 from theory.dva.collapse import of_one_query
 from theory.dva.gate import as_gated, most_of_coordinate, query_of_ratio, ratio, weights_of_coordinate
 from theory.dva.paper import PAPER
+
+if TYPE_CHECKING:
+    pass
 
 CLOSE = 1e-9
 
@@ -39,7 +43,7 @@ GATES = Claim(
     control=lambda tokens, query: query @ tokens,
     wrong="gates of the keys' own tokens",
 )
-def a_gate_leaves_the_scores(gate_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> bool:
+def a_gate_leaves_the_scores(gate_of: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Conditions:
     """gate_of: tokens (d, keys), the query's the last, and a matrix (w, d) -> what the gate is squeezed from."""
     rng = np.random.default_rng(27)
     for width, d in ((1, 2), (3, 4)):
@@ -49,9 +53,8 @@ def a_gate_leaves_the_scores(gate_of: Callable[[np.ndarray, np.ndarray], np.ndar
         out = (gates * (value @ tokens)) @ shares
         weights = weights_of_coordinate(shares, gates[:, -1])
         over = weights / shares
-        if np.abs(over - over[:, :1]).max() > CLOSE or np.abs((weights * (value @ tokens)).sum(1) - out).max() > CLOSE:
-            return False
-    return True
+        yield np.abs(over - over[:, :1]).max() <= CLOSE
+        yield np.abs((weights * (value @ tokens)).sum(1) - out).max() <= CLOSE
 
 
 @GATES.check(
@@ -60,7 +63,7 @@ def a_gate_leaves_the_scores(gate_of: Callable[[np.ndarray, np.ndarray], np.ndar
     control=(1, 1),
     wrong="one ratio for both",
 )
-def ratios_over_queries(counts: tuple[int, int]) -> bool:
+def ratios_over_queries(counts: tuple[int, int]) -> Conditions:
     rng = np.random.default_rng(7)
     v, k, query = rng.standard_normal((3, 3, 5))
     one, other = rng.standard_normal((2, 5))
@@ -71,9 +74,8 @@ def ratios_over_queries(counts: tuple[int, int]) -> bool:
         gated.add(round(ratio(squeezed[0] * v[0], one, other), 9))
         row = of_one_query(v, k, query @ x)[0]
         dynamic.add(round(ratio(row, one, other), 9))
-        if np.abs(row - v[0] - (query[0] @ x) * k[0]).max() > CLOSE:
-            return False
-    return (len(gated), len(dynamic)) == counts
+        yield np.abs(row - v[0] - (query[0] @ x) * k[0]).max() <= CLOSE
+    yield (len(gated), len(dynamic)) == counts
 
 
 @GATES.check(
@@ -82,20 +84,20 @@ def ratios_over_queries(counts: tuple[int, int]) -> bool:
     control=lambda v, k, one, other, wanted: wanted,
     wrong="the ratio itself for a gate",
 )
-def any_ratio_but_one(find: Callable[..., float]) -> bool:
+def any_ratio_but_one(find: Callable[..., float]) -> Conditions:
     rng = np.random.default_rng(8)
     for wanted in (-3.0, 0.0, 1.0, 7.5):
         v, k, one, other = rng.standard_normal((4, 4))
         found = find(v, k, one, other, wanted)
-        if abs(ratio(v + found * k, one, other) - wanted) > CLOSE * (1 + abs(wanted)):
-            return False
+        yield abs(ratio(v + found * k, one, other) - wanted) <= CLOSE * (1 + abs(wanted))
     v, one, other, third = np.ones(4), *np.eye(4)[:3]
-    if query_of_ratio(v, 0 * v, one, other, 1.0) != 0:
-        return False
+    yield query_of_ratio(v, 0 * v, one, other, 1.0) == 0
     key = 3 * one + other  # V_k has nothing of either, K_k has the ratio 3: every gate makes it but 0
-    if query_of_ratio(third, key, one, other, 3.0) != 1 or ratio(third + key, one, other) != 3:
-        return False
-    return _refuses(v, 2 * v, 2.0) and _refuses(v, 0 * v, 2.0) and _refuses(third, 0 * v, 3.0)
+    yield query_of_ratio(third, key, one, other, 3.0) == 1
+    yield ratio(third + key, one, other) == 3
+    yield _refuses(v, 2 * v, 2.0)
+    yield _refuses(v, 0 * v, 2.0)
+    yield _refuses(third, 0 * v, 3.0)
 
 
 def _refuses(v: np.ndarray, key: np.ndarray, wanted: float) -> bool:
@@ -115,22 +117,19 @@ def _refuses(v: np.ndarray, key: np.ndarray, wanted: float) -> bool:
     control=lambda v, k: (np.concatenate([v, k]), np.tile(np.eye(len(v)), 2)),
     wrong="ungated values beside the gated ones, unmended",
 )
-def wide_gates_are_dynamic_heads(made: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> bool:
+def wide_gates_are_dynamic_heads(made: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]) -> Conditions:
     rng = np.random.default_rng(10)
     for width, d in ((1, 1), (2, 4), (3, 2)):
         v, k, query = rng.standard_normal((3, width, d))
         scores = query @ rng.standard_normal(d)
         dynamic = of_one_query(v, k, scores)
         values, out = made(v, k)
-        if np.abs(out @ np.diag(np.append(np.ones(width), 1 + scores)) @ values - dynamic).max() > CLOSE:
-            return False
+        yield np.abs(out @ np.diag(np.append(np.ones(width), 1 + scores)) @ values - dynamic).max() <= CLOSE
         errors = []
         for slope in (0.02, 0.01):
             gates = np.append(np.ones(width), 4 / slope * (1 / (1 + np.exp(-slope * scores)) - 1 / 2) + 1)
             errors.append(float(np.abs(out @ np.diag(gates) @ values - dynamic).max()))
-        if abs(np.log2(errors[0] / errors[1]) - 2) > 0.01:
-            return False
-    return True
+        yield abs(np.log2(errors[0] / errors[1]) - 2) <= 0.01
 
 
 @GATES.check(
@@ -140,7 +139,7 @@ def wide_gates_are_dynamic_heads(made: Callable[[np.ndarray, np.ndarray], tuple[
     control=False,
     wrong="a token more than numbers",
 )
-def any_table_of_gates(independent: bool) -> bool:
+def any_table_of_gates(independent: bool) -> Conditions:
     rng = np.random.default_rng(13)
     for width in (1, 2, 3):
         for d in (1, 2, 4):
@@ -148,9 +147,7 @@ def any_table_of_gates(independent: bool) -> bool:
             wanted = np.ones((width, tokens.shape[1]))
             wanted[0, 0] = 0
             query = (wanted - 1) @ np.linalg.pinv(tokens)
-            if np.abs(1 + query @ tokens - wanted).max() > CLOSE:
-                return False
-    return True
+            yield np.abs(1 + query @ tokens - wanted).max() <= CLOSE
 
 
 @GATES.check(
@@ -159,7 +156,7 @@ def any_table_of_gates(independent: bool) -> bool:
     control=1,
     wrong="growing with the length of tokens, not with its square",
 )
-def outputs_grow_with_the_square(power: int) -> bool:
+def outputs_grow_with_the_square(power: int) -> Conditions:
     rng = np.random.default_rng(9)
     for length in (0.5, 1.0, 3.0):
         for _ in range(20):
@@ -174,9 +171,9 @@ def outputs_grow_with_the_square(power: int) -> bool:
             copies = np.tile(tokens[:, :1], 6)
             most = (of_one_query(one_way[:1], one_way[2:], one_way[1:2] @ copies[:, -1]) @ copies @ s)[0]
             exact = abs(most_of_coordinate(v, query, key, length) - bound) <= CLOSE * bound
-            if abs(out) > bound * (1 + CLOSE) or not exact or abs(most - bound) > CLOSE * bound:
-                return False
-    return True
+            yield abs(out) <= bound * (1 + CLOSE)
+            yield exact
+            yield abs(most - bound) <= CLOSE * bound
 
 
 @GATES.check(
@@ -185,7 +182,7 @@ def outputs_grow_with_the_square(power: int) -> bool:
     control={"sigmoid": 2, "exp": 2, "tanh + 1": 2},
     wrong="second order for all",
 )
-def smooth_gates_are_linear_at_first(orders: dict[str, int]) -> bool:
+def smooth_gates_are_linear_at_first(orders: dict[str, int]) -> Conditions:
     """By value and slope at 0."""
     gates: dict[str, tuple[Callable[[float], float], float, float]] = {
         "sigmoid": (lambda z: float(1 / (1 + np.exp(-z))), 0.5, 0.25),
@@ -194,6 +191,4 @@ def smooth_gates_are_linear_at_first(orders: dict[str, int]) -> bool:
     }
     for name, (gate_of, at_0, slope) in gates.items():
         error = [gate_of(z) / at_0 - 1 - z * slope / at_0 for z in (0.002, 0.001)]
-        if abs(np.log2(error[0] / error[1]) - orders[name]) > 0.01:
-            return False
-    return True
+        yield abs(np.log2(error[0] / error[1]) - orders[name]) <= 0.01
