@@ -156,13 +156,13 @@ def compare(plan, group, batch, length, positions="none", score="softmax"):
     return out
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(), st.integers(1, 2), st.integers(1, 2), st.integers(1, 4))
 def test_the_decoder_does_what_any_plan_says(plan, group, batch, length):
     compare(plan, group, batch, length)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plans(), st.integers(1, 2), st.integers(1, 4), st.sampled_from(["softmax", "linear"]))
 def test_the_decoder_does_what_any_plan_says_with_biases_of_positions(plan, group, length, score):
     compare(plan, group, 2, length, "bias", score)

@@ -35,7 +35,7 @@ from theory.plans.variants import VARIANTS
 KINDS = [(name, False) for name in VARIANTS] + [(name.replace("_", "-"), True) for name in LATENTS]
 
 
-def drawn(name, latent=False, examples=4, **needs):
+def drawn(name, latent=False, examples=3, **needs):
     """Cases that a variant fits, as a decorator."""
     return lambda test: settings(max_examples=examples)(
         given(cases(latent=latent, **NEEDS.get(name, {}), **needs))(test)
@@ -109,7 +109,7 @@ def check_padding(case, model, real):
 
 @pytest.mark.parametrize(("name", "latent"), KINDS)
 def test_padding_does_not_matter(name, latent):
-    @settings(max_examples=8)
+    @settings(max_examples=3)
     @given(st.data())
     def held(data):
         case = data.draw(cases(latent=latent, **NEEDS.get(name, {})))
@@ -120,7 +120,7 @@ def test_padding_does_not_matter(name, latent):
 
 @pytest.mark.parametrize("name", ["vanilla", "cross-layer", "dva-attention", "dva-initial-attention"])
 def test_padding_does_not_matter_without_a_mask(name):
-    @settings(max_examples=8)
+    @settings(max_examples=3)
     @given(st.data())
     def held(data):
         case = data.draw(cases(mask="none"))
@@ -132,7 +132,7 @@ def test_padding_does_not_matter_without_a_mask(name):
 @pytest.mark.parametrize("name", ["vanilla", "skipv0", "cross-layer", "dva-attention", "dva-initial-attention"])
 @pytest.mark.parametrize("mask", ["causal", "none"])
 def test_padding_does_not_matter_to_biases_of_positions(name, mask):
-    @settings(max_examples=8)
+    @settings(max_examples=3)
     @given(st.data())
     def held(data):
         case = data.draw(cases(mask=mask, positions="bias", **NEEDS.get(name, {})))
@@ -190,7 +190,7 @@ def gradient_by_use(case, name, leaves, inputs, layer):
 
 @pytest.mark.parametrize("name", ["svformer", "skipv1", "resformer"])
 def test_layer_1_values_get_the_sum_over_their_uses(name):
-    @drawn(name, examples=8, least_layers=2, most_layers=4)
+    @drawn(name, examples=4, least_layers=2, most_layers=4)
     def held(case):
         model, inputs = model_of(case, name), inputs_of(case)
         leaves = leaves_of(model)
@@ -211,7 +211,7 @@ def test_layer_1_values_get_the_sum_over_their_uses(name):
     held()
 
 
-@drawn("skipv1", examples=10, least_layers=2, most_layers=4)
+@drawn("skipv1", examples=5, least_layers=2, most_layers=4)
 def test_skip_heads_alone_are_taught_by_all_layers(case):
     """With one layer's output projection left, layer 1's values learn through that layer only."""
     inputs, own = inputs_of(case), case.made.kv_heads - case.made.kv_heads // 2
@@ -261,7 +261,7 @@ def check_is_residual(case, name, options, query=0.0):
 def test_zero_depth_queries_make_the_residual_network(name, options):
     """The weights are then equal, and every read is followed by a norm, which removes their common factor."""
 
-    @drawn(name, examples=6, norm_eps=0.0, d_model=4)
+    @drawn(name, examples=4, norm_eps=0.0, d_model=4)
     def held(case):
         check_is_residual(case, name, options)
 

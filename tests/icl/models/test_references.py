@@ -61,7 +61,7 @@ OPTIONS = [
 LATENT_OPTIONS = [("skipv1", {"ratio": 0.25}), ("svformer", {"anchors": (1, 3)}), ("cross_layer", {"source": 1})]
 
 
-def hold(name, options, examples=12, **needs):
+def hold(name, options, examples=6, **needs):
     @settings(max_examples=examples)
     @given(cases(**needs))
     def held(case):
@@ -85,10 +85,10 @@ def test_variant(name):
 
 @pytest.mark.parametrize(("name", "options", "needs"), OPTIONS, ids=label)
 def test_options(name, options, needs):
-    hold(name, options, **needs)
+    hold(name, options, examples=4, **needs)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(cases(stems=("tokens", "tied", "vectors", "patches")))
 def test_families(case):
     """Tied and untied, biased, every norm, position and feed-forward, grouped queries, patches without a mask."""
@@ -110,7 +110,7 @@ def test_chain(case):
 
 @pytest.mark.parametrize("name", ["skipv1", "resformer", "dva-attention", "dva-initial-attention", "cross-layer"])
 def test_grouped_queries(name):
-    @settings(max_examples=6)
+    @settings(max_examples=4)
     @given(cases(**NEEDS.get(name, {}), **DEEP, n_kv_heads=2, n_heads=6))
     def held(case):
         agree(case, VARIANTS[name].make(case.made.shape), REFERENCES[name]())
@@ -127,7 +127,7 @@ def test_latent(name, options):
 @pytest.mark.parametrize("mask", ["causal", "none", "context"])
 @pytest.mark.parametrize("name", ["vanilla", "skipv1", "resformer", "cross-layer", "dva-attention"])
 def test_linear_attention(name, mask):
-    hold(name, {}, examples=4, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
+    hold(name, {}, examples=3, score="linear", mask=mask, stems=("vectors",), **NEEDS.get(name, {}))
 
 
 DYNAMIC = {
@@ -142,7 +142,7 @@ DYNAMIC = {
 def test_dynamic_values_of_mixed_values(name, form, rule):
     """Where another variant says what v_j is, Dynamic Value Attention's formulas go on from there."""
 
-    @settings(max_examples=8)
+    @settings(max_examples=4)
     @given(cases(**NEEDS.get(name, {}), least_layers=2))
     def held(case):
         both = combine(*(VARIANTS[variant].make(case.made.shape) for variant in (name, form)))
@@ -244,7 +244,9 @@ def test_product(name, depth, options, kind):
     held()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", VARIANTS)
-def test_variant_at_length(name):
-    hold(name, {}, examples=60, **NEEDS.get(name, {}))
+@pytest.mark.slow  # minutes: sixty sizes of every variant and option, where the tests above draw four to six
+@pytest.mark.parametrize(
+    ("name", "options", "needs"), [*((name, {}, NEEDS.get(name, {})) for name in VARIANTS), *OPTIONS], ids=label
+)
+def test_variant_at_length(name, options, needs):
+    hold(name, options, examples=60, **needs)

@@ -50,10 +50,14 @@ def check(model, inputs):
     assert found == {n: n for n in range(1, model.config.n_layers + 1)}
 
 
-@pytest.mark.parametrize("variant", sorted(VARIANTS))
-@pytest.mark.parametrize(("group", "positions"), [(1, "rope"), (2, "learned"), (2, "bias")])
+KINDS = [(1, "rope"), (2, "learned"), (2, "bias")]
+
+
+@pytest.mark.parametrize(
+    ("variant", "group", "positions"), [(name, *KINDS[i % 3]) for i, name in enumerate(sorted(VARIANTS))]
+)
 def test_every_variant(variant, group, positions, monkeypatch):
-    """In blocks of a query or two at a time."""
+    """In blocks of a query or two at a time.  `test_any_plan` draws plans and groups."""
     monkeypatch.setattr(recording, "BLOCK", 100)
     config = config_of(layers=4, heads=2, group=group, positions=positions)
     check(model_of(config, variant, scale=0.3), tokens())

@@ -94,7 +94,7 @@ def largest(weights, heads, scores, sample):
 tasks = st.builds(RegressionTask, d=st.integers(1, 3), n=st.integers(1, 4), sigma=st.sampled_from([0.0, 1.0]))
 
 
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(tasks, st.integers(0, 30))
 def test_every_toy_predicts_and_learns_as_loops_over_tokens_do(task, step):
     toys = randomised(specs_of(task))

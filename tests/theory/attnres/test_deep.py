@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from theory.attnres import deep
 from theory.errors import BadInput
-from theory.prompts import spectral
 from theory.toy import stack
 from theory.toy.deep import residual_polynomial as by_sources
 
@@ -96,21 +95,6 @@ def test_zero_logits_are_a_residual_stream_with_smaller_steps(steps):
     uniform = [[Fraction(1, read + 1)] * (read + 1) for read in range(layers + 1)]
     smaller = [{layer: b / layer**3} for layer, b in enumerate(steps, 1)]
     assert deep.residual_polynomial(uniform, steps, layers + 1) == by_sources(smaller)
-
-
-@pytest.mark.parametrize(("d", "n", "sigma", "layers"), [(3, 4, 2, 2), (5, 8, 2, 4), (1, 2, 1, 3)])
-def test_the_best_polynomial_is_reached_and_beats_real_roots(d, n, sigma, layers):
-    best = spectral.best_polynomial(d, n, sigma, layers)
-    toy = deep.of_polynomial(best.residual, layers)
-    made = deep.residual_polynomial(toy.weights, toy.steps, toy.readout)
-    assert spectral.polynomial_loss(d, n, sigma, made) == best.loss
-    assert sigma > spectral.noise_threshold(d, n, layers)
-    assert float(best.loss) < spectral.best_steps(d, n, sigma, layers).loss * (1 - 1e-4)
-
-
-def test_the_example_s_losses():
-    assert float(spectral.best_polynomial(5, 8, 2, 4).loss) == pytest.approx(31.35, abs=0.005)
-    assert spectral.best_steps(5, 8, 2, 4).loss == pytest.approx(31.69, abs=0.005)
 
 
 def test_a_positive_readout_cannot_do_without_values_below_one():

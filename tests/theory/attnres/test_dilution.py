@@ -1,38 +1,21 @@
 """Shares of a read against outputs written out, and ranges of shares against softmaxes that attain their ends."""
 
-from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from icl.models.decoder import Decoder
-from icl.probes.gradients import gradients
 from theory.attnres import dilution
 from theory.attnres.bounds import weight_floor
-from theory.attnres.coefficients import start_matrix
 from theory.errors import BadInput, InvalidSize
-from theory.plans.names import resolve
-from theory.plans.presets import llama
 
 EXACT = 1e-12
 seeds = st.integers(0, 2**16)
 members = st.lists(st.integers(1, 4), min_size=1, max_size=5)
-
-
-@given(st.integers(1, 8))
-def test_prenorms_law(k):
-    """Orthogonal and aligned outputs of one norm: 1 / k as projections, which as norms holds for aligned ones only."""
-    orthogonal, aligned, ones = 3 * np.eye(k), np.tile(np.eye(k)[0], (k, 1)), [1.0] * k
-    for outputs in (orthogonal, aligned):
-        assert dilution.projection_shares(ones, outputs) == pytest.approx(1 / k)
-    assert dilution.norm_shares(ones, aligned) == pytest.approx(1 / k)
-    assert dilution.norm_shares(ones, orthogonal) == pytest.approx(1 / sqrt(k))
 
 
 def test_prenorms_law_holds_in_mean_squares_of_independent_outputs():
@@ -62,33 +45,6 @@ def test_shares_have_no_bound_where_outputs_cancel():
     assert dilution.projection_shares([1, 1], nearly).min() < -900
     with pytest.raises(BadInput):
         dilution.norm_shares([1, 1], np.array([[1.0], [-1.0]]))
-
-
-@pytest.mark.parametrize("name", ["attnres", "attnres-block:size=2"])
-def test_at_zero_queries_a_decoder_is_as_diluted_as_prenorm(name):
-    """Every output's share of every read; with queries it is not."""
-    config = replace(llama(d_model=6, n_heads=1, n_layers=3, d_ff=5, vocab=7, context=5), norm_eps=0.0)
-    tokens = torch.tensor([[0, 3, 1]])
-
-    def outputs_and_reads(which, query=0.0):
-        model = Decoder(config, resolve(which, config.shape), std=0.5).double()
-        with torch.no_grad():
-            if query:
-                model.depth.query.fill_(query)
-        found = gradients(model, tokens, lambda answer: answer.sum())
-        return model, [[v[0, -1].numpy() for v in part] for part in (found.outputs, found.reads)]
-
-    def shares(which):
-        model, (outputs, reads) = outputs_and_reads(which)
-        rows = [list(map(float, row)) for row in start_matrix(config, model.plan)]
-        for row, h in zip(rows, reads, strict=True):
-            assert np.allclose(np.array(row) @ outputs[: len(row)], h, rtol=1e-9, atol=1e-12)
-        return [dilution.projection_shares(row, np.stack(outputs[: len(row)])) for row in rows]
-
-    assert all(np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(shares(name), shares("vanilla"), strict=True))
-    model, (outputs, reads) = outputs_and_reads(name, 0.3)
-    last = np.array(list(map(float, start_matrix(config, model.plan)[-1])))
-    assert not np.allclose(last @ outputs, reads[-1], rtol=1e-3)
 
 
 def share(counts, logits, source):
@@ -147,6 +103,7 @@ def test_query_for_share_is_the_inverse_of_the_range(members, data, length, d):
 
 
 def test_query_for_share_at_the_edges():
+    assert dilution.query_for_weight(1, 0.9, 3) == 0
     assert dilution.query_for_share(0.25, 4, 4, 16) == 0
     assert 0 < dilution.query_for_share(1.0, 1, 2, 16) < 10
 
@@ -156,12 +113,6 @@ def test_query_for_weight(k, weight, d):
     """The ceiling at that length is the weight, unless the equal share is already more."""
     needed = dilution.query_for_weight(k, weight, d)
     assert dilution.share_range([1] * k, 0, needed, d)[1] == pytest.approx(max(weight, 1 / k), rel=1e-9)
-
-
-def test_the_query_that_is_needed_grows_as_a_logarithm():
-    lengths = [dilution.query_for_weight(10**n + 1, 0.5, 16) for n in (1, 2, 3)]
-    assert np.diff(lengths) == pytest.approx(np.log(10) / 8)
-    assert dilution.query_for_weight(1, 0.9, 3) == 0
 
 
 @given(st.fractions(0, 3), st.integers(0, 8))

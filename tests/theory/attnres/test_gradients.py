@@ -128,22 +128,6 @@ def test_with_queries_gradients_are_no_longer_prenorms():
     assert not same(found.of_parameters[first], prenorm.of_parameters[first])
 
 
-def spread(tensors):
-    return float(np.std([np.log(float(t.norm())) for t in tensors]))
-
-
-@pytest.mark.parametrize(("std", "more_even"), [(0.02, False), (1.0, True)])
-def test_which_is_more_even_in_what_is_read_is_the_initial_size(std, more_even):
-    """Outputs that are small beside the embedding leave the stream as it is, and Full divides it; large ones do not."""
-    config = replace(SIZES, d_model=16, n_heads=2, n_layers=12, d_ff=32, norm_eps=0.0)
-    spreads = {}
-    for name in ("vanilla", "attnres"):
-        model = Decoder(config, resolve(name, config.shape), std=std).double()
-        found = gradients(model, TOKENS, lambda answer: torch.sin(answer * torch.arange(1, 8)).mean())
-        spreads[name] = spread(found.of_reads[:-1])
-    assert (spreads["attnres"] < spreads["vanilla"]) == more_even, spreads
-
-
 def test_exponents():
     """Streams of exponent 0, 1/2 and 1: gradients as powers of the read's number."""
     assert [theory.read_exponents(g) for g in (0, 0.5, 1)] == [(0, 1), (-0.5, 0.5), (-1, 0)]

@@ -70,23 +70,6 @@ def test_what_is_sent_back_adds_up_to_a_product(outputs, chi):
     assert sum(squares) == through
 
 
-@pytest.mark.parametrize("gamma", [0.05, 0.15, 0.5])
-def test_powers_of_the_stream_are_more_even_under_full(gamma):
-    """Over 400 reads, the first ones too."""
-    counts = np.arange(1, 402)
-    squares = sent_back(list(np.diff(counts ** (2 * gamma), prepend=0.0)), [1.0] * 400)
-    prenorm = np.log(squares[:-1]) / 2
-    assert (prenorm + np.log(counts[:-1])).std() < prenorm.std()
-
-
-@given(st.floats(0.1, 8))
-def test_where_full_becomes_more_even_by_a_sum_over_reads(chi):
-    """The least-squares slope of PreNorm's logarithms is -1/2 there."""
-    t = (np.arange(100_000) + 0.5) / 100_000
-    falls = -(1 + chi) / 2 * np.log(1 + even_beyond(chi) * t)
-    assert np.polyfit(np.log(t), falls, 1)[0] == pytest.approx(-0.5, abs=1e-3)
-
-
 @given(st.integers(1, 5), st.sampled_from([1, 2, 3]))
 def test_depth_attention_has_prenorm_s_times_the_number_of_sources(layers, size):
     config = llama(d_model=8, n_heads=2, n_layers=layers, d_ff=5, vocab=2, context=2)

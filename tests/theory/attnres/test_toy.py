@@ -120,30 +120,6 @@ def test_polynomials_prompt_by_prompt(name, layers, d, n, seed):
         assert float(query) == pytest.approx(traced(y.T @ x, read.query, x.T @ x), rel=1e-8, abs=1e-10)
 
 
-def test_with_a_residual_stream_magnitudes_explode_whatever_the_step():
-    """Faster than a geometric sequence: the ratios of neighbours grow; rare prompts make it so."""
-    setting = Setting(1, 2, 0)
-    reads_of = toy.descent_reads(matrix_of("vanilla", 14), [Fraction(1, 8)] * 14)
-    found = [float(toy.mean_squares(setting, r).context) for r in reads_of]
-    ratios = [b / a for a, b in pairwise(found)]
-    assert ratios[0] < 1 < ratios[-1]
-    assert all(a < b for a, b in pairwise(ratios))
-
-
-def test_at_zero_queries_full_is_bounded_and_what_is_read_falls():
-    """The sum of outputs settles; reads fall as the depth."""
-    setting, layers, steps = Setting(1, 2, 0), 14, [Fraction(1, 8)] * 14
-
-    def found(name):
-        return [float(toy.mean_squares(setting, r).context) for r in toy.descent_reads(matrix_of(name, layers), steps)]
-
-    full = found("attnres")
-    assert all(a > b for a, b in pairwise(full))
-    sums = [h * (i + 1) ** 2 for i, h in enumerate(full)]
-    assert abs(sums[-1] / sums[-5] - 1) < 1e-3 < abs(sums[1] / sums[0] - 1)
-    assert found("vanilla")[-1] > 1e3 * full[-1]
-
-
 def test_a_fixed_number_of_blocks_grows_with_depth():
     """Where Full and blocks of a fixed size fall: the last read at 3, 6 and 12 layers."""
     setting = Setting(1, 2, 0)

@@ -123,16 +123,6 @@ def test_counts_of_single_sublayers(blocks, size):
         assert block[i] == Fraction(b + 1, size) + phase_2
 
 
-def test_paper_s_setting():
-    """L = 128, N = 8: 3, 24 and 5.5 are what a late sublayer costs; the mean is 13.06 of 24, and 5.16 of 5.5."""
-    full, block = counted("two-phase Full", 8, 16), counted("two-phase Block", 8, 16)
-    assert set(counted("residual", 8, 16).counts) == {3}
-    assert max(full.counts) - Fraction(1, 16) == 24
-    assert block.counts[-2] == Fraction(11, 2)
-    assert full.mean == Fraction(209, 16)
-    assert block.mean == Fraction(165, 32)
-
-
 @pytest.mark.parametrize(
     "call",
     [

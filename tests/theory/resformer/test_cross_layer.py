@@ -115,22 +115,6 @@ def test_two_heads_come_near_the_best_constant(data):
     assert limit - excess <= cross_layer.cross_layer_most(d, n, sigma, rank, t**2) <= limit
 
 
-def test_two_heads_at_four_and_in_float64():
-    weights = cross_layer_weights(4, 3, 0.5, 3, 40.0)
-    w0 = 40 * np.diag([1.0, 1.0, 1.0, 0.0])
-    loss = PopulationLoss(PromptMoments(4, 3, 0.5, w0, centred=True), TWO_HEADS)
-    limit = signal_share(4, 3, 0.5) * 11 - cross_layer_excess(4, 3, 0.5, 3, 40.0)
-    assert loss.zero_loss - loss.value(weights) == pytest.approx(limit, rel=1e-9)
-
-
-@pytest.mark.parametrize(("d", "rank"), [(1, 1), (2, 1), (2, 2), (3, 2)])
-@pytest.mark.parametrize("c", [Fraction(1, 2), Fraction(-3)])
-def test_lower_bound_around_identity_is_what_its_a_and_b_explain(d, rank, c):
-    n, sigma, r, eye = 3, Fraction(1, 2), Fraction(3), exact(np.eye(d, dtype=int))
-    found = explained(PromptMoments(d, n, sigma, c * eye, centred=True), r * eye[:rank], -eye[rank:] / (r * c))
-    assert found == cross_layer.explained_around_identity(d, n, sigma, rank, c**2)[0]
-
-
 def test_bounds_around_identity():
     for d in range(1, 9):
         for rank in range(1, d + 1):
@@ -141,33 +125,6 @@ def test_bounds_around_identity():
             least, most = cross_layer.explained_around_identity(d, 5, Fraction(1), rank, Fraction(10**12))
             share = signal_share(d, 5, Fraction(1))
             assert 0 < share * found - least < Fraction(1, 10**9) > share * limit - most > 0
-
-
-def test_optima_are_apart_by_three_eighths():
-    for d in range(1, 40):
-        left = [d * (d - a) + cross_layer.never_read(d, a) for a in range(d + 1)]
-        assert min(left) == cross_layer.least_gap_of_optima(d)
-        assert 0 <= cross_layer.least_gap_of_optima(d) - Fraction((3 * d + 1) * (d - 1), 8) < 1
-
-
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("sigma", [Fraction(0), Fraction(1, 2), Fraction(3)])
-def test_without_the_term(d, sigma):
-    """Both minima at a = d in fractions; at d = 1 the order turns for every sigma > 0, at d = 2 for large ones."""
-    n, c, eye = 3, Fraction(50), exact(np.eye(d, dtype=int))
-    moments = PromptMoments(d, n, sigma, c * eye)
-    cross, block = (best_loss(moments, eye, eye[:0], kinds) for kinds in (CROSS, ("ordinary", "skip")))
-    assert (cross, block) == cross_layer.unbiased_minima(d, n, sigma, c)
-    limit = (1 + d * sigma**2 / (n * d + 2)) ** 2 - 1 - Fraction(d * (d - 1), 2)
-    assert (cross < block) == (limit > 0)
-    assert abs(block - cross - signal_share(d, n, sigma) * limit) < Fraction(1, 20)
-
-
-def test_without_the_term_between_the_optima():
-    """d = 2, n = 3, sigma = 3, W0 = 50 I: descents with enough heads at both ranks."""
-    moments = PromptMoments(2, 3, 3.0, 50 * np.eye(2))
-    cross, block = (min(EnoughHeads(moments, kinds).minimise(rank)[0] for rank in (1, 2)) for kinds in (KINDS, SKIPV1))
-    assert cross < block - 1
 
 
 def test_inputs_that_are_not_normal():

@@ -14,13 +14,10 @@ from tests.theory.skipv1.w0_tools import whole_numbers
 from theory.errors import InvalidSize
 from theory.plans.heads import ORDINARY, Head
 from theory.prompts.moments import PromptMoments
-from theory.prompts.setting import zero_loss
 from theory.resformer.in_context import biased_one_head_weights, block_distance
 from theory.resformer.weights import ONE_HEAD, one_head_weights
 from theory.skipv1.bias import skipv1_minimum
-from theory.skipv1.gap import mha_explained
 from theory.skipv1.gap_weights import mha_weights
-from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 
 SIGMAS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(3)])
@@ -62,23 +59,6 @@ def test_one_head_attains_the_minimum_around_every_w0(data):
     w0 = whole_numbers(data.draw, d, d)
     loss = PopulationLoss(PromptMoments(d, n, sigma, w0, centred=True), ONE_HEAD)
     assert loss.value(biased_one_head_weights(d, n, sigma, rank, w0)) == skipv1_minimum(d, n, sigma, rank)
-
-
-def descents(heads, d, rank, n=8, sigma=0.3, **task):
-    loss = PopulationLoss(PromptMoments(d, n, sigma, **task), heads)
-    return min(minimise(loss, rank=rank, seed=seed).value for seed in range(3))
-
-
-def test_cross_layer_attention_does_no_better_than_mha_and_its_block_form_does():
-    """Descents that find ResFormer's optimum, on cross-layer attention's loss."""
-    for d, rank in ((2, 1), (3, 2)):
-        zero = float(zero_loss(d, 8, 0.3))
-        theirs = Head(copied=0, raw=1, key_copied=0, key_raw=1)
-        cross = descents((ORDINARY, theirs, ORDINARY, theirs), d, rank)
-        block = descents(ONE_HEAD, d, rank)
-        assert block == pytest.approx(float(skipv1_minimum(d, 8, 0.3, rank)), rel=1e-6)
-        assert zero - cross <= mha_explained(d, 8, 0.3, rank) * (1 + 1e-9)
-        assert zero - cross >= mha_explained(d, 8, 0.3, rank) * 0.99
 
 
 THEIRS = Head(copied=0, raw=1, key_copied=0, key_raw=1)
@@ -130,16 +110,6 @@ def test_what_can_be_explained_made_one_per_cent_less_is_broken(name):
         weights = Weights(near.a, near.b, *(np.stack([x[0], 0 * x[0], 0 * x[0], 0 * x[0]]) for x in (near.w, near.k)))
     share = n / (n + d + 1 + sigma**2)
     assert loss.zero_loss - loss.value(weights) > 0.99 * share * entries
-
-
-def test_away_from_w0_zero_the_raw_pair_can_be_read():
-    """Around W0 = c I with a term C x: S_yy holds Z W0^T + W0 Z^T, so cross-layer attention passes MHA's infimum."""
-    d, rank = 2, 1
-    theirs = Head(copied=0, raw=1, key_copied=0, key_raw=1)
-    cross = descents((ORDINARY, theirs, ORDINARY, theirs), d, rank, w0=4 * np.eye(d), centred=True)
-    floor = float(zero_loss(d, 8, 0.3))
-    assert floor - cross > mha_explained(d, 8, 0.3, rank) * 1.05
-    assert cross >= float(skipv1_minimum(d, 8, 0.3, rank)) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.skipv1.claims.deep_compressed import sampled_on_compressed_tokens
-from experiments.skipv1.claims.deep_losses import agree
 from theory.errors import InvalidSize
 from theory.prompts import setting
-from theory.prompts.spectral import best_output_loss
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.compressed import any_depth_floor, compressed_losses
 
@@ -40,19 +37,6 @@ def test_long_prompts_come_down_to_the_floor_and_skip_heads_below_it(d, sigma):
         losses = compressed_losses(d, 10**7, sigma, rank, 2)
         assert 0 <= losses.mha - losses.floor <= Fraction(1, 10**3)
         assert losses.skipv1 < losses.floor
-
-
-@pytest.mark.parametrize(
-    ("d", "n", "sigma", "rank", "count"), [(2, 4, 0.5, 1, 2), (4, 6, 0.0, 2, 3), (3, 9, 0.5, 2, 2)]
-)
-def test_losses_by_attention_on_compressed_tokens(d, n, sigma, rank, count):
-    closed = compressed_losses(d, n, Fraction(sigma), rank, count)
-    mha, skip = sampled_on_compressed_tokens(d, n, sigma, rank, count)
-    seen_as_noise = (d - rank) * (best_output_loss(rank, n, Fraction(sigma) ** 2, count) - closed.mha / (d - rank))
-    for losses, expected, other in ((mha, closed.mha, closed.skipv1), (skip, closed.skipv1, closed.mha)):
-        assert agree(losses, float(expected))
-        assert not agree(losses, float(other))
-        assert not agree(losses, float(expected + seen_as_noise + rank * (d + Fraction(sigma) ** 2)))
 
 
 @given(d_values, sigmas)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.errors import InvalidSize
-from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
@@ -88,24 +88,6 @@ def test_witness_needs_room():
             unattained_witness(np.ones(shape))
 
 
-@pytest.mark.parametrize("heads", [(ORDINARY,), MHA, (ORDINARY, ORDINARY, ORDINARY)])
-def test_no_number_of_ordinary_heads_passes_the_infimum(heads):
-    d, n, sigma = 3, 8, 0.3
-    for a in range(d + 1):
-        gap = skipv1.loss_gap(d, n, sigma, a)
-        certificate = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), a, closed_form=gap.mha)
-        assert -1e-9 <= certificate.distance <= 1e-4 * max(gap.rho, skipv1.mha_explained(d, n, sigma, a))
-
-
-@pytest.mark.parametrize("heads", [SKIPV1, (ORDINARY, SKIP, SKIP)])
-def test_no_number_of_skip_heads_passes_the_minimum(heads):
-    d, n, sigma = 3, 8, 0.3
-    for a in range(d + 1):
-        gap = skipv1.loss_gap(d, n, sigma, a)
-        certificate = minimise(PopulationLoss(PromptMoments(d, n, sigma), heads), a, closed_form=gap.skipv1)
-        assert -1e-9 <= certificate.distance <= 1e-4 * gap.rho
-
-
 def test_certificate_tells_a_minimum_from_an_infimum():
     """Both gradients are small; SkipV1Former's weights stay where they are while MHA's B runs away."""
     d, n, sigma, a = 3, 8, 0.3, 1
@@ -136,7 +118,7 @@ def test_paper_bound_never_exceeds_the_gap_it_bounds(task):
 
 def test_paper_bound_states_its_error_truly():
     """Two estimates from many and from few samples differ by no more than their errors say."""
-    many, few = (skipv1.paper_bound(4, 6, 0.5, 2, samples=s) for s in (20_000, 500))
+    many, few = (skipv1.paper_bound(4, 6, 0.5, 2, samples=s) for s in (8_000, 200))
     assert abs(many.value - few.value) <= 5 * few.stderr
     assert many.stderr < few.stderr / 4
     assert skipv1.paper_bound(4, 6, 0.5, 4) == skipv1.paper_bound(4, 6, 0.5, 0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.errors import InvalidSize
-from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import ORDINARY, SKIP, SKIPV1
 from theory.prompts.moments import PromptMoments
 from theory.skipv1.gap import loss_gap
 from theory.skipv1.landscape import lost_directions, plateau, signal_loss, trap_weights
@@ -77,18 +77,6 @@ def test_the_other_sign_makes_a_saddle_as_steep_as_said(trap):
     expected = n * unit * (-2 * d + unit * (n + d + 1 + reached))
     assert (up + down - 2 * loss.value(saddle)) / 2e-6 == pytest.approx(expected, rel=1e-3)
     assert expected < 0
-
-
-def test_mha_has_the_trap_at_zero():
-    """A = 0, and keys whose sign does not fit the readout: the flow comes back, and leaves with the other sign."""
-    rng = np.random.default_rng(0)
-    loss = PopulationLoss(PromptMoments(3, 6, 0.5), MHA)
-    for sign in (-1, 1):
-        b, w, k = np.eye(3)[1:], np.zeros((2, 3, 3)), np.zeros((2, 3, 1))
-        w[0, 1:, 1:], k[0, 0, 0] = np.eye(2) / 6, sign
-        parts = [x + 0.02 * rng.standard_normal(x.shape) for x in (np.zeros((1, 3)), b, 6 * w, k)]
-        end = gradient_flow(loss, Weights(parts[0], parts[1], parts[2] / 6, parts[3]), [40.0], 1e-5).losses[-1]
-        assert end == pytest.approx(loss.zero_loss if sign < 0 else plateau(3, 6, 0.5, 2, 1), abs=0.1)
 
 
 @settings(max_examples=25, deadline=None)

@@ -6,13 +6,12 @@ from itertools import product
 import numpy as np
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.theory.laws import FLAT, LAWS, LIKE_NORMAL, SIGNS, SKEW, SPIKED, excess, grid
+from tests.theory.laws import LAWS, LIKE_NORMAL, SIGNS, SKEW, SPIKED, excess, grid
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
-from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.gap_weights import unattained_witness
@@ -21,7 +20,6 @@ from theory.skipv1.non_gaussian import (
     largest_explained,
     non_gaussian_loss_gap,
     non_gaussian_mha_excess,
-    non_gaussian_mha_explained,
     non_gaussian_mha_weights,
     non_gaussian_skipv1_explained,
     non_gaussian_skipv1_weights,
@@ -34,56 +32,7 @@ from theory.toy.population import PopulationLoss, Weights
 SIGMA = Fraction(1, 2)
 
 
-def kurtoses(laws):
-    return tuple(excess(law) for law in laws)
-
-
-def losses(heads, weights, laws, n):
-    """The losses of the readouts t W^h, t = 0, 1, 2, from the tokens of every prompt.
-
-    W* and the noise are signs, times 1 and sigma.  The loss is quadratic in t.
-    """
-    d = len(laws)
-    states = [list(zip(*grid(list(law), object), strict=True)) for law in (laws * n, [SIGNS] * d**2, [SIGNS] * (d * n))]
-    totals = [Fraction(0)] * 3
-    for (xi, p), (entries, q), (noise, r) in product(*states):
-        x, w = xi.reshape(n, d).T, entries.reshape(d, d)
-        y = w @ x + SIGMA * noise.reshape(n, d).T
-        u = np.concatenate([weights.a @ x, weights.b @ y])
-        prediction = sum(
-            weights.w[h] @ (x @ x.T + (u if head == ORDINARY else y) @ u.T) @ weights.k[h] @ weights.a
-            for h, head in enumerate(heads)
-        )
-        for t in range(3):
-            off = t * prediction - w
-            totals[t] += p * q * r * (off * off).sum()
-    return [total + d * SIGMA**2 for total in totals]
-
-
-@pytest.mark.parametrize(
-    ("laws", "n"), [((SPIKED,), 3), ((SKEW,), 2), ((SIGNS, SIGNS), 1), ((FLAT, SPIKED), 1), ((SKEW, SKEW), 1)]
-)
-def test_explicit_weights_by_enumeration(laws, n):
-    """They have the stated losses, and no other step would be better."""
-    d, kurtosis = len(laws), kurtoses(laws)
-    for rank in range(1, d + 1):
-        gap = non_gaussian_loss_gap(fourth_moments(kurtosis), n, SIGMA, rank)
-        beta = Fraction(2)
-        for heads, weights, expected in (
-            (SKIPV1, non_gaussian_skipv1_weights(kurtosis, n, SIGMA, rank), gap.skipv1),
-            (
-                (ORDINARY,),
-                non_gaussian_mha_weights(kurtosis, n, SIGMA, rank, beta),
-                gap.mha + non_gaussian_mha_excess(kurtosis, n, SIGMA, rank, beta),
-            ),
-        ):
-            none, one, two = losses(heads, weights, laws, n)
-            assert one == expected
-            assert none == setting.zero_loss(d, n, SIGMA)
-            if heads == SKIPV1:
-                assert one < none == two  # the vertex is at t = 1
-
-
+@settings(max_examples=12)
 @given(st.integers(1, 3), st.integers(1, 9), st.data())
 def test_weights_have_the_stated_losses(d, n, data):
     """In fractions, by the moments of `PromptMoments`, for unequal kurtoses."""
@@ -104,21 +53,6 @@ def test_normal_inputs_are_those_of_the_theorem(d, n, sigma, data):
     normal, gap = skipv1.loss_gap(d, n, sigma, rank), non_gaussian_loss_gap((d + 2,) * d, n, sigma, rank)
     for name in ("mha", "skipv1", "gap", "gap_to_optimum", "gap_of_optima"):
         assert getattr(gap, name) == pytest.approx(getattr(normal, name), rel=1e-12, abs=1e-12 * normal.mha), name
-
-
-@pytest.mark.parametrize("kurtosis", [(-2.0, -2.0), (-2.0, 1.5), (4.0, -1.0, -1.0)])
-def test_minimisation_ends_on_the_closed_forms(kurtosis):
-    """From above to 1e-4 of the explained signal, from below to rounding; the entries in any order."""
-    d, n, sigma = len(kurtosis), 3, 0.5
-    moments, fourth = PromptMoments(d, n, sigma, kurtosis=np.array(kurtosis)), fourth_moments(kurtosis)
-    for rank in range(1, d + 1):
-        for heads, explained in (
-            (MHA, non_gaussian_mha_explained(fourth, n, sigma, rank)),
-            (SKIPV1, non_gaussian_skipv1_explained(fourth, n, sigma, rank)),
-        ):
-            loss = PopulationLoss(moments, heads)
-            gain = loss.zero_loss - minimise(loss, rank, starts=4, max_iterations=500).value
-            assert -1e-4 * explained <= gain - explained <= 1e-9 * loss.zero_loss, (rank, heads)
 
 
 @given(st.integers(1, 4), st.lists(st.sampled_from([excess(law) for law in LAWS]), min_size=1, max_size=4), st.data())
@@ -175,17 +109,6 @@ def test_no_law_explains_more_than_one_on_a_sphere(d, n, sigma, seed):
         assert not on_sphere or explained == pytest.approx(most, rel=1e-9)
 
 
-@pytest.mark.parametrize("d", [3, 4])
-def test_signs_let_mha_attain_its_infimum_at_rank_d_minus_1(d):
-    n = 2
-    weights, heads = signs_mha_weights(d, n, SIGMA), (ORDINARY,) * (d - 1)
-    moments = PromptMoments(d, n, SIGMA, kurtosis=np.array([Fraction(-2)] * d))
-    infimum = non_gaussian_loss_gap((d,) * d, n, SIGMA, d - 1).mha
-    assert PopulationLoss(moments, heads).value(weights) == infimum
-    normal = PromptMoments(d, n, SIGMA, kurtosis=np.array([Fraction(0)] * d))
-    assert PopulationLoss(normal, heads).value(weights) > non_gaussian_loss_gap((d + 2,) * d, n, SIGMA, d - 1).mha
-
-
 def test_signs_attaining_weights_cancel_the_even_part_of_every_prompt():
     """From tokens: P is odd in the labels for signs, and is not for an input that is none."""
     d, n = 3, 4
@@ -228,37 +151,6 @@ def test_span_of_inputs(d):
         rank = sympy.Matrix([np.outer(x, x).ravel() for x in np.unique(xi.astype(float), axis=0)]).rank()
         full = d * (d + 1) // 2
         assert rank == (full if signs <= 1 else full - signs + 1)
-
-
-@pytest.mark.parametrize(("d", "a"), [(2, 1), (3, 1), (4, 1), (4, 2), (5, 3), (3, 2), (4, 3)])
-def test_where_signs_leave_an_obstruction(d, a):
-    """Exactly, for whole-number A of every kind: is some C != 0 in the span of what (i) and (ii) send to zero?
-
-    Then no map is injective on the C's.  For a = d - 1 >= 2 and the A of the proof there is none.
-    """
-    rng = np.random.default_rng(d)
-    constant = [np.eye(d, dtype=int)] + [unit(d, i, j) for i in range(d) for j in range(i)]
-    matrices = [rng.integers(-3, 4, (a, d)) for _ in range(3)]
-    matrices[1][:, a:] = 0
-    matrices[2][:, a - 1] = 0
-    if a == d - 1 >= 2:
-        matrices = [signs_mha_weights(d, 1, 0.0).a.astype(int)]
-    for matrix in matrices:
-        vanishing = []
-        for s in constant:
-            g = s.copy()
-            g[:a, :a] += matrix @ s @ matrix.T
-            vanishing.append(g.ravel())
-        vanishing += [unit(d, i, j).ravel() for i in range(a, d) for j in range(a, i + 1)]
-        corners = [unit(d, i, j).ravel() for i in range(a, d) for j in range(a)]
-        independent = sympy.Matrix(vanishing + corners).rank() == sympy.Matrix(vanishing).rank() + len(corners)
-        assert independent == (a == d - 1 >= 2)
-
-
-def unit(d, i, j):
-    s = np.zeros((d, d), dtype=int)
-    s[i, j] = s[j, i] = 1
-    return s
 
 
 def test_the_witness_needs_more_than_signs():

@@ -23,9 +23,8 @@ from tests.theory.skipv1.w0_tools import (
     whole_numbers,
 )
 from theory.errors import InvalidSize
-from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import MHA, ORDINARY, SKIPV1
 from theory.prompts import setting
-from theory.prompts.isserlis import PromptEngine
 from theory.prompts.moments import PromptMoments
 from theory.skipv1 import gap as skipv1
 from theory.skipv1.w0 import (
@@ -38,9 +37,8 @@ from theory.skipv1.w0 import (
     small_power,
     two_heads_loss,
 )
-from theory.toy.enough_heads import CUT, EnoughHeads
+from theory.toy.enough_heads import EnoughHeads
 from theory.toy.exact import exact_loss, prompt_map, random_weights
-from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss, Weights
 
 MHA_ONLY, BOTH = ("ordinary",), ("ordinary", "skip")
@@ -71,17 +69,7 @@ def s_is_available(a, b):
 # Theorem 1
 
 
-@pytest.mark.parametrize(("d", "rank"), [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)])
-def test_all_of_s_is_available_for_generic_compressions(d, rank):
-    """At the one example of step (4) that makes the polynomial non-zero; and not to MHA, nor for B = (0 I)."""
-    a, b = eye(d)[:rank], 2 * eye(d)[rank:]
-    assert s_is_available(a, b)
-    target = symmetrised(exact(entries_of_s(d)))
-    assert in_span(target, symmetrised(grams(a, b, MHA_ONLY))) == (rank == d)
-    assert s_is_available(a, b / 2) == (rank == d)
-
-
-@settings(max_examples=12)
+@settings(max_examples=7)
 @given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2), (3, 1), (3, 2)]), st.integers(1, 4), SIGMAS)
 def test_skip_heads_gain_at_least_rho_a_squared_at_the_same_compressions(data, size, n, sigma):
     (d, rank), w0 = size, whole_numbers(data.draw, size[0], size[0], bound=6)
@@ -92,7 +80,7 @@ def test_skip_heads_gain_at_least_rho_a_squared_at_the_same_compressions(data, s
     assert gap >= setting.signal_share(d, n, sigma) * rank**2
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2)]), st.integers(1, 4), SIGMAS, st.integers(0, 99))
 def test_the_proof_s_map_is_skipv1former_s_and_gains_what_it_says(data, size, n, sigma, seed):
     """Any weights of two ordinary heads; T_1 is replaced by lambda I, step (3), on the map itself."""
@@ -129,44 +117,10 @@ def test_map_and_weights_have_one_loss():
         assert loss_of_map(loss.moments, prompt_map(weights, heads)) == loss.value(weights)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_gap_between_the_optima(seed):
-    rng = np.random.default_rng(seed)
-    n, sigma, w0 = int(rng.integers(1, 6)), float(rng.choice([0.0, 1.0, 3.0])), 3 * rng.standard_normal((2, 2))
-    moments, squares = PromptMoments(2, n, sigma, w0), np.linalg.svd(w0, compute_uv=False) ** 2
-    mha = min(EnoughHeads(moments, [ORDINARY]).minimise(a)[0] for a in range(3))
-    skip = min(skipv1_enough_heads_loss(2, n, sigma, squares, a) for a in range(3))
-    rounding = np.finfo(float).eps / CUT * moments.prior_power
-    assert skip <= mha - setting.signal_share(2, n, sigma) + rounding
-
-
 # Theorem 2
 
 
-@pytest.mark.parametrize(("d", "seen"), [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 2)])
-def test_constant_share_by_pairing(d, seen):
-    """1 - m^T M^-1 m, M the second moments of tr S and of the trace of the first rows of Y, which is S_yy at W0 = 0."""
-    engine = PromptEngine(d)
-    at_zero = [(gen, 0) for row in engine.w0 for gen in row]
-    traces = [[("xx", i, i) for i in range(d)], [("yy", i, i) for i in range(seen)]]
-    means = [sum((engine.expect(e).evaluate(at_zero) for e in trace), start=0) for trace in traces]
-    second = [
-        [sum((engine.expect(e, f).evaluate(at_zero) for e in one for f in two), start=0) for two in traces]
-        for one in traces
-    ]
-    for n, sigma in ((1, Fraction(0)), (1, Fraction(2)), (3, Fraction(1, 2)), (10, Fraction(7))):
-
-        def number(polynomial, n=n, sigma=sigma):
-            return Fraction(str(polynomial.as_expr().subs({"n": n, "sigma": sigma}))) if polynomial else Fraction(0)
-
-        m = [number(x) for x in means]
-        (p, q), (_, r) = ([number(x) for x in row] for row in second)
-        rest = r - q * q / p if p else r
-        explained = m[0] ** 2 / p + ((m[1] - q * m[0] / p) ** 2 / rest if rest else 0)
-        assert constant_share(d, n, sigma, seen) == 1 - explained
-
-
-@settings(max_examples=14)
+@settings(max_examples=7)
 @given(st.data(), st.sampled_from([(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 1)]), st.integers(1, 5), SIGMAS)
 def test_no_compressions_undercut_the_floors(data, size, n, sigma):
     """Whole-number A and B, and such with A on the right singular vectors, whose floors are the lowest."""
@@ -189,7 +143,7 @@ def skip_compressions(u, v, of_w0, rank):
     return Fraction(3, 2) * v.T[:rank], b
 
 
-@settings(max_examples=14)
+@settings(max_examples=7)
 @given(st.data(), st.sampled_from([(1, 1), (2, 0), (2, 1), (2, 2), (3, 1), (3, 2)]), st.integers(1, 5), SIGMAS)
 def test_skipv1former_attains_what_it_should(data, size, n, sigma):
     (d, rank), of_w0 = size, data.draw(st.integers(0, size[0]))
@@ -240,44 +194,6 @@ def test_rounding_in_w0_takes_no_row_of_b():
         np.testing.assert_array_equal(one, other)
 
 
-def test_where_the_floor_is_not_attained():
-    """d = 3, a = 1, W0 = 3 I, sigma = 1.5: all descents end on one loss, strictly between E_2 and E_1."""
-    task, squares = (3, 4, 1.5), [9.0] * 3
-    ends = EnoughHeads(PromptMoments(*task, 3 * np.eye(3)), SKIPV1).minimise(1)
-    assert ends[-1] - ends[0] < 1e-6
-    assert skipv1_floor(*task, squares, 1) + 0.03 < ends[0] < skipv1_enough_heads_loss(*task, squares, 1) - 0.007
-
-
-ALIGNED = [
-    ((2, 1, Fraction(1)), [5, 1], 1),
-    ((2, 3, Fraction(1, 2)), [2, 2], 1),
-    ((3, 2, Fraction(3, 2)), [3, 3, 3], 1),
-    ((3, 2, Fraction(3, 2)), [3, 3, 3], 2),
-    ((3, 4, Fraction(2)), [3, 2, 0], 1),
-    ((3, 4, Fraction(2)), [3, 0, 0], 2),
-    ((3, 1, Fraction(1)), [0, 0, 0], 1),
-    ((3, 2, Fraction(1)), [3, 2, 1], 3),
-]
-
-
-@pytest.mark.parametrize(("task", "singular", "rank"), ALIGNED)
-def test_mha_approaches_its_floor_around_diagonal_matrices(task, singular, rank):
-    """In fractions (A and B rounded to some): the distance falls like alpha^-2."""
-    squares = [Fraction(s) ** 2 for s in singular]
-    moments = PromptMoments(*task, np.diag(exact(np.array(singular))))
-    aim = mha_enough_heads_loss(*task, squares, rank)
-    away = []
-    for alpha in (20, 200):
-        pair = mha_compressions(*task[:2], float(task[2]), singular, rank, alpha)
-        a, b = (np.vectorize(lambda x: Fraction(x).limit_denominator(10**5), otypes=[object])(m) for m in pair)
-        away.append(best_loss(moments, a, b, MHA_ONLY) - aim)
-    assert abs(away[0]) < Fraction(1, 2)
-    assert abs(away[1]) <= abs(away[0]) / 90
-    assert aim + away[1] >= mha_floor(*task, squares, rank)
-    assert (aim == mha_floor(*task, squares, rank)) == (sum(s > 0 for s in singular) <= 2 * rank)
-    assert aim - skipv1_enough_heads_loss(*task, squares, rank) == setting.signal_share(*task) * rank**2
-
-
 @pytest.mark.parametrize(
     ("d", "singular", "rank"), [(3, [3.0, 3.0, 3.0], 1), (3, [3.0, 2.0, 0.0], 2), (4, [2.0] * 4, 1)]
 )
@@ -290,22 +206,10 @@ def test_mha_approaches_its_floor_without_noise(d, singular, rank):
     assert 0 < away[1] < away[0] / 10 < 0.1
 
 
-@pytest.mark.parametrize(("d", "heads"), [(2, 2), (2, 4), (3, 3)])
-def test_few_heads_never_undercut_the_floors(d, heads):
-    rng = np.random.default_rng(heads)
-    w0, n, sigma = 2 * rng.standard_normal((d, d)), 2, 0.8
-    squares = np.linalg.svd(w0, compute_uv=False) ** 2
-    for a in range(d + 1):
-        for kinds, floor in (((ORDINARY,) * heads, mha_floor), ((ORDINARY,) + (SKIP,) * (heads - 1), skipv1_floor)):
-            loss = PopulationLoss(PromptMoments(d, n, sigma, w0), kinds)
-            certificate = minimise(loss, a, starts=2, max_iterations=150)
-            assert certificate.value >= floor(d, n, sigma, squares, a) - 1e-9 * loss.zero_loss
-
-
 # Theorem 3
 
 
-@settings(max_examples=14)
+@settings(max_examples=7)
 @given(st.integers(1, 3), st.integers(1, 20), SIGMAS, st.data())
 def test_two_heads_reach_what_theorem_3_says(d, n, sigma, data):
     """P = mu S_yx by explicit weights; the loss is a parabola in mu, and its least value the one stated."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.theory.skipv1.w0_tools import exact, whole_numbers
 from theory.errors import InvalidSize
-from theory.plans.heads import MHA, ORDINARY, SKIP, SKIPV1
+from theory.plans.heads import ORDINARY, SKIPV1
 from theory.prompts import setting
 from theory.prompts.moments import PromptMoments
 from theory.skipv1.w0 import mha_floor, skipv1_floor
@@ -25,7 +25,6 @@ from theory.skipv1.w0_heads import (
 )
 from theory.toy.exact import exact_loss, prompt_map
 from theory.toy.few_terms import cyclic, quaternions, spreads, terms_loss
-from theory.toy.minimise import minimise
 from theory.toy.population import PopulationLoss
 
 SIGMAS = [Fraction(0), Fraction(1, 3), Fraction(5)]
@@ -59,57 +58,6 @@ def test_mha_s_weights_in_float64_and_for_more_heads():
         assert value == pytest.approx(mha_loss_around(d, 5, 0.3, 4.0, heads), rel=1e-10)
 
 
-@pytest.mark.parametrize(("d", "heads", "skips"), [(4, 2, 1), (5, 2, 1), (6, 3, 1), (3, 2, 2)])
-def test_skipv1former_s_even_part_is_so_many_products(d, heads, skips):
-    """At a = d around c I the rank of Phi(v v^T) is 2 H - h, whatever the weights, and no less."""
-    rng, c = np.random.default_rng(d), 3
-    kinds = (ORDINARY,) * (heads - skips) + (SKIP,) * skips
-    a, w, k = (rng.integers(-4, 5, shape) for shape in ((d, d), (heads, d, d), (heads, d, d)))
-    v = rng.integers(1, 5, d)
-    s, total = np.outer(v, v), 0
-    for kind, w_h, k_h in zip(kinds, w, k, strict=True):
-        gram = s + a @ s @ a.T if kind == ORDINARY else s + c * s @ a.T
-        total = total + w_h @ gram @ k_h @ a
-    assert np.linalg.matrix_rank(total.astype(float)) == min(d, 2 * heads - skips)
-
-
-@pytest.mark.parametrize(
-    ("d", "n", "c", "heads", "skips"), [(3, 2, 10, 2, 1), (4, 2, 10, 2, 1), (4, 1, 3, 3, 1), (5, 4, 8, 2, 1)]
-)
-def test_no_weights_undercut_the_floor(d, n, c, heads, skips):
-    kinds = (ORDINARY,) * (heads - skips) + (SKIP,) * skips
-    loss = PopulationLoss(PromptMoments(d, n, 0.1, c * np.eye(d)), kinds)
-    floor = skipv1_few_heads_floor(d, n, 0.1, float(c), heads, skips)
-    for a in (d, d - 1):
-        certificate = minimise(loss, a, starts=2, max_iterations=200)
-        assert certificate.value >= floor * (1 - 1e-12)
-
-
-def test_the_counterexample_in_four_dimensions():
-    """d = 4, n = 2, W0 = 10 I, sigma = 0.1: MHA's weights, SkipV1Former's floor, and what minimisation finds."""
-    task, w0 = (4, 2, 0.1), 10 * np.eye(4)
-    mha = PopulationLoss(PromptMoments(*task, w0), MHA).value(mha_weights_around(4, 2, 10.0))
-    floor = skipv1_few_heads_floor(*task, 10.0)
-    minimum = minimise(PopulationLoss(PromptMoments(*task, w0), SKIPV1), 4, starts=4).value
-    assert mha == pytest.approx(96.04, abs=1e-9)
-    assert 144.80 < floor < 144.81
-    assert round(minimum, 2) == 145.05
-    assert threshold(*task) < 10
-    assert [round(threshold(4, n, 0.1), 1) for n in (2, 16, 256)] == [2.9, 10.3, 44.9]
-
-
-def test_the_counterexample_in_three_dimensions():
-    """Just beyond the threshold the explicit weights beat every SkipV1Former, in fractions."""
-    for n in (1, 2, 3, 7, 30):
-        sigma = Fraction(1, 10)
-        c = Fraction(threshold(3, n, sigma))
-        near = [c * Fraction(s, 1000) for s in (999, 1001)]
-        mha = [exact_loss(MHA, 3, n, sigma, x * eye(3)).value(mha_weights_around(3, n, x)) for x in near]
-        floors = [skipv1_few_heads_floor(3, n, sigma, x) for x in near]
-        assert mha[1] < floors[1]
-        assert mha[0] > floors[0]
-
-
 def test_the_reader_of_three_dimensions_is_scaled_at_its_best():
     """And it is better than the quaternion family with its remainder."""
     for n in (1, 4):
@@ -128,7 +76,7 @@ def test_the_reader_of_three_dimensions_is_scaled_at_its_best():
         assert loss < sum(k / (n + k) for k in spreads(family))
 
 
-@pytest.mark.parametrize("d", range(3, 41))
+@pytest.mark.parametrize("d", [3, 4, 5, 6, 7, 8, 13, 40])
 def test_two_heads_lose_from_some_context_on(d):
     """(a) and (b): every n beyond (d - 1) kappa; every n at all for d = 3 and 4, whatever sigma."""
     kappa = sum(spreads(quaternions(d))) / d
@@ -153,19 +101,6 @@ def test_more_heads_lose_from_some_size_on(heads, skips):
         assert prior.mha <= sum(k / (n + k) for k in spreads(cyclic(d, 2 * heads)))
 
 
-def test_threshold_is_where_the_losses_meet():
-    for d, n, sigma in ((4, 1, 0.5), (5, 9, 1.0), (8, 40, 0.0)):
-        c = threshold(d, n, sigma)
-        prior = large_prior(d, n, sigma)
-        lowest = (
-            d * sigma**2 + d**2 - setting.signal_share(d, n, sigma) * d**2 + c**2 * min(prior.skipv1, prior.small_ranks)
-        )
-        assert float(lowest) == pytest.approx(float(mha_loss_around(d, n, sigma, c)), rel=1e-9)
-        assert skipv1_few_heads_floor(d, n, sigma, 1.001 * c) > mha_loss_around(d, n, sigma, 1.001 * c)
-    assert threshold(2, 5, 0.1) is None
-    assert threshold(20, 1, 0.1) is None
-
-
 def test_floors_of_few_heads_are_no_lower_than_those_of_many():
     for d, n, c in ((3, 2, 4), (4, 5, 7), (6, 3, 2)):
         many = min(skipv1_floor(d, n, Fraction(1), [c**2] * d, a) for a in range(d + 1))
@@ -182,38 +117,6 @@ def test_ranks_below_d_set_the_floor_for_short_contexts(d, n, sigma):
         rho = setting.signal_share(d, n, sigma)
         shares = [x - d * sigma**2 - d**2 + rho * a * d for a, x in enumerate(below)]
         assert large_prior(d, n, sigma).small_ranks == min(shares) / c**2 < large_prior(d, n, sigma).skipv1
-
-
-@pytest.mark.parametrize(("d", "heads"), [(4, 2), (8, 4), (16, 4), (17, 4), (12, 6), (24, 6), (26, 6), (32, 8)])
-def test_as_many_heads_each_half_of_them_skip_heads(d, heads):
-    """Theorem 4 (d), just above its n."""
-    n = (d - 1) * (2 * d + 4 - 3 * heads) // (3 * heads) + 1
-    losses = large_prior(d, n, Fraction(1), heads, heads // 2)
-    assert losses.excess > 0
-    kappa = Fraction(sum(size**2 - 2 * size + REST[size % 4] for size in groups_of(d, heads // 2)), 4 * d)
-    assert losses.mha <= d * kappa / (n + kappa)
-
-
-REST = (0, 9, 8, 21)  # by d mod 4: the mean of a quaternion family's kappa_i is (d^2 - 2d + this) / (4d)
-
-
-def groups_of(d, groups):
-    sizes = [4 * (d // 4 // groups)] * groups
-    for g in range(d // 4 % groups):
-        sizes[g] += 4
-    return [*sizes[:-1], sizes[-1] + d % 4]
-
-
-def test_the_widths_that_step_four_leaves():
-    """d >= 4 H up to 52 for every even H; and, where 2 H divides d, just from 3 H - 8 on."""
-    for heads in range(2, 42, 2):
-        for d in range(2 * heads, 4 * heads + 53):
-            kappa = Fraction(sum(m**2 - 2 * m + REST[m % 4] for m in groups_of(d, heads // 2)), 4 * d)
-            less = kappa < Fraction(2 * d + 4, 3 * heads) - 1
-            if d % (2 * heads) == 0:
-                assert less == (d > 3 * heads - 8)
-            elif d >= 4 * heads:
-                assert less
 
 
 # Theorem 5
@@ -273,16 +176,9 @@ def test_two_dimensions_gap(n, sigma, data):
             assert gap < rho
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_two_dimensions_against_minimisation(seed):
-    rng = np.random.default_rng(seed)
-    n, sigma = int(rng.integers(1, 5)), float(rng.uniform(0, 2))
-    turns = [np.linalg.qr(rng.standard_normal((2, 2)))[0] for _ in range(2)]
-    w0 = 2 * turns[0] @ np.diag([rng.uniform(1, 3 * n + 2) ** 0.5, 1.0]) @ turns[1]
-    moments, beta = PromptMoments(2, n, sigma, w0), min(d2_best_beta(n, sigma), 1e3)
-    mha = min(minimise(PopulationLoss(moments, MHA), a, starts=4).value for a in range(3))
-    skip = PopulationLoss(moments, SKIPV1).value(d2_weights(n, w0, beta))
-    assert skip <= mha - setting.signal_share(2, n, sigma)
+def test_no_threshold_where_mha_never_wins():
+    assert threshold(2, 5, 0.1) is None
+    assert threshold(20, 1, 0.1) is None
 
 
 def test_bad_input():

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.theory.skipv1.w0_tools import exact, whole_numbers
-from tests.theory.toy.test_few_terms import lowest_loss
 from theory.errors import InvalidSize
 from theory.toy.composition import (
     composition,
@@ -93,14 +92,6 @@ def test_floor_is_the_larger_of_two(d, n, products):
     assert floor >= identity_floor(d, n, products)
     assert (floor == best) == (products >= least_products(d))
     assert floor >= best + composition_excess(d, n) or products >= least_products(d)
-
-
-@pytest.mark.parametrize(("d", "starts"), [(2, 4), (3, 6), pytest.param(5, 6, marks=pytest.mark.slow)])
-def test_descents_reach_the_best_linear_map_with_so_many_products_and_not_with_one_less(d, starts):
-    n, enough = 2, least_products(d)
-    best = 2 * d / (n * d + 2)
-    assert lowest_loss(np.eye(d), n, enough, starts) == pytest.approx(best, rel=1e-6)
-    assert lowest_loss(np.eye(d), n, enough - 1, starts) > float(composition_floor(d, n, enough - 1))
 
 
 def test_impossible_sizes():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from theory.errors import InvalidSize
 from theory.toy.generic_tokens import (
-    LARGEST_CHECKED,
     _rank,
     generic_width,
     independent_tokens,
@@ -26,16 +25,11 @@ def test_rank_is_that_of_the_rationals(rows, columns, rank, seed):
     assert _rank(matrix.astype(np.int64)) == sympy.Matrix(matrix).rank()
 
 
-@pytest.mark.parametrize("d", range(1, 13))
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 12])
 def test_there_are_independent_tokens_at_the_least_width_and_not_below(d):
     width = generic_width(d)
     assert independent_tokens(whole_tokens(d, width))
     assert not independent_tokens(whole_tokens(d, width - 1))
-
-
-@pytest.mark.parametrize("d", range(13, LARGEST_CHECKED + 1))
-def test_there_are_independent_tokens_up_to_sixteen(d):
-    assert independent_tokens(whole_tokens(d, generic_width(d)))
 
 
 def test_widths():

@@ -36,7 +36,7 @@ def test_those_that_were_lowest_are_finished():
     assert one.agreeing == 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(
     d=st.integers(1, 4),
     n=st.integers(1, 9),

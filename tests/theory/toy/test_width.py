@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.skipv1.claims.width import width_construction
 from theory.errors import InvalidSize
 from theory.plans.heads import TOYS
 from theory.plans.names import resolve
@@ -33,13 +32,6 @@ def test_no_division_of_the_width_is_better(d, extra):
     width = d + extra
     divisions = [min(a, d) * min(width - a, d) for a in range(width + 1)]
     assert most_entries_at_width(TOYS["mha"], d, width) == max(divisions)
-
-
-@pytest.mark.parametrize(("d", "a", "b"), [(3, 2, 2), (2, 2, 1), (3, 3, 3), (2, 1, 3)])
-def test_mha_s_construction_comes_as_near_as_one_likes(d, a, b):
-    """One head at beta -> infinity: its sampled loss is the closed form's, and not that of one more number."""
-    assert width_construction(d, a, b)
-    assert not width_construction(d, a, b, more=1)
 
 
 @pytest.mark.parametrize(
