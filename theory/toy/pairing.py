@@ -66,7 +66,7 @@ SkipV1Former and ResFormer: six, and four in the paired form.  A head that reads
 terms are tau tau in A and chi in B.  One with layer 1's keys finds no copy: tau tau in B and chi in A.  For vanilla's
 heads, and ResFormer's, all are there.  So a skip changes no order; it removes terms.
 
-That a removed term is what delays vanilla is not proved, and elimination is not it: see the findings.
+How long the terms take to grow, and which of them delays whom, is not proved.
 """
 
 from __future__ import annotations
