@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import permutations, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from experiments.ledger.claim import Claim
 from theory.plans.architecture import Architecture, Vectors
@@ -18,6 +18,7 @@ from theory.toy import recall
 from theory.toy.recall import least_margin, margin, most_loss, shared_key_scores, shared_key_weights
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
     from icl.models.decoder import Decoder
@@ -203,11 +204,17 @@ def the_loss_is_small(readout: float) -> bool:
 
 def _shared_keys(task: RecallTask) -> Decoder:
     """Return the decoder of the proof."""
+    return shared_keys_decoder(task, shared_key_weights(task.pairs, task.keys, task.values, MATCH), "none")
+
+
+def shared_keys_decoder(
+    task: RecallTask, made: Mapping[str, np.ndarray], positions: Literal["none", "rope"]
+) -> Decoder:
+    """Return a decoder of two layers with shared keys and these weights, as `recall.shared_key_weights` names them."""
     import torch
 
     from icl.models.decoder import Decoder
 
-    made = shared_key_weights(task.pairs, task.keys, task.values, MATCH)
     head, width = made["look"].shape[1:]
     config = Architecture(
         d_model=width,
@@ -218,7 +225,7 @@ def _shared_keys(task: RecallTask) -> Decoder:
         context=task.tokens,
         stem=Vectors(task.width),
         norm="none",
-        positions="none",
+        positions=positions,
     )
     model = Decoder(config, resolve("shared-keys", config.shape)).double()
     weights = {name: torch.as_tensor(weight) for name, weight in made.items()}
