@@ -20,6 +20,8 @@ def predicted(check: Judgement) -> str:
         return f"{SIGNS[check.relation]} {check.predicted:.4g}"
     if check.rule == "unpredicted":
         return "nothing"
+    if check.rule == "beyond":
+        return f"{'>' if check.predicted > 0 else '<'} {math.copysign(check.slack, check.predicted):.4g}"
     if check.rule != "sign":
         return f"{'>=' if check.rule == 'not less' else '='} {check.predicted:.4g}"
     return "no sign" if check.predicted == 0 else f"{'>' if check.predicted > 0 else '<'} 0"
