@@ -1,23 +1,23 @@
 """Ask where what the toy says of a variant is true of recall: a bridge that is crossed in minutes.
 
 The toy (`theory.toy.width`, `theory.toy.worth`) says of a plan whether layer 2 explains more than vanilla's, and by
-what factor vanilla's width would have to grow.  Its mechanism: where a token is as wide as one code, a layer that copies
-a key beside a value has to compress both; a layer that still reaches the raw value has not.  Associative recall is the
-smallest task of models that people train in which that happens, so the toy says four things that can be trained:
+what factor vanilla's width would have to grow.  Its mechanism: a token as wide as one code cannot hold a copied key and
+its own value, and a layer that reaches the raw value need not.  In associative recall the same happens to models that
+people train, so the toy says four things of it:
 
-    speed       at the width of one code, what gains in the toy leaves the plateau sooner
+    speed       at the width of one code, what gains in the toy learns sooner
     one token   where key and value share a token there is nothing to copy, and no arm gains
     null        at three times that width both fit side by side, and nothing can be gained
-    width       the least width at which 90 % are answered falls by the toy's worth
+    width       the least width at which 90 % are answered right falls by the toy's worth
 
 The first three compare areas, mean training losses over ln V (V values that an answer is chosen among).  Initial
-weights decide as much as the rate does, so everything is done at two scales of them, each arm at its own best rate.
+weights decide as much as the rate does, so there are two scales of them, and each arm has its own best rate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -27,10 +27,12 @@ from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks
 from experiments.training.arms import Arm, RecallSource
-from experiments.training.campaign import BASELINE, TWIN, expected, of_runs, unpredicted
+from experiments.training.campaign import BASELINE, TWIN, of_runs, unpredicted
 from experiments.training.comparing import TOY, Asked, names_of_own
-from experiments.training.tuning import TUNING_SEED
+from experiments.training.tuning import TUNING_SEED, untuned
+from experiments.verdicts import words
 from experiments.verdicts.checks import Expectation, Judgement
+from experiments.verdicts.crossings import Crossing, crossing, octaves
 from experiments.verdicts.intervals import Interval, against_baseline, t_interval
 from icl.recipe import Recipe
 from theory.errors import BadInput
@@ -43,19 +45,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from icl.models.decoder import Decoder
-    from icl.training.objectives import Task
 
 WORTH = "toy.worth"
+PROBE = "recall"  # the share of right answers
 OWN_MAP = "own-map"  # layer 2's values are layer 2's own map of the embedding: SVFormer without the sharing
 ARMS = (BASELINE, TWIN, "svformer", "skipv1", "resformer", OWN_MAP, "skipv0", "shared-keys", "attnres")
 SMALL, FAN_IN = "0.02", "fan-in"  # deviations of initial matrices: the papers', and 1 / sqrt(width)
+SCALES = (SMALL, FAN_IN)
 MARGIN = 0.03  # of ln V: what is nearer to zero is no gain and no loss
 OCTAVE = 0.5  # of width: likewise
 RIGHT = 0.9  # of the answers
 AREA = "mean training loss over ln V, vanilla's less the arm's"
 OCTAVES = "log2 of the width for 90 %, vanilla's less the arm's"
 WORDS = {"agrees": "as the toy says", "contradicts": "against the toy", "unpredicted": "no prediction"}
+SAYS = {1: "gain", 0: "nothing", -1: "loss"}
 QUESTIONS = ("speed", "one token", "null")  # of areas; the fourth is the width
 
 
@@ -85,7 +88,12 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained.  symbols: keys, and as many values; the toy's d.  own: a user's variants."""
+    """What is trained.
+
+    symbols  keys, and as many values: the toy's d
+    own      a user's variants
+    decides  whether verdicts are given
+    """
 
     pairs: int
     symbols: int
@@ -94,6 +102,7 @@ class Config:
     held_out_prompts: int
     arms: tuple[str, ...] = ARMS
     own: tuple[Asked, ...] = ()
+    decides: bool = True
 
     def names(self, part: Part) -> tuple[str, ...]:
         return part.arms or (*self.arms, *(asked.name for asked in self.own))
@@ -109,21 +118,22 @@ class Config:
         return Architecture(**sizes, context=source.tokens, stem=Vectors(source.width))
 
 
-_RATES, _LOWER = (0.005, 0.01, 0.02, 0.04), (0.0025, 0.005, 0.01, 0.02)
-_SPEED = Part(question="speed", width=1, scale=SMALL, steps=300, rates=_RATES)
-_ONE_TOKEN = Part(question="one token", width=1, scale=SMALL, steps=100, rates=_RATES[1:], form="paired")
-_NULL = Part(question="null", width=3, scale=SMALL, steps=120, rates=_LOWER)
+_RATES, _LOWER = (0.01, 0.02, 0.04), (0.005, 0.01, 0.02)  # pilots, on other seeds, have their best ones within
+_SPEED = Part(question="speed", width=1, scale=SMALL, steps=250, rates=_LOWER)
+_ONE_TOKEN = Part(question="one token", width=1, scale=SMALL, steps=60, rates=_RATES, form="paired")
+_NULL = Part(question="null", width=3, scale=SMALL, steps=100, rates=(0.0025, 0.005, 0.01))
+_WIDTH = Part(question="width", width=0.5, scale=FAN_IN, steps=250, rates=_RATES)
 _PARTS = (
     _SPEED,
-    replace(_SPEED, scale=FAN_IN),
+    replace(_SPEED, scale=FAN_IN, rates=_RATES),
     _ONE_TOKEN,
     replace(_ONE_TOKEN, scale=FAN_IN),
-    replace(_NULL, scale=FAN_IN),
-    Part(question="width", width=0.5, scale=FAN_IN, steps=300, rates=_RATES[1:]),
-    Part(question="width", width=2, scale=FAN_IN, steps=300, rates=_LOWER[1:], arms=(BASELINE, TWIN)),
+    replace(_NULL, scale=FAN_IN, rates=(0.004, 0.008, 0.016)),
     _NULL,
+    _WIDTH,
+    replace(_WIDTH, width=2, rates=_LOWER, arms=(BASELINE, TWIN)),
 )
-_RECIPE = Recipe(steps=300, batch=32, learning_rate=0.01, log_every=10)
+_RECIPE = Recipe(steps=250, batch=16, learning_rate=0.01, log_every=10)
 _CPU = Config(pairs=4, symbols=16, parts=_PARTS, recipe=_RECIPE, held_out_prompts=512)
 _SMOKE = replace(
     _CPU,
@@ -131,6 +141,7 @@ _SMOKE = replace(
     symbols=8,
     parts=tuple(replace(part, steps=20, rates=(0.02,)) for part in _PARTS),
     recipe=replace(_RECIPE, batch=8),
+    decides=False,
 )
 _GPU = replace(_CPU, parts=tuple(replace(part, tuning=8) for part in _PARTS), held_out_prompts=1024)
 _TINY = replace(_SMOKE, parts=tuple(replace(part, rates=(0.01, 0.02)) for part in _SMOKE.parts))
@@ -188,6 +199,7 @@ class Bridge:
             "24, whatever the others are, and reports both",
             "tuning": tuned if any(len(part.rates) > 1 for part in config.parts) else "not tuned: one learning rate",
             "margins": {AREA: MARGIN, OCTAVES: OCTAVE},
+            "decides": config.decides,
             "toy": {arm: _prediction(of, config) for arm, of in plans.items()},
             **names_of_own(config.own),
         }
@@ -218,27 +230,22 @@ class Bridge:
     def table(self, prediction: Json, measurement: Json) -> str:
         """Every arm and question, with its verdict and why."""
         head = ("arm", "question", "initial weights", "the toy", "measured", "rate", "right", "verdict", "because")
-        lines = [head, ("---",) * len(head), *(row.cells(measurement) for row in rows(prediction, measurement))]
+        lines = [head, ("---",) * len(head), *(row.cells() for row in rows(prediction, measurement))]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        every = rows(prediction, measurement)
-        fig, axes = style.figure(2, width=4.6, height=4.6)
-        for axis, scale in zip(axes, (SMALL, FAN_IN), strict=True):
-            _draw(axis, [row for row in every if row.scale == scale and row.question in QUESTIONS[:2]], prediction)
-            axis.set_title(f"Speed, initial weights {scale}")
-        style.finish(axes)
-        return fig
+        every = [row for row in rows(prediction, measurement) if row.question in QUESTIONS[:2]]
+        return _figure(
+            prediction,
+            {f"Speed, initial weights {scale}": [row for row in every if row.scale == scale] for scale in SCALES},
+        )
 
     def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002
         every = rows(prediction, measurement)
-        fig, axes = style.figure(2, width=4.6, height=4.6)
-        _draw(axes[0], [row for row in every if row.question == "width"], prediction)
-        _draw(axes[1], [row for row in every if row.question == "null"], prediction)
-        axes[0].set_title("Worth in width, fan-in")
-        axes[1].set_title("The null: three times the width")
-        style.finish(axes)
-        return fig
+        titles = {"width": "Worth in width, fan-in", "null": "The null: three times the width"}
+        return _figure(
+            prediction, {title: [row for row in every if row.question == what] for what, title in titles.items()}
+        )
 
 
 def own_map(shape: Shape) -> Plan:
@@ -284,26 +291,6 @@ def _prediction(of: Plan | None, config: Config) -> Json | None:
         "worth": worth.least,
         "gain": {f"{width} d": gain for width, gain in gains.items()},
     }
-
-
-def answered(model: Decoder, task: Task, device: str) -> Json:
-    """Measure the share of held-out queries that a model answers right: a probe."""
-    import torch
-
-    from icl.training.objectives import Recall
-
-    assert isinstance(task, Recall)
-    model.eval()
-    right = []
-    with torch.no_grad():
-        for batch in task.held_out():
-            scores = model(batch.inputs.to(device))[:, task.read, task.slot]
-            right.append((scores.argmax(-1).cpu() == batch.targets.argmax(-1)).float().mean().item())
-    model.train()
-    return {"right": fmean(right)}
-
-
-PROBE = f"{__name__}:{answered.__name__}"
 
 
 def _arm(name: str, part: Part, config: Config, *, seed: int, rate: float) -> Arm:
@@ -376,3 +363,187 @@ def _reading(record: Json, blind: float) -> Json:
         return {"area": 1.0, "half": 1.0, "right": 0.0, "diverged": True}
     right = record["probes"][PROBE]["end"]["right"]
     return {"area": fmean(losses), "half": fmean(losses[: -(-len(losses) // 2)]), "right": right, "diverged": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """An arm and a question.
+
+    says   what the toy does: 1 gain, 0 nothing, -1 loss; None: it is silent
+    rate   at which it was trained, and whether that is an end of those tried
+    right  the share answered right at the end, or the width for 90 %
+    """
+
+    arm: str
+    question: str
+    scale: str
+    says: int | None
+    judgement: Expectation
+    rate: str
+    right: str
+
+    @property
+    def words(self) -> str:
+        return WORDS.get(self.judgement.verdict, "not decided") if self.arm != TWIN else "control"
+
+    def cells(self) -> tuple[str, ...]:
+        one = self.judgement
+        measured = f"{one.measured:+.3f} ± {one.half_width:.3f}" if math.isfinite(one.measured) else "not known"
+        says = "says nothing" if self.says is None else SAYS[self.says]
+        return (
+            self.arm,
+            self.question,
+            self.scale,
+            says,
+            measured,
+            self.rate,
+            self.right,
+            self.words,
+            words.because(one),
+        )
+
+
+def rows(prediction: Json, measurement: Json) -> list[Row]:
+    """Every arm but vanilla under every question whose trainings are finished."""
+    found = []
+    for key, part in measurement["parts"].items():
+        if part["question"] in QUESTIONS:
+            found += _rows_of_areas(key, part, prediction, measurement)
+    return [*found, *_rows_of_widths(prediction, measurement)]
+
+
+def _rows_of_areas(key: str, part: Json, prediction: Json, measurement: Json) -> list[Row]:
+    areas = {name: [-x for x in by_seed] for name, by_seed in part["area"].items()}  # less is better
+    gains = against_baseline(areas[BASELINE], {name: x for name, x in areas.items() if name != BASELINE})
+    slower = t_interval(
+        [half - area for half, area in zip(part["half"][BASELINE], part["area"][BASELINE], strict=True)]
+    )
+    found = []
+    for name, gain in gains.items():
+        best, end = measurement["tuning"]["best"][f"{key}, {name}"], f"{key}, {name}" in untuned(measurement)
+        rate = f"{best:g}{' (an end)' if end else ''}"
+        right = f"{fmean(part['right'][name]):.2f}"
+        where = (name, part["question"], part["scale"])
+        found.append(_row(where, gain, gains[TWIN], slower, prediction, rate=rate, right=right))
+    return found
+
+
+def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:
+    """By the least width from which on an arm answers RIGHT of the queries, at fan-in weights."""
+    parts = [part for part in measurement["parts"].values() if part["question"] in ("speed", "width")]
+    by_width = {part["width"]: part["right"] for part in parts if part["scale"] == FAN_IN}
+    if len(by_width) < 3:
+        return []
+    seeds, least = measurement["seeds"], min(by_width)
+    crossings = {
+        name: [
+            crossing({width: right[name][seed] for width, right in sorted(by_width.items()) if name in right}, RIGHT)
+            for seed in range(seeds)
+        ]
+        for name in by_width[least]
+    }
+    others = [name for name in crossings if name != BASELINE]
+    worths = {
+        name: t_interval(
+            [octaves(*both, OCTAVE) for both in zip(crossings[name], crossings[BASELINE], strict=True)], len(others)
+        )
+        for name in others
+    }
+    doubled = Interval(1.0, 0.0, 0.0)
+    return [
+        _row((name, "width", FAN_IN), worths[name], worths[TWIN], doubled, prediction, right=_told(crossings[name]))
+        for name in others
+    ]
+
+
+def _told(crossings: Sequence[Crossing]) -> str:
+    known = [math.log2(one.least) for one in crossings if one.known]
+    outside = f"outside in {len(crossings) - len(known)}" if len(known) < len(crossings) else ""
+    return ", ".join(part for part in (f"width {2 ** fmean(known):.1f}" if known else "", outside) if part)
+
+
+def _row(
+    where: tuple[str, str, str],
+    measured: Interval,
+    twin: Interval,
+    different: Interval,
+    prediction: Json,
+    *,
+    rate: str = "",
+    right: str,
+) -> Row:
+    """different: an interval that is not nothing, as everybody knows."""
+    name, question, scale = where
+    toy = prediction["toy"].get(name)
+    says = toy["signs"][question] if toy else None
+    quantity, margin = (OCTAVES, OCTAVE) if question == "width" else (AREA, MARGIN)
+    statement = f"{name}, {question}, initial weights {scale}: {'no word' if says is None else SAYS[says]}"
+    about: Json = {"id": "/".join((question, scale, name)), "group": f"{name}: {question}", "statement": statement}
+    if says is None:
+        judgement = unpredicted(about["id"], about["group"], statement, measured, quantity=quantity)
+    else:
+        mirrored = replace(twin, mean=-twin.mean)
+        controls = ((twin, mirrored) if math.isfinite(twin.mean) else ()) if says else (different,)
+        about |= {"rule": "beyond" if says else "none", "predicted": says * margin, "claim": WORTH, "slack": margin}
+        judgement = Expectation.sampled(measured, *controls, **about, quantity=quantity, decided=prediction["decides"])
+    return Row(arm=name, question=question, scale=scale, says=says, judgement=judgement, rate=rate, right=right)
+
+
+COLOURS = ("#1a1a1a", "#2f7fb8")
+
+
+def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
+    fig, axes = style.figure(len(panels), width=4.6, height=4.6)
+    for axis, (title, some) in zip(axes, panels.items(), strict=True):
+        axis.set_title(title)
+        _draw(axis, some, prediction)
+    style.finish(axes)
+    return fig
+
+
+def _draw(axis: Axes, some: Sequence[Row], prediction: Json) -> None:
+    """Arms below one another, with a mark for each of two questions, or of two scales of initial weights."""
+    arms = list(dict.fromkeys(row.arm for row in some))
+    series = list(dict.fromkeys((row.question, row.scale) for row in some))
+    width = any(row.question == "width" for row in some)
+    margin = OCTAVE if width else MARGIN
+    axis.axvspan(-margin, margin, color="#e4e4e4", zorder=0)
+    axis.axvline(0, color="#1a1a1a", linewidth=0.8, linestyle="--")
+    for row in some:
+        number = series.index((row.question, row.scale))
+        place = len(arms) - arms.index(row.arm) - 0.22 * number
+        one, colour = row.judgement, COLOURS[number]
+        if not math.isfinite(one.measured):
+            axis.text(0, place, "outside the widths trained", fontsize=7, va="center", ha="center")
+            continue
+        against = row.words == "against the toy"
+        axis.errorbar(
+            one.measured,
+            place,
+            xerr=one.half_width,
+            marker="X" if against else "os"[number],
+            color=colour,
+            markerfacecolor=colour if row.words == "as the toy says" or against else "white",
+            markersize=6,
+        )
+    if width:
+        worths = {arm: toy["worth"] for arm, toy in prediction["toy"].items() if toy and arm in arms}
+        places = [len(arms) - arms.index(arm) for arm in worths]
+        axis.plot([math.log2(x) for x in worths.values()], places, "|", color="#d98a2b", markersize=14, label="the toy")
+    for number, (question, scale) in enumerate(series):
+        label = {"width": "trained", "null": f"initial weights {scale}"}.get(question, question)
+        axis.plot([], [], "os"[number], color=COLOURS[number], label=label)
+    said = {row.arm: row for row in some if row.question != "one token"}
+    axis.set_yticks(range(len(arms), 0, -1), [_label(said[arm]) if arm in said else arm for arm in arms])
+    axis.set_ylim(0.4, len(arms) + 0.6)
+    axis.set_xlabel(OCTAVES if width else AREA)
+
+
+def _label(row: Row) -> str:
+    """Its name, and what the toy says of it."""
+    if row.arm == TWIN:
+        return "twin (control)"
+    return f"{row.arm}\n(toy: {'silent' if row.says is None else SAYS[row.says]})"
+
+
+EXPERIMENT: Experiment = Bridge()
