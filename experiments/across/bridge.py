@@ -23,6 +23,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from experiments.drawing import style
+from experiments.drawing.judged import Mark, judged
 from experiments.experiment.protocol import Experiment, Kind, Profile
 from experiments.store.folders import Json, RunFolder, Unfinished
 from experiments.training import stacks
@@ -38,11 +39,10 @@ from icl.recipe import Recipe
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.names import resolve
-from theory.plans.plan import NOTHING, Mix, Plan, Shape, plan, v
+from theory.plans.plan import NOTHING, Plan, Shape, plan, v
 from theory.plans.recall import Form
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -104,18 +104,23 @@ class Config:
     own: tuple[Asked, ...] = ()
     decides: bool = True
 
+    @property
+    def tuned(self) -> bool:
+        return any(len(part.rates) > 1 for part in self.parts)
+
     def names(self, part: Part) -> tuple[str, ...]:
         return part.arms or (*self.arms, *(asked.name for asked in self.own))
 
     def source(self, part: Part) -> RecallSource:
-        about = {"pairs": self.pairs, "keys": self.symbols, "values": self.symbols}
-        return RecallSource(**about, form=part.form, held_out_prompts=self.held_out_prompts)
+        size = self.symbols
+        form, held_out = part.form, self.held_out_prompts
+        return RecallSource(pairs=self.pairs, keys=size, values=size, form=form, held_out_prompts=held_out)
 
     def architecture(self, part: Part) -> Architecture:
         """Two layers of two heads and norms, rotary positions, no feed-forward."""
         source, width = self.source(part), round(part.width * self.symbols)
-        sizes = {"d_model": width, "n_layers": 2, "n_heads": 2, "d_ff": 0}
-        return Architecture(**sizes, context=source.tokens, stem=Vectors(source.width))
+        context, stem = source.tokens, Vectors(source.width)
+        return Architecture(d_model=width, n_layers=2, n_heads=2, d_ff=0, context=context, stem=stem)
 
 
 _RATES, _LOWER = (0.01, 0.02, 0.04), (0.005, 0.01, 0.02)  # pilots, on other seeds, have their best ones within
@@ -123,13 +128,13 @@ _SPEED = Part(question="speed", width=1, scale=SMALL, steps=250, rates=_LOWER)
 _ONE_TOKEN = Part(question="one token", width=1, scale=SMALL, steps=60, rates=_RATES, form="paired")
 _NULL = Part(question="null", width=3, scale=SMALL, steps=100, rates=(0.0025, 0.005, 0.01))
 _WIDTH = Part(question="width", width=0.5, scale=FAN_IN, steps=250, rates=_RATES)
-_PARTS = (
+_PARTS = (  # in the order of what is left out last where time is up
     _SPEED,
-    replace(_SPEED, scale=FAN_IN, rates=_RATES),
     _ONE_TOKEN,
+    _NULL,
+    replace(_SPEED, scale=FAN_IN, rates=_RATES),
     replace(_ONE_TOKEN, scale=FAN_IN),
     replace(_NULL, scale=FAN_IN, rates=(0.004, 0.008, 0.016)),
-    _NULL,
     _WIDTH,
     replace(_WIDTH, width=2, rates=_LOWER, arms=(BASELINE, TWIN)),
 )
@@ -139,8 +144,9 @@ _SMOKE = replace(
     _CPU,
     pairs=2,
     symbols=8,
-    parts=tuple(replace(part, steps=20, rates=(0.02,)) for part in _PARTS),
-    recipe=replace(_RECIPE, batch=8),
+    parts=tuple(replace(part, steps=10, rates=(0.02,)) for part in _PARTS),
+    recipe=replace(_RECIPE, batch=8, log_every=5),
+    held_out_prompts=64,
     decides=False,
 )
 _GPU = replace(_CPU, parts=tuple(replace(part, tuning=8) for part in _PARTS), held_out_prompts=1024)
@@ -178,11 +184,12 @@ class Bridge:
         return list(dict.fromkeys(map(config.architecture, config.parts)))
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
-        """The user's variants beside the arms that are there: a verdict of theirs is read beside known ones."""
+        """The user's variants beside the others: their verdicts are read beside known ones."""
         return replace(config, own=own)
 
     def predict(self, config: Config) -> Json:
-        plans: dict[str, Plan | None] = {arm: _toy_plan(arm) for arm in config.arms if arm not in (BASELINE, TWIN)}
+        compared = [arm for arm in config.arms if arm not in (BASELINE, TWIN)]
+        plans: dict[str, Plan | None] = {arm: own_map(TOY) if arm == OWN_MAP else resolve(arm, TOY) for arm in compared}
         plans |= {asked.name: asked.toy for asked in config.own}
         rates = "; ".join(f"{part.key}: {', '.join(map(str, part.rates))}" for part in config.parts)
         tuned = f"per arm and part by area, on {config.parts[0].tuning} seeds that are not compared: {rates}"
@@ -197,17 +204,16 @@ class Bridge:
             "Controls: vanilla's twin, of a gain or loss; vanilla at half of its steps, of nothing",
             "plan": "seeds are fixed: 8; whoever finds more than two verdicts not decided runs the profile long, of "
             "24, whatever the others are, and reports both",
-            "tuning": tuned if any(len(part.rates) > 1 for part in config.parts) else "not tuned: one learning rate",
+            "tuning": tuned if config.tuned else "not tuned: one learning rate",
             "margins": {AREA: MARGIN, OCTAVES: OCTAVE},
             "decides": config.decides,
-            "toy": {arm: _prediction(of, config) for arm, of in plans.items()},
+            "toy": {arm: of and _prediction(of, config) for arm, of in plans.items()},
             **names_of_own(config.own),
         }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
         """Part by part: those whose trainings are finished when time is up count."""
-        parts: dict[str, Json] = {}
-        records: list[Json] = []
+        parts, records = dict[str, Json](), list[Json]()
         for part in config.parts:
             try:
                 parts[part.key], some = _measured(part, config, seeds, run)
@@ -217,12 +223,8 @@ class Bridge:
                 break
             records += some
         tables = {what: {k: x for p in parts.values() for k, x in p.pop(what).items()} for what in ("losses", "best")}
-        return {
-            "seeds": seeds,
-            "parts": parts,
-            "tuning": {"tuned": any(len(part.rates) > 1 for part in config.parts), **tables},
-            "provenance": of_runs(records),
-        }
+        tuning = {"tuned": config.tuned, **tables}
+        return {"seeds": seeds, "parts": parts, "tuning": tuning, "provenance": of_runs(records)}
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         return [row.judgement for row in rows(prediction, measurement) if row.arm != TWIN]
@@ -235,17 +237,14 @@ class Bridge:
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
         every = [row for row in rows(prediction, measurement) if row.question in QUESTIONS[:2]]
-        return _figure(
-            prediction,
-            {f"Speed, initial weights {scale}": [row for row in every if row.scale == scale] for scale in SCALES},
-        )
+        panels = {f"Speed, initial weights {x}": [row for row in every if row.scale == x] for x in SCALES}
+        return _figure(prediction, panels)
 
     def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002
         every = rows(prediction, measurement)
         titles = {"width": "Worth in width, fan-in", "null": "The null: three times the width"}
-        return _figure(
-            prediction, {title: [row for row in every if row.question == what] for what, title in titles.items()}
-        )
+        panels = {title: [row for row in every if row.question == what] for what, title in titles.items()}
+        return _figure(prediction, panels)
 
 
 def own_map(shape: Shape) -> Plan:
@@ -253,27 +252,17 @@ def own_map(shape: Shape) -> Plan:
 
     The value projection of layer 1's missing heads is built, as layer 2 reads it, and layer 1 does not.
     """
-
-    def values(n: int, h: int) -> Mix:
-        if h > shape.heads:
-            return NOTHING
-        return v(1, h) if n == 1 else v(1, h + shape.heads)
-
-    return plan(replace(shape, heads=2 * shape.heads), values=values)
+    heads = shape.heads
+    wide = replace(shape, heads=2 * heads)
+    return plan(wide, values=lambda n, h: NOTHING if h > heads else v(1, h if n == 1 else h + heads))
 
 
-def _toy_plan(arm: str) -> Plan:
-    return own_map(TOY) if arm == OWN_MAP else resolve(arm, TOY)
-
-
-def _prediction(of: Plan | None, config: Config) -> Json | None:
+def _prediction(of: Plan, config: Config) -> Json | None:
     """The sign of the gain by question, the worth in width, and the shares behind; None where the toy is silent."""
     from theory.toy.width import explained_share_at_width
     from theory.toy.worth import worth_at_width
 
     d = config.symbols
-    if of is None:
-        return None
     try:
         shares = {
             width: [explained_share_at_width(p, d, config.pairs, 0.0, width * d) for p in (of, resolve(BASELINE, TOY))]
@@ -386,44 +375,35 @@ class Row:
     def words(self) -> str:
         return WORDS.get(self.judgement.verdict, "not decided") if self.arm != TWIN else "control"
 
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.judgement.measured, self.judgement.stderr, self.judgement.tolerance)
+
     def cells(self) -> tuple[str, ...]:
-        one = self.judgement
-        measured = f"{one.measured:+.3f} ± {one.half_width:.3f}" if math.isfinite(one.measured) else "not known"
+        one, known = self.judgement, math.isfinite(self.judgement.measured)
+        measured = f"{one.measured:+.3f} ± {one.half_width:.3f}" if known else "not known"
         says = "says nothing" if self.says is None else SAYS[self.says]
-        return (
-            self.arm,
-            self.question,
-            self.scale,
-            says,
-            measured,
-            self.rate,
-            self.right,
-            self.words,
-            words.because(one),
-        )
+        about = self.arm, self.question, self.scale, says, measured, self.rate, self.right
+        return *about, self.words, words.because(one)
 
 
 def rows(prediction: Json, measurement: Json) -> list[Row]:
     """Every arm but vanilla under every question whose trainings are finished."""
-    found = []
-    for key, part in measurement["parts"].items():
-        if part["question"] in QUESTIONS:
-            found += _rows_of_areas(key, part, prediction, measurement)
-    return [*found, *_rows_of_widths(prediction, measurement)]
+    keys = [key for key, part in measurement["parts"].items() if part["question"] in QUESTIONS]
+    areas = [row for key in keys for row in _rows_of_areas(key, prediction, measurement)]
+    return [*areas, *_rows_of_widths(prediction, measurement)]
 
 
-def _rows_of_areas(key: str, part: Json, prediction: Json, measurement: Json) -> list[Row]:
+def _rows_of_areas(key: str, prediction: Json, measurement: Json) -> list[Row]:
+    part, ends = measurement["parts"][key], untuned(measurement)
     areas = {name: [-x for x in by_seed] for name, by_seed in part["area"].items()}  # less is better
     gains = against_baseline(areas[BASELINE], {name: x for name, x in areas.items() if name != BASELINE})
-    slower = t_interval(
-        [half - area for half, area in zip(part["half"][BASELINE], part["area"][BASELINE], strict=True)]
-    )
+    both = zip(part["half"][BASELINE], part["area"][BASELINE], strict=True)
+    slower = t_interval([half - area for half, area in both])
     found = []
     for name, gain in gains.items():
-        best, end = measurement["tuning"]["best"][f"{key}, {name}"], f"{key}, {name}" in untuned(measurement)
-        rate = f"{best:g}{' (an end)' if end else ''}"
-        right = f"{fmean(part['right'][name]):.2f}"
-        where = (name, part["question"], part["scale"])
+        rate = f"{measurement['tuning']['best'][f'{key}, {name}']:g}{' (an end)' * (f'{key}, {name}' in ends)}"
+        where, right = (name, part["question"], part["scale"]), f"{fmean(part['right'][name]):.2f}"
         found.append(_row(where, gain, gains[TWIN], slower, prediction, rate=rate, right=right))
     return found
 
@@ -449,11 +429,9 @@ def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:
         )
         for name in others
     }
-    doubled = Interval(1.0, 0.0, 0.0)
-    return [
-        _row((name, "width", FAN_IN), worths[name], worths[TWIN], doubled, prediction, right=_told(crossings[name]))
-        for name in others
-    ]
+    twin, doubled = worths[TWIN], Interval(1.0, 0.0, 0.0)
+    told = {name: _told(crossings[name]) for name in others}
+    return [_row((name, "width", FAN_IN), worths[name], twin, doubled, prediction, right=told[name]) for name in others]
 
 
 def _told(crossings: Sequence[Crossing]) -> str:
@@ -489,54 +467,25 @@ def _row(
     return Row(arm=name, question=question, scale=scale, says=says, judgement=judgement, rate=rate, right=right)
 
 
-COLOURS = ("#1a1a1a", "#2f7fb8")
+HELD = {"as the toy says": True, "against the toy": False}
 
 
 def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
     fig, axes = style.figure(len(panels), width=4.6, height=4.6)
     for axis, (title, some) in zip(axes, panels.items(), strict=True):
+        width = any(row.question == "width" for row in some)
+        series = {"width": "trained", "null": "initial weights {}"}
+        marks = [
+            Mark(row.arm, series.get(row.question, row.question).format(row.scale), row.interval, HELD.get(row.words))
+            for row in some
+        ]
+        labels = {row.arm: _label(row) for row in some if row.question != "one token"}
+        worths = {arm: math.log2(toy["worth"]) for arm, toy in prediction["toy"].items() if toy and width}
+        judged(axis, marks, labels, band=OCTAVE if width else MARGIN, predicted=worths)
         axis.set_title(title)
-        _draw(axis, some, prediction)
+        axis.set_xlabel(OCTAVES if width else AREA)
     style.finish(axes)
     return fig
-
-
-def _draw(axis: Axes, some: Sequence[Row], prediction: Json) -> None:
-    """Arms below one another, with a mark for each of two questions, or of two scales of initial weights."""
-    arms = list(dict.fromkeys(row.arm for row in some))
-    series = list(dict.fromkeys((row.question, row.scale) for row in some))
-    width = any(row.question == "width" for row in some)
-    margin = OCTAVE if width else MARGIN
-    axis.axvspan(-margin, margin, color="#e4e4e4", zorder=0)
-    axis.axvline(0, color="#1a1a1a", linewidth=0.8, linestyle="--")
-    for row in some:
-        number = series.index((row.question, row.scale))
-        place = len(arms) - arms.index(row.arm) - 0.22 * number
-        one, colour = row.judgement, COLOURS[number]
-        if not math.isfinite(one.measured):
-            axis.text(0, place, "outside the widths trained", fontsize=7, va="center", ha="center")
-            continue
-        against = row.words == "against the toy"
-        axis.errorbar(
-            one.measured,
-            place,
-            xerr=one.half_width,
-            marker="X" if against else "os"[number],
-            color=colour,
-            markerfacecolor=colour if row.words == "as the toy says" or against else "white",
-            markersize=6,
-        )
-    if width:
-        worths = {arm: toy["worth"] for arm, toy in prediction["toy"].items() if toy and arm in arms}
-        places = [len(arms) - arms.index(arm) for arm in worths]
-        axis.plot([math.log2(x) for x in worths.values()], places, "|", color="#d98a2b", markersize=14, label="the toy")
-    for number, (question, scale) in enumerate(series):
-        label = {"width": "trained", "null": f"initial weights {scale}"}.get(question, question)
-        axis.plot([], [], "os"[number], color=COLOURS[number], label=label)
-    said = {row.arm: row for row in some if row.question != "one token"}
-    axis.set_yticks(range(len(arms), 0, -1), [_label(said[arm]) if arm in said else arm for arm in arms])
-    axis.set_ylim(0.4, len(arms) + 0.6)
-    axis.set_xlabel(OCTAVES if width else AREA)
 
 
 def _label(row: Row) -> str:

@@ -42,7 +42,7 @@ def octaves(own: Crossing, other: Crossing, apart: float) -> float:
     Where one lies outside the sizes that were trained: how much it is at least, if that is more than `apart`, or at
     most, if that is less than -apart; otherwise NaN.
     """
-    least = math.log2(other.least / own.most) if other.least else -math.inf
+    least = math.log2(other.least / own.most) if other.least and math.isfinite(own.most) else -math.inf
     most = math.log2(other.most / own.least) if own.least else math.inf
     if least == most or least > apart:
         return least
