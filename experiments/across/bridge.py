@@ -123,20 +123,20 @@ class Config:
         return Architecture(d_model=width, n_layers=2, n_heads=2, d_ff=0, context=context, stem=stem)
 
 
-_RATES, _LOWER = (0.01, 0.02, 0.04), (0.005, 0.01, 0.02)  # pilots, on other seeds, have their best ones within
-_SPEED = Part(question="speed", width=1, scale=SMALL, steps=250, rates=_LOWER)
-_ONE_TOKEN = Part(question="one token", width=1, scale=SMALL, steps=60, rates=_RATES, form="paired")
-_NULL = Part(question="null", width=3, scale=SMALL, steps=100, rates=(0.0025, 0.005, 0.01))
+_RATES = (0.01, 0.02, 0.04)
+_SPEED = Part(question="speed", width=1, scale=FAN_IN, steps=250, rates=_RATES)
+_ONE_TOKEN = Part(question="one token", width=1, scale=FAN_IN, steps=60, rates=_RATES, form="paired")
+_NULL = Part(question="null", width=3, scale=FAN_IN, steps=100, rates=(0.004, 0.008, 0.016))
 _WIDTH = Part(question="width", width=0.5, scale=FAN_IN, steps=250, rates=_RATES)
 _PARTS = (  # in the order of what is left out last where time is up
     _SPEED,
+    replace(_SPEED, scale=SMALL, rates=(0.005, *_RATES)),
+    replace(_ONE_TOKEN, scale=SMALL),
     _ONE_TOKEN,
+    replace(_NULL, scale=SMALL, rates=(0.0025, 0.005, 0.01)),
     _NULL,
-    replace(_SPEED, scale=FAN_IN, rates=_RATES),
-    replace(_ONE_TOKEN, scale=FAN_IN),
-    replace(_NULL, scale=FAN_IN, rates=(0.004, 0.008, 0.016)),
     _WIDTH,
-    replace(_WIDTH, width=2, rates=_LOWER, arms=(BASELINE, TWIN)),
+    replace(_WIDTH, width=2, rates=(0.005, 0.01, 0.02), arms=(BASELINE, TWIN)),
 )
 _RECIPE = Recipe(steps=250, batch=16, learning_rate=0.01, log_every=10)
 _CPU = Config(pairs=4, symbols=16, parts=_PARTS, recipe=_RECIPE, held_out_prompts=512)
