@@ -204,7 +204,7 @@ def compare(options: argparse.Namespace) -> int:
         experiment = catalogue.experiment(known_as(saved["experiment"]))
         checks = conclusions(experiment, saved, prediction, measurement)
         about: dict[str, Any] = {"verdict": worst(checks), "checks": [check.to_json() for check in checks]}
-        if rows := table(experiment, measurement):
+        if rows := table(experiment, prediction, measurement):
             about["table"] = rows
         entries.append({**saved, **about, "prediction": prediction, "folder": str(run.path)})
         if not options.json:

@@ -165,12 +165,12 @@ def conclusions(experiment: Experiment, saved: Json, prediction: Json, measureme
         return [judgement(content) for content in saved["checks"]]
 
 
-def table(experiment: Experiment, measurement: Json) -> str | None:
+def table(experiment: Experiment, prediction: Json, measurement: Json) -> str | None:
     """The table of a finished run, of an experiment that has one; None where its numbers do not fit the present one."""
     if not isinstance(experiment, Tabled):
         return None
     try:
-        return experiment.table(measurement)
+        return experiment.table(prediction, measurement)
     except (LookupError, TypeError, ValueError, AttributeError):  # another version of the experiment left it
         return None
 

@@ -84,7 +84,7 @@ class Experiment(Protocol):
 class Tabled(Experiment, Protocol):
     """An experiment with a table of its own, in Markdown, which `compare` prints too."""
 
-    def table(self, measurement: Json) -> str: ...
+    def table(self, prediction: Json, measurement: Json) -> str: ...
 
 
 @runtime_checkable

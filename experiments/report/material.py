@@ -81,7 +81,7 @@ class Run:
         return Found(
             conclusions(self.experiment, self.saved, self.prediction, measurement),
             untuned(measurement),
-            table(self.experiment, measurement),
+            table(self.experiment, self.prediction, measurement),
         )
 
     @property

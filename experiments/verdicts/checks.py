@@ -106,9 +106,9 @@ class Expectation:
     """What was predicted of a full-size run, by a toy or by a paper: a result either way, and never a defect.
 
     rule        "sign": the interval lies on that side of zero which `predicted` lies on.  "size": it holds `predicted`,
-                give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.  "not less": it
-                lies above zero less `slack`.  "unpredicted": nobody predicted anything, and nothing is judged; it
-                bears on no claim.
+                give or take `slack`, and is narrower than it.  "none": it lies within `slack` of zero.  "beyond": it
+                lies farther than `slack` from zero, on the side of `predicted`.  "not less": it lies above zero less
+                `slack`.  "unpredicted": nobody predicted anything, and nothing is judged; it bears on no claim.
     measured    a mean over paired seeds, its standard error, and `tolerance`, the half-width of its interval
     controls    intervals (mean, half-width) of which the prediction is known to be wrong, such as vanilla against its
                 twin for an effect; none where nothing can be compared.  Where the rule agrees with one of them, or
@@ -120,7 +120,7 @@ class Expectation:
     group: str
     claim: str
     statement: str
-    rule: Literal["sign", "size", "none", "not less", "unpredicted"]
+    rule: Literal["sign", "size", "none", "beyond", "not less", "unpredicted"]
     predicted: float
     measured: float
     stderr: float
@@ -177,6 +177,11 @@ class Expectation:
             if mean + half_width < -self.slack:
                 return "contradicts"
             return "agrees" if mean - half_width >= -self.slack else "inconclusive"
+        if self.rule == "beyond":
+            along = math.copysign(mean, mean * self.predicted)
+            if along + half_width <= self.slack:
+                return "contradicts"
+            return "agrees" if along - half_width > self.slack else "inconclusive"
         if self.rule == "none":
             if abs(mean) - half_width > self.slack:
                 return "contradicts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from experiments.verdicts.checks import Expectation, Judgement, Verdict
 
@@ -20,6 +21,8 @@ def predicted(check: Judgement) -> str:
         return f"{SIGNS[check.relation]} {check.predicted:.4g}"
     if check.rule == "unpredicted":
         return "nothing"
+    if check.rule == "beyond":
+        return f"{'>' if check.predicted > 0 else '<'} {math.copysign(check.slack, check.predicted):.4g}"
     if check.rule != "sign":
         return f"{'>=' if check.rule == 'not less' else '='} {check.predicted:.4g}"
     return "no sign" if check.predicted == 0 else f"{'>' if check.predicted > 0 else '<'} 0"
@@ -60,3 +63,22 @@ def sentence(check: Judgement) -> str:
         return f"{check.statement}: {verdict(check.verdict)}; measured {measured(check)}{quantity}"
     found = f"predicted {predicted(check)}, measured {measured(check)}{quantity}"
     return f"{check.statement}: {verdict(check.verdict)}{remark}; {found}"
+
+
+def because(check: Expectation) -> str:
+    """Return why an expectation has its verdict: where its interval lies, or what its control does."""
+    if check.verdict == "unpredicted":
+        return "nothing is predicted"
+    if not check.decided:
+        return "too few models, or too small"
+    if not math.isfinite(check.measured + check.half_width):
+        return "not known of every seed"
+    if not check.controls:
+        return "nothing to compare it with"
+    interval = f"{check.measured - check.half_width:+.3f} to {check.measured + check.half_width:+.3f}"
+    beyond = f"beyond {math.copysign(check.slack, check.predicted):+g}"
+    region = beyond if check.rule == "beyond" else f"within {check.slack:g} of {check.predicted:g}"
+    if check.verdict != "inconclusive":
+        return f"{'all' if check.verdict == 'agrees' else 'none'} of {interval} lies {region}"
+    alone = replace(check, controls=((math.nan, math.nan),)).verdict
+    return "the control agrees, too" if alone != "inconclusive" else f"{interval} lies partly {region}"

@@ -164,6 +164,12 @@ def expectation(mean, half_width=0.1, *, rule="sign", predicted=-1.0, controls=(
         (expectation(0.2, 0.02, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)), "contradicts"),
         (expectation(0.01, 0.2, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)), "inconclusive"),
         (expectation(0.01, 0.02, rule="none", predicted=0.0, slack=0.05, controls=((0.0, 0.02),)), "inconclusive"),
+        (expectation(0.2, 0.1, rule="beyond", predicted=0.05, slack=0.05), "agrees"),
+        (expectation(-0.2, 0.1, rule="beyond", predicted=-0.05, slack=0.05), "agrees"),
+        (expectation(0.02, 0.02, rule="beyond", predicted=0.05, slack=0.05), "contradicts"),  # too little
+        (expectation(-0.2, 0.1, rule="beyond", predicted=0.05, slack=0.05), "contradicts"),  # the other side
+        (expectation(0.1, 0.06, rule="beyond", predicted=0.05, slack=0.05), "inconclusive"),
+        (expectation(0.2, 0.1, rule="beyond", predicted=0.05, slack=0.05, controls=((0.3, 0.1),)), "inconclusive"),
     ],
 )
 def test_expectations(case, verdict):
@@ -218,6 +224,7 @@ def test_what_only_the_slack_holds_is_said(case, only):
         (expectation(-0.2, predicted=0.0), "no sign", "", "-0.2 +- 0.1"),
         (SIZE, "= 0.5", "0.1", "0.6 +- 0.05"),
         (expectation(math.nan), "< 0", "", "none"),
+        (expectation(0.2, 0.1, rule="beyond", predicted=-1.0, slack=0.05), "< -0.05", "0.05", "0.2 +- 0.1"),
         (bound("at least", 3.0), ">= 1", "", "3 +- 0.1"),
         (replace(bound("at most", 0.52, tolerance=1e-5), slack=1e-5), "<= 1", "1e-05", "0.52"),
         (replace(check(0.95), slack=0.1, above=1e-9), "= 1", "0.1 below", "0.95"),
@@ -276,3 +283,33 @@ def test_pairs_share_one_error_and_are_widened_for_their_number():
         assert interval.stderr == pytest.approx(max(own, least))
     widened = t.ppf(1 - 0.025 / 4, 6) / t.ppf(1 - 0.025 / 2, 6)
     assert more["b", "a"].half_width == pytest.approx(widened * found["b"].half_width)
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        (expectation(0.2, 0.1, rule="beyond", predicted=0.05, slack=0.05), "all of +0.100 to +0.300 lies beyond +0.05"),
+        (
+            expectation(0.02, 0.02, rule="beyond", predicted=0.05, slack=0.05),
+            "none of +0.000 to +0.040 lies beyond +0.05",
+        ),
+        (
+            expectation(0.1, 0.06, rule="beyond", predicted=-0.05, slack=0.05),
+            "none of +0.040 to +0.160 lies beyond -0.05",
+        ),
+        (
+            expectation(0.01, 0.2, rule="none", predicted=0.0, slack=0.05, controls=((0.9, 0.02),)),
+            "-0.190 to +0.210 lies partly within 0.05 of 0",
+        ),
+        (
+            expectation(0.01, 0.02, rule="none", predicted=0.0, slack=0.05, controls=((0.0, 0.02),)),
+            "the control agrees, too",
+        ),
+        (expectation(0.2, controls=()), "nothing to compare it with"),
+        (expectation(math.nan), "not known of every seed"),
+        (undecided(expectation(0.2)), "too few models, or too small"),
+        (replace(expectation(0.2), rule="unpredicted"), "nothing is predicted"),
+    ],
+)
+def test_a_verdict_has_a_reason(case, why):
+    assert words.because(case) == why

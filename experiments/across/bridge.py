@@ -1,0 +1,498 @@
+"""Ask where what the toy says of a variant is true of recall: a bridge that is crossed in minutes.
+
+The toy (`theory.toy.width`, `theory.toy.worth`) says of a plan whether layer 2 explains more than vanilla's, and by
+what factor vanilla's width would have to grow.  Its mechanism: a token as wide as one code cannot hold a copied key and
+its own value, and a layer that reaches the raw value need not.  In associative recall the same happens to models that
+people train, so the toy says four things of it:
+
+    speed       at the width of one code, what gains in the toy learns sooner
+    one token   where key and value share a token there is nothing to copy, and no arm gains
+    null        at three times that width both fit side by side, and nothing can be gained
+    width       the least width at which 90 % are answered right falls by the toy's worth
+
+The first three compare areas, mean training losses over ln V (V values that an answer is chosen among).  Initial
+weights decide as much as the rate does, so there are two scales of them, and each arm has its own best rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from experiments.drawing import style
+from experiments.drawing.judged import Mark, judged
+from experiments.experiment.protocol import Experiment, Kind, Profile
+from experiments.store.folders import Json, RunFolder, Unfinished
+from experiments.training import stacks
+from experiments.training.arms import Arm, RecallSource
+from experiments.training.campaign import BASELINE, TWIN, of_runs, unpredicted
+from experiments.training.comparing import TOY, Asked, names_of_own
+from experiments.training.tuning import TUNING_SEED, untuned
+from experiments.verdicts import words
+from experiments.verdicts.checks import Expectation, Judgement
+from experiments.verdicts.crossings import Crossing, crossing, octaves
+from experiments.verdicts.intervals import Interval, against_baseline, t_interval
+from icl.recipe import Recipe
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Vectors
+from theory.plans.names import resolve
+from theory.plans.plan import NOTHING, Plan, Shape, plan, v
+from theory.plans.recall import Form
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+WORTH = "toy.worth"
+PROBE = "recall"  # the share of right answers
+OWN_MAP = "own-map"  # layer 2's values are layer 2's own map of the embedding: SVFormer without the sharing
+ARMS = (BASELINE, TWIN, "svformer", "skipv1", "resformer", OWN_MAP, "skipv0", "shared-keys", "attnres")
+SMALL, FAN_IN = "0.02", "fan-in"  # deviations of initial matrices: the papers', and 1 / sqrt(width)
+SCALES = (SMALL, FAN_IN)
+MARGIN = 0.03  # of ln V: what is nearer to zero is no gain and no loss
+OCTAVE = 0.5  # of width: likewise
+RIGHT = 0.9  # of the answers
+AREA = "mean training loss over ln V, vanilla's less the arm's"
+OCTAVES = "log2 of the width for 90 %, vanilla's less the arm's"
+WORDS = {"agrees": "as the toy says", "contradicts": "against the toy", "unpredicted": "no prediction"}
+SAYS = {1: "gain", 0: "nothing", -1: "loss"}
+QUESTIONS = ("speed", "one token", "null")  # of areas; the fourth is the width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Trainings of one shape and one scale of initial weights, at every rate and seed: a stack.
+
+    question  that they answer
+    width     in widths of a code
+    arms      that are trained; none: all
+    tuning    seeds on which rates are tried; those that are compared are others
+    """
+
+    question: str
+    width: float
+    scale: str
+    steps: int
+    rates: tuple[float, ...]
+    form: Form = "interleaved"
+    arms: tuple[str, ...] = ()
+    tuning: int = 2
+
+    @property
+    def key(self) -> str:
+        return f"{self.question}, width {self.width:g} d, {self.scale}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is trained.
+
+    symbols  keys, and as many values: the toy's d
+    own      a user's variants
+    decides  whether verdicts are given
+    """
+
+    pairs: int
+    symbols: int
+    parts: tuple[Part, ...]
+    recipe: Recipe
+    held_out_prompts: int
+    arms: tuple[str, ...] = ARMS
+    own: tuple[Asked, ...] = ()
+    decides: bool = True
+
+    @property
+    def tuned(self) -> bool:
+        return any(len(part.rates) > 1 for part in self.parts)
+
+    def names(self, part: Part) -> tuple[str, ...]:
+        return part.arms or (*self.arms, *(asked.name for asked in self.own))
+
+    def source(self, part: Part) -> RecallSource:
+        size = self.symbols
+        form, held_out = part.form, self.held_out_prompts
+        return RecallSource(pairs=self.pairs, keys=size, values=size, form=form, held_out_prompts=held_out)
+
+    def architecture(self, part: Part) -> Architecture:
+        """Two layers of two heads and norms, rotary positions, no feed-forward."""
+        source, width = self.source(part), round(part.width * self.symbols)
+        context, stem = source.tokens, Vectors(source.width)
+        return Architecture(d_model=width, n_layers=2, n_heads=2, d_ff=0, context=context, stem=stem)
+
+
+_RATES = (0.01, 0.02, 0.04)
+_SPEED = Part(question="speed", width=1, scale=FAN_IN, steps=250, rates=_RATES)
+_ONE_TOKEN = Part(question="one token", width=1, scale=FAN_IN, steps=60, rates=_RATES, form="paired")
+_NULL = Part(question="null", width=3, scale=FAN_IN, steps=100, rates=(0.004, 0.008, 0.016))
+_WIDTH = Part(question="width", width=0.5, scale=FAN_IN, steps=250, rates=_RATES)
+_PARTS = (  # in the order of what is left out last where time is up
+    _SPEED,
+    replace(_SPEED, scale=SMALL, rates=(0.005, *_RATES)),
+    replace(_ONE_TOKEN, scale=SMALL),
+    _ONE_TOKEN,
+    replace(_NULL, scale=SMALL, rates=(0.0025, 0.005, 0.01)),
+    _NULL,
+    _WIDTH,
+    replace(_WIDTH, width=2, rates=(0.005, 0.01, 0.02), arms=(BASELINE, TWIN)),
+)
+_RECIPE = Recipe(steps=250, batch=16, learning_rate=0.01, log_every=10)
+_CPU = Config(pairs=4, symbols=16, parts=_PARTS, recipe=_RECIPE, held_out_prompts=512)
+_SMOKE = replace(
+    _CPU,
+    pairs=2,
+    symbols=8,
+    parts=tuple(replace(part, steps=10, rates=(0.02,)) for part in _PARTS),
+    recipe=replace(_RECIPE, batch=8, log_every=5),
+    held_out_prompts=64,
+    decides=False,
+)
+_GPU = replace(_CPU, parts=tuple(replace(part, tuning=8) for part in _PARTS), held_out_prompts=1024)
+_TINY = replace(_SMOKE, parts=tuple(replace(part, rates=(0.01, 0.02)) for part in _SMOKE.parts))
+_DETECTS = "0.1 of ln V, and half an octave of width"
+PROFILES = {
+    "smoke": Profile(config=_SMOKE, seeds=2, seconds=30, detects=None),
+    "cpu": Profile(config=_CPU, seeds=8, seconds=330, detects=_DETECTS),
+    "long": Profile(config=_CPU, seeds=24, seconds=800, detects=_DETECTS, grows=True),
+    "gpu": Profile(config=_GPU, seeds=32, seconds=600, detects=_DETECTS, grows=True, device="cuda", on_gpu=4),
+    "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=40, detects=None, grows=True),
+}
+
+
+class Bridge:
+    name = "bridge"
+    title = "What the toy says of a variant, and where it is true of recall"
+    caption = (
+        "Do arms that gain in the toy learn recall sooner? How much lower their mean training loss is than vanilla's, "
+        "at (a) small and (b) fan-in initial weights, each at its own learning rate. Squares: key and value in one "
+        "token, where the toy allows no gain. Filled: as the toy says; cross: against it; hollow: not decided. Grey: "
+        "no difference. Intervals: family-wise 95 % over paired seeds."
+    )
+    further: Mapping[str, str] = {
+        "width": "Is a skip worth width, and nothing where width is plenty? (a) By how many octaves vanilla must be "
+        "wider for 90 % right answers; bars: the toy. (b) The gain at three times the width of a code, each arm at "
+        "its own learning rate; the toy allows none. Filled: as the toy says; cross: against it; hollow: not decided. "
+        "Grey: no difference. Intervals: family-wise 95 %."
+    }
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = (WORTH,)
+    profiles: Mapping[str, Profile] = PROFILES
+
+    def architectures(self, config: Config) -> Sequence[Architecture]:
+        return list(dict.fromkeys(map(config.architecture, config.parts)))
+
+    def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
+        """The user's variants beside the others: their verdicts are read beside known ones."""
+        return replace(config, own=own)
+
+    def predict(self, config: Config) -> Json:
+        compared = [arm for arm in config.arms if arm not in (BASELINE, TWIN)]
+        plans: dict[str, Plan | None] = {arm: own_map(TOY) if arm == OWN_MAP else resolve(arm, TOY) for arm in compared}
+        plans |= {asked.name: asked.toy for asked in config.own}
+        rates = "; ".join(f"{part.key}: {', '.join(map(str, part.rates))}" for part in config.parts)
+        tuned = f"per arm and part by area, on {config.parts[0].tuning} seeds that are not compared: {rates}"
+        return {
+            "assumes": "the toy's own setting: two layers of linear attention, the assumed copy, tokens of one width, "
+            "d = the number of keys; that what explains more also learns recall sooner is what is asked",
+            "source": "theory.toy.width, theory.toy.worth",
+            "statistic": f"{AREA}, mean over paired seeds; and {OCTAVES}, by log width between those trained",
+            "rule": f"three regions: gain, beyond {MARGIN:g} of ln V; nothing, within {MARGIN:g}; loss, beyond "
+            f"-{MARGIN:g}; of width {OCTAVE:g} octaves. As the toy says: the family-wise 95 % interval lies in the "
+            "region that it names; against the toy: wholly outside; not decided: neither, or the control agrees too. "
+            "Controls: vanilla's twin, of a gain or loss; vanilla at half of its steps, of nothing",
+            "plan": "seeds are fixed: 8; whoever finds more than two verdicts not decided runs the profile long, of "
+            "24, whatever the others are, and reports both",
+            "tuning": tuned if config.tuned else "not tuned: one learning rate",
+            "margins": {AREA: MARGIN, OCTAVES: OCTAVE},
+            "decides": config.decides,
+            "toy": {arm: of and _prediction(of, config) for arm, of in plans.items()},
+            **names_of_own(config.own),
+        }
+
+    def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
+        """Part by part: those whose trainings are finished when time is up count."""
+        parts, records = dict[str, Json](), list[Json]()
+        for part in config.parts:
+            try:
+                parts[part.key], some = _measured(part, config, seeds, run)
+            except Unfinished:
+                if not parts:
+                    raise
+                break
+            records += some
+        tables = {what: {k: x for p in parts.values() for k, x in p.pop(what).items()} for what in ("losses", "best")}
+        tuning = {"tuned": config.tuned, **tables}
+        return {"seeds": seeds, "parts": parts, "tuning": tuning, "provenance": of_runs(records)}
+
+    def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
+        return [row.judgement for row in rows(prediction, measurement) if row.arm != TWIN]
+
+    def table(self, prediction: Json, measurement: Json) -> str:
+        """Every arm and question, with its verdict and why."""
+        head = ("arm", "question", "initial weights", "the toy", "measured", "rate", "right", "verdict", "because")
+        lines = [head, ("---",) * len(head), *(row.cells() for row in rows(prediction, measurement))]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def draw(self, prediction: Json, measurement: Json) -> Figure:
+        every = [row for row in rows(prediction, measurement) if row.question in QUESTIONS[:2]]
+        panels = {f"Speed, initial weights {x}": [row for row in every if row.scale == x] for x in SCALES}
+        return _figure(prediction, panels)
+
+    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:  # noqa: ARG002
+        every = rows(prediction, measurement)
+        titles = {"width": "Worth in width, fan-in", "null": "The null: three times the width"}
+        panels = {title: [row for row in every if row.question == what] for what, title in titles.items()}
+        return _figure(prediction, panels)
+
+
+def own_map(shape: Shape) -> Plan:
+    """Return a plan of twice the heads, half of them not there, whose layer 2 has its own map of the embedding.
+
+    The value projection of layer 1's missing heads is built, as layer 2 reads it, and layer 1 does not.
+    """
+    heads = shape.heads
+    wide = replace(shape, heads=2 * heads)
+    return plan(wide, values=lambda n, h: NOTHING if h > heads else v(1, h if n == 1 else h + heads))
+
+
+def _prediction(of: Plan, config: Config) -> Json | None:
+    """The sign of the gain by question, the worth in width, and the shares behind; None where the toy is silent."""
+    from theory.toy.width import explained_share_at_width
+    from theory.toy.worth import worth_at_width
+
+    d = config.symbols
+    try:
+        shares = {
+            width: [explained_share_at_width(p, d, config.pairs, 0.0, width * d) for p in (of, resolve(BASELINE, TOY))]
+            for width in (1, 3)
+        }
+        worth = worth_at_width(of, d, d)
+    except BadInput:
+        return None
+    if any(share is None for both in shares.values() for share in both) or worth.least != worth.most:
+        return None
+    gains = {width: float(own) - float(vanilla) for width, (own, vanilla) in shares.items()}  # type: ignore[arg-type]
+    sign = {width: (gain > 0) - (gain < 0) for width, gain in gains.items()}
+    return {
+        "signs": {"speed": sign[1], "one token": 0, "null": sign[3], "width": (worth.least > 1) - (worth.least < 1)},
+        "worth": worth.least,
+        "gain": {f"{width} d": gain for width, gain in gains.items()},
+    }
+
+
+def _arm(name: str, part: Part, config: Config, *, seed: int, rate: float) -> Arm:
+    architecture, variant = config.architecture(part), BASELINE if name == TWIN else name
+    model: tuple[Architecture, str | Plan] = architecture, variant
+    if name == OWN_MAP:
+        wide = replace(architecture, n_heads=2 * architecture.n_heads, head_dim=architecture.width)
+        model = wide, own_map(architecture.shape)
+    for asked in config.own:
+        if asked.name == name:
+            model = asked.on(architecture)
+    return Arm(
+        architecture=model[0],
+        variant=model[1],
+        source=config.source(part),
+        recipe=replace(config.recipe, steps=part.steps, learning_rate=rate),
+        seed=seed,
+        std=float(SMALL) if part.scale == SMALL else architecture.d_model**-0.5,
+        twin=name == TWIN,
+        probes=(PROBE,),
+        label="" if name in (BASELINE, TWIN) else name,
+    )
+
+
+def _measured(part: Part, config: Config, seeds: int, run: RunFolder) -> tuple[Json, list[Json]]:
+    """A part's numbers by arm, one a seed, and the records of its trainings.  Raises Unfinished."""
+    names, blind = config.names(part), config.source(part).blind
+    trials = {
+        name: {
+            rate: [_arm(name, part, config, seed=TUNING_SEED + i, rate=rate) for i in range(part.tuning)]
+            for rate in part.rates
+        }
+        for name in names
+        if len(part.rates) > 1
+    }
+    tried = _trained([arm for of in trials.values() for some in of.values() for arm in some], run, f"{part.key}, rates")
+    losses = {
+        name: {rate: fmean(_reading(tried[arm], blind)["area"] for arm in some) for rate, some in of.items()}
+        for name, of in trials.items()
+    }
+    best = {name: min(losses[name], key=losses[name].__getitem__) if losses else part.rates[0] for name in names}
+    arms = {name: [_arm(name, part, config, seed=i, rate=best[name]) for i in range(seeds)] for name in names}
+    ends = _trained([arm for some in arms.values() for arm in some], run, part.key)
+    readings = {name: [_reading(ends[arm], blind) for arm in some] for name, some in arms.items()}
+    numbers = {
+        "question": part.question,
+        "scale": part.scale,
+        "width": config.architecture(part).d_model,
+        **{
+            what: {name: [one[what] for one in some] for name, some in readings.items()}
+            for what in ("area", "half", "right", "diverged")
+        },
+        "losses": {f"{part.key}, {name}": {str(rate): x for rate, x in of.items()} for name, of in losses.items()},
+        "best": {f"{part.key}, {name}": rate for name, rate in best.items()},
+    }
+    return numbers, [*tried.values(), *ends.values()]
+
+
+def _trained(arms: Sequence[Arm], run: RunFolder, label: str) -> dict[Arm, Json]:
+    found = stacks.train_stacked(arms, run, f"bridge, {label}")
+    if len(found) < len(set(arms)):
+        raise Unfinished(f"bridge, {label}: {len(found)} of {len(set(arms))} trainings are finished")
+    return found
+
+
+def _reading(record: Json, blind: float) -> Json:
+    """What is read off a training; one that diverged counts as having learnt nothing."""
+    losses = [loss / blind for _, loss in record["curve"]]
+    if record["diverged"] or not losses:
+        return {"area": 1.0, "half": 1.0, "right": 0.0, "diverged": True}
+    right = record["probes"][PROBE]["end"]["right"]
+    return {"area": fmean(losses), "half": fmean(losses[: -(-len(losses) // 2)]), "right": right, "diverged": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """An arm and a question.
+
+    says   what the toy does: 1 gain, 0 nothing, -1 loss; None: it is silent
+    rate   at which it was trained, and whether that is an end of those tried
+    right  the share answered right at the end, or the width for 90 %
+    """
+
+    arm: str
+    question: str
+    scale: str
+    says: int | None
+    judgement: Expectation
+    rate: str
+    right: str
+
+    @property
+    def words(self) -> str:
+        return WORDS.get(self.judgement.verdict, "not decided") if self.arm != TWIN else "control"
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.judgement.measured, self.judgement.stderr, self.judgement.tolerance)
+
+    def cells(self) -> tuple[str, ...]:
+        one, known = self.judgement, math.isfinite(self.judgement.measured)
+        measured = f"{one.measured:+.3f} ± {one.half_width:.3f}" if known else "not known"
+        says = "says nothing" if self.says is None else SAYS[self.says]
+        about = self.arm, self.question, self.scale, says, measured, self.rate, self.right
+        return *about, self.words, words.because(one)
+
+
+def rows(prediction: Json, measurement: Json) -> list[Row]:
+    """Every arm but vanilla under every question whose trainings are finished."""
+    keys = [key for key, part in measurement["parts"].items() if part["question"] in QUESTIONS]
+    areas = [row for key in keys for row in _rows_of_areas(key, prediction, measurement)]
+    return [*areas, *_rows_of_widths(prediction, measurement)]
+
+
+def _rows_of_areas(key: str, prediction: Json, measurement: Json) -> list[Row]:
+    part, ends = measurement["parts"][key], untuned(measurement)
+    areas = {name: [-x for x in by_seed] for name, by_seed in part["area"].items()}  # less is better
+    gains = against_baseline(areas[BASELINE], {name: x for name, x in areas.items() if name != BASELINE})
+    both = zip(part["half"][BASELINE], part["area"][BASELINE], strict=True)
+    slower = t_interval([half - area for half, area in both])
+    found = []
+    for name, gain in gains.items():
+        rate = f"{measurement['tuning']['best'][f'{key}, {name}']:g}{' (an end)' * (f'{key}, {name}' in ends)}"
+        where, right = (name, part["question"], part["scale"]), f"{fmean(part['right'][name]):.2f}"
+        found.append(_row(where, gain, gains[TWIN], slower, prediction, rate=rate, right=right))
+    return found
+
+
+def _rows_of_widths(prediction: Json, measurement: Json) -> list[Row]:
+    """By the least width from which on an arm answers RIGHT of the queries, at fan-in weights."""
+    parts = [part for part in measurement["parts"].values() if part["question"] in ("speed", "width")]
+    by_width = {part["width"]: part["right"] for part in parts if part["scale"] == FAN_IN}
+    if len(by_width) < 3:
+        return []
+    seeds, least = measurement["seeds"], min(by_width)
+    crossings = {
+        name: [
+            crossing({width: right[name][seed] for width, right in sorted(by_width.items()) if name in right}, RIGHT)
+            for seed in range(seeds)
+        ]
+        for name in by_width[least]
+    }
+    others = [name for name in crossings if name != BASELINE]
+    worths = {
+        name: t_interval(
+            [octaves(*both, OCTAVE) for both in zip(crossings[name], crossings[BASELINE], strict=True)], len(others)
+        )
+        for name in others
+    }
+    twin, doubled = worths[TWIN], Interval(1.0, 0.0, 0.0)
+    told = {name: _told(crossings[name]) for name in others}
+    return [_row((name, "width", FAN_IN), worths[name], twin, doubled, prediction, right=told[name]) for name in others]
+
+
+def _told(crossings: Sequence[Crossing]) -> str:
+    known = [math.log2(one.least) for one in crossings if one.known]
+    outside = f"outside in {len(crossings) - len(known)}" if len(known) < len(crossings) else ""
+    return ", ".join(part for part in (f"width {2 ** fmean(known):.1f}" if known else "", outside) if part)
+
+
+def _row(
+    where: tuple[str, str, str],
+    measured: Interval,
+    twin: Interval,
+    different: Interval,
+    prediction: Json,
+    *,
+    rate: str = "",
+    right: str,
+) -> Row:
+    """different: an interval that is not nothing, as everybody knows."""
+    name, question, scale = where
+    toy = prediction["toy"].get(name)
+    says = toy["signs"][question] if toy else None
+    quantity, margin = (OCTAVES, OCTAVE) if question == "width" else (AREA, MARGIN)
+    statement = f"{name}, {question}, initial weights {scale}: {'no word' if says is None else SAYS[says]}"
+    about: Json = {"id": "/".join((question, scale, name)), "group": f"{name}: {question}", "statement": statement}
+    if says is None:
+        judgement = unpredicted(about["id"], about["group"], statement, measured, quantity=quantity)
+    else:
+        mirrored = replace(twin, mean=-twin.mean)
+        controls = ((twin, mirrored) if math.isfinite(twin.mean) else ()) if says else (different,)
+        about |= {"rule": "beyond" if says else "none", "predicted": says * margin, "claim": WORTH, "slack": margin}
+        judgement = Expectation.sampled(measured, *controls, **about, quantity=quantity, decided=prediction["decides"])
+    return Row(arm=name, question=question, scale=scale, says=says, judgement=judgement, rate=rate, right=right)
+
+
+HELD = {"as the toy says": True, "against the toy": False}
+
+
+def _figure(prediction: Json, panels: Mapping[str, Sequence[Row]]) -> Figure:
+    fig, axes = style.figure(len(panels), width=4.6, height=4.6)
+    for axis, (title, some) in zip(axes, panels.items(), strict=True):
+        width = any(row.question == "width" for row in some)
+        series = {"width": "trained", "null": "initial weights {}"}
+        marks = [
+            Mark(row.arm, series.get(row.question, row.question).format(row.scale), row.interval, HELD.get(row.words))
+            for row in some
+        ]
+        labels = {row.arm: _label(row) for row in some if row.question != "one token"}
+        worths = {arm: math.log2(toy["worth"]) for arm, toy in prediction["toy"].items() if toy and width}
+        judged(axis, marks, labels, band=OCTAVE if width else MARGIN, predicted=worths)
+        axis.set_title(title)
+        axis.set_xlabel(OCTAVES if width else AREA)
+    style.finish(axes)
+    return fig
+
+
+def _label(row: Row) -> str:
+    """Its name, and what the toy says of it."""
+    if row.arm == TWIN:
+        return "twin (control)"
+    return f"{row.arm}\n(toy: {'silent' if row.says is None else SAYS[row.says]})"
+
+
+EXPERIMENT: Experiment = Bridge()
