@@ -73,8 +73,10 @@ def mutate(*ids: str, afresh: bool = False, source: bool = False) -> list[Mutati
 
     Raises UserError for an id that is not there, or an entry that does not stand as it is.
     """
+    from experiments.experiment.execution import committed_results
     from experiments.ledger.mutation import mutations
     from experiments.toys.unjudged import UNJUDGED
 
     ledger = catalogue.claims()
-    return mutations([catalogue.claim(name) for name in ids or ledger], ledger, UNJUDGED, afresh=afresh, source=source)
+    claims, known = [catalogue.claim(name) for name in ids or ledger], committed_results() / "ledger"
+    return mutations(claims, ledger, UNJUDGED, afresh=afresh, source=source, known=known)

@@ -16,7 +16,8 @@ does not judge (a start of a descent, a bound that may be weaker) is named besid
 `Claim.unjudged`; what no entry judges, such as the source of random inputs, in one place for all.
 
 It takes long.  What is found of an entry is kept below the user's cache folder until something that its evidence
-imports changes, so what was killed goes on where it was.
+imports changes, so what was killed goes on where it was.  What is committed of it, in `results/ledger`, is known
+from the start.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -108,32 +110,63 @@ def mutations(
     *,
     afresh: bool = False,
     source: bool = False,
+    known: Path | None = None,
 ) -> list[Mutation]:
     """One of each, in order; premises are altered too.
 
     unjudged  functions that no entry need judge, with the reason
     afresh    nothing is remembered
     source    the source of what proves an entry is altered, not the results of what its checks call
+    known     a folder of fates, such as the committed ones, that need not be found again
 
     Raises UserError for an entry whose checks do not stand as they are.
     """
     resting = {claim.id: premises(claim, ledger) for claim in claims}
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
-    folder = RunFolder(cache() / ("mutation-source" if source else "mutation"))
+    folder = RunFolder(cache() / _name(source=source))
     work, fates = mutate_source if source else mutate, dict[str, Fates]()
     with folder.locked():
         for level in _levels(ids, ledger):
-            keys = {f"{i} {evidence_digest(ledger[i], alterations.__module__)}": i for i in level}
+            keys = {_key(ledger[i]): i for i in level}
             items = {
                 key: Entry(ledger[i].module, i, _noticed(fates[p] for p in premises(ledger[i], ledger)))
                 for key, i in keys.items()
             }
+            if not afresh:
+                _add_known(folder, known, items, source=source)
             _forget_lines(folder, level if afresh else (), items)
             lines = results("claim", items, work, folder, label="altering what entries judge")
             if broken := [keys[key] for key, line in lines.items() if line["fates"] is None]:
                 raise UserError(f"{broken[0]} does not stand as it is: run `crosslayer verify {broken[0]}`")
             fates |= {keys[key]: line["fates"] for key, line in lines.items()}
-    return [_mutation(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
+    return [judged_fates(c, fates[c.id], [fates[i] for i in resting[c.id]], unjudged, source=source) for c in claims]
+
+
+def known_fates(
+    claims: Collection[Claim], ledger: Mapping[str, Claim], known: Path, *, source: bool = False
+) -> dict[str, Fates]:
+    """Return by id the fates that a folder holds of those entries of whose evidence nothing has changed since."""
+    lines = {line["key"]: line["fates"] for line in _known_lines(known, source=source)}
+    return {claim.id: lines[key] for claim in claims if (key := _key(ledger[claim.id])) in lines}
+
+
+def _known_lines(known: Path | None, *, source: bool) -> list[Json]:
+    return [] if known is None else RunFolder(known / _name(source=source)).lines("claim", key=str, fates=dict)
+
+
+def _add_known(folder: RunFolder, known: Path | None, keys: Collection[str], *, source: bool) -> None:
+    there = {line["key"] for line in folder.lines("claim", key=str)}
+    for line in _known_lines(known, source=source):
+        if line["key"] in set(keys) - there:
+            folder.log(line)
+
+
+def _name(*, source: bool) -> str:
+    return "mutation-source" if source else "mutation"
+
+
+def _key(claim: Claim) -> str:
+    return f"{claim.id} {evidence_digest(claim, alterations.__module__)}"
 
 
 def _levels(ids: Iterable[str], ledger: Mapping[str, Claim]) -> list[list[str]]:
@@ -175,7 +208,7 @@ def _still_noticed(fates: Fates | None, entry: Entry) -> bool:
     )
 
 
-def _mutation(
+def judged_fates(
     claim: Claim,
     own: Fates,
     premises: Sequence[Fates],
@@ -183,6 +216,7 @@ def _mutation(
     *,
     source: bool,
 ) -> Mutation:
+    """Return what became of an entry, by its own fates and those of its premises.  Arguments as of `mutations`."""
     every = [(function, how, fate) for function, found in own.items() for how, fate in found.items()]
     standing = [(function, how) for function, how, fate in every if fate == "stands"]
     noticed, survivors = _noticed(premises), dict[str, list[str]]()

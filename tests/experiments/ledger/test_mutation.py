@@ -15,13 +15,16 @@ import sympy
 
 from experiments import catalogue, runs
 from experiments.cli import main
+from experiments.experiment.execution import committed_results
 from experiments.ledger import alterations, mutation, probing
 from experiments.ledger.claim import Evidence, at
 from experiments.ledger.mutation import mutations
 from experiments.ledger.rewriting import rewritings
+from experiments.ledger.verify import premises
 from experiments.store import sources
 from experiments.store.backends import Serial
 from experiments.store.folders import UserError
+from experiments.toys.unjudged import UNJUDGED
 
 FORMULAS = """
 from dataclasses import dataclass
@@ -268,6 +271,36 @@ def test_what_was_found_is_remembered_until_something_changes(ledger, monkeypatc
     lines = mutation.RunFolder(mutation.cache() / "mutation").lines("claim")
     names = [line["key"].split()[0] for line in lines]
     assert sorted(names) == ["made.once", "made.rests", "made.sound"]
+
+
+def test_what_is_committed_need_not_be_found_again(ledger, monkeypatch, tmp_path):
+    first = of(ledger, "made.rests")
+    folder, kept = mutation.RunFolder(mutation.cache() / "mutation"), tmp_path / "kept"
+    (kept / "mutation").mkdir(parents=True)
+    mutation.RunFolder(kept / "mutation").keep_metrics(folder.metrics())
+    folder.keep_metrics([])
+    monkeypatch.setattr(mutation, "mutate", lambda *_: pytest.fail("it was known"))
+    known = partial(mutations, ledger=ledger, unjudged={}, known=kept)
+    assert known([ledger["made.rests"]]) == [first]
+    every = list(ledger.values())
+    assert set(mutation.known_fates(every, ledger, kept)) == {"made.rests", "made.sound"}
+    folder.keep_metrics([])
+    monkeypatch.setattr(mutation, "evidence_digest", lambda *_: "of other source")
+    assert mutation.known_fates(every, ledger, kept) == {}
+    with pytest.raises(pytest.fail.Exception):
+        known([ledger["made.rests"]])
+
+
+@pytest.mark.parametrize("source", [False, True])
+def test_nothing_that_is_committed_survives_without_a_reason(source):
+    """Of the entries of whose evidence nothing has changed since."""
+    ledger, known = catalogue.claims(), committed_results() / "ledger"
+    fates = mutation.known_fates(list(ledger.values()), ledger, known, source=source)
+    whole = [ledger[i] for i in fates if {*premises(ledger[i], ledger)} <= fates.keys()]
+    for claim in whole:
+        resting = [fates[i] for i in premises(claim, ledger)]
+        found = mutation.judged_fates(claim, fates[claim.id], resting, UNJUDGED, source=source)
+        assert not found.unexcused, claim.id
 
 
 def test_what_did_not_stand_is_tried_again(ledger):
