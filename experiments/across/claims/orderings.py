@@ -14,8 +14,8 @@ from experiments.across.orderings.experiment import EXPERIMENT, PAPERS_WIDTH
 from experiments.across.orderings.papers import difference, explained_gain, pairs_by_paper, toy_levels
 from experiments.across.printed import reported
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.assumptions import W0_ZERO
-from experiments.skipv1.claims.infimum import map_rank_is
+from experiments.skipv1.claims.gap import map_rank_is
+from experiments.skipv1.claims.setting import W0_ZERO
 from experiments.store.folders import Json
 from experiments.toys.unjudged import OF_VALUE_MAPS
 from experiments.training.campaign import BASELINE
@@ -201,7 +201,6 @@ def _counts(counts: Callable[[Mapping[str, int], tuple[str, str]], bool]) -> tup
     ),
     control=(set(), {"skipv0", "skipv2", "skipkv1", "residual-queries", "residual-keys", "shared-queries"}),
     wrong="no contradiction",
-    kind="float64",
 )
 def against_vanilla(version: tuple[set[str], set[str]]) -> bool:
     """The variants whose sign against vanilla is not the toy's, and those that the toy cannot tell from vanilla."""

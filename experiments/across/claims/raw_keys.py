@@ -10,8 +10,8 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.assumptions import W0_ZERO
-from experiments.skipv1.claims.reduced_model import explained_at_minimum
+from experiments.skipv1.claims.model import explained_at_minimum
+from experiments.skipv1.claims.setting import W0_ZERO
 from experiments.toys.checks import EXACT_SLACK, ROUNDING
 from experiments.toys.unjudged import RANK
 from theory.prompts.setting import signal_share

@@ -1,4 +1,4 @@
-"""Claims on what variants are worth in width where layer 1 is trained."""
+"""The toy with a trained first layer: a residual stream, scores of positions, rotary positions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,124 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.across.claims.residual_stream import ANY_SQUARE, SETTING
 from experiments.ledger.claim import Claim
 from experiments.toys.unjudged import OF_VALUE_MAPS
+from theory.plans import mix
+from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import DepthAttention
 from theory.plans.names import resolve
 from theory.plans.plan import Plan, Shape
 from theory.plans.variants import VARIANTS
-from theory.prompts.moments import Array
+from theory.prompts.moments import Array, PromptMoments
+from theory.resformer.variants import denseformer
 from theory.skipv1.paper import PAPER
-from theory.toy import mixed_tokens, trained_layer
+from theory.toy import mixed_tokens, parity, trained_layer
+from theory.toy.token_pairs import best_entries
 from theory.toy.trained_layer import First, entry_bounds, share_bounds, worth_bounds
+
+TASKS = ((1, 1, Fraction(0)), (2, 3, Fraction(1, 2)), (3, 4, Fraction(2, 3)))
+SETTING = "W* ~ N(0, I), x ~ N(0, I), Gaussian noise; linear attention, heads as wide as tokens"
+
+ANY_SQUARE = {mixed_tokens.best_square: "a size to try: any other explains what the same forms say of it"}
+
+RESIDUAL = Claim(
+    "toy.residual-stream",
+    PAPER.ours,
+    place="theory/toy/mixed_tokens.py; bears on SkipV1Former, appendix A.1, which has no residual stream",
+    statement="A residual stream beside the assumed copy lets vanilla mix x and y in one number, and its bound "
+    "rho floor(m/2) ceil(m/2) falls: at m = d, one head in each layer, it explains up to rho d (d+1) / 2 in the limit "
+    "of long prompts, which bounds ordinary heads behind every first layer that sees positions alone.  What mixed "
+    "tokens explain at least at d <= m < 2d has a closed form, with one head and with enough, for which it is exact at "
+    "m = d.",
+    assumes=SETTING + "; layer 2 hides the query from itself",
+    verdict="verified",
+    proof=mixed_tokens,
+    uses=("toy.positions-bound",),
+    unjudged=ANY_SQUARE,
+)
+
+
+def _explained(d: int, n: int, sigma: Fraction, width: int, root: int, *, constant: bool) -> Any:
+    """Of `mixed_head` on `mixed_tokens` at eta = 1/3 and beta = 1/2, in exact moments: E[2 <P, W*> - |P|^2]."""
+    tokens = mixed_tokens.mixed_tokens(d, width, Fraction(1, 3), root)
+    readout, keys = mixed_tokens.mixed_head(d, n, sigma, width, Fraction(1, 3), Fraction(1, 2))
+    moments = PromptMoments(d, n, sigma, np.full((d, d), Fraction(0), dtype=object), centred=constant)
+    terms = [(readout @ token, token.T @ keys) for token in tokens]
+    meets = sum(np.trace(right.T @ moments.target_right(left.T)) for left, right in terms)
+    power = sum(np.trace(l2.T @ l1 @ moments.sandwich(r1 @ r2.T)) for l1, r1 in terms for l2, r2 in terms)
+    return 2 * meets - power
+
+
+@RESIDUAL.check(
+    "one head, both tokens multiplied out, in exact moments: rational, d = 1 to 3, every width, with and without a "
+    "constant, x's tokens cleared and not",
+    states=mixed_tokens.of_one_head,
+    control=lambda d, n, sigma, width, beta, **how: mixed_tokens.of_one_head(
+        d, n, sigma, width, beta, **(how | {"constant": not how["constant"]})
+    ),
+    wrong="the mean of the even part counted where it is taken off, and not where it is there",
+    kind="exact",
+)
+def one_head_explains(entries: Callable[..., Any]) -> bool:
+    for d, n, sigma in TASKS:
+        rho = Fraction(n) / (n + d + 1 + sigma**2)
+        for width in range(d, 2 * d + 1):
+            for root in (0, 2):
+                for constant in (False, True):
+                    of = entries(
+                        d, n, sigma, width, Fraction(1, 2), square=Fraction(1, 9), tau=root**2, constant=constant
+                    )
+                    if _explained(d, n, sigma, width, root, constant=constant) != rho * of:
+                        return False
+    return True
+
+
+@RESIDUAL.check(
+    "enough heads: the best linear map of the tokens' second moments explains as much at m = d, and no less up to 2d",
+    states=0.0,
+    control=0.05,
+    wrong="a twentieth of an entry more",
+)
+def enough_heads_explain(more: float) -> bool:
+    """`best_entries` knows the second moments of the prompt alone; at eta of the default and at twice its square."""
+    for d, n, sigma in ((1, 2, 0.5), (2, 8, 0.1), (3, 5, 0.7)):
+        for width in range(d, 2 * d):
+            for tau in (0, mixed_tokens.BESIDE_COPY):
+                for scale in (1, 2):
+                    square = mixed_tokens.best_square(d, n, sigma, tau) * scale
+                    tokens = mixed_tokens.mixed_tokens(d, width, square**0.5, tau**0.5)
+                    given = None if scale == 1 else square
+                    short = (
+                        best_entries(d, n, sigma, tokens)
+                        - mixed_tokens.mixed_entries(d, n, sigma, width, square=given, tau=tau)
+                        - more
+                    )
+                    if not (-1e-9 < short < (1e-9 if width == d else 0.6)):
+                        return False
+    return True
+
+
+@RESIDUAL.check(
+    "long prompts: with a constant, one head and m = d, d (d+1) / 2 entries but for a part that falls like n^-1/2",
+    states=lambda d: d * (d + 1) / 2,
+    control=lambda d: d * d // 4,
+    wrong="the assumed copy's floor(d^2 / 4)",
+)
+def long_prompts_give(entries: Callable[[int], float]) -> bool:
+    """At n = 10^6 and 10^8: what is missing falls tenfold, and is below 1 % then; enough heads lie between.
+
+    Beside an assumed copy, and where x's tokens are cleared.
+    """
+    for d, tau in product((1, 2, 4), (0, mixed_tokens.BESIDE_COPY)):
+        how: dict[str, Any] = {"tau": tau, "constant": True}
+        missing = [entries(d) - mixed_tokens.best_of_one_head(d, n, 0.1, d, **how) for n in (10**6, 10**8)]
+        few, enough = (f(d, 10**6, 0.1, d, **how) for f in (mixed_tokens.best_of_one_head, mixed_tokens.mixed_entries))
+        if not (0 < missing[1] < 0.01 * entries(d) and abs(missing[0] / missing[1] - 10) < 0.1):
+            return False
+        if not few <= enough * (1 + 1e-3) < d * (d + 1) / 2 * (1 + 1e-3):
+            return False
+    return True
+
 
 N, SIGMA = 8, 0.1
 ONE_ORDINARY = ("skipv0", "skipkv1")  # of two heads of layer 2
@@ -58,7 +165,6 @@ TRAINED = Claim(
     states=(3 / 2, 4 / 3),
     control=(2.0, 2.0),
     wrong="the assumed copy's 2",
-    kind="float64",
 )
 def worth_is_between(least: tuple[float, float]) -> bool:
     """With a residual stream and without, causal or not, heads counted or not; 1 from 2d on, and 1 for vanilla."""
@@ -82,7 +188,6 @@ def worth_is_between(least: tuple[float, float]) -> bool:
     states=Fraction(1, 2),
     control=0,
     wrong="the half entry kept, which forms of the tokens lose without a constant",
-    kind="float64",
 )
 def vanilla_is_between(half: Any) -> bool:
     """Forms of m numbers, m (m+1) / 2, less the half without a residual stream; the shares are rho / d^2 times that.
@@ -134,7 +239,6 @@ def _least_known(d: int, width: int, first: str, *, counted: bool) -> float:
     states=lambda n: Fraction(n - 1) / (n - 1 + 3) * (n + 3) / n,
     control=lambda n: 1,
     wrong="all n pairs",
-    kind="float64",
 )
 def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
     """sigma = 0, two heads, m = 2: rotating is the best of what is written down at n = 8, and copying at n = 1."""
@@ -149,7 +253,6 @@ def last_pair_has_one_token(kept: Callable[[int], Any]) -> bool:
     states=0.0,
     control=0.1,
     wrong="a tenth of an entry more",
-    kind="float64",
 )
 def one_head_of_layer_2(more: float) -> bool:
     """One head's entries at the best of a grid of sizes and factors: no more than the search finds."""
@@ -194,7 +297,6 @@ def _realigned_identity(d: int) -> Array:
     states=True,
     control=False,
     wrong="weights that depend on the token bounded like a residual stream",
-    kind="float64",
 )
 def depth_weights_unbind(unbound: bool) -> bool:
     """Ridge's share is sampled here afresh, d = 2: a mean of sigma^2 / (s + sigma^2), to 4 standard errors."""
@@ -205,3 +307,123 @@ def depth_weights_unbind(unbound: bool) -> bool:
     bayes = 1 - float(left.mean())
     free = abs(learned.most - bayes) < 4 * float(left.std()) / 200 + 1e-3
     return static == stream and learned.least == stream.least and free == unbound
+
+
+PARITY = Claim(
+    "toy.rotary",
+    PAPER.ours,
+    place="theory/toy/parity.py; bears on SkipV1Former, appendix A.1, whose toy has linear scores and no positions",
+    statement="With linear scores, rotary positions or none, and nothing constant in a token or a score, no decoder "
+    "without feed-forward, of any width, depth and number of heads, explains anything of in-context regression that "
+    "reads x and y as tokens of their own: its answer does not see the sign of y.",
+    assumes="W* and the noise, given x, as likely as their negatives together; no feed-forward, no biases, no assumed "
+    "copy, no dynamic values, no weights over depth that look at outputs; RMSNorm, LayerNorm or none",
+    verdict="verified",
+    proof=parity,
+    unjudged={
+        **dict.fromkeys(
+            (mix.q, mix.k, mix.v, denseformer), "true of every plan whose heads read a token's own entries"
+        ),
+        Architecture.sublayers: "for how many weights over depth a decoder has room, not what they are",
+        Architecture.has_feed_forward: "a decoder is built by what it says",
+    },
+)
+
+_PLAIN = Architecture(
+    d_model=6, n_layers=2, n_heads=2, d_ff=0, context=7, stem=Vectors(3), head_dim=4, norm="rms", score="linear"
+)
+_DEPARTURES: tuple[dict[str, Any], ...] = (
+    {},
+    {"positions": "none"},
+    {"norm": "layer"},
+    {"norm": "none", "n_layers": 3},
+    {"positions": "bias"},
+    {"positions": "learned"},
+    {"score": "softmax"},
+    {"d_ff": 5},
+    {"qkv_bias": True},
+    {"norm": "layer", "bias": True},
+)
+
+
+def turned(config: Architecture, plan: Plan, seed: int = 0) -> float:
+    """How far an answer moves when all y turn their signs, over its size; all parameters are random."""
+    import torch
+
+    from icl.models.decoder import Decoder
+
+    assert isinstance(config.stem, Vectors)
+    generator = torch.Generator().manual_seed(seed)
+    model = Decoder(config, plan).double()
+    for parameter in model.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    inputs = torch.randn(4, config.context, config.stem.width, generator=generator, dtype=torch.float64)
+    signs = torch.tensor([(-1.0) ** t for t in range(config.context)], dtype=torch.float64)[:, None]
+    plain, other = (model(x)[:, -1].detach() for x in (inputs, signs * inputs))
+    return float((plain - other).norm() / plain.norm())
+
+
+@PARITY.check(
+    "decoders with random weights, 6 plans, 10 departures from the plainest: those of which it speaks see no sign, "
+    "the others do",
+    states=parity.keeps_signs,
+    control=lambda config, plan: parity.keeps_signs(replace(config, score="linear"), plan),
+    wrong="a softmax too",
+)
+def decoders_see_no_sign(speaks: Callable[[Architecture, Plan], bool]) -> bool:
+    for departure in _DEPARTURES:
+        config = replace(_PLAIN, **departure)
+        plans = [resolve(name, config.shape) for name in ("vanilla", "skipv1", "denseformer")]
+        plans += [replace(plans[0], depth=depth) for depth in (DepthAttention(), DepthAttention(query="static"))]
+        plans += [replace(plans[0], feed_forward=False)]
+        for plan in plans:
+            if speaks(config, plan) != (turned(config, plan) < 1e-9):
+                return False
+    return True
+
+
+@PARITY.check(
+    "two layers with a residual stream, rational weights and rotations, d = 1 and 2, n = 1 to 3: over both signs the "
+    "loss is that of zero and the answer's power, exactly",
+    states=Fraction(0),
+    control=Fraction(1, 2),
+    wrong="half a point added to the score of a token and the one before it",
+    kind="exact",
+)
+def both_signs_together(bias: Fraction) -> bool:
+    draw = np.random.default_rng(0)
+
+    def rational(*shape: int) -> Any:
+        return np.vectorize(lambda x: Fraction(int(x), 7))(draw.integers(-7, 8, shape))
+
+    for d, n in product((1, 2), (1, 2, 3)):
+        read_in, head, layers = rational(2, d), rational(d, 2), rational(2, 3, 2, 2)
+        x, w, noise = rational(2 * n + 1, d), rational(d, d), rational(n + 1, d)
+        y = x[::2] @ w.T + noise
+        tokens = x.copy()
+        power = excess = 0
+        for sign in (1, -1):
+            tokens[::2], tokens[1::2] = x[::2], sign * y[:-1]
+            found = head @ _last(layers, tokens @ read_in.T, bias)
+            missed = sign * y[-1] - found
+            power += found @ found
+            excess += missed @ missed - y[-1] @ y[-1]
+        if excess != power:
+            return False
+    return True
+
+
+def _last(layers: Any, states: Any, bias: Fraction) -> Any:
+    """The last state: layers of one head with linear scores, queries turned by one angle a token, and a residual
+    stream."""
+    turn = np.array([[Fraction(3, 5), Fraction(-4, 5)], [Fraction(4, 5), Fraction(3, 5)]], dtype=object)
+    for query, key, value in layers:
+        new = states.copy()
+        for t, state in enumerate(states):
+            turned = query @ state
+            for i in range(t, -1, -1):
+                score = turned @ key @ states[i] + (bias if i == t - 1 else 0)
+                new[t] = new[t] + score * (value @ states[i])
+                turned = turn.T @ turned
+        states = new
+    return states[-1]

@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.assumptions import W0_ZERO
+from experiments.skipv1.claims.setting import W0_ZERO
 from experiments.toys.one_head import one_resformer_head_attains
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts.isserlis import PromptEngine

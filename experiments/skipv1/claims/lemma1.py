@@ -1,24 +1,133 @@
-"""Claims on Lemma 1 of appendix A.1 and its proof: Eqn. (7), the minimiser W_D, the constant C."""
+"""Lemma 1, appendix A.1: the ridge minimiser and its constant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import sympy
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import mean_over_spectrum
 from experiments.toys.unjudged import RANK
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression
-from theory.prompts.moments import PromptMoments
+from theory.prompts.isserlis import gaussian_trace
+from theory.prompts.moments import Array, PromptMoments
 from theory.skipv1.paper import PAPER
 from theory.toy.exact import prompt_map
 from theory.toy.population import PopulationLoss, Weights
 from theory.toy.tokens import draw_weights, whole
+
+SIZES = ((1, 2, 1), (1, 3, 2), (2, 3, 4), (2, 4, 1))  # rank, d, n
+
+
+def blocks(w: Weights, split: str) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """W_1, W_2, M_1, M_2 of each head, M = K A split by "rows", or by "columns" as the paper prints it.
+
+    Shapes, split by rows: (d, a), (d, d - a), (a, d), (d - a, d).  Eqns. (8) to (10) are then products of blocks.  As
+    u_t = (A x_t ; B y_t), an ordinary head's W (X X^T + U U^T) M is
+        W X X^T M + (W_1 A X + W_2 B Y) (X^T A^T M_1 + Y^T B^T M_2),
+    and the sums over heads of its terms are, by degree in Y,
+        N_1 = W X X^T M + W_1 A X X^T A^T M_1,   N_3 = W_1 A X Y^T B^T M_2 + W_2 B Y X^T A^T M_1,
+        N_2 = W_2 B Y Y^T B^T M_2.
+    A skip head has Y for the first U, so that N_2' gets W Y Y^T B^T M_2 and N_3' gets W Y X^T A^T M_1 from it.
+    Both N_3 and N_3' are thus of the class h(W~, M~) = sum_h W~_1 X Y^T M~_2 + W~_2 Y X^T M~_1, with
+    W~ = (W_1 A, W_2 B), M~ = (A^T M_1 ; B^T M_2) in an ordinary head and W~ = (0, W), M~ = (A^T M_1 ; 0) in a skip
+    head.
+    """
+    for w_h, k in zip(w.w, w.k, strict=True):
+        m = k @ w.a
+        parts = (m[: w.rank], m[w.rank :]) if split == "rows" else (m[:, : w.rank], m[:, w.rank :])
+        yield w_h[:, : w.rank], w_h[:, w.rank :], *parts
+
+
+def mean_over_spectrum(function: Callable[[float], float], n: int) -> tuple[float, float]:
+    """E function(S) at d = 1, S chi-squared with n degrees, and the quadrature's error."""
+    from scipy.integrate import quad
+    from scipy.stats import chi2
+
+    value, error = quad(lambda s: float(chi2.pdf(s, n)) * function(s), 0, np.inf)
+    return float(value), float(error)
+
+
+LEMMA1_RIDGE = Claim(
+    "skipv1.lemma1-ridge",
+    PAPER.name,
+    place="appendix A.1, Lemma 1, and the formula for W_D in the proof of Lemma 2",
+    statement="The loss is a constant plus E ||P - W_D||^2, W_D being ridge regression with strength sigma^2.",
+    assumes="W0 = 0",
+    verdict="corrected",
+    correction="True at W0 = 0 with strength sigma^2 (the posterior mean).  Lemma 2's proof writes sigma I for "
+    "sigma^2 I, and at W0 != 0 the posterior mean is W0 + (S_yx - W0 S_xx)(S_xx + sigma^2 I)^-1.",
+    proof=regression,
+    uses=("skipv1.setting-noise", "skipv1.eqn7", "skipv1.lemma1-minimiser"),
+)
+
+
+@LEMMA1_RIDGE.check(
+    "d = 1, any W0: the conditional mean of W* is W0 + (S_yx - W0 S_xx)/(S_xx + sigma^2)",
+    states=lambda sigma: sigma**2,
+    control=lambda sigma: sigma,
+    wrong="strength sigma, as the proof of Lemma 2 prints",
+    kind="exact",
+)
+def posterior_mean(strength: Callable[[Any], Any]) -> bool:
+    """d = 1, W* ~ N(w0, 1): the mode, and so the mean, of the posterior is w0 + (S_yx - w0 S_xx)/(S_xx + strength)."""
+    w, w0, s_xx, s_yx, s_yy, sigma = sympy.symbols("w w0 s_xx s_yx s_yy sigma", positive=True)
+    log_density = -((w - w0) ** 2) / 2 - (s_yy - 2 * w * s_yx + w**2 * s_xx) / (2 * sigma**2)
+    (mode,) = sympy.solve(sympy.diff(log_density, w), w)
+    return bool(sympy.simplify(mode - w0 - (s_yx - w0 * s_xx) / (s_xx + strength(sigma))) == 0)
+
+
+@LEMMA1_RIDGE.check(
+    "E[W_D S_yx] = E[W* S_yx] (orthogonality), d = 1, by quadrature over S_xx",
+    states=2,
+    control=1,
+    wrong="strength sigma",
+)
+def ridge_orthogonality(power: int) -> bool:
+    """E[W_D S_yx] = E[(S^2 + sigma^2 S)/(S + sigma^power)] against E[W* S_yx] = n, S chi-squared with n degrees."""
+    from scipy.integrate import quad
+    from scipy.stats import chi2
+
+    n, sigma = 5, 0.6
+    value, error = quad(lambda s: chi2.pdf(s, n) * (s**2 + sigma**2 * s) / (s + sigma**power), 0, np.inf)
+    return bool(abs(value - n) <= 10 * error)
+
+
+RIDGE_INEQUALITY = Claim(
+    "skipv1.ridge-inequality",
+    PAPER.name,
+    place="appendix A.1, proof of the theorem: the lower bound on lambda_i",
+    statement="S (S + sigma^2)^-1 S >= S - sigma^2 I for S = X X^T, with mean (d - sigma^2) I.",
+    assumes="none",
+    verdict="corrected",
+    correction="The inequality is right; the mean of its right side is (n - sigma^2) I, positive only for "
+    "n > sigma^2.  That lambda_i > 0 needs none of it: see skipv1.step-size.",
+    uses=("skipv1.step-size",),
+)
+
+
+@RIDGE_INEQUALITY.check(
+    "eigenvalue by eigenvalue: s^2/(s + sigma^2) - s + sigma^2 = sigma^4/(s + sigma^2)",
+    states=4,
+    control=2,
+    wrong="remainder sigma^2/(s + sigma^2)",
+    kind="exact",
+)
+def ridge_remainder(power: int) -> bool:
+    s, sigma = sympy.symbols("s sigma", positive=True)
+    return bool(sympy.simplify(s**2 / (s + sigma**2) - s + sigma**2 - sigma**power / (s + sigma**2)) == 0)
+
+
+@RIDGE_INEQUALITY.check(
+    "by pairing: E tr X X^T = n d", states="n", control="d", wrong="E X X^T = d I, as printed", kind="exact"
+)
+def mean_of_s(symbol: str) -> bool:
+    return bool(gaussian_trace("X X'") == sympy.Symbol("d") * sympy.Symbol(symbol))
 
 
 def decomposition_holds(centre: int) -> bool:

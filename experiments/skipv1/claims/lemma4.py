@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 
 from experiments.ledger.claim import Claim
-from experiments.skipv1.claims.forms import SIZES, blocks, mean_over_spectrum
-from experiments.skipv1.claims.orbit import Orbit
+from experiments.skipv1.claims.lemma1 import SIZES, blocks, mean_over_spectrum
+from experiments.skipv1.claims.lemma3 import Orbit
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts import regression, setting
 from theory.prompts.isserlis import PromptEngine
@@ -215,7 +215,6 @@ def c3_noiseless(minimum: int) -> bool:
     states=1,
     control=0,
     wrong="lambda = 1/(n + d + sigma^2)",
-    kind="float64",
 )
 def c3_with_noise(one: int) -> bool:
     """d = 1: E W_D^2 - E (lambda S_yx)^2 = E (W_D - lambda S_yx)^2 with lambda = 1/(n + 1 + one + sigma^2)."""

@@ -189,7 +189,6 @@ POSITIONS_BOUND = Claim(
     states=lambda d, m: m * (m + 1) // 2,
     control=lambda d, m: d * m,
     wrong="d m numbers, as many as a skip head sees",
-    kind="float64",
 )
 def ordinary_head_sees(numbers: Callable[[int, int], int]) -> bool:
     """The rank of (y_s x_r^T)_sr -> the odd part of sum_t f_t f_t^T, for random f_t = sum_s A_ts x_s + B_ts y_s."""

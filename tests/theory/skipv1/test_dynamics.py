@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.skipv1.claims.signal_flow import Signal
+from experiments.skipv1.claims.dynamics import Signal
 from theory.errors import InvalidSize
 from theory.plans.heads import MHA, SKIPV1
 from theory.prompts.moments import PromptMoments

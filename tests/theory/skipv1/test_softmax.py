@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.skipv1.claims.softmax_attention import attention, losses
+from experiments.skipv1.claims.softmax import attention, losses
 from theory.errors import BadInput, InvalidSize
 from theory.plans.heads import MHA
 from theory.prompts import setting

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.across.claims.parity import turned
+from experiments.across.claims.trained_layer import turned
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.depth import Chain, DepthAttention
 from theory.plans.names import resolve
