@@ -170,7 +170,7 @@ def place(tmp_path_factory):
         yield work
 
 
-QUICK = 30
+QUICK = 15
 
 
 @pytest.mark.usefixtures("place")
