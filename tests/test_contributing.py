@@ -50,10 +50,14 @@ TESTS_OF_ALL = [
 SKIPPED = ["test_python_examples_run", "test_output_that_is_shown_is_printed"]  # slow, and the same without the paper
 SCRIPT = """
 import json, sys
+from experiments import catalogue
 from experiments.cli import main
 
 for program, *arguments in json.loads(sys.argv[1]):
     print("##", *arguments[:2], flush=True)
+    if arguments == ["report"]:  # of this paper's entries alone: test_site builds the others' pages
+        own = {name: claim for name, claim in catalogue.claims().items() if name.startswith("doubled.")}
+        catalogue.claims, catalogue.indexes = lambda: own, list
     if program == "pytest":
         import pytest
     status = main(arguments) if program == "crosslayer" else pytest.main(arguments)
@@ -146,7 +150,7 @@ def test_a_paper_shows_up_in_every_command(where, request):
     commands = [command for command in COMMANDS if command[0] in ("crosslayer", "pytest") and command not in RENEW]
     if where == "outside":  # trainings do not care where they are described
         commands = [command for command in commands if "scale-doubled" not in command and command[0] != "pytest"]
-    else:  # nor the site, which takes longest
+    else:  # nor the site
         commands = [command for command in commands if command[:2] != ["crosslayer", "report"]]
     done = run(folder, paths, "-c", SCRIPT, json.dumps(commands))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,7 +24,7 @@ NAME = "toy-orderings"
 def run(tmp_path_factory):
     """The folder of a smoke run, which has passed."""
     out = tmp_path_factory.mktemp("orderings")
-    assert main(["run", NAME, "--profile", "smoke", "--out", str(out)]) == 0
+    assert main(["run", NAME, "--profile", "smoke", "--jobs", "1", "--out", str(out)]) == 0
     (folder,) = (out / NAME).iterdir()
     return folder
 

@@ -25,11 +25,14 @@ def answered(capsys, *arguments):
     return status, *capsys.readouterr()
 
 
-def test_it_shows_goes_on_and_shows_what_can_be_said(small, text, capsys):  # noqa: F811
+def test_it_shows_stops_when_time_is_up_goes_on_and_shows_what_can_be_said(small, text, capsys):  # noqa: F811
     status, out, _ = answered(capsys, "--out", small)
     assert (status, out.split("\n")[1].split()[:3]) == (0, ["asking", "0", "8"])
     assert "nothing can be said yet" in out
     assert not small.exists()
+    status, _, errors = answered(capsys, "--out", small, "--data", text, "--minutes", "0.0001")
+    assert status == 0
+    assert "time is up: asking: 0 of 24 trainings are finished" in errors
     status, out, _ = answered(capsys, "--out", small, "--data", text, "--minutes", "9", "--json")
     (found,) = json.loads(out)
     assert (status, found["trained"], found["left"], found["hours_left"], found["checks"]) == (0, 8, 0, 0.0, [])
@@ -41,10 +44,3 @@ def test_text_that_is_missing_is_named_in_one_line(small, capsys):
     status, out, errors = answered(capsys, "--out", small, "--minutes", "1")
     assert (status, out) == (2, "")
     assert errors == "crosslayer: trainings are missing, and need --data FOLDER: the tests' text\n"
-
-
-def test_when_time_is_up_nothing_is_lost(small, text, capsys):  # noqa: F811
-    status, _, errors = answered(capsys, "--out", small, "--data", text, "--minutes", "0.0001")
-    assert status == 0
-    assert "time is up: asking: 0 of 24 trainings are finished" in errors
-    assert answered(capsys, "--out", small, "--data", text, "--minutes", "9", "--json")[0] == 0

@@ -155,6 +155,7 @@ def place(tmp_path_factory):
             ("experiments.experiment.together", "executed", put_aside),
             ("experiments.commands.single", "train_arm", put_aside),
             ("experiments.runs", "verifications", unverified),
+            ("experiments.report.build", "build", put_aside),
             ("experiments.runs", "mutate", put_aside),
             ("experiments.bench.step", "Side", put_aside),
             ("experiments.bench.depth", "Side", put_aside),
@@ -169,7 +170,7 @@ def place(tmp_path_factory):
         yield work
 
 
-QUICK = 30
+QUICK = 15
 
 
 @pytest.mark.usefixtures("place")

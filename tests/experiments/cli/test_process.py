@@ -23,7 +23,7 @@ PRINTING = [
     ["list", "--json"],
     ["variants"],
     ["papers"],
-    ["compare", "--out", RESULTS],
+    ["compare", "scale-uptrain", "--out", RESULTS],
     ["claim", "skipv1.eckart-young"],
     ["verify", "skipv1.eckart-young"],
     ["describe", "llama-60m"],

@@ -52,7 +52,7 @@ def test_in_blocks_it_grows_with_tokens(name):
 
 
 def test_smoke_from_end_to_end(tmp_path, capsys):
-    assert main(["run", "dva-collapse", "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    assert main(["run", "dva-collapse", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (summary,) = tmp_path.glob("dva-collapse/*/summary.json")
     checks = json.loads(summary.read_bytes())["checks"]
     assert {check["verdict"] for check in checks} == {"pass"}

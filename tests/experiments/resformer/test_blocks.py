@@ -115,7 +115,7 @@ def test_altered_closed_forms_fail():
 
 @pytest.mark.slow
 def test_smoke_passes(tmp_path):
-    assert main(["run", NAME, "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    assert main(["run", NAME, "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
 
 
 def test_other_prompts_at_other_distances():

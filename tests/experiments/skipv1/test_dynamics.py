@@ -89,7 +89,7 @@ def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
 
 @pytest.mark.slow
 def test_smoke_run_passes(tmp_path):
-    assert main(["run", "skipv1-dynamics", "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    assert main(["run", "skipv1-dynamics", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / "skipv1-dynamics").iterdir()
     stored = (json.loads((folder / f"{name}.json").read_text()) for name in ("prediction", "measurement"))
     assert worst(EXPERIMENT.compare(*stored)) == "agrees"

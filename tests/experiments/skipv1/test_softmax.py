@@ -20,7 +20,7 @@ def committed():
 
 @pytest.mark.slow
 def test_smoke_run_ends_and_its_checks_pass(tmp_path):
-    assert main(["run", "skipv1-softmax", "--profile", "smoke", "--out", str(tmp_path)]) == 0
+    assert main(["run", "skipv1-softmax", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / "skipv1-softmax").iterdir()
     checks = json.loads((folder / "summary.json").read_text())["checks"]
     assert {c["id"].split("/")[0] for c in checks} == {"construction", "beyond linear", "floor", "bayes", "beyond"}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icl.models.decoder import Decoder
@@ -67,6 +67,7 @@ def reduced(model, task, prompts):
 
 
 @pytest.mark.parametrize("name", [n for n in VARIANTS if not n.startswith(BEYOND) and n not in BESIDE + LEARNED])
+@settings(max_examples=8)
 @given(task=tasks(max_d=4, max_n=5), data=st.data())
 def test_the_decoder_is_the_reduced_toy(name, task, data):
     rank = data.draw(st.integers(0, task.d))
