@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.attnres.claims.decoders import CLOSE, SIZES, UNJUDGED
-from experiments.ledger.claim import Claim, Conditions
+from experiments.ledger.claim import Claim, Conditions, at
 from theory.attnres import bounds as bounds_theory
 from theory.attnres import deep, toy, unnormed
 from theory.attnres.bounds import read_bounds
@@ -328,6 +328,8 @@ def explodes(growth: Mapping[str, bool]) -> Conditions:
 POLYNOMIALS: tuple[tuple[int | Fraction, ...], ...] = (
     (1, -3, Fraction(5, 2)),  # complex roots
     (1, 0, 1),  # above 1 everywhere
+    (1, 1, 1),  # 1 at the first point that is tried
+    (1, 2, 3, 3),  # whose first point leaves nothing at first order
     (1, 2, -1, 3),
     (1, 0, 0, 0, -2),
     (1, -1),
@@ -350,6 +352,11 @@ DEEP = Claim(
     unjudged={
         stack.x_slot: "projections of a stack that is compared with itself and with a polynomial",
         stack.y_slot: "the same",
+        **dict.fromkeys(
+            (at(deep._point, place) for place in ("-1 if lowest > 0 else 1", "Fraction(1, 2 ** power)", "2 ** power")),
+            "which point is taken, of those that do",
+        ),
+        at(deep.of_polynomial, "Fraction(1)"): "the ratio at reads of idle layers, which weigh nothing",
     },
 )
 
