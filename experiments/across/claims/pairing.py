@@ -15,7 +15,7 @@ from experiments.ledger.claim import Claim
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.mix import Learned, k, v
-from theory.plans.plan import Plan, Shape, built, lifetimes, plan
+from theory.plans.plan import Plan, Shape, built, plan
 from theory.plans.recall import Form, RecallSetting
 from theory.skipv1.paper import PAPER
 from theory.toy import pairing
@@ -77,7 +77,7 @@ PAIRING = Claim(
     verdict="verified",
     proof=pairing,
     uses=("toy.recall-one-layer",),
-    unjudged={lifetimes: "what may be forgotten, not what is computed"},
+    unjudged={Architecture.has_feed_forward: "no layer has one, of whatever width"},
 )
 
 
