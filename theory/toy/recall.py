@@ -9,6 +9,10 @@ up to t, as scores depend on the two tokens alone, and so does what it reads.  P
 and with it the scores of all values, as they are; but it makes each of them the right one equally often.  So the mean
 loss over the n! prompts is that of one distribution over values against n that are equally likely: at least ln n.
 
+**Nor can any number of layers whose keys and values are all layer 1's.**  These are functions of the token alone, so
+what a layer adds to the state of token t depends on that state and on the set of tokens up to t.  By induction over
+layers the last state depends on the set alone.
+
 **Two layers can recall although layer 2 has no keys but layer 1's**, which say nothing of a token but which it is.
 Layer 1 has queries of zero, so it averages over all tokens so far: state j gets (1/j) times the sum of the codes of the
 values up to there, in V coordinates of their own.  Write c_j(l) = [j >= 2l] / j for what it has of v_l.  In layer 2

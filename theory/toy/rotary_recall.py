@@ -23,7 +23,7 @@ rest.                                                                           
 
 At the usual base of 10,000 no limit is needed for few pairs: with a match of 30, heads of 128 numbers leave 16 keys a
 positive margin for 1, 2, 4, 9 and 16 pairs, and heads of 32 do not.  So shared keys and rotary positions do not forbid
-recall.  What narrow heads can do, where as many keys as these share few pairs of numbers, is open.
+recall.  What narrow heads can do, where many keys share few pairs of numbers, is open.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from typing import TYPE_CHECKING, Literal
 
 from experiments.ledger.claim import Claim
 from theory.plans.architecture import Architecture, Vectors
+from theory.plans.mix import Mix, k, v
 from theory.plans.names import resolve
-from theory.plans.plan import lifetimes
+from theory.plans.plan import SegmentRule, lifetimes, plan
 from theory.plans.recall import RecallSetting
 from theory.skipv1.paper import PAPER
 from theory.toy import recall
@@ -29,6 +30,7 @@ PAIRS, KEYS, VALUES = 4, 6, 5
 THREE = RecallSetting(pairs=3, keys=3, values=3)
 MATCH = 60.0  # the score of an equal token: e^-60 is below rounding
 ROUNDING = 1e-9
+FEW = 6  # random decoders
 Scores = Callable[[int, int, int], list[Fraction]]
 
 ONE_LAYER = Claim(
@@ -69,6 +71,58 @@ def scores_are_of_the_set(layers: int) -> bool:
     import torch
 
     for model in _random(layers):
+        with torch.no_grad():
+            scores = model(_sequences(THREE, _orders(THREE)).tokens().double())[:, THREE.told :, THREE.keys :]
+        if (scores - scores[:1]).abs().max() > ROUNDING:
+            return False
+    return True
+
+
+FIRST_ALONE = Claim(
+    "toy.recall-shared-keys-and-values",
+    PAPER.ours,
+    place="theory/toy/recall.py; bears on SkipV1Former, section 6.1 (Cross-Layer Attention)",
+    statement="No number of layers whose keys and values are all layer 1's can do better than ln n at associative "
+    "recall of n pairs whose keys and values are tokens of their own, without positions: no more than one layer.",
+    assumes="keys, then values, are drawn without repetition; queries follow all pairs; causal attention; no positions",
+    verdict="verified",
+    proof=recall,
+    uses=("toy.recall-one-layer",),
+    unjudged={lifetimes: "what may be forgotten, not what is computed"},
+)
+OF_THE_FIRST: SegmentRule = lambda n, h: v(1, h)  # noqa: E731 - a rule beside `v`
+OWN: SegmentRule = v
+
+
+@FIRST_ALONE.check(
+    "of two and three layers the mean loss over all orders of the values is at least ln n, at every query, and with "
+    "values of their own random layers go below it at some",
+    states=OF_THE_FIRST,
+    control=OWN,
+    wrong="layers with layer 1's keys, and values of their own",
+)
+def chance_is_least_without_own_keys_and_values(values: SegmentRule) -> bool:
+    import torch
+
+    models = [x for layers in (2, 3) for x in islice(_random(layers, lambda n, h: k(1, h), values), FEW)]
+    least = [_losses(model, THREE, _orders(THREE)).mean(0) for model in models]
+    return bool((torch.stack(least) > math.log(THREE.pairs) - ROUNDING).all())
+
+
+@FIRST_ALONE.check(
+    "of two and three layers the scores of all values at a query are the same whatever the order of the values, and "
+    "with keys of their own they are not",
+    states=OF_THE_FIRST,
+    control=OWN,
+    wrong="layers with layer 1's values, and keys of their own",
+)
+def scores_are_of_the_set_without_own_keys_and_values(rule: SegmentRule) -> bool:
+    import torch
+
+    def keys(n: int, h: int) -> Mix:
+        return k(1, h) if rule is OF_THE_FIRST else k(n, h)
+
+    for model in [x for layers in (2, 3) for x in islice(_random(layers, keys, OF_THE_FIRST), FEW)]:
         with torch.no_grad():
             scores = model(_sequences(THREE, _orders(THREE)).tokens().double())[:, THREE.told :, THREE.keys :]
         if (scores - scores[:1]).abs().max() > ROUNDING:
@@ -248,7 +302,7 @@ def shared_keys_decoder(
     return model
 
 
-def _random(layers: int) -> Iterator[Decoder]:
+def _random(layers: int, keys: SegmentRule = k, values: SegmentRule = v) -> Iterator[Decoder]:
     """Yield decoders with random weights that read the sequences of THREE."""
     from icl.models.decoder import Decoder
 
@@ -262,7 +316,7 @@ def _random(layers: int) -> Iterator[Decoder]:
         positions="none",
     )
     for seed in range(20):
-        yield Decoder(config, resolve("vanilla", config.shape), seed=seed, std=1.0).double()
+        yield Decoder(config, plan(config.shape, keys=keys, values=values), seed=seed, std=1.0).double()
 
 
 def _orders(setting: RecallSetting) -> Tensor:

@@ -10,11 +10,9 @@ import numpy as np
 from experiments.across.claims.recall import shared_keys_decoder
 from experiments.ledger.claim import Claim
 from theory.errors import BadInput
-from theory.plans.architecture import Architecture
-from theory.plans.plan import lifetimes
 from theory.skipv1.paper import PAPER
 from theory.toy import rotary_recall
-from theory.toy.recall import least_margin
+from theory.toy.recall import least_margin, margin, shared_key_scores
 from theory.toy.rotary_recall import least_rotary_margin, rotary_margin, rotary_scores, rotary_weights, speeds
 
 if TYPE_CHECKING:
@@ -38,10 +36,6 @@ ROTARY = Claim(
     verdict="verified",
     proof=rotary_recall,
     uses=("toy.recall-shared-keys",),
-    unjudged={
-        lifetimes: "what may be forgotten, not what is computed",
-        Architecture.has_feed_forward: "no layer has one, of whatever width",
-    },
 )
 
 
@@ -97,7 +91,7 @@ def every_key_stands_apart(width: int) -> bool:
 
 
 @ROTARY.check(
-    "for slow pairs and a large match the least margin is that without positions, which is that of the scores",
+    "for slow pairs and a large match scores and margins are those without positions",
     states=60.0,
     control=3.0,
     wrong="a match that leaves attention on other tokens",
@@ -105,6 +99,13 @@ def every_key_stands_apart(width: int) -> bool:
 def margins_tend_to_those_without_positions(match: float) -> bool:
     for n in (1, 2, 5, 8):
         if abs(least_rotary_margin(n, 1e-8, match) - float(least_margin(n))) > ROUNDING:
+            return False
+    for n, query, asked in ((3, 2, 2), (20, 20, 1), (20, 1, 20), (20, 20, 20)):
+        exact = [float(score) for score in shared_key_scores(n, query, asked)]
+        stated = float(margin(n, query, asked))
+        if np.abs(rotary_scores(n, query, asked, 0.0, match) - exact).max() > ROUNDING:
+            return False
+        if abs(rotary_margin(n, query, asked, 0.0, match) - stated) > ROUNDING:
             return False
     scores = rotary_scores(3, 2, 2, 0.2)
     return bool(abs(rotary_margin(3, 2, 2, 0.2) - (scores[1] - max(0, scores[0], scores[2]))) < ROUNDING)
