@@ -100,6 +100,8 @@ TOLD = {
     "difference of held-out losses at the end, nats a token": (r"([\d.]+) nats a token at the end", float),
     "difference of first held-out losses, nats a token": (r"([\d.]+) at first", float),
     "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
+    "mean training loss over ln V, vanilla's less the arm's": (r"([\d.]+) of ln V", float),
+    "log2 of the width for 90 %, vanilla's less the arm's": (r"(half) an octave of width", lambda _: 0.5),
     "loss less the other's, nats a token": (r"([\d.]+) nats a token of a paper's loss", float),
 }
 
