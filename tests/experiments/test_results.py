@@ -101,6 +101,8 @@ TOLD = {
     "difference of first held-out losses, nats a token": (r"([\d.]+) at first", float),
     "share of starts, difference": (r"a difference of ([\d.]+) between two shares of starts", float),
     "training loss in nats per token, less the mean of two vanillas": (r"([\d.]+) nats per token", float),
+    "mean training loss over ln V, vanilla's less the arm's": (r"([\d.]+) of ln V", float),
+    "log2 of the width for 90 %, vanilla's less the arm's": (r"(half) an octave of width", lambda _: 0.5),
     "loss less the other's, nats a token": (r"([\d.]+) nats a token of a paper's loss", float),
 }
 

@@ -139,7 +139,7 @@ def test_each_verdict_as_it_falls(trained, tmp_path):  # noqa: ARG001
 
 def test_noise_and_a_twin_that_gains_decide_nothing(trained, tmp_path):  # noqa: ARG001
     prediction, measurement = through(BRIDGE, CPU, tmp_path)
-    part = measurement["parts"][CPU.parts[0].key]
+    part = measurement["parts"][f"speed, width 1 d, {SMALL}"]
     clean = json.loads(json.dumps(part["area"]))
     part["area"][TWIN] = part["area"]["svformer"]  # the rule sees a gain where there is none
     assert verdicts(prediction, measurement)["speed/0.02/svformer"] == "not decided"
@@ -165,7 +165,7 @@ def test_parts_that_are_finished_count(trained, tmp_path, monkeypatch):  # noqa:
 
     monkeypatch.setattr(stacks, "train_stacked", out_of_time)
     prediction, measurement = through(BRIDGE, CPU, tmp_path)
-    assert [part["question"] for part in measurement["parts"].values()] == ["speed", "one token"]
+    assert [part["question"] for part in measurement["parts"].values()] == ["speed", "speed", "one token", "one token"]
     assert {row.question for row in bridge.rows(prediction, measurement)} == {"speed", "one token"}
     with drawing():
         BRIDGE.draw(prediction, measurement)
