@@ -167,11 +167,11 @@ class Bridge:
     caption = (
         "Do arms that gain in the toy learn recall sooner? Mean training loss below vanilla's, at (a) small and (b) "
         "fan-in initial weights, each arm at its own learning rate. Squares: key and value in one token, where the toy "
-        "allows no gain. Filled: as the toy says; cross: against it; hollow: not decided; grey: no difference. "
+        "allows no gain. Filled: as the toy says; cross: against it; hollow: not decided. "
         "Intervals: family-wise 95 %, paired seeds."
     )
     further: Mapping[str, str] = {
-        "width": "Is a skip worth width, and nothing where width is plenty? (a) Octaves by which vanilla must be wider "
+        "width": "Is a skip worth width, where it binds alone? (a) Octaves by which vanilla must be wider "
         "for 90 % right answers; strokes: the toy. (b) The gain at three times a code's width, where the toy allows "
         "none, each arm at its own learning rate. Filled: as the toy says; cross: against it; hollow: not decided. "
         "Intervals: family-wise 95 %."
