@@ -165,16 +165,16 @@ class Bridge:
     name = "bridge"
     title = "What the toy says of a variant, and where it is true of recall"
     caption = (
-        "Do arms that gain in the toy learn recall sooner? How much lower their mean training loss is than vanilla's, "
-        "at (a) small and (b) fan-in initial weights, each at its own learning rate. Squares: key and value in one "
-        "token, where the toy allows no gain. Filled: as the toy says; cross: against it; hollow: not decided. Grey: "
-        "no difference. Intervals: family-wise 95 % over paired seeds."
+        "Do arms that gain in the toy learn recall sooner? Mean training loss below vanilla's, at (a) small and (b) "
+        "fan-in initial weights, each arm at its own learning rate. Squares: key and value in one token, where the toy "
+        "allows no gain. Filled: as the toy says; cross: against it; hollow: not decided. "
+        "Intervals: family-wise 95 %, paired seeds."
     )
     further: Mapping[str, str] = {
-        "width": "Is a skip worth width, and nothing where width is plenty? (a) By how many octaves vanilla must be "
-        "wider for 90 % right answers; bars: the toy. (b) The gain at three times the width of a code, each arm at "
-        "its own learning rate; the toy allows none. Filled: as the toy says; cross: against it; hollow: not decided. "
-        "Grey: no difference. Intervals: family-wise 95 %."
+        "width": "Is a skip worth width, where it binds alone? (a) Octaves by which vanilla must be wider "
+        "for 90 % right answers; strokes: the toy. (b) The gain at three times a code's width, where the toy allows "
+        "none, each arm at its own learning rate. Filled: as the toy says; cross: against it; hollow: not decided. "
+        "Intervals: family-wise 95 %."
     }
     kind: Kind = "scale"
     claims: tuple[str, ...] = (WORTH,)
