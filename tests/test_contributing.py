@@ -111,7 +111,15 @@ def inside(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inside")
     for package in ("theory", "icl", "experiments", "tests", "results"):
         copied(ROOT / package, folder / package)
-    for page in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "Makefile"):
+    for page in (
+        "pyproject.toml",
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "Makefile",
+    ):
         copied(ROOT / page, folder)
     write(folder, MODULES | TESTS)
     with (folder / "CITATION.cff").open("a") as citations:

@@ -124,16 +124,17 @@ class Config:
 
 
 _RATES = (0.01, 0.02, 0.04)
+_HIGH = (0.02, 0.04, 0.08)
 _SPEED = Part(question="speed", width=1, scale=FAN_IN, steps=250, rates=_RATES)
-_ONE_TOKEN = Part(question="one token", width=1, scale=FAN_IN, steps=150, rates=_RATES, form="paired")
+_ONE_TOKEN = Part(question="one token", width=1, scale=FAN_IN, steps=150, rates=_HIGH, form="paired")
 _NULL = Part(question="null", width=3, scale=FAN_IN, steps=100, rates=(0.004, 0.008, 0.016))
-_WIDTH = Part(question="width", width=0.5, scale=FAN_IN, steps=250, rates=_RATES)
+_WIDTH = Part(question="width", width=0.5, scale=FAN_IN, steps=250, rates=_HIGH)
 _PARTS = (  # in the order of what is left out last where time is up
     _SPEED,
     replace(_SPEED, scale=SMALL, steps=400, rates=(0.005, *_RATES)),
     replace(_ONE_TOKEN, scale=SMALL),
     _ONE_TOKEN,
-    replace(_NULL, scale=SMALL, rates=(0.0025, 0.005, 0.01)),
+    replace(_NULL, scale=SMALL, rates=(0.005, 0.01, 0.02)),
     _NULL,
     _WIDTH,
     replace(_WIDTH, width=2, rates=(0.005, 0.01, 0.02), arms=(BASELINE, TWIN)),
