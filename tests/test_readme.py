@@ -10,6 +10,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
@@ -17,6 +18,7 @@ import pytest
 
 import experiments
 from experiments import catalogue
+from experiments.across import bridge
 from experiments.across.ladder.reading import NEARLY, Results
 from experiments.across.printed import NANOGPT, reported
 from experiments.cli import main
@@ -150,6 +152,23 @@ def test_numbers_of_the_campaign_s_first_answer():
     assert f"{mean('vanilla', 'induction', '10.0'):.3f} more attention" in page
     previous = [mean(arm, "previous", "2.5") for arm in ("svformer", "skipv1", "vanilla", "shared-keys")]
     assert "{:.2f} in SVFormer, {:.2f} in SkipV1Former, {:.2f} in vanilla and {:.2f} with".format(*previous) in page
+
+
+def test_numbers_of_the_bridge():
+    stored = (json.loads((ROOT / f"results/bridge/{x}.json").read_text()) for x in ("prediction", "measurement"))
+    found = {(row.arm, row.question, row.scale): row for row in bridge.rows(*stored)}
+    names = {"own-map": "own map of the embedding", "svformer": "SVFormer", "skipv1": "SkipV1Former"}
+    names |= {"resformer": "ResFormer", "skipv0": "SkipV0", "shared-keys": "shared keys", "twin": "twin"}
+    cells = [(question, scale) for question in ("speed", "null") for scale in (bridge.FAN_IN, bridge.SMALL)]
+    for arm, name in names.items():
+        row = [found[arm, *cell].judgement for cell in cells]
+        told = " | ".join(f"{_signed(c.measured).lstrip('+')} ± {c.half_width:.2f}" for c in row)
+        assert f"| {name} | {told} |".replace("\N{MINUS SIGN}0.00", "0.00") in PAGES[FOUND]
+    words = Counter(row.words for row in found.values() if row.arm != "twin")
+    assert f"{words['not decided']} of {words.total() - words['no prediction']} verdicts" in PAGES[FOUND]
+    assert f"{words['as the toy says']} of 8 comparisons" in PAGES[FOUND]
+    width = found["svformer", "width", bridge.FAN_IN].judgement
+    assert f"than SVFormer by {width.measured:.1f} ± {width.half_width:.1f} octaves" in PAGES[FOUND]
 
 
 def _compared(name):
