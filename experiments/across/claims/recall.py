@@ -87,7 +87,10 @@ FIRST_ALONE = Claim(
     verdict="verified",
     proof=recall,
     uses=("toy.recall-one-layer",),
-    unjudged={lifetimes: "what may be forgotten, not what is computed"},
+    unjudged={
+        lifetimes: "what may be forgotten, not what is computed",
+        Architecture.has_feed_forward: "one of no width puts out nothing",
+    },
 )
 OF_THE_FIRST: SegmentRule = lambda n, h: v(1, h)  # noqa: E731 - a rule beside `v`
 OWN: SegmentRule = v

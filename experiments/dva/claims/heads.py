@@ -18,7 +18,7 @@ from theory.dva.scores import factors, form, shares
 from theory.errors import BadInput
 from theory.plans.accounting import flops, total_parameters
 from theory.plans.architecture import Architecture
-from theory.plans.memory import activations, answered
+from theory.plans.memory import activations, answered, reads_over_depth
 from theory.plans.names import resolve
 from theory.plans.presets import gpt2
 
@@ -309,7 +309,10 @@ LIMIT = Claim(
     unjudged={
         **OF_PARAMETERS,
         **OF_A_LAYER,
-        **dict.fromkeys((activations, answered), "what is kept is told with fused kernels and without: a difference"),
+        **dict.fromkeys(
+            (activations, answered, reads_over_depth),
+            "what is kept is told with fused kernels and without: a difference",
+        ),
     },
 )
 COUNTS = (1, 2, 3, 4, 6, 12)
