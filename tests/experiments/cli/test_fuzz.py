@@ -154,7 +154,7 @@ def place(tmp_path_factory):
             ("icl.data.sources", "_stdlib", lambda: iter(few)),
             ("experiments.experiment.together", "executed", put_aside),
             ("experiments.commands.single", "train_arm", put_aside),
-            ("experiments.runs", "verifications", unverified),
+            ("experiments.ledger.verify", "verifications", unverified),
             ("experiments.report.build", "build", put_aside),
             ("experiments.runs", "mutate", put_aside),
             ("experiments.bench.step", "Side", put_aside),
