@@ -98,7 +98,9 @@ def _modules_of_claims(package: str) -> dict[str, str]:
 
 
 def _claim_in(module: str, name: str) -> Claim:
-    claim = next(x for x in vars(import_module(module)).values() if isinstance(x, Claim) and x.id == name)
+    from experiments.ledger.verify import entry_of
+
+    claim = entry_of(module, name)
     claim.module = claim.module or module
     return claim
 
@@ -173,7 +175,7 @@ def _experiments(packages: tuple[str, ...]) -> Lazy[Experiment, About]:
     registered: Names[About] = Names("experiment")
     by_package = {room.package: room for room in rooms() if room.foreign}
     for package in packages:
-        for name, about in (_guarded(package, _about_experiments) or {}).items():
+        for name, about in _guarded(package, _about_experiments) or ():
             try:
                 registered.add(name, about, by_package.get(package))
             except BadInput as error:
@@ -183,20 +185,15 @@ def _experiments(packages: tuple[str, ...]) -> Lazy[Experiment, About]:
     return Lazy({name: partial(_experiment_of, about.module, name) for name, about in listed.items()}, listed)
 
 
-def _about_experiments(package: str) -> dict[str, About]:
-    """Return what is known of the experiments of a room, by name.  Raises UserError if two have one name."""
+def _about_experiments(package: str) -> list[tuple[str, About]]:
+    """Return the names of the experiments of a room, and what is known of each."""
 
     def find() -> list[tuple[str, About]]:
         pairs = _experiments_in(package)
         return [(one.name, About(module, one.kind, tuple(one.claims))) for module, one in pairs]
 
     rows = remembered(f"{package}.experiments", find) if _is_ours(package) else find()
-    found: dict[str, About] = {}
-    for name, (module, kind, claims) in rows:
-        if name in found:
-            raise UserError(f"two experiments have the name {name!r}; one stands in {module}")
-        found[name] = About(module, kind, tuple(claims))
-    return found
+    return [(name, About(module, kind, tuple(claims))) for name, (module, kind, claims) in rows]
 
 
 def _experiment_of(module: str, name: str) -> Experiment:
