@@ -125,15 +125,16 @@ def mutations(
     ids = dict.fromkeys([*(c.id for c in claims), *(i for p in resting.values() for i in p)])
     folder = RunFolder(cache() / _name(source=source))
     work, fates = mutate_source if source else mutate, dict[str, Fates]()
+    key_of = {i: _key(ledger[i]) for i in ids}
     with folder.locked():
+        if not afresh:
+            _add_known(folder, known, set(key_of.values()), source=source)
         for level in _levels(ids, ledger):
-            keys = {_key(ledger[i]): i for i in level}
+            keys = {key_of[i]: i for i in level}
             items = {
                 key: Entry(ledger[i].module, i, _noticed(fates[p] for p in premises(ledger[i], ledger)))
                 for key, i in keys.items()
             }
-            if not afresh:
-                _add_known(folder, known, items, source=source)
             _forget_lines(folder, level if afresh else (), items)
             lines = results("claim", items, work, folder, label="altering what entries judge")
             if broken := [keys[key] for key, line in lines.items() if line["fates"] is None]:
@@ -155,9 +156,9 @@ def _known_lines(known: Path | None, *, source: bool) -> list[Json]:
 
 
 def _add_known(folder: RunFolder, known: Path | None, keys: Collection[str], *, source: bool) -> None:
-    there = {line["key"] for line in folder.lines("claim", key=str)}
+    missing = set(keys) - {line["key"] for line in folder.lines("claim", key=str)}
     for line in _known_lines(known, source=source):
-        if line["key"] in set(keys) - there:
+        if line["key"] in missing:
             folder.log(line)
 
 
