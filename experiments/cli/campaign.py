@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from experiments import catalogue
 from experiments.cli.commands import OUT, Commands, positive, whole_from
-from experiments.cli.tables import print_unfinished
+from experiments.cli.tables import print_rows, print_unfinished, terminal
 
 if TYPE_CHECKING:
     from experiments.campaign.question import Question
     from experiments.campaign.standing import Standing
     from experiments.store.folders import Slot
+
+COLUMNS = ("question", "trained", "left", "hours left, one core")
 
 
 def add_to(commands: Commands) -> None:
@@ -69,19 +71,11 @@ def _go_on(questions: Sequence[Question], out: Path, slot: Slot) -> None:
 
 
 def _print(found: Sequence[Standing]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from experiments.verdicts.checks import by_group
     from experiments.verdicts.words import sentence
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("question", overflow="fold")
-    for name in ("trained", "left", "hours left, one core"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in found:
-        table.add_row(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}")
-    Console().print(table)
+    rows = [(one.question.name, str(one.trained), str(one.left), f"{one.seconds / 3600:.1f}") for one in found]
+    print_rows(terminal(), "", COLUMNS, rows)
     for one in found:
         print(f"\n{one.question.name}: {one.question.title}")
         if one.checks is None:

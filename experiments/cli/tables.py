@@ -70,8 +70,8 @@ def print_checks(title: str, checks: Sequence[Judgement]) -> None:
             numbers = (tell(members[0]) for tell in (words.predicted, words.slack, words.measured))
             label = f"  {name}" if quantity else name
             rows.append((label, str(len(members)), *numbers, words.verdict_of_group(members)))
-    console = _console()
-    _print_rows(console, title, COLUMNS, rows)
+    console = terminal()
+    print_rows(console, title, COLUMNS, rows)
     legend = "Each line shows the point that uses most of its tolerance; summary.json holds them all."
     if any(check.by_slack_alone for check in checks):
         legend += f"\n{words.SLACK_ALONE}"
@@ -92,8 +92,8 @@ def print_side_by_side(found: dict[str, Any]) -> None:
                 _loss(model),
             )
         )
-    console = _console()
-    _print_rows(console, "", MODEL_COLUMNS, rows)
+    console = terminal()
+    print_rows(console, "", MODEL_COLUMNS, rows)
     console.print(
         f"x: over the first one's.  Caches in bf16; forward FLOPs of a token that attends over {found['context']:,}.\n"
         "Losses of trainings, on the held-out data of the first of them, and what they are less its own.",
@@ -104,7 +104,7 @@ def print_side_by_side(found: dict[str, Any]) -> None:
         print(f"{number}: {model['kind']}, {model['place']}")
 
 
-def _console() -> Console:
+def terminal() -> Console:
     """Return where tables are printed; a log file has no edge to wrap at."""
     from rich.console import Console
 
@@ -112,7 +112,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=LOG_WIDTH)
 
 
-def _print_rows(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_rows(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows as a table, or where the console is too narrow for it, each row as a label and a line of values.
 
     Args:

@@ -223,7 +223,7 @@ def test_a_report_uses_what_is_remembered(capsys, monkeypatch):
 @pytest.mark.parametrize("width", [40, 70, 1000])
 def test_a_table_breaks_no_label_and_no_number(width, monkeypatch, capsys):
     """A terminal that is too narrow for the columns gets each row as a label, and its values beneath it."""
-    monkeypatch.setattr(tables, "_console", lambda: Console(width=width))
+    monkeypatch.setattr(tables, "terminal", lambda: Console(width=width))
     tables.print_checks("Halves", judgements(0.5, 0.6))
     lines = capsys.readouterr().out.splitlines()
     table = lines[: next(i for i, line in enumerate(lines) if line.startswith("Each line shows"))]
