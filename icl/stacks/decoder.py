@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from icl.data.windows import EVERY
 from icl.models.decoder import Decoder
 from icl.models.projections import learned_name
-from icl.stacks.forward import Structure, answers
+from icl.stacks.forward import Structure, Turned, answers, turned_name
 from icl.stacks.mixes import Mixes, numbers
 from icl.training.optimiser import is_decayed
 from theory.errors import BadInput
@@ -56,11 +56,13 @@ class StackedDecoder:
     build is zero, has no effect and gets no gradient.  A single decoder stands there twice: a compiler takes a size of
     one for a constant.
 
+    turning  an ingredient of the architecture that is not on altogether, but as far as `turn` says
+
     Raises BadInput for decoders that do not stack: of different architectures, depth rules or sublayers, or with what
     `misfit` names.
     """
 
-    def __init__(self, models: Sequence[Decoder]) -> None:
+    def __init__(self, models: Sequence[Decoder], *, turning: Turned | None = None) -> None:
         first, self.models = models[0], len(models)
         for model in models:
             if problem := misfit(model.config, model.plan):
@@ -72,6 +74,8 @@ class StackedDecoder:
         like = next(first.parameters())
         self.mixes = Mixes(self.plans, like.dtype, like.device)
         self.shapes = _shapes(first, self.mixes.width)
+        if turning:
+            self.shapes[turned_name(turning)] = torch.Size([1])
         self._places: dict[Plan, dict[str, tuple[Tensor, torch.Size]]] = {}
         rows = []
         for model in every:
@@ -82,6 +86,7 @@ class StackedDecoder:
                 row[self._places[model.plan][name][0]] = parameter.detach().flatten()
             rows.append(row)
         self.flat = torch.stack(rows)
+        self.turning = turning
         self.structure = Structure(
             config=first.config,
             depth=first.plan.depth,
@@ -89,6 +94,13 @@ class StackedDecoder:
             output_projection=first.plan.output_projection,
             table=self.mixes.table,
         )
+
+    def turn(self, share: float) -> None:
+        """Turn the ingredient that is `turning` on so far, from 0, not there, to 1, as the architecture has it."""
+        assert self.turning
+        names = list(self.shapes)
+        place = sum(math.prod(self.shapes[name]) for name in names[: names.index(turned_name(self.turning))])
+        self.flat[:, place] = share
 
     def weights(self, i: int, flat: Tensor | None = None) -> dict[str, Tensor]:
         """The parameters of decoder i by name, as its own `named_parameters`, or what `flat` has in their place."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ Parameters = Mapping[str, Tensor]
 State = tuple[Tensor, ...]
 PROJECTIONS: dict[Kind, str] = {"q": "query", "k": "key", "v": "value"}
 BIAS = "position_bias.scores"
+Turned = Literal["softmax", "norms", "feed-forward"]  # what `icl.stacks.continuation` turns on by degrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,17 @@ def answers(structure: Structure, weights: Parameters, mixes: Sequence[Tensor], 
     return linear(x, weights, "stem.head")
 
 
+def turned_name(ingredient: Turned) -> str:
+    """Return the name under which a stack holds, of every decoder, how far an ingredient is turned on."""
+    return f"turned.{ingredient}"
+
+
+def turned(weights: Parameters, ingredient: Turned) -> Tensor | None:
+    """Return how far an ingredient is turned on, from 0 to 1: (S, 1, 1, 1); None where it is on altogether."""
+    share = weights.get(turned_name(ingredient))
+    return None if share is None else share[:, :, None, None].detach()
+
+
 def linear(x: Tensor, weights: Parameters, name: str) -> Tensor:
     """A linear map: (S, in, T, B) -> (S, out, T, B); x itself where there are no weights of that name."""
     if f"{name}.weight" not in weights:
@@ -84,11 +97,13 @@ def norm(config: Architecture, x: Tensor, weights: Parameters, name: str) -> Ten
     """`icl.models.frame.norm`; x itself where there are no weights of that name."""
     if f"{name}.weight" not in weights:
         return x
+    given, share = x, turned(weights, "norms")
     if config.norm == "layer":
         x = x - x.mean(1, keepdim=True)
     x = x * (x.square().mean(1, keepdim=True) + config.norm_eps).rsqrt() * weights[f"{name}.weight"][:, :, None, None]
     bias = weights.get(f"{name}.bias")
-    return x if bias is None else x + bias[:, :, None, None]
+    x = x if bias is None else x + bias[:, :, None, None]
+    return x if share is None else torch.lerp(given, x, share)
 
 
 def feed_forward(config: Architecture, weights: Parameters, n: int, x: Tensor) -> Tensor:
@@ -101,7 +116,8 @@ def feed_forward(config: Architecture, weights: Parameters, n: int, x: Tensor) -
         if config.gated
         else gelu(up, approximate="tanh" if config.tanh_gelu else "none")
     )
-    return linear(inner, weights, f"{name}.down")
+    out, share = linear(inner, weights, f"{name}.down"), turned(weights, "feed-forward")
+    return out if share is None else share * out
 
 
 def attention(
@@ -142,7 +158,8 @@ def attention(
         return functools.reduce(torch.add, parts)
 
     bias = weights[f"{name}.{BIAS}"] if config.positions == "bias" else None
-    out = attend(config, read("query"), read("keys"), read("values"), bias, seen)
+    share = turned(weights, "softmax")
+    out = attend(config, read("query"), read("keys"), read("values"), bias, seen, share)
     if structure.table[n - 1]["beside"]:
         out = out + read("beside")[:, :, :, seen]
     joined = out.flatten(1, 2)
@@ -158,15 +175,26 @@ def rotated(config: Architecture, x: Tensor, seen: slice) -> Tensor:
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=2)
 
 
-def attend(config: Architecture, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, seen: slice) -> Tensor:
+def attend(
+    config: Architecture,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    seen: slice,
+    share: Tensor | None = None,
+) -> Tensor:
     """`icl.models.attention.attend`: query (S, H, width, tokens seen, B), the others (S, H, width, T, B), bias
-    (S, H, context, context) -> as the query."""
+    (S, H, context, context) -> as the query.
+
+    share: of softmax scores; the rest are linear ones (None: as the architecture has it).
+    """
     length = key.shape[3]
-    scores = (query[:, :, :, :, None] * key[:, :, :, None]).sum(2)  # (S, H, seen, T, B)
-    if config.score == "softmax":
-        scores = scores * config.width**-0.5
+    products = (query[:, :, :, :, None] * key[:, :, :, None]).sum(2)  # (S, H, seen, T, B)
+    scores = products * config.width**-0.5 if config.score == "softmax" else products
     if bias is not None:
-        scores = scores + bias[:, :, seen, :length, None]
+        bias = bias[:, :, seen, :length, None]
+        scores = scores + bias
     place = torch.arange(length, device=query.device)
     visible = None
     if config.mask == "causal":
@@ -178,6 +206,9 @@ def attend(config: Architecture, query: Tensor, key: Tensor, value: Tensor, bias
     else:
         masked = scores if visible is None else scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
         given = masked.softmax(3)
+        if share is not None:
+            plain = products if bias is None else products + bias
+            given = torch.lerp(plain if visible is None else plain * visible, given, share[..., None])
     return (given[:, :, None] * value[:, :, :, None]).sum(4)
 
 

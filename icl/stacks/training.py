@@ -27,6 +27,7 @@ from icl.models.decoder import Decoder
 from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
 from icl.stacks.feed import Feed, StackTask
+from icl.stacks.forward import Turned
 from icl.training.elsewhere import fitting
 from icl.training.loop import DIVERGED, HeldOut, is_far, starting_loss
 from icl.training.objectives import PromptTask, blind_loss
@@ -34,6 +35,7 @@ from theory.errors import BadInput
 from theory.plans.identity import text
 
 EVALUATED = 64  # held-out prompts at a time
+TURNED = 0.5  # share of the steps of the shortest recipe after which an ingredient is on altogether
 MEANINGLESS = {
     "accumulate": 1,
     "precision": "fp32",
@@ -167,6 +169,7 @@ def train(
     name: str = "",
     elsewhere: Sequence[PromptTask] = (),
     probe: Callable[[int, Decoder], Any] | None = None,
+    turning: Turned | None = None,
 ) -> Steps[Logged, bool | None, StackedDecoder]:
     """Train copies of the decoders, yielding after every `log_every` steps and at the end of every recipe.
 
@@ -174,6 +177,7 @@ def train(
     rates    of every decoder; seeds: of its data's order
     elsewhere  other tasks, on whose held-out prompts every recipe's end is evaluated too
     probe    what else is measured there, from a decoder's place and a copy of it
+    turning  an ingredient that the decoders were trained without: it is turned on by degrees over TURNED of the steps
     folder   for checkpoints, from which a killed training is resumed; name: as in `icl.training.loop.train`
 
     Returns the stack at the end of the last recipe.  Sent True, it saves and ends.  Raises BadInput for decoders that
@@ -185,7 +189,7 @@ def train(
                 raise BadInput(f"{field} has no meaning for a stack: leave it at {value}")
     for other in elsewhere:
         fitting(models[0], other)
-    stack = StackedDecoder(models)
+    stack = StackedDecoder(models, turning=turning)
     extra = len(stack.flat) - len(models)
     padded = torch.tensor([*rates, *[rates[0]] * extra], dtype=stack.flat.dtype, device=stack.flat.device)
     feed = Feed(task, [*seeds, *[seeds[0]] * extra], stack.flat)
@@ -193,7 +197,8 @@ def train(
     optimiser = AdamW(stack, recipes[-1], padded)
     run, plan = Run(stack, optimiser, blind_loss(task, models[0].config.stem)), stretches(recipes)
     about = (models[0].config, [m.plan for m in models], task.identity, list(recipes), list(seeds), list(rates), name)
-    identity = hashlib.sha256(text((*about, str(stack.flat.dtype), stack.flat.device.type)).encode()).hexdigest()
+    kind = (str(stack.flat.dtype), stack.flat.device.type, *([turning] if turning else []))
+    identity = hashlib.sha256(text((*about, *kind)).encode()).hexdigest()
     saved = Checkpoints(folder, identity, warn) if folder else None
     done, trunk = 0, run.saved()
     if saved and (checkpoint := saved.newest()):
@@ -219,6 +224,8 @@ def train(
                 trunk = run.saved()
         window: list[Tensor] = []
         for step in range(stretch.first + done - begins, stretch.last):
+            if turning:
+                stack.turn(min(1.0, (step + 1) / (TURNED * recipes[0].steps)))
             window.append(take_step(stack, feed, optimiser, recipe, losses, step))
             done += 1
             on_step(done)
@@ -267,6 +274,15 @@ def evaluate(stack: StackedDecoder, feed: Feed, run: Run) -> tuple[HeldOut | str
         else:
             ends.append(HeldOut(tuple(of_mean.tolist()), tuple(of_spread.tolist())))
     return tuple(ends[: stack.models])
+
+
+def score(models: Sequence[Decoder], task: StackTask) -> list[HeldOut]:
+    """Return the held-out losses of decoders that stack, a number a position."""
+    stack = StackedDecoder(models)
+    both = _held_out(stack, Feed(task, [0], stack.flat))
+    return [HeldOut(tuple(mean.tolist()), tuple(spread.tolist())) for mean, spread in zip(*both, strict=True)][
+        : len(models)
+    ]
 
 
 @torch.no_grad()

@@ -1,1 +1,1 @@
-"""In-context regression from the theorem's toy to a full-size model, one ingredient at a time."""
+"""In-context regression from the theorem's toy to a small decoder, one ingredient at a time."""

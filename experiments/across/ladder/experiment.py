@@ -1,47 +1,110 @@
-"""The ladder: what does each ingredient of a trained decoder do to what the theorem's toy predicts?
+"""The ladder: does what the toy says of a variant outlast softmax, norms and a feed-forward?
 
-The same task, in-context linear regression, and the same variants on every rung (`experiments.across.ladder.rungs`).
-Compared is what is free of a rung's scale: the share of the signal explained over the width, what a variant is worth in
-vanilla's width (`experiments.verdicts.worth`), and the order of the variants.  Nobody proved that the toy's numbers,
-those of rung 1, carry over to any other rung; here is what happens.
+The task is in-context linear regression throughout.  Four rungs lead from the toy's kind of attention to a decoder,
+each with two layers, two heads as wide as the model, a residual stream and biases for pairs of positions:
+
+    linear        linear attention, both layers trained
+    softmax       its scores go through a softmax
+    norms         RMSNorm before each sublayer and before the output
+    feed-forward  a gated feed-forward after each attention
+
+Two questions are kept apart in every sentence.
+
+    reached  what a model explains at the end of a continuation: the best of many starts on the first rung is led up the
+             others, where the new ingredient is turned on by degrees (`icl.stacks.training`), from 0 to 1
+    found    what one training from random weights explains, and how often it comes near to that
+
+Both compare a variant with vanilla by the share of the signal E ||W*||^2 that the last answer explains.  At twice and
+three times the width d the toy allows no lead; `null` is what one training finds there.  What is reached is no proof of
+what could be represented at best: it is attained, and more may be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.measuring import measured, together
-from experiments.across.ladder.points import VARIANTS, Config, climbed
-from experiments.across.ladder.rungs import INGREDIENTS, OF_OUR_OWN, ROTARY
 from experiments.experiment.protocol import Experiment, Kind, Profile
-from experiments.store.folders import Json, Unfinished
-from experiments.training.campaign import BASELINE
-from experiments.training.comparing import Asked
-from experiments.training.restarts import Restarts
-from experiments.training.tuning import Finals, Tuning
+from experiments.store.folders import Json, RunFolder
+from experiments.training.campaign import BASELINE, TWIN
+from experiments.training.comparing import TOY, Asked, names_of_own
+from experiments.training.tuning import Tuning
 from experiments.verdicts.checks import Judgement
 from icl.recipe import Recipe
-from theory.plans.architecture import Architecture
+from theory.errors import BadInput
+from theory.plans.architecture import Architecture, Vectors
+from theory.plans.names import resolve
+from theory.plans.plan import DepthAttention, Plan
 from theory.plans.setting import Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from experiments.store.folders import RunFolder
+    from icl.stacks.forward import Turned
 
-# Of rotary positions: to the first rung that has a residual stream, and to all that is added after it.
-_ROTATED = (("residual", ROTARY), (*INGREDIENTS, ROTARY))
-# Orders that pass through all sixteen sets of the four ingredients.
-EVERY = (
-    ("softmax", "norms", "feed-forward", "residual"),
-    ("norms", "residual", "softmax", "feed-forward"),
-    ("feed-forward", "softmax", "residual", "norms"),
-    ("norms", "feed-forward", "residual", "softmax"),
-    ("feed-forward", "residual", "norms", "softmax"),
-    ("residual", "softmax", "feed-forward", "norms"),
-)
+RUNGS: dict[str, Turned | None] = {
+    "linear": None,
+    "softmax": "softmax",
+    "norms": "norms",
+    "feed-forward": "feed-forward",
+}
+FIRST, LAST = "linear", "feed-forward"
+WIDTH, LAYER = "toy.width", "toy.residual-stream"
+KEPT = 0.05  # of the signal: a lead this near to another is as large
+NULL = 0.02  # of the signal: a lead this small is none
+CONVERGED = 0.02  # of the signal: the most that twice the steps may add
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is trained.
+
+    Attributes:
+        task: at which everything is asked.
+        further: more tasks, at which vanilla, its twin and `few` are led up the ladder, from half of the seeds.
+        arms: variants beside vanilla and its twin.
+        climbs: seeds of what is reached; each is the best of `starts` on the first rung.
+        search_steps: of a start.
+        rates: of starts, in turn, and of each later rung, of which a seed's best is kept.
+        recipe: of later rungs and of `found`.
+        lengths: in steps, of `found` and of the null; the second is twice the first and says what has converged.
+        widths: of the null, as factors of d; there are half as many seeds again.
+        tuning: of `found` and the null.
+        scored_prompts: on which models are compared, the same for all.
+        own: a user's variants.
+        decides: whether verdicts are given.
+    """
+
+    task: Setting
+    further: tuple[Setting, ...]
+    arms: tuple[str, ...]
+    few: tuple[str, ...]
+    climbs: int
+    starts: int
+    search_steps: int
+    rates: tuple[float, ...]
+    recipe: Recipe
+    lengths: tuple[int, int]
+    widths: tuple[int, ...]
+    tuning: Tuning
+    scored_prompts: int
+    own: tuple[Asked, ...] = ()
+    decides: bool = True
+
+    @property
+    def tasks(self) -> tuple[Setting, ...]:
+        return self.task, *self.further
+
+    def names(self, task: Setting) -> tuple[str, ...]:
+        """Return all that is trained at a task."""
+        return BASELINE, TWIN, *(self.arms if task == self.task else self.few), *(asked.name for asked in self.own)
+
+    def seeds(self, task: Setting) -> range:
+        """Return the seeds of what is reached at a task."""
+        return range(self.climbs if task == self.task else max(2, self.climbs // 2))
+
+
 _RECIPE = Recipe(
     steps=8000,
     batch=16,
@@ -53,142 +116,176 @@ _RECIPE = Recipe(
     compile=True,
     scale_outputs=False,
 )
-_RATES = Tuning(grid=(1e-3, 3e-3, 1e-2, 3e-2, 1e-1), share=0.25, seeds=2, restarts=2, widenings=1)
-_SMOKE = Config(
-    tasks=(Setting(2, 4, 0.1),),
-    widths=(1.0,),
-    wider=(2.0,),
-    variants=(BASELINE, "skipv1"),
-    recipe=replace(_RECIPE, steps=40, log_every=20, compile=False),
-    lengths=(20, 40),
-    held_out_prompts=512,
-    scored_prompts=1024,
-    tuning=Tuning(),
-    gain=1.0,
-)
 _CPU = Config(
-    tasks=(Setting(2, 4, 0.1),),
-    widths=(1.0,),
-    wider=(1.5, 2.0),
-    variants=(BASELINE, "skipv1", "resformer", "svformer", "attnres"),
+    task=Setting(2, 4, 0.1),
+    further=(Setting(3, 6, 0.1), Setting(4, 8, 0.1)),
+    arms=("svformer", "skipv1", "resformer"),
+    few=("svformer",),
+    climbs=8,
+    starts=16,
+    search_steps=4000,
+    rates=(0.003, 0.01, 0.03),
     recipe=_RECIPE,
-    lengths=(2000, 4000),
-    restarts=Restarts(count=4, steps=1000),
-    held_out_prompts=4096,
-    tuning=_RATES,
-    gain=1.0,
+    lengths=(8000, 16_000),
+    widths=(2, 3),
+    tuning=Tuning(grid=(0.003, 0.01, 0.03), share=0.25, seeds=4, widenings=1),
+    scored_prompts=2**15,
 )
-_LONG = replace(
+_SMOKE = replace(
     _CPU,
-    wider=(1.5, 2.0, 3.0),
-    lengths=(16_000, 32_000),
-    restarts=Restarts(count=16, steps=4000),
-    tuning=replace(_RATES, share=0.125, restarts=8, finals=Finals(rates=2, trials=4)),
-    doublings=2,
-    variants=VARIANTS,
-    widths=(1.0, 1.5),
-    between=("svformer",),
-    orders=(("softmax", "norms", "feed-forward"), ("norms", "residual"), *_ROTATED),
+    further=(),
+    arms=("skipv1",),
+    few=(),
+    climbs=2,
+    starts=2,
+    search_steps=20,
+    rates=(0.03,),
+    recipe=replace(_RECIPE, log_every=10, compile=False),
+    lengths=(20, 40),
+    widths=(2,),
+    tuning=Tuning(),
+    scored_prompts=1024,
+    decides=False,
 )
-# Other tasks, on the rung whose optimum training finds: small ones first, as time may be up before all are trained.
-_TASKS = replace(
-    _LONG,
-    tasks=(Setting(2, 4, 0.5), Setting(2, 8, 0.1), Setting(3, 6, 0.1), Setting(4, 8, 0.1), Setting(5, 10, 0.1)),
-    only=("3",),
-    wider=(),
-    variants=(BASELINE, "skipv1", "svformer"),
-    widths=(1.0,),
-    between=(),
-    orders=(),
-    restarts=Restarts(count=24, steps=4000),
-    tuning=replace(_RATES, share=0.125, restarts=4, finals=Finals(rates=2, trials=2)),
-    doublings=1,
-)
-# As many restarts as there can be, of what learns most, where sixteen miss the best optimum for most seeds.  The start
-# that leads after 4,000 steps often ends in a worse optimum than one behind it, and few trials tell rates badly.
-_OPTIMA = replace(
-    _LONG,
-    only=("4", "5", "6"),
-    wider=(1.5, 2.0),
-    variants=(BASELINE, "skipv1", "resformer", "svformer", *OF_OUR_OWN),
-    orders=(),
-    restarts=Restarts(count=50, steps=4000, finished=5),
-    tuning=replace(_LONG.tuning, restarts=32, finals=Finals(rates=2, trials=8)),
-)
-# Losses of linear attention have heavy tails: here on as many prompts as the rungs after it, and between d and 2d too.
-_RESIDUAL = replace(_LONG, only=("3",), variants=(BASELINE, "svformer"), wider=(), orders=())
-_GPU = replace(_LONG, between=(), orders=(*EVERY, *_ROTATED))
-_TINY = replace(
-    _SMOKE,
-    tuning=Tuning(grid=(1e-2, 3e-2), share=0.5, widenings=1, seeds=2, restarts=2),
-    restarts=Restarts(count=2, steps=20),
-)
-_HALF = "of the signal, in half of the comparisons"
+_TINY = replace(_SMOKE, tuning=Tuning(grid=(1e-2, 3e-2), share=0.5), further=(Setting(3, 4, 0.1),), few=("skipv1",))
+_DETECTS = "0.05 of the signal; at twice and three times the width 0.02"
 PROFILES = {
-    "smoke": Profile(config=_SMOKE, seeds=2, seconds=20, detects=None),
-    "cpu": Profile(config=_CPU, seeds=16, seconds=1100, detects=f"0.06 {_HALF}"),
-    "long": Profile(config=_LONG, seeds=16, seconds=13_000, detects=f"0.06 {_HALF}", grows=True),
-    "tasks": Profile(config=_TASKS, seeds=8, seconds=4800, detects=f"0.03 {_HALF}", grows=True),
-    "optima": Profile(config=_OPTIMA, seeds=16, seconds=12_000, detects=f"0.03 {_HALF}", grows=True),
-    "residual": Profile(config=_RESIDUAL, seeds=16, seconds=2400, detects=f"0.04 {_HALF}", grows=True),
-    "gpu": Profile(config=_GPU, seeds=32, seconds=3600, detects=f"0.05 {_HALF}", grows=True, device="cuda", on_gpu=4),
-    "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=120, detects=None, grows=True),
+    "smoke": Profile(config=_SMOKE, seeds=2, seconds=15, detects=None),
+    "cpu": Profile(config=_CPU, seeds=24, seconds=3000, detects=_DETECTS, grows=True),
+    "gpu": Profile(config=_CPU, seeds=48, seconds=1800, detects=_DETECTS, grows=True, device="cuda", on_gpu=4),
+    "gpu-tiny": Profile(config=_TINY, seeds=2, seconds=60, detects=None, grows=True),
 }
+_EARLIER = "the ladder asks two questions now, in one profile; what it found stands in results/earlier"
+
+
+def architecture(rung: str, task: Setting, width: int) -> Architecture:
+    """Return the sizes of a rung's models, for tokens of `width` numbers."""
+    at = list(RUNGS).index(rung)
+    return Architecture(
+        d_model=width,
+        n_layers=2,
+        n_heads=2,
+        d_ff=2 * width if at >= 3 else 0,
+        context=2 * task.n + 1,
+        stem=Vectors(task.d),
+        head_dim=width,
+        norm="rms" if at >= 2 else "none",
+        positions="bias",
+        score="softmax" if at >= 1 else "linear",
+    )
 
 
 class Ladder:
     name = "ladder"
-    title = "From the theorem's toy to a decoder of two layers, one ingredient at a time"
+    title = "From the toy to softmax, norms and a feed-forward: what is reached, and what one training finds"
     caption = (
-        "Rung 1 is theory; every further rung adds what its label says. (a) By what factor vanilla's width must "
-        "grow to do as well as a variant, but for 0.02 of the signal; lines join what is judged, pale is not "
-        "converged and decides nothing, arrows lie beyond the widths trained, intervals end at the edge. (b) The "
-        "order of what has converged, ties at one rank. (c) The share of the signal explained; filled: converged; "
-        "grey: what is proved of vanilla. (d) In what share of single trainings learning sets in. Over several "
-        "tasks there are shares, with the toy's as lines, and leads over vanilla instead. Intervals: 95 % over "
-        "seeds, each the best of its restarts, in (a), (b) and of leads family-wise; in (d) exact, of a share. "
-        "Lines are for the eye."
+        "Does the toy's lead outlast softmax, norms and a feed-forward? Lead over vanilla at width d = 2 (a) as "
+        "reached by continuation, (b) as one training finds it. (c) How often one training comes within 0.05 of what "
+        "its variant reached. Dashed: the toy. Intervals: 95 %, family-wise in (a) and (b), exact in (c)."
     )
-    kind: Kind = "scale"
-    claims: tuple[str, ...] = ("toy.width", "toy.worth", "toy.trained-layer", "toy.residual-stream", "toy.rotary")
-    profiles: Mapping[str, Profile] = PROFILES
-    retired: Mapping[str, str] = {
-        "depths": "no experiment asks of more than two layers now; what it found stands in results/earlier"
+    further: Mapping[str, str] = {
+        "null": "Is there a lead where the toy allows none? What one training finds at twice and three times the width "
+        "d, with a feed-forward, each arm at its own learning rate. Filled: none, as the toy says; cross: against it; "
+        "hollow: not decided. Grey: within 0.02. Intervals: family-wise 95 %, paired seeds.",
+        "tasks": "Does the lead grow with the task as the toy says? SVFormer's lead over vanilla at width d as reached "
+        "by continuation, by rung. Short bars: the toy. Intervals: family-wise 95 %, paired seeds.",
     }
+    kind: Kind = "scale"
+    claims: tuple[str, ...] = (WIDTH, LAYER)
+    profiles: Mapping[str, Profile] = PROFILES
+    retired: Mapping[str, str] = dict.fromkeys(("depths", "long", "tasks", "optima", "residual"), _EARLIER)
 
     def architectures(self, config: Config) -> Sequence[Architecture]:
-        tasks = ((rung, task) for rung in climbed(config) for task in config.tasks)
-        return [rung.architecture(task, task.d) for rung, task in tasks]
+        return [architecture(rung, task, task.d) for task in config.tasks for rung in RUNGS]
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
-        return replace(config, variants=(BASELINE,), own=own, orders=(), between=())
+        """Return the user's variants beside SVFormer, at one task."""
+        return replace(config, own=own, further=(), arms=config.arms[:1])
 
     def predict(self, config: Config) -> Json:
-        from experiments.across.ladder.predicting import predicted
-
-        return predicted(config)
+        plans: dict[str, Plan | None] = {arm: resolve(arm, TOY) for arm in (BASELINE, *config.arms)}
+        plans |= {asked.name: asked.toy for asked in config.own}
+        rates = ", ".join(map(str, config.rates))
+        return {
+            "assumes": "of the toy alone: W0 = 0, two layers of linear attention, Assumption 1, the best division of "
+            "the width. That trained decoders do likewise is what is asked",
+            "source": "theory.toy.width; bounds of the rung linear: theory.toy.trained_layer, of a causal first layer "
+            "whose scores are of positions alone",
+            "statistic": f"share of E ||W*||^2 explained by the answer after all pairs, on {config.scored_prompts} "
+            "held-out prompts, the same for all models, whose own error is not in the intervals; leads are mean paired "
+            "differences to vanilla's, family-wise 95 %",
+            "rule": f"a lead is there if its interval lies beyond {KEPT:g}; it is as large as the toy's, or as the "
+            f"rung before's, within {KEPT:g}; there is none if it lies within {NULL:g}. An arm has converged if twice "
+            f"the steps add at most {CONVERGED:g} by the end of the paired interval; what compares one that has not is "
+            "inconclusive. Controls: vanilla's twin of a lead; the lead at width d of none",
+            "reached": f"per seed the best of {config.starts} starts of {config.search_steps} steps, by training loss, "
+            f"learning rates {rates} in turn; then {config.lengths[0]} steps a rung, at each of these rates, of which "
+            "the best by training loss goes on",
+            "tuning": config.tuning.described("rung, width and variant"),
+            "decides": config.decides,
+            "tasks": {task.key: _of_task(task, plans) for task in config.tasks},
+            **names_of_own(config.own),
+        }
 
     def measure(self, config: Config, seeds: int, run: RunFolder) -> Json:
-        """Task by task: those whose trainings are finished when time is up count."""
-        found: list[Json] = []
-        for task in config.tasks:
-            try:
-                found.append(measured(replace(config, tasks=(task,)), seeds, run, self.name))
-            except Unfinished:
-                if not found:
-                    raise
-                break
-        return together(found)
+        from experiments.across.ladder.measuring import measured
+
+        return measured(config, seeds, run)
 
     def compare(self, prediction: Json, measurement: Json) -> Sequence[Judgement]:
         from experiments.across.ladder.verdicts import verdicts
 
-        return verdicts(prediction, measurement)
+        return list(verdicts(prediction, measurement))
 
     def draw(self, prediction: Json, measurement: Json) -> Figure:
-        from experiments.across.ladder.figure import draw
+        from experiments.across.ladder import figure
 
-        return draw(prediction, measurement)
+        return figure.leads(prediction, measurement)
+
+    def draw_further(self, name: str, prediction: Json, measurement: Json) -> Figure:
+        from experiments.across.ladder import figure
+
+        return {"null": figure.null, "tasks": figure.tasks}[name](prediction, measurement)
+
+
+def _of_task(task: Setting, plans: Mapping[str, Plan | None]) -> Json:
+    """Return the toy's shares and leads at width d, what is proved of the rung linear, and ridge regression's share."""
+    from theory.prompts.regression import ridge
+
+    shares = {arm: _toy_share(plan, task) if plan else None for arm, plan in plans.items()}
+    vanilla, bayes = shares[BASELINE], ridge(*task.floats)
+    assert vanilla is not None
+    return {
+        "d": task.d,
+        "share": shares,
+        "lead": {arm: None if x is None else x - vanilla for arm, x in shares.items() if arm != BASELINE},
+        "proved": {arm: _proved(plan, task) if plan else None for arm, plan in plans.items()},
+        "zero": float(task.zero_loss),
+        "bayes": (float(task.zero_loss) - bayes.value) / task.d**2,
+        "bayes_stderr": bayes.stderr / task.d**2,
+    }
+
+
+def _toy_share(plan: Plan, task: Setting) -> float | None:
+    from theory.toy.width import explained_share_at_width
+
+    try:
+        share = explained_share_at_width(plan, *task.floats, task.d)
+    except BadInput:
+        return None
+    return None if share is None else float(share)
+
+
+def _proved(plan: Plan, task: Setting) -> list[float] | None:
+    """Return the least and the most that the rung linear explains at best; None where nothing is proved."""
+    from theory.toy.trained_layer import share_bounds
+
+    if isinstance(plan.depth, DepthAttention):
+        return None
+    try:
+        return list(share_bounds(plan, *task.floats, task.d, "residual", causal=True, counted=True))
+    except BadInput:
+        return None
 
 
 EXPERIMENT: Experiment = Ladder()

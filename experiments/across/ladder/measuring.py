@@ -1,72 +1,215 @@
-"""What is trained on the ladder, and what is kept of it."""
+"""What is trained on the ladder: continuations up the rungs, and single trainings from random weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, isfinite
+from typing import TYPE_CHECKING, Any
 
-from experiments.across.ladder.points import Config, arm, of_trials, points, source, tried
-from experiments.across.ladder.reading import settled
+from experiments.across.ladder.experiment import FIRST, LAST, RUNGS, Config, architecture
+from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
-from experiments.training.campaign import of_runs
-from experiments.training.restarts import Comparison, trained
+from experiments.store.provenance import provenance
+from experiments.store.work import results
+from experiments.training import stacks
+from experiments.training.arms import Arm, PromptSource
+from experiments.training.campaign import BASELINE, TWIN, of_runs, rounds
+from experiments.training.tuning import APART, tuned
+from theory.plans.architecture import Architecture
+from theory.plans.plan import Plan
+from theory.plans.setting import Setting
+
+if TYPE_CHECKING:
+    from icl.models.decoder import Decoder
+
+SEARCH_SEED = 1_000  # of the first start, apart from seeds of `found`
+GROUP = 4  # seeds that one worker leads up a rung
 
 
-def measured(config: Config, seeds: int, run: RunFolder, label: str) -> Json:
-    """Of a ladder with one task: losses by point and length, one number a seed; None where the training diverged.
+def measured(config: Config, seeds: int, run: RunFolder) -> Json:
+    """Return what is reached, by task and rung, and what single trainings find, by rung and width."""
+    reached, records = dict[str, Json](), list[Json]()
+    for task in config.tasks:
+        reached[task.key], some = _reached(task, config, run)
+        records += some
+    parts, tuning, trained = _found(config, seeds, run)
+    provenance_of = of_runs([*records, *trained])
+    return {"seeds": seeds, "reached": reached, "parts": parts, "tuning": tuning, "provenance": provenance_of}
 
-    Raises Unfinished if time is up before two seeds of all points are trained.
-    """
-    (task,), every = config.tasks, points(config)
-    zero, compared = float(task.zero_loss), source(task, config)
-    power = compared.power()
-    comparison = Comparison(
-        models=every,
-        make=lambda p, seed, steps, rate: arm(p, config, seed, steps, rate),
-        lengths=lambda _: config.lengths,
-        tuning=config.tuning,
-        restarts=lambda _: config.restarts,
-        converged=lambda _, few, many: settled(few, many, zero=zero, signal=task.d**2, power=power),
-        tried=lambda training: tried(training, config),
-        doublings=config.doublings,
-        alike=lambda p: p.rung,
+
+def _arm(name: str, place: tuple[str, Setting, int], config: Config, *, seed: int, steps: int, rate: float) -> Arm:
+    """Return a training of a rung, a task and a width."""
+    rung, task, width = place
+    sizes, variant = architecture(rung, task, width), BASELINE if name == TWIN else name
+    model: tuple[Architecture, str | Plan] = sizes, variant
+    for asked in config.own:
+        if asked.name == name:
+            model = asked.on(sizes)
+    return Arm(
+        architecture=model[0],
+        variant=model[1],
+        source=PromptSource(*task.floats, config.scored_prompts, scored="last"),
+        recipe=replace(config.recipe.of_length(steps), learning_rate=rate),
+        seed=seed,
+        std=width**-0.5,
+        twin=name == TWIN,
+        label="" if name in (BASELINE, TWIN) else name,
     )
-    found = trained(comparison, seeds, run, label)
+
+
+@dataclass(frozen=True)
+class Climb:
+    """Some seeds of all arms of a task, to be led up a rung.
+
+    before: the weights at the end of the rung before, by arm and seed; none on the first.
+    """
+
+    rung: str
+    task: Setting
+    config: Config
+    seeds: tuple[int, ...]
+    before: Mapping[str, Json]
+
+
+def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[Json]]:
+    """Return shares and learning rates by rung and arm, a number a seed, and what is known of the trainings."""
+    seeds, before, found, about = config.seeds(task), dict[str, Json](), dict[str, Json](), list[Json]()
+    groups = [tuple(seeds[i : i + GROUP]) for i in range(0, len(seeds), GROUP)]
+    for rung in RUNGS:
+        climbs = {
+            f"{rung}/{task.key}/seeds {some[0]} to {some[-1]}": Climb(rung, task, config, some, before)
+            for some in groups
+        }
+        parts = results("reached", climbs, _climb, run, label=f"ladder, {task.key}, {rung}", size=_size)
+        about += [part["about"] for part in parts.values()]
+        ends = {name: end for part in parts.values() for name, end in part["ends"].items()}
+        before = {name: end["weights"] for name, end in ends.items()}
+        found[rung] = {
+            what: {arm: [ends[f"{arm}/{seed}"][what] for seed in seeds] for arm in config.names(task)}
+            for what in ("share", "stderr", "rate")
+        }
+    return found, about
+
+
+def _size(climb: Climb) -> float:
+    return len(_tries(climb)) * climb.config.lengths[0]
+
+
+def _tries(climb: Climb) -> list[tuple[str, int, int, float]]:
+    """Return arm, seed, start and learning rate of all that is trained."""
+    config, rates = climb.config, climb.config.rates
+    starts = range(max(config.starts, len(rates)) if climb.rung == FIRST else len(rates))
+    names = config.names(climb.task)
+    return [(name, seed, i, rates[i % len(rates)]) for name in names for seed in climb.seeds for i in starts]
+
+
+def _climb(climb: Climb, desk: Desk) -> Json:
+    """Train all tries of a rung, and score the best of each seed: the least training loss at the end of the log."""
+    from icl.stacks.training import score, train
+
+    began, device, config, first = time.monotonic(), desk.slot.device, climb.config, climb.rung == FIRST
+    place = climb.rung, climb.task, climb.task.d
+    steps, tries = config.search_steps if first else config.lengths[0], _tries(climb)
+    arms = [
+        _arm(name, place, config, seed=SEARCH_SEED + seed + APART * (start if first else 0), steps=steps, rate=rate)
+        for name, seed, start, rate in tries
+    ]
+    models = [arm.model(device) for arm in arms]
+    for (name, seed, *_), model in zip(tries, models, strict=True):
+        if not first:
+            _take_over(model, climb.before[f"{name}/{seed}"])
+    quick = replace(arms[0], source=PromptSource(*climb.task.floats, 64, scored="last")).task()
+    steps_of = train(
+        models,
+        quick,  # type: ignore[arg-type]
+        [arms[0].recipe],
+        [arm.seed for arm in arms],
+        [rate for *_, rate in tries],
+        turning=RUNGS[climb.rung],
+    )
+    losses: Sequence[float] = ()
+    stack = None
+    while stack is None:
+        try:
+            logged = next(steps_of)
+        except StopIteration as end:
+            stack = end.value
+            break
+        losses = logged.losses
+        desk.report(logged.done / steps * _size(climb), f"{climb.rung}: step {logged.step}")
+    best: dict[str, int] = {}
+    for i, (name, seed, *_) in enumerate(tries):
+        key = f"{name}/{seed}"
+        if isfinite(losses[i]) and (key not in best or losses[i] < losses[best[key]]):
+            best[key] = i
+    ends = score([stack.copied(i, models[i]) for i in best.values()], arms[0].task())  # type: ignore[arg-type]
+    source = arms[0].source
+    assert isinstance(source, PromptSource)
+    power, zero, signal = source.power(), float(climb.task.zero_loss), climb.task.d**2
     return {
-        **found.about,
-        "power": {task.key: power},
-        "power_of_trials": {task.key: of_trials(compared, config).power()},
-        "losses": {p.key: {str(n): found.last(p, n, "loss") for n in found.lengths(p)} for p in every},
-        "stderr": {p.key: found.last(p, found.lengths(p)[-1], "stderr") for p in every},
-        "restarts": found.alone(),
+        "ends": {
+            key: {
+                "share": zero / signal * (1 - end.loss[-1] / power),
+                "stderr": end.stderr[-1] / signal,
+                "rate": tries[i][-1],
+                "weights": {name: x.flatten().tolist() for name, x in stack.weights(i).items()},
+            }
+            for (key, i), end in zip(best.items(), ends, strict=True)
+        },
+        "about": {"seconds": round(time.monotonic() - began, 2), **provenance(device, __name__)},
     }
 
 
-def together(found: Sequence[Json]) -> Json:
-    """The measurements of several tasks as one; the seeds that all of them have."""
-    seeds = min(one["seeds"] for one in found)
-    first, tuning = found[0], [one["tuning"] for one in found]
-    by_seed = {
-        "losses": {name: {s: x[:seeds] for s, x in by.items()} for one in found for name, by in one["losses"].items()},
-        "stderr": {name: x[:seeds] for one in found for name, x in one["stderr"].items()},
-        "restarts": {name: x[:seeds] for one in found for name, x in one["restarts"].items()},
-    }
-    tables = {
-        what: {name: x for one in tuning for name, x in one[what].items()}
-        for what in ("losses", "finals", "best")
-        if what in tuning[0]
-    }
-    return {
-        "seeds": seeds,
-        "tuning": {**first["tuning"], **tables},
-        **{what: {name: x for one in found for name, x in one[what].items()} for what in ("power", "power_of_trials")},
-        **by_seed,
-        "diverged": [x for one in found for x in one["diverged"]],
-        "provenance": _provenance([one["provenance"] for one in found]),
-    }
+def _take_over(model: Decoder, weights: Mapping[str, Sequence[float]]) -> None:
+    """Give a model the weights of the rung before; what that lacks stays as it begins."""
+    import torch
+
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in weights:
+                parameter.copy_(torch.tensor(weights[name]).view_as(parameter))
 
 
-def _provenance(parts: Sequence[Json]) -> Json:
-    """Devices, versions and commits of all trainings, each once where they differ; seconds and trainings added up."""
-    counted = ("training_seconds", "trainings")
-    merged = of_runs([{**part, "seconds": part["training_seconds"]} for part in parts])
-    return {**merged, **{name: round(sum(part[name] for part in parts), 1) for name in counted}}
+def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list[Json]]:
+    """Return one training a seed, by rung at width d, then by width on the last rung: shares after both lengths."""
+    task, records, parts, tables = config.task, list[Json](), dict[str, Json](), list[Json]()
+    places = {f"{rung}, width d": (rung, task, task.d) for rung in RUNGS}
+    places |= {f"{LAST}, width {factor} d": (LAST, task, factor * task.d) for factor in config.widths}
+    source = PromptSource(*task.floats, config.scored_prompts, scored="last")
+    power, zero = source.power(), float(task.zero_loss)
+    for key, place in places.items():
+        count = seeds if place[2] == task.d else ceil(1.5 * seeds)
+        names, rate = config.names(task), config.recipe.learning_rate
+        long = config.lengths[-1]
+        trials = {
+            f"{key}, {name}": _arm(name, place, config, seed=0, steps=long, rate=rate) for name in names if name != TWIN
+        }
+        rates, tuning = tuned(trials, config.tuning, run, f"ladder, {key}", stacks.train_stacked)
+        own = {name: rates[f"{key}, {BASELINE if name == TWIN else name}"] for name in names}
+
+        def arms(seed: int, place: Any = place, own: Mapping[str, float] = own) -> dict[tuple[str, int], Arm]:
+            return {
+                (name, steps): _arm(name, place, config, seed=seed, steps=steps, rate=rate)
+                for name, rate in own.items()
+                for steps in config.lengths
+            }
+
+        trained = rounds(arms, count, run, f"ladder, {key}", stacks.train_stacked)
+        records += [record for of_seed in trained for record in of_seed.values()]
+        tables.append(tuning)
+
+        def share(record: Json) -> float | None:
+            end = record["held_out"]
+            return zero / task.d**2 * (1 - end["loss"][-1] / power) if end else None
+
+        parts[key] = {
+            "width": place[2],
+            "share": {
+                name: [[share(of_seed[name, steps]) for of_seed in trained] for steps in config.lengths]
+                for name in names
+            },
+        }
+    together = {what: {k: x for one in tables for k, x in one.get(what, {}).items()} for what in ("losses", "best")}
+    return parts, {**tables[0], **(together if tables[0]["tuned"] else {})}, records
