@@ -42,7 +42,7 @@ EXPORTS = re.compile(r"^EXPERIMENT\b", re.MULTILINE)
 MERGED = {"skipv1-limit": "skipv1-gap"}  # experiments that became part of another, with their results
 RETIRED = {  # experiments that are no more, and which asks their question now; "": none does
     **MERGED,
-    "scale-icl": "",
+    **dict.fromkeys(("scale-icl", "ladder-axes"), ""),
     **dict.fromkeys(("scale-loss", "ladder-text", "resformer-ablations", "svformer-length"), "text-values"),
     **dict.fromkeys(("attnres-ablations", "attnres-compute", "attnres-dilution", "scale-magnitude"), "text-depth"),
     **dict.fromkeys(("dva-against-gpt2", "dva-heads"), "text-dynamic-values"),

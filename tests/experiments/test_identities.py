@@ -107,14 +107,9 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
         "gpu-tiny": "",
     },
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
-    "ladder-axes": {"smoke": "f837d719c9", "cpu": "a3e3e43497", "long": "", "gpu": "", "gpu-tiny": ""},
     "ladder": {
-        "smoke": "27a4fe9bfc",
-        "cpu": "8b4687ee93",
-        "long": "",
-        "tasks": "",
-        "optima": "",
-        "residual": "",
+        "smoke": "",
+        "cpu": "",
         "gpu": "",
         "gpu-tiny": "",
     },
@@ -135,8 +130,7 @@ ITEMS = {  # by experiment and profile, a digest of the items that are measured 
     "attnres-gradients": {"smoke": "3f5037800b", "cpu": "9671520a63", "full": "9671520a63"},
     "attnres-toy": {"smoke": "04dffedd11", "cpu": "bf58b2f7fa", "full": "bf58b2f7fa"},
     "toy-orderings": {"smoke": "5ded5cb18d", "cpu": "c673142702", "full": "97560b65aa"},
-    "ladder-axes": {"smoke": "f2b1795ce9", "long": "12b45c319d", "gpu-tiny": "866441a513"},
-    "ladder": {"smoke": "837533aa67", "tasks": "3df81eac18", "residual": "9f81cd190a", "gpu-tiny": "e9b0cbd6f4"},
+    "ladder": {"smoke": "", "cpu": "", "gpu-tiny": ""},
 }
 NAMED = [(name, profile) for name, profiles in RUNS.items() for profile in profiles]
 MEASURED = [(name, profile) for name, profiles in ITEMS.items() for profile in profiles]

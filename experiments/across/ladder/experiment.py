@@ -199,8 +199,8 @@ class Ladder:
         return [architecture(rung, task, task.d) for task in config.tasks for rung in RUNGS]
 
     def comparing(self, config: Config, own: tuple[Asked, ...]) -> Config:
-        """Return the user's variants beside SVFormer, at one task."""
-        return replace(config, own=own, further=(), arms=config.arms[:1])
+        """Return the user's variants against vanilla, at one task."""
+        return replace(config, own=own, further=(), arms=())
 
     def predict(self, config: Config) -> Json:
         plans: dict[str, Plan | None] = {arm: resolve(arm, TOY) for arm in (BASELINE, *config.arms)}

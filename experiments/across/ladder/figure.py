@@ -34,8 +34,8 @@ def leads(prediction: Json, measurement: Json) -> Figure:
     bottoms, tops = zip(*(axis.get_ylim() for axis in axes[:2]), strict=True)
     for axis in axes[:2]:
         axis.set_ylim(min(bottoms), max(tops))
-    for arm in measurement["reached"][task][FIRST]["share"]:
-        if arm != TWIN:
+    for arm, shares in measurement["reached"][task][FIRST]["share"].items():
+        if arm != TWIN and None not in shares:
             counts = [chance(measurement, task, rung, arm) for rung in RUNGS]
             _bars(axes[2], arm, [(k / n, *share_interval(k, n, method="exact")) for k, n in counts])
     axes[2].set_ylim(-0.03, 1.03)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.across.ladder.experiment import FIRST, LAST, RUNGS, Config, architecture
 from experiments.store.desk import Desk
@@ -39,6 +39,11 @@ def measured(config: Config, seeds: int, run: RunFolder) -> Json:
     return {"seeds": seeds, "reached": reached, "parts": parts, "tuning": tuning, "provenance": provenance_of}
 
 
+def prompts(config: Config, task: Setting) -> PromptSource:
+    """Return what models of a task are trained and compared on; the last answer alone is scored."""
+    return PromptSource(*task.floats, config.scored_prompts, scored="last")
+
+
 def _arm(name: str, place: tuple[str, Setting, int], config: Config, *, seed: int, steps: int, rate: float) -> Arm:
     """Return a training of a rung, a task and a width."""
     rung, task, width = place
@@ -50,7 +55,7 @@ def _arm(name: str, place: tuple[str, Setting, int], config: Config, *, seed: in
     return Arm(
         architecture=model[0],
         variant=model[1],
-        source=PromptSource(*task.floats, config.scored_prompts, scored="last"),
+        source=prompts(config, task),
         recipe=replace(config.recipe.of_length(steps), learning_rate=rate),
         seed=seed,
         std=width**-0.5,
@@ -69,17 +74,25 @@ class Climb:
     rung: str
     task: Setting
     config: Config
+    names: tuple[str, ...]
     seeds: tuple[int, ...]
     before: Mapping[str, Json]
 
 
 def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[Json]]:
-    """Return shares and learning rates by rung and arm, a number a seed, and what is known of the trainings."""
+    """Return shares and learning rates by rung and arm, a number a seed, and what is known of the trainings.
+
+    Arms that no stack can hold are left out.
+    """
+    from icl.stacks.decoder import misfit
+
     seeds, before, found, about = config.seeds(task), dict[str, Json](), dict[str, Json](), list[Json]()
     groups = [tuple(seeds[i : i + GROUP]) for i in range(0, len(seeds), GROUP)]
+    first = {name: _arm(name, (FIRST, task, task.d), config, seed=0, steps=1, rate=1.0) for name in config.names(task)}
+    names = tuple(name for name, arm in first.items() if misfit(arm.architecture, arm.plan) is None)
     for rung in RUNGS:
         climbs = {
-            f"{rung}/{task.key}/seeds {some[0]} to {some[-1]}": Climb(rung, task, config, some, before)
+            f"{rung}/{task.key}/seeds {some[0]} to {some[-1]}": Climb(rung, task, config, names, some, before)
             for some in groups
         }
         parts = results("reached", climbs, _climb, run, label=f"ladder, {task.key}, {rung}", size=_size)
@@ -87,7 +100,7 @@ def _reached(task: Setting, config: Config, run: RunFolder) -> tuple[Json, list[
         ends = {name: end for part in parts.values() for name, end in part["ends"].items()}
         before = {name: end["weights"] for name, end in ends.items()}
         found[rung] = {
-            what: {arm: [ends[f"{arm}/{seed}"][what] for seed in seeds] for arm in config.names(task)}
+            what: {arm: [ends.get(f"{arm}/{seed}", {}).get(what) for seed in seeds] for arm in names}
             for what in ("share", "stderr", "rate")
         }
     return found, about
@@ -97,68 +110,85 @@ def _size(climb: Climb) -> float:
     return len(_tries(climb)) * climb.config.lengths[0]
 
 
-def _tries(climb: Climb) -> list[tuple[str, int, int, float]]:
-    """Return arm, seed, start and learning rate of all that is trained."""
+class Try(NamedTuple):
+    """A training of a seed: its number among them, and its learning rate."""
+
+    name: str
+    seed: int
+    number: int
+    rate: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}/{self.seed}"
+
+
+def _tries(climb: Climb) -> list[Try]:
+    """Return all that is trained: a seed that diverged on a rung goes no further."""
     config, rates = climb.config, climb.config.rates
-    starts = range(max(config.starts, len(rates)) if climb.rung == FIRST else len(rates))
-    names = config.names(climb.task)
-    return [(name, seed, i, rates[i % len(rates)]) for name in names for seed in climb.seeds for i in starts]
+    count = max(config.starts, len(rates)) if climb.rung == FIRST else len(rates)
+    tries = [
+        Try(name, seed, i, rates[i % len(rates)]) for name in climb.names for seed in climb.seeds for i in range(count)
+    ]
+    return [one for one in tries if climb.rung == FIRST or one.key in climb.before]
 
 
 def _climb(climb: Climb, desk: Desk) -> Json:
-    """Train all tries of a rung, and score the best of each seed: the least training loss at the end of the log."""
+    """Train all tries of a rung, those of one shape as a stack; the best of each seed by training loss."""
+    from icl.stacks.decoder import common
+
+    began, stacked, ends = time.monotonic(), dict[tuple[Any, ...], dict[Try, Arm]](), Json()
+    first, place = climb.rung == FIRST, (climb.rung, climb.task, climb.task.d)
+    steps = climb.config.search_steps if first else climb.config.lengths[0]
+    for one in _tries(climb):
+        seed = SEARCH_SEED + one.seed + APART * (one.number if first else 0)
+        arm = _arm(one.name, place, climb.config, seed=seed, steps=steps, rate=one.rate)
+        stacked.setdefault((arm.architecture, *common(arm.plan)), {})[one] = arm
+    for arms in stacked.values():
+        ends |= _best_of(arms, climb, desk)
+    return {
+        "ends": ends,
+        "about": {"seconds": round(time.monotonic() - began, 2), **provenance(desk.slot.device, __name__)},
+    }
+
+
+def _best_of(arms: Mapping[Try, Arm], climb: Climb, desk: Desk) -> Json:
     from icl.stacks.training import score, train
 
-    began, device, config, first = time.monotonic(), desk.slot.device, climb.config, climb.rung == FIRST
-    place = climb.rung, climb.task, climb.task.d
-    steps, tries = config.search_steps if first else config.lengths[0], _tries(climb)
-    arms = [
-        _arm(name, place, config, seed=SEARCH_SEED + seed + APART * (start if first else 0), steps=steps, rate=rate)
-        for name, seed, start, rate in tries
-    ]
-    models = [arm.model(device) for arm in arms]
-    for (name, seed, *_), model in zip(tries, models, strict=True):
-        if not first:
-            _take_over(model, climb.before[f"{name}/{seed}"])
-    quick = replace(arms[0], source=PromptSource(*climb.task.floats, 64, scored="last")).task()
-    steps_of = train(
-        models,
-        quick,  # type: ignore[arg-type]
-        [arms[0].recipe],
-        [arm.seed for arm in arms],
-        [rate for *_, rate in tries],
-        turning=RUNGS[climb.rung],
-    )
+    tries, some = list(arms), next(iter(arms.values()))
+    models = [arm.model(desk.slot.device) for arm in arms.values()]
+    for one, model in zip(tries, models, strict=True):
+        if climb.rung != FIRST:
+            _take_over(model, climb.before[one.key])
+    quick = replace(some, source=PromptSource(*climb.task.floats, 64, scored="last")).task()
+    seeds = [arm.seed for arm in arms.values()]
+    rates = [one.rate for one in tries]
+    trained = train(models, quick, [some.recipe], seeds, rates, turning=RUNGS[climb.rung])  # type: ignore[arg-type]
     losses: Sequence[float] = ()
-    stack = None
-    while stack is None:
+    while True:
         try:
-            logged = next(steps_of)
+            logged = next(trained)
         except StopIteration as end:
             stack = end.value
             break
         losses = logged.losses
-        desk.report(logged.done / steps * _size(climb), f"{climb.rung}: step {logged.step}")
+        desk.report(logged.done * len(models), f"{climb.rung}: step {logged.step}")
     best: dict[str, int] = {}
-    for i, (name, seed, *_) in enumerate(tries):
-        key = f"{name}/{seed}"
-        if isfinite(losses[i]) and (key not in best or losses[i] < losses[best[key]]):
-            best[key] = i
-    ends = score([stack.copied(i, models[i]) for i in best.values()], arms[0].task())  # type: ignore[arg-type]
-    source = arms[0].source
-    assert isinstance(source, PromptSource)
-    power, zero, signal = source.power(), float(climb.task.zero_loss), climb.task.d**2
+    for i, one in enumerate(tries):
+        if isfinite(losses[i]) and (one.key not in best or losses[i] < losses[best[one.key]]):
+            best[one.key] = i
+    if not best:
+        return {}
+    ends = score([stack.copied(i, models[i]) for i in best.values()], some.task())  # type: ignore[arg-type]
+    power, zero, signal = prompts(climb.config, climb.task).power(), float(climb.task.zero_loss), climb.task.d**2
     return {
-        "ends": {
-            key: {
-                "share": zero / signal * (1 - end.loss[-1] / power),
-                "stderr": end.stderr[-1] / signal,
-                "rate": tries[i][-1],
-                "weights": {name: x.flatten().tolist() for name, x in stack.weights(i).items()},
-            }
-            for (key, i), end in zip(best.items(), ends, strict=True)
-        },
-        "about": {"seconds": round(time.monotonic() - began, 2), **provenance(device, __name__)},
+        key: {
+            "share": zero / signal * (1 - end.loss[-1] / power),
+            "stderr": end.stderr[-1] / signal,
+            "rate": tries[i].rate,
+            "weights": {name: x.flatten().tolist() for name, x in stack.weights(i).items()},
+        }
+        for (key, i), end in zip(best.items(), ends, strict=True)
     }
 
 
@@ -177,8 +207,7 @@ def _found(config: Config, seeds: int, run: RunFolder) -> tuple[Json, Json, list
     task, records, parts, tables = config.task, list[Json](), dict[str, Json](), list[Json]()
     places = {f"{rung}, width d": (rung, task, task.d) for rung in RUNGS}
     places |= {f"{LAST}, width {factor} d": (LAST, task, factor * task.d) for factor in config.widths}
-    source = PromptSource(*task.floats, config.scored_prompts, scored="last")
-    power, zero = source.power(), float(task.zero_loss)
+    power, zero = prompts(config, task).power(), float(task.zero_loss)
     for key, place in places.items():
         count = seeds if place[2] == task.d else ceil(1.5 * seeds)
         names, rate = config.names(task), config.recipe.learning_rate

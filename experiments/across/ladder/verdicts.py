@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import nan
+from statistics import fmean
 
 from experiments.across.ladder.experiment import CONVERGED, FIRST, KEPT, LAST, LAYER, NULL, RUNGS, WIDTH
 from experiments.store.folders import Json
@@ -57,7 +58,7 @@ def chance(measurement: Json, task: str, rung: str, arm: str) -> tuple[int, int]
     """Return how many trainings come within KEPT of the mean that is reached, and of how many."""
     reached = measurement["reached"][task][rung]["share"][arm]
     found = measurement["parts"][f"{rung}, width d"]["share"][arm][-1]
-    level = sum(reached) / len(reached) - KEPT
+    level = fmean(x for x in reached if x is not None) - KEPT
     return sum(x is not None and x >= level for x in found), len(found)
 
 
@@ -184,6 +185,7 @@ def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation
         if part["width"] == about["d"]:
             continue
         leads = against_vanilla({arm: _numbers(x[-1]) for arm, x in part["share"].items()})
+        next(arm for arm in leads if arm != TWIN)
         settled, width = _converged(part), key.rpartition("width ")[2]
         for arm, lead in leads.items():
             compared = {arm, BASELINE} <= settled
@@ -213,9 +215,10 @@ def null_rows(prediction: Json, measurement: Json) -> Iterator[tuple[Expectation
 def _never_below_bayes(measurement: Json, task: str, rung: str, about: Json) -> Check:
     """Return that the best model explains no more than the posterior mean does: that would be a leak."""
     reached = measurement["reached"][task][rung]
-    means = {arm: sum(x) / len(x) for arm, x in reached["share"].items()}
+    known = {arm: [x for x in of_seeds if x is not None] for arm, of_seeds in reached["share"].items()}
+    means = {arm: fmean(x) for arm, x in known.items() if x}
     best = max(means, key=means.__getitem__)
-    stderr = max(reached["stderr"][best])
+    stderr = max(x for x in reached["stderr"][best] if x is not None)
     return Check(
         id=f"bayes/{task}/{rung}",
         group="no model is better than Bayes",

@@ -82,7 +82,7 @@ def test_the_same_command_trains_nothing_again(runs, monkeypatch):
     monkeypatch.setattr("experiments.training.pool.train_arm", None)
     monkeypatch.chdir(runs)
     monkeypatch.setattr("experiments.training.trunks.train_arm", None)
-    for name in ("ladder-axes", "text-induction"):
+    for name in ("bridge", "text-induction"):
         (folder(runs, name) / "measurement.json").unlink()
         assert main(["run", name, "--profile", "smoke", "--out", str(runs)]) == 0
 

@@ -32,14 +32,14 @@ def refused(command, path, capsys):
 @pytest.fixture
 def full_size(tmp_path):
     """A finished full-size run, from before there were digests."""
-    copied(RESULTS / "ladder-axes", tmp_path / "ladder-axes")
+    copied(RESULTS / "bridge", tmp_path / "bridge")
     return tmp_path
 
 
 @pytest.mark.parametrize("name", ["summary.json", "prediction.json"])
 @pytest.mark.parametrize("content", [*NOT_OBJECTS, '{"title": "x"}'])
 def test_compare(name, content, full_size, capsys):
-    path = full_size / "ladder-axes" / name
+    path = full_size / "bridge" / name
     path.write_text(content)
     refused(["compare", "--out", str(full_size)], path, capsys)
 
@@ -49,14 +49,14 @@ def test_compare(name, content, full_size, capsys):
 )
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_fields_of_other_types(command, change, full_size, capsys):
-    path = full_size / "ladder-axes" / "summary.json"
+    path = full_size / "bridge" / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     assert "delete it and run again" in refused([command, "--out", str(full_size)], path, capsys)
 
 
 def test_a_directory_in_a_file_s_place(full_size, capsys):
     for command, name in (("report", "figure.png"), ("compare", "prediction.json"), ("report", "summary.json")):
-        path = full_size / "ladder-axes" / name
+        path = full_size / "bridge" / name
         path.unlink()
         path.mkdir()
         assert "Is a directory" in refused([command, "--out", str(full_size)], path, capsys)
@@ -65,7 +65,7 @@ def test_a_directory_in_a_file_s_place(full_size, capsys):
 @pytest.mark.parametrize("place", [0, 0.5])
 def test_a_damaged_figure(place, full_size, capsys):
     """The report would show it, or nothing in its place."""
-    figure = full_size / "ladder-axes" / "figure.png"
+    figure = full_size / "bridge" / "figure.png"
     content = bytearray(figure.read_bytes())
     content[int(place * len(content))] ^= 1
     figure.write_bytes(content)
@@ -75,7 +75,7 @@ def test_a_damaged_figure(place, full_size, capsys):
 
 
 def test_a_file_that_may_not_be_read(full_size, capsys, monkeypatch):
-    path = full_size / "ladder-axes" / "summary.json"
+    path = full_size / "bridge" / "summary.json"
     read = Path.read_bytes
 
     def forbidden(self):

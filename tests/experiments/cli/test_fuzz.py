@@ -70,7 +70,7 @@ SENSIBLE = {
     "preset": ["llama-2m", "llama-60m", "dva-b", "vit-tiny"],
     "variant": ["skipv1", "resformer+gqa:group=2", "mla", "plan.py:mine", "skipv1:ratio=2"],
     "variants": ["vanilla", "vanilla,skipv1", "vanilla,vanilla"],
-    "names": ["skipv1-gap", "ladder-axes", "text-values"],
+    "names": ["skipv1-gap", "bridge", "text-values"],
     "profile": ["smoke", "cpu", "gpu", "full"],
     "ids": ["skipv1.gap"],
     "id": ["skipv1.gap", "skipv1.w0"],

@@ -39,7 +39,8 @@ def test_one_experiment_is_shown_whole(words):
 
 def test_a_name_stands_for_itself_alone_though_others_contain_it():
     assert listed("ladder") == ["ladder"]
-    assert {"ladder", "ladder-axes"} == set(listed("ladder-"))
+    assert listed("skipv1-gap") == ["skipv1-gap"]
+    assert {"skipv1-gap", "skipv1-w0"} < set(listed("skipv1-"))
 
 
 def test_other_kinds_are_listed_too():

@@ -139,7 +139,7 @@ def test_zero_has_a_meaning_to_some(option, value, capsys):
 @pytest.mark.parametrize("value", ["nan", "-1", "inf"])
 @pytest.mark.parametrize("option", ["seeds", "jobs", "minutes"])
 def test_so_are_those_of_a_run(option, value, capsys):
-    refused(["run", "ladder-axes", f"--{option}={value}"], f"--{option} must ", capsys)
+    refused(["run", "bridge", f"--{option}={value}"], f"--{option} must ", capsys)
 
 
 @pytest.mark.parametrize(

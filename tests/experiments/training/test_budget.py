@@ -22,7 +22,7 @@ CONFIGS = {
     for name in catalogue.names("scale")
     for profile, about in catalogue.experiment(name).profiles.items()
 }
-ON_PROMPTS = {"bridge", "ladder", "ladder-axes", "scale-decode"}
+ON_PROMPTS = {"bridge", "ladder", "scale-decode"}
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -78,7 +78,7 @@ def trained(monkeypatch):
 
 
 def test_most_full_size_experiments_compare_variants():
-    assert set(COMPARING) == {"ladder", "ladder-axes", "bridge"}
+    assert set(COMPARING) == {"ladder", "bridge"}
     assert [name for name, one in SCALE.items() if not isinstance(one, Comparing)] == ["scale-decode", "scale-uptrain"]
     with pytest.raises(UserError, match="train variants, and scale-uptrain does not"):
         comparing(catalogue.experiment("scale-uptrain"), "smoke", ["resformer"])
@@ -95,8 +95,7 @@ def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, tra
     by_seed = {}
     for arm in trained:
         by_seed.setdefault(arm.name, set()).add(arm.seed)
-        bare = name == "ladder" and arm.architecture.score == "linear"  # without a residual stream it has no name
-        assert isinstance(arm.variant, Plan) == (arm.label == "my.py:mine") or bare
+        assert isinstance(arm.variant, Plan) == (arm.label == "my.py:mine")
         assert (arm.architecture.kv_heads < arm.architecture.n_heads) == (arm.label == "gqa:group=2")
         arm.key("cpu")
     assert (
