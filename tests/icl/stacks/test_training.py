@@ -206,3 +206,63 @@ def test_compiled_it_is_the_same():
     plain, compiled = trained([LATE]), trained([replace(LATE, compile=True)])
     for a, b in zip(ends(plain), ends(compiled), strict=True):
         assert a.loss == pytest.approx(b.loss, rel=ROUNDING)
+
+
+LINEAR = replace(CONFIG, norm="none", score="linear", d_ff=0)
+RUNGS = {
+    "softmax": (LINEAR, replace(LINEAR, score="softmax")),
+    "norms": (replace(LINEAR, score="softmax"), replace(LINEAR, score="softmax", norm="rms")),
+    "feed-forward": (replace(CONFIG, d_ff=0), CONFIG),
+}
+
+
+def answers_of(stack):
+    feed = Feed(task(), [0], stack.flat)
+    inputs, targets = feed.laid(next(task().held_out()))
+    same = [x.expand(len(stack.flat), *x.shape) for x in (inputs, targets)]
+    return stack.losses(slice(None), stack.flat, *same, feed.read)
+
+
+@pytest.mark.parametrize("ingredient", RUNGS)
+def test_an_ingredient_turned_off_leaves_the_rung_before_and_turned_on_is_whole(ingredient):
+    before, after = (
+        [Decoder(config, resolve("skipv1", config.shape), seed=seed, std=0.5) for seed in (0, 1)]
+        for config in RUNGS[ingredient]
+    )
+    with torch.no_grad():
+        for old, new in zip(before, after, strict=True):
+            weights = dict(old.named_parameters())
+            for name, parameter in new.named_parameters():
+                if name in weights:
+                    parameter.copy_(weights[name])
+    turning = StackedDecoder(after, turning=ingredient)
+    turning.turn(0.0)
+    assert torch.allclose(answers_of(turning), answers_of(StackedDecoder(before)), rtol=1e-4, atol=1e-5)
+    turning.turn(1.0)
+    whole = answers_of(StackedDecoder(after))
+    assert torch.allclose(answers_of(turning), whole, rtol=1e-4, atol=1e-5)
+    turning.turn(0.5)
+    assert not torch.allclose(answers_of(turning), whole, rtol=1e-3)
+    flat = turning.flat.clone().requires_grad_()
+    turning.flat = flat
+    (gradient,) = torch.autograd.grad(answers_of(turning).sum(), flat)
+    place = turning.flat.shape[1] - 1  # nothing but how far it is turned on stands last, and that is not trained
+    assert not gradient[:, place].any()
+    assert gradient[:, :place].any()
+
+
+def test_a_training_turns_an_ingredient_on_over_half_of_its_steps(monkeypatch):
+    shares = []
+    monkeypatch.setattr(StackedDecoder, "turn", lambda _, share: shares.append(share))
+    trained(lengths(8, 16), turning="softmax")
+    assert shares[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert set(shares[4:]) == {1.0}
+
+
+def test_scores_are_those_of_the_loop():
+    models_ = models(MEMBERS[:2])
+    found = training.score(models_, task())
+    for model, score in zip(models_, found, strict=True):
+        end = loop.evaluate(model, task(), LATE)
+        assert score.loss[-1] == pytest.approx(end.loss[-1], rel=ROUNDING)
+        assert score.stderr[-1] == pytest.approx(end.stderr[-1], rel=1e-4)
