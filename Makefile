@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Files in the order of tests/conftest.py, not by their number of tests.
 XDIST := --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup reproduce test test-all lint bench scale campaign gpu clean
+.PHONY: setup reproduce test test-long test-all lint bench scale campaign gpu clean
 
 setup: .venv/.ready
 
@@ -23,8 +23,12 @@ reproduce: setup
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
 	$(BIN)/crosslayer report --verify --out "$(OUT)" && exit $$status
 
+# What is quick, then what CI runs beside it: processes that are killed, networks of several machines, whole commands.
 test: setup
-	$(BIN)/python -m pytest $(XDIST) -m "not slow"
+	$(BIN)/python -m pytest $(XDIST) -m "not slow and not long"
+
+test-long: setup
+	$(BIN)/python -m pytest $(XDIST) -m "long and not slow"
 
 test-all: setup
 	$(BIN)/python -m pytest $(XDIST)

@@ -43,6 +43,7 @@ def pytest_fixture_setup(fixturedef):
 
 # Files that take longest, by far or with few tests: begun first, so that at the end no worker waits for another.
 LONGEST = (
+    "tests/experiments/report/test_site.py",
     "tests/experiments/cli/test_cli.py",
     "tests/test_contributing.py",
     "tests/experiments/ledger/test_claims.py",

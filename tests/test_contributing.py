@@ -153,6 +153,7 @@ def test_nothing_is_edited():
 
 
 @pytest.mark.parametrize("where", ["inside", "outside"])
+@pytest.mark.long
 def test_a_paper_shows_up_in_every_command(where, request):
     folder, paths = request.getfixturevalue(where)
     commands = [command for command in COMMANDS if command[0] in ("crosslayer", "pytest") and command not in RENEW]
@@ -202,6 +203,7 @@ def test_what_a_paper_expects_is_judged_under_its_own_claim(where, request):
         assert statement.startswith(f"{name} ends lower than vanilla (Doubled Values, Table 2; width 8")
 
 
+@pytest.mark.long
 def test_inside_the_tests_of_all_papers_pass(inside):
     """With its lines in the tables and its citation, and without results."""
     folder, paths = inside

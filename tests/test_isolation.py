@@ -67,6 +67,7 @@ def test_no_variable_of_the_user_s_is_there():
     assert Path.home() in cache().parents or cache().parents[1] == Path.home().parent
 
 
+@pytest.mark.long
 def test_some_pass_in_hostile_surroundings(tmp_path):
     """A folder of runs, modules named as ours, a broken cache, and variables that a launcher or a terminal may set."""
     place = surroundings(tmp_path / "a place")

@@ -147,6 +147,7 @@ def of_package(package: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.long
 def test_dotted_names_are_there(package):
     """In code, comments, docstrings and other strings."""
     missing = [(str(p), n) for p in of_package(package) for n in DOTTED.findall(p.read_text()) if not exists(n)]
@@ -166,6 +167,7 @@ def test_paths_are_there(package):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.long
 def test_names_in_backticks_are_there(package):
     missing = [
         (str(path), name)

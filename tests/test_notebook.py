@@ -27,6 +27,7 @@ def model():
     return icl.build("llama-2m", "skipv1")
 
 
+@pytest.mark.long
 def test_probes_are_there_without_an_import_of_their_own():
     assert "icl.probes" not in imported_by("import icl")
     assert "icl.probes.recording" in imported_by("import icl; icl.probes.observed")

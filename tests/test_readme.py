@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+from experiments.across.ladder.reading import NEARLY, Results
 
 import experiments
 from experiments import catalogue
 from experiments.across import bridge
-from experiments.across.ladder.reading import NEARLY, Results
 from experiments.across.printed import NANOGPT, reported
 from experiments.cli import main
 from experiments.cli.parser import parser
@@ -339,6 +339,7 @@ def _range(checks):
 
 
 @pytest.mark.parametrize(("command", "page"), [("papers", "README.md"), ("variants", VARIANTS)])
+@pytest.mark.long
 def test_a_table_is_what_the_command_prints(command, page, capsys):
     """To renew it: `crosslayer COMMAND --into PAGE`."""
     assert main([command, "--markdown"]) == 0
@@ -363,6 +364,7 @@ def test_commands_parse():
         parser().parse_args(shlex.split(command))
 
 
+@pytest.mark.long
 def test_output_that_is_shown_is_printed(tmp_path, monkeypatch, capsys):
     """Every command of a console block prints these lines in this order; "..." stands for others."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -386,6 +388,7 @@ def test_make_targets_exist():
         assert set(re.findall(r"make ([\w-]+)", page)) <= targets
 
 
+@pytest.mark.long
 def test_python_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = []

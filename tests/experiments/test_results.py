@@ -169,6 +169,7 @@ def differences(new, old, place=()):
 
 
 @pytest.mark.parametrize("name", FINISHED)
+@pytest.mark.long
 def test_the_numbers_predicted_are_those_committed(name):
     """Texts may have been improved, and numbers that nothing read left out; variants may have come since."""
     experiment, profile = catalogue.experiment(name.partition("/")[0]), stored(name, "summary")["profile"]

@@ -177,6 +177,7 @@ def test_what_is_missing_damaged_or_does_not_match_is_one_line(damage, tmp_path)
     assert str(folder) in str(stop.value)
 
 
+@pytest.mark.long
 def test_a_model_is_built_by_name_without_any_mathematics():
     """Of theory only names and plans; what a paper's room holds besides stays where it is."""
     statement = 'import icl; icl.build("llama-2m", "skipv1+attnres-block+neutreno", seed=0)'

@@ -67,6 +67,7 @@ def test_a_run_leaves_prediction_rule_and_verdicts(name, runs):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.long
 def test_every_profile_predicts(name):
     experiment = catalogue.experiment(name)
     others = {"long", "tasks", "optima", "residual", "grouped", "latent", "decay"}
@@ -87,6 +88,7 @@ def test_the_same_command_trains_nothing_again(runs, monkeypatch):
         assert main(["run", name, "--profile", "smoke", "--out", str(runs)]) == 0
 
 
+@pytest.mark.long
 def test_compare_shows_predictions_beside_verdicts(capsys):
     assert main(["compare", "--out", str(ROOT / "results")]) == 0
     out = capsys.readouterr().out
@@ -102,6 +104,7 @@ def test_compare_shows_predictions_beside_verdicts(capsys):
     assert found["prediction"]["rule"]
 
 
+@pytest.mark.long
 def test_time_that_is_up_is_said_and_nothing_is_lost(tmp_path, capsys):
     experiment = catalogue.experiment("text-induction")
     job = prepare(experiment, "smoke", None, tmp_path, Slot(jobs=1, deadline=time.time() - 1))

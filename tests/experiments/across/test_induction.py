@@ -100,6 +100,7 @@ def test_of_a_variant_of_ones_own_nothing_is_predicted():
 
 
 @pytest.mark.parametrize("name", ["vanilla", "svformer"])
+@pytest.mark.long
 def test_what_diverged_decides_nothing_and_is_drawn(name):
     one = group({"svformer": 0.2})
     one["curve"][name][0] = None

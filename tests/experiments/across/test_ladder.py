@@ -53,18 +53,14 @@ def made_up(*, lead=TOY, feed_forward=None, single=0.2, null=0.0, twin=0.0, late
     reached = {}
     for task in CPU.tasks:
         names = CPU.names(task)
-        by_rung = {
-            rung: feed_forward if rung == LAST and feed_forward is not None else lead for rung in RUNGS
-        }
+        by_rung = {rung: feed_forward if rung == LAST and feed_forward is not None else lead for rung in RUNGS}
         reached[task.key] = {
             rung: {"share": shares(names, of), "stderr": {name: [0.001] * SEEDS for name in names}}
             for rung, of in by_rung.items()
         }
     names = CPU.names(CPU.task)
     parts = {f"{rung}, width d": {"width": 2, "share": both(shares(names, single))} for rung in RUNGS}
-    parts |= {
-        f"{LAST}, width {k} d": {"width": 2 * k, "share": both(shares(names, null, 0.6))} for k in CPU.widths
-    }
+    parts |= {f"{LAST}, width {k} d": {"width": 2 * k, "share": both(shares(names, null, 0.6))} for k in CPU.widths}
     return {"seeds": SEEDS, "reached": reached, "parts": parts, "tuning": {"tuned": False}}
 
 
@@ -167,7 +163,7 @@ def test_a_seed_is_the_best_of_its_tries_and_goes_on_with_its_weights(tmp_path, 
     assert (again, len(climbs)) == (found, len(RUNGS))
 
 
-def test_a_seed_that_diverged_goes_no_further(tmp_path):
+def test_a_seed_that_diverged_goes_no_further():
     config = replace(SMOKE, climbs=2)
     names = (BASELINE, TWIN)
     before = {f"{BASELINE}/0": {}, f"{BASELINE}/1": {}, f"{TWIN}/0": {}}

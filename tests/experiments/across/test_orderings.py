@@ -33,6 +33,7 @@ def read(folder, name):
     return json.loads((folder / f"{name}.json").read_text())
 
 
+@pytest.mark.long
 def test_exact_minima_pass_and_papers_are_judged(run):
     summary = read(run, "summary")
     checks = [c for c in summary["checks"] if "rule" not in c]
@@ -59,6 +60,7 @@ def test_every_covered_variant_is_predicted_and_minimised(run):
     assert all({"paper", "place", "size", "sign"} <= set(r) for r in measurement["papers"])
 
 
+@pytest.mark.long
 def test_the_order_is_the_same_at_every_size_of_the_papers():
     """The toy's levels at 8 to 32 heads, where most variants are covered, and at two."""
     by_size = []
@@ -102,6 +104,7 @@ def compared(run, **changes):
     return {c.id: c for c in catalogue.experiment(NAME).compare(prediction, measurement)}
 
 
+@pytest.mark.long
 def test_a_reversed_toy_is_contradicted(run):
     def reverse(prediction, _):
         shares = prediction["order"]["shares"]

@@ -13,6 +13,7 @@ from theory.plans.names import resolve
 from theory.plans.plan import Shape
 
 
+@pytest.mark.long
 def test_every_variant_has_a_plan():
     for r in reported():
         for name in (r.variant, r.against):

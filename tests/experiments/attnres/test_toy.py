@@ -75,6 +75,7 @@ def test_curves_pass_through_what_is_measured(few):
         assert few["curves"][f"{kind}/{rule}"][depth - 1] == square
 
 
+@pytest.mark.long
 def test_a_residual_stream_explodes_and_full_falls():
     curves = predicted(replace(CPU, deep=(), noises=()))["curves"]
     residual, full = curves["descent/vanilla"], curves["descent/attnres"]
@@ -107,6 +108,7 @@ def test_the_deep_toy_loses_what_the_theorem_has(few):
     assert noise_threshold(5, 8, 4) > 1
 
 
+@pytest.mark.long
 def test_no_torch():
     statement = (
         "import sys; from experiments import catalogue; e = catalogue.experiment('attnres-toy'); "
@@ -256,6 +258,7 @@ def test_a_stack_s_prompts_are_those_of_its_seeds():
     assert not torch.equal(together.inputs[0], together.inputs[1])
 
 
+@pytest.mark.long
 def test_stacked_every_network_ends_where_it_ends_alone(tmp_path):
     arms = [replace(arm(name, std=SMOKE.std, probes=(PROBE,)), seed=seed) for name in NETWORKS for seed in (0, 1)]
     assert {len(stack.members) for stack in stacks.stacks(arms)} == {2}
@@ -328,6 +331,7 @@ def judged(prediction, measurement):
     return {check.id: check.verdict for check in EXPERIMENT.compare(prediction, measurement)}
 
 
+@pytest.mark.long
 def test_smoke_from_end_to_end(tmp_path, prediction):
     assert main(["run", EXPERIMENT.name, "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (folder,) = (tmp_path / EXPERIMENT.name).glob("smoke-*")

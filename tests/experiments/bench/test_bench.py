@@ -29,6 +29,7 @@ def few_turns(monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.long
 def test_loop_stack_and_vmap_agree():
     result = bench_stack.stack()
     assert result["same_answer"]
@@ -36,6 +37,7 @@ def test_loop_stack_and_vmap_agree():
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.long
 def test_a_side_that_differs_is_noticed(monkeypatch, capsys):
     honest = bench_stack.Stacked.gradients
 
@@ -49,6 +51,7 @@ def test_a_side_that_differs_is_noticed(monkeypatch, capsys):
     assert "NOT COMPARABLE" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_both_sides_of_the_race_reach_the_optimum():
     result = bench.optimum()
     assert result["difference"] == {"exact minimisation": [], "sampled training (baseline)": []}

@@ -20,6 +20,7 @@ def few_turns(monkeypatch):
     monkeypatch.setattr(turns, "TURNS", 1)
 
 
+@pytest.mark.long
 def test_sides_agree_and_keep_what_accounting_says():
     pytest.importorskip("transformers")
     variants = ["vanilla", "skipv1", "gqa:group=2", "mla"]

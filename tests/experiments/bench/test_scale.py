@@ -24,6 +24,7 @@ PAGE = Path(scale.__file__).with_name("SCALE.md")
 HOUR = 3600.0
 
 
+@pytest.mark.long
 def test_the_page_s_tables_are_what_the_command_prints():
     page = PAGE.read_text()
     found = dict(re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end of \1 -->", page, re.DOTALL))
@@ -44,6 +45,7 @@ def test_the_best_interval_is_young_s_where_failures_are_rare(cost, mean):
 
 
 @pytest.mark.parametrize("times", [100, 1000])
+@pytest.mark.long
 def test_the_scheduler_s_overhead_is_daly_s(times):
     """Within four standard errors over ten campaigns; at the published intervals, and not at others."""
     arm, theory, runs = scale.overheads(times, young)

@@ -57,6 +57,7 @@ def measurement(question, out, slot):
     return job.run.read("measurement.json")
 
 
+@pytest.mark.long
 def test_what_is_measured(question, there, slot):
     found = measurement(question, there, slot)
     (group,) = found["groups"].values()
@@ -77,6 +78,7 @@ def test_what_is_measured(question, there, slot):
     assert len(group["probed"]["vanilla"]["2.5"][0]["induction"]) == 2
 
 
+@pytest.mark.long
 def test_nothing_is_trained_twice(question, setting, there, slot, trained):
     found = measurement(question, there, slot)
     again = measurement(Asking(setting, 8, until=1.25), there, Slot(jobs=1))  # without the text, too
@@ -106,6 +108,7 @@ def test_missing_or_other_text_is_named(question, setting, tmp_path, slot):
         measurement(Asking(other, 8), tmp_path, slot)
 
 
+@pytest.mark.long
 def test_how_far_it_is(question, setting, there, tmp_path, slot):
     both = [question, Asking(setting, 8, 16)]
     before = standings(both, tmp_path, slot)

@@ -79,6 +79,7 @@ def sweeping(setting):
     return question
 
 
+@pytest.mark.long
 def test_each_arm_ends_at_the_rate_of_its_own_sweep(sweeping, tmp_path, text):
     job = prepare(sweeping, "cpu", None, tmp_path, Slot(jobs=1, data=str(text)))
     execute(job)

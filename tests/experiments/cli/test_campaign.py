@@ -25,6 +25,7 @@ def answered(capsys, *arguments):
     return status, *capsys.readouterr()
 
 
+@pytest.mark.long
 def test_it_shows_stops_when_time_is_up_goes_on_and_shows_what_can_be_said(small, text, capsys):  # noqa: F811
     status, out, _ = answered(capsys, "--out", small)
     assert (status, out.split("\n")[1].split()[:3]) == (0, ["asking", "0", "8"])

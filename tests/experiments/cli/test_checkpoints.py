@@ -58,6 +58,7 @@ def tokens():
     return torch.randint(290, (2, 12), generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.long
 def test_what_is_imported_answers_as_what_was_published(work, tmp_path):
     status, out, _ = outcome(["import", str(work / "published"), "--out", str(tmp_path / "run")])
     assert status == 0
@@ -254,6 +255,7 @@ def test_what_is_no_model_is_one_line(work, line, says):
     assert says in errors
 
 
+@pytest.mark.long
 def test_a_preset_stands_for_its_initial_weights(work, tmp_path):
     """Of seed 0, which is said on standard error, once a model."""
     command = ["evaluate", "llama-2m", "--variant", "skipv1", "--tokens", "64", "--context", "16", "--device", "cpu"]
@@ -441,6 +443,7 @@ def test_a_summary_beside_published_weights_is_nothing_of_ours(work, tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [{"hidden_size": 10**12}, {"vocab_size": 10**30}, {"num_hidden_layers": 10**4}])
+@pytest.mark.long
 def test_sizes_beyond_all_measure_are_one_line(work, tmp_path, sizes):
     shutil.copytree(work / "published", tmp_path / "in")
     (tmp_path / "in" / "config.json").write_text(json.dumps(BIG | sizes))

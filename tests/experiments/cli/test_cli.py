@@ -45,6 +45,7 @@ def test_predict_with_the_paper_s_bound(capsys):
     assert "MHA at rank a" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_predict_any_two_layer_plan(tmp_path, capsys):
     path = tmp_path / "mine.py"
     path.write_text(
@@ -64,6 +65,7 @@ def test_predict_any_two_layer_plan(tmp_path, capsys):
     assert "closed form; an infimum, not attained" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_describe_counts_and_draws(tmp_path, capsys):
     assert main(["describe", "llama-350m", "--variant", "skipv1", "--json"]) == 0
     about = json.loads(capsys.readouterr().out)
@@ -294,6 +296,7 @@ def test_list_as_json(capsys):
         ("metrics.jsonl", '{"kind": "exact"}\n'),
     ],
 )
+@pytest.mark.long
 def test_a_damaged_file_is_one_line(name, content, smoke, tmp_path, capsys):
     _, folder = smoke
     copy = tmp_path / folder.parent.name / folder.name
@@ -322,6 +325,7 @@ def test_two_processes_do_not_share_a_run(tmp_path):
         pass
 
 
+@pytest.mark.long
 def test_a_lost_figure_is_drawn_again(smoke):
     _, folder = smoke
     before = (folder / "figure.png").read_bytes()
@@ -347,6 +351,7 @@ def test_verify_fails_when_a_verdict_no_longer_holds(monkeypatch, capsys):
         assert re.search(r"two is one.*: does not hold", out)
 
 
+@pytest.mark.long
 def test_a_claim_is_shown_whole(tmp_path, monkeypatch, capsys):
     """Where its proof stands, what it rests on, its checks, its experiments and their committed figure."""
     monkeypatch.chdir(ROOT)  # where the committed results lie; runs of the user's own, which go before them, do not
@@ -367,6 +372,7 @@ def test_a_claim_is_shown_whole(tmp_path, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["paper"] == "ResFormer"
 
 
+@pytest.mark.long
 def test_report_builds_the_site(smoke, monkeypatch, capsys):
     _, folder = smoke
     out = folder.parent.parent

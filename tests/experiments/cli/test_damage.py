@@ -104,6 +104,7 @@ def test_one_flipped_bit(name, smoke, tmp_path, capsys):
     refused([*command, "--out", str(tmp_path)], path, capsys)
 
 
+@pytest.mark.long
 def test_a_finished_training(tmp_path, capsys, monkeypatch):
     """Its weights are never thrown away for its summary's sake."""
     command = [*TRAIN, "--device", "cpu", "--out", str(tmp_path)]

@@ -70,6 +70,7 @@ def test_names_of_users_stay_told_apart(encoding, tmp_path):
     assert f"unknown preset '{name}'" in errors
 
 
+@pytest.mark.long
 def test_a_process_in_an_old_locale_shows_a_table():
     environment = os.environ | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
     command = [sys.executable, "-m", "experiments", "compare", "--out", str(ROOT / "results")]

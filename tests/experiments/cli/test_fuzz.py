@@ -176,6 +176,7 @@ QUICK = 15
 @pytest.mark.usefixtures("place")
 @settings(COMMON, max_examples=QUICK)
 @given(command_lines())
+@pytest.mark.long
 def test_whatever_is_typed_gets_an_answer(line):
     check(line)
 

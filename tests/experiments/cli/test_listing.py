@@ -43,6 +43,7 @@ def test_a_name_stands_for_itself_alone_though_others_contain_it():
     assert {"skipv1-gap", "skipv1-w0"} < set(listed("skipv1-"))
 
 
+@pytest.mark.long
 def test_other_kinds_are_listed_too():
     assert listed() == listed("experiments") == catalogue.names()
     assert listed("claims") == list(catalogue.claims())

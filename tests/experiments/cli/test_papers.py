@@ -25,6 +25,7 @@ def test_two_forms_at_once_are_refused(other, capsys):
 
 
 @pytest.mark.parametrize("name", ["papers", "variants"])
+@pytest.mark.long
 def test_a_table_is_put_between_its_marks(name, tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_bytes(f"before\n<!-- {name} -->\nold\n<!-- end of {name} -->\nafter \xff".encode("latin-1"))

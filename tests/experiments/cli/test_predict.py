@@ -65,6 +65,7 @@ def test_w0_in_every_form_is_the_same(suffix, tmp_path, capsys):
     assert found["minimised"] is None
 
 
+@pytest.mark.long
 def test_other_inputs_other_heads_other_plans(capsys):
     assert main(f"predict vanilla {TASK} --w0 10 --heads 32".split()) == 0
     assert "SkipV1Former is ahead" in capsys.readouterr().out

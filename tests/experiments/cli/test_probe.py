@@ -74,6 +74,7 @@ def probed(work, tmp_path, capsys):
     return run
 
 
+@pytest.mark.long
 def test_every_family_of_two_runs(work, probed, tmp_path, monkeypatch):
     """Numbers by layer, a figure each; what can be said of them without measuring holds."""
     in_dots = style.save_as

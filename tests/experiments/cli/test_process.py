@@ -132,6 +132,7 @@ def test_a_signal_during_imports_is_one_line(name, number, status):
     assert done.stderr == f"crosslayer: {'interrupted' if number == signal.SIGINT else 'stopped'}\n"
 
 
+@pytest.mark.long
 def test_a_training_that_is_stopped_says_how_to_resume(tmp_path):
     command = [sys.executable, "-m", "experiments", *TRAIN, "--steps", "100000", "--out", str(tmp_path)]
     running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -59,6 +59,7 @@ def wait_for(condition, seconds=120):
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_one_of_them_is_killed_and_the_same_command_resumes(tmp_path, capsys):
     """The numbers are those of one process; that one and every other command read what is left."""
     both = tmp_path / "both"
@@ -101,6 +102,7 @@ def test_one_of_them_is_killed_and_the_same_command_resumes(tmp_path, capsys):
         (["--steps", "0"], "--steps must be at least 1, got 0"),
     ],
 )
+@pytest.mark.long
 def test_bad_input_is_one_line_of_the_first_process_and_status_2(options, says, tmp_path):
     status, ((out, error), (_, other)) = pair(*TRAIN, *options, "--out", str(tmp_path))
     assert status == [2, 2]

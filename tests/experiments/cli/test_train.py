@@ -57,6 +57,7 @@ COMMAND = ["train", "--preset", "llama-2m", "--variant", "resformer", "--data", 
 COMMAND += ["--context", "64", "--batch", "8", "--learning-rate", "0.01", "--save-every", "0", "--json"]
 
 
+@pytest.mark.long
 def test_a_training_learns_text_and_is_not_repeated(text, monkeypatch, capsys):
     """From the loss of guessing to well below it, on text that it has not seen."""
     monkeypatch.chdir(text)

@@ -169,6 +169,7 @@ def test_so_are_those_of_a_run(option, value, capsys):
         ("--seed 99999999999", "--seed must be at most 4,294,967,295"),
     ],
 )
+@pytest.mark.long
 def test_what_cannot_be_trained_is_said_before_anything_is_made(options, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(memory, "available", lambda device: 16 * 2**30)

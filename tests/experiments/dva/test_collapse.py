@@ -51,6 +51,7 @@ def test_in_blocks_it_grows_with_tokens(name):
     assert peak_numbers(side.form, "collapsed", 8, 4, 16) == peak_numbers(side.form, "collapsed", 8, 4)
 
 
+@pytest.mark.long
 def test_smoke_from_end_to_end(tmp_path, capsys):
     assert main(["run", "dva-collapse", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (summary,) = tmp_path.glob("dva-collapse/*/summary.json")

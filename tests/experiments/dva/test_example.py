@@ -44,6 +44,7 @@ def test_no_training_ends_below_the_bound():
     assert fit("one", (3, 3), 6, seed=3, steps=100) >= 1 / 9 - 1e-9
 
 
+@pytest.mark.long
 def test_smoke_from_end_to_end(tmp_path, capsys):
     assert main(["run", "dva-example", "--profile", "smoke", "--jobs", "1", "--out", str(tmp_path)]) == 0
     (summary,) = tmp_path.glob("dva-example/*/summary.json")

@@ -193,6 +193,7 @@ def test_what_a_premise_notices_is_no_survivor(ledger):
     assert (found.altered, found.with_premises) == (7, 7)
 
 
+@pytest.mark.long
 def test_what_a_premise_notices_is_not_run_again(ledger, monkeypatch):
     """Until it no longer does."""
     ran = []
@@ -223,6 +224,7 @@ def test_premises_are_altered_first(ledger):
     ]
 
 
+@pytest.mark.long
 def test_an_excuse_is_shown_with_its_reason(ledger):
     found = of(ledger, "made.excused")
     assert found.survivors.keys() == found.excused.keys()
@@ -250,6 +252,7 @@ def test_what_does_not_stand_is_refused(ledger):
         of(ledger, "made.wrong")
 
 
+@pytest.mark.long
 def test_what_was_found_is_remembered_until_something_changes(ledger, monkeypatch):
     done = []
     real = mutation.mutate
@@ -292,6 +295,7 @@ def test_what_is_committed_need_not_be_found_again(ledger, monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize("source", [False, True])
+@pytest.mark.long
 def test_nothing_that_is_committed_survives_without_a_reason(source):
     """Of the entries of whose evidence nothing has changed since."""
     ledger, known = catalogue.claims(), committed_results() / "ledger"
@@ -318,6 +322,7 @@ def test_nothing_is_left_behind(ledger):
     assert formulas.area(3) == 18
 
 
+@pytest.mark.long
 def test_the_command_shows_survivors_and_excuses(ledger, monkeypatch, capsys):
     monkeypatch.setattr(catalogue, "claims", lambda: ledger)
     assert main(["verify", "--mutate", "made.sound", "made.excused", "made.nothing"]) == 0

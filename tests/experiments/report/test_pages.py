@@ -50,6 +50,7 @@ def pages(material):
         return sources(material, parser())
 
 
+@pytest.mark.long
 def test_there_is_a_page_of_everything(pages):
     assert {claim_page(name).lstrip("/") for name in catalogue.claims()} <= set(pages)
     assert {f"experiments/{name}.md" for name in catalogue.names()} <= set(pages)

@@ -81,6 +81,7 @@ def address(site, name):
     return (site[0] / name).as_uri()
 
 
+@pytest.mark.long
 def test_nothing_is_missing_in_its_sources(site):
     folder, warnings = site
     assert not warnings
@@ -99,6 +100,7 @@ def test_nothing_comes_from_a_network(site):
 
 
 @in_a_browser
+@pytest.mark.long
 def test_every_link_leads_somewhere_and_every_page_is_whole(site, page):
     """From the front page: no error, nothing asked of a network, one heading of the first rank, pictures described,
     and nothing wider than the screen."""
@@ -162,6 +164,7 @@ def test_other_people_s_text_is_shown_and_not_run(site, page):
 
 
 @in_a_browser
+@pytest.mark.long
 def test_claims_are_filtered(site, page):
     page.goto(address(site, "claims/index.html"))
     rows = page.locator("article tbody tr")

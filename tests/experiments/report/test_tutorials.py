@@ -25,6 +25,7 @@ def test_there_is_one_of_everything():
 
 
 @pytest.mark.parametrize("name", ["identity", "variant", "claim", "campaign"])
+@pytest.mark.long
 def test_python_runs(name, tmp_path, monkeypatch):
     """All of a page in order, as in one file: a test of hypothesis wants the source of what it tests."""
     monkeypatch.chdir(tmp_path)
@@ -43,6 +44,7 @@ def test_commands_are_read(name):
         parser().parse_args(shlex.split(line)[1:])
 
 
+@pytest.mark.long
 def test_a_paper_shows_up(tmp_path):
     """Written to files and installed, as far as an entry point goes."""
     files = {re.match(r"# (\S+)\n", text)[1]: text for text in (*blocks("paper", "python"), *blocks("paper", "toml"))}

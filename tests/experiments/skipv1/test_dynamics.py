@@ -71,6 +71,7 @@ def test_a_rank_beyond_its_bounds_fails(committed):
         assert lost in failed(prediction, altered)
 
 
+@pytest.mark.long
 def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
     measurement = EXPERIMENT.measure(TINY, 2, RunFolder(tmp_path, Slot(jobs=1)))
     prediction = EXPERIMENT.predict(TINY)

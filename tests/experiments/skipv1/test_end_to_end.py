@@ -119,6 +119,7 @@ def test_more_heads_are_worth_what_they_explain_at_width_2d_less_1():
     assert {v.id: v.verdict for v in compare_heads(trained)}[f"least width/{SIZE}/h4"] == "contradicts"
 
 
+@pytest.mark.long
 def test_predictions_hold_the_theory_they_name():
     for name, profile in PROFILES.items():
         if name == "full":
@@ -168,6 +169,7 @@ TINY = Config(
 )
 
 
+@pytest.mark.long
 def test_two_seeds_suffice_for_verdicts_and_a_figure(tmp_path):
     measurement = EXPERIMENT.measure(TINY, 2, RunFolder(tmp_path, Slot(jobs=1)))
     prediction = EXPERIMENT.predict(TINY)

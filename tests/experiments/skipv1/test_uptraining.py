@@ -139,6 +139,7 @@ def ran(tmp_path_factory):
     return config, run, EXPERIMENT.measure(config, 2, run)
 
 
+@pytest.mark.long
 def test_trainings_begin_with_what_they_were_converted_to(ran):
     _, _, measurement = ran
     for name, choice in CHOICES.items():
@@ -260,6 +261,7 @@ def test_forms_are_asked_all_ways_and_theory_of_heads_alone(profile):
 
 
 @pytest.mark.parametrize("kind", ["gqa", "mla"])
+@pytest.mark.long
 def test_forms_are_converted_and_trained_on(kind, tmp_path):
     tiny = PROFILES["smoke"].config
     sizes = gqa(tiny.architecture) if kind == "gqa" else mla(tiny.architecture, width=8, rope=2)

@@ -44,6 +44,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_costs_nothing_that_was_saved(run, trace, tmp_path, capsys):
     """Two workers, one killed half-way: the serial run's bytes, and no step is taken twice."""
     found = campaign(run, trace, struck)
@@ -171,6 +172,7 @@ def test_the_driver_s_full_disk_loses_one_line_and_names_the_file(run, trace, tm
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.long
 def test_a_campaign_that_is_ended_is_resumed_elsewhere(run, trace, how):
     """Its own cluster goes with it; what was begun there goes on in this process."""
     root = Path(fake.__file__).parents[3]
@@ -204,6 +206,7 @@ def test_where_has_two_answers(capsys):
     assert capsys.readouterr().err == "crosslayer: --on must be here or ray, got 'mars'\n"
 
 
+@pytest.mark.long
 def test_the_benchmark_compares_equal_lines(monkeypatch):
     monkeypatch.setattr(bench, "TURNS", 1)
     (found,) = bench.run_campaign(2, points=4, seconds=0.001)["benchmarks"]

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from matplotlib.figure import Figure
 
 from experiments.experiment.execution import execute, prepare
@@ -20,6 +21,7 @@ def campaign(folder):
     return results("count", items(folder / "trace"), counted, run, label="counting", backend=Serial())
 
 
+@pytest.mark.long
 def test_a_campaign(tmp_path):
     """What was counted is not counted again, but for the one step whose checkpoint was not yet there."""
     (tmp_path / "whole").mkdir()
@@ -64,6 +66,7 @@ def kept(run):
     return found, {name: x for name, x in summary.items() if name in ("checks", "experiment", "verdict", "title")}
 
 
+@pytest.mark.long
 def test_a_run(tmp_path):
     """Prediction, measurement, figure, summary: the same files, whichever write was the last."""
     (tmp_path / "whole").mkdir()

@@ -56,6 +56,7 @@ def test_an_edit_a_new_and_a_lost_file_change_the_digest(tmp_path, monkeypatch):
     assert digests[0] == digests[3]
 
 
+@pytest.mark.long
 def test_an_entry_is_verified_without_the_claims_of_others():
     script = (
         "import sys; from experiments.cli import main; main(['verify', 'skipv1.eckart-young']); print(*sys.modules)"

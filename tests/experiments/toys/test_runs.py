@@ -59,6 +59,7 @@ def whole(tmp_path, monkeypatch):
     return run, trained(run)
 
 
+@pytest.mark.long
 def test_a_stack_that_was_killed_ends_with_the_same_numbers(whole, tmp_path, monkeypatch):
     """At its second report, after a checkpoint; and with a line of what happens again in the log."""
     run, add = RunFolder(tmp_path / "killed", Slot(jobs=1)), StepLog.add
@@ -99,6 +100,7 @@ def test_a_stack_whose_log_has_a_hole_is_refused_before_it_is_trained(tmp_path, 
     assert steps == [100, 200, 200]
 
 
+@pytest.mark.long
 def test_a_stack_out_of_time_is_saved(whole, tmp_path, monkeypatch):
     run = RunFolder(tmp_path / "late", Slot(jobs=1))
     left = iter([9.0, -1.0])
@@ -112,6 +114,7 @@ def test_a_stack_out_of_time_is_saved(whole, tmp_path, monkeypatch):
     assert steps == [200, 300, 100, 200, 300]  # the second half of the seeds had not begun
 
 
+@pytest.mark.long
 def test_a_seed_is_the_same_whatever_others_are_trained(tmp_path):
     few, more = (train_all(POINTS, seeds, TRAINING, RunFolder(tmp_path / str(seeds), Slot(jobs=1))) for seeds in (2, 3))
     for key, (first, second) in few.items():
@@ -119,6 +122,7 @@ def test_a_seed_is_the_same_whatever_others_are_trained(tmp_path):
         assert first != pytest.approx(second, rel=1e-3) or first == 0
 
 
+@pytest.mark.long
 def test_toys_of_several_widths_are_trained_apart(tmp_path):
     """And with the same bits whatever else is trained."""
     other = Setting(1, 3, 0.1)

@@ -12,6 +12,7 @@ from experiments.cli import main
 from experiments.experiment.execution import conclusions, execute, prepare
 from experiments.report.pages.parts import verdict
 from experiments.store.folders import RunFolder, UserError
+from experiments.store.provenance import provenance
 from experiments.training import campaign, expectations, stacks, tuning
 from experiments.training import text as text_data
 from experiments.training.arms import PromptSource, TextSource
@@ -60,7 +61,7 @@ def trained(monkeypatch):
         loss = 3 + 0.001 * (arm.seed % 3) * (1 if arm.twin else 2) - (0.1 if arm.label else 0)
         positions = arm.source.n + 1 if isinstance(arm.source, PromptSource) else 1
         held_out = {"loss": [loss] * positions, "stderr": [0.01] * positions}
-        about = dict.fromkeys(("tokens_per_second", "seconds", "epochs"), 1.0)
+        about = dict.fromkeys(("tokens_per_second", "seconds", "epochs"), 1.0) | provenance("cpu", __name__)
         about |= {"parameters": arm.architecture.d_model, "evaluations": [[step, loss] for step in range(1, 6)]}
         about |= {"elsewhere": [held_out] * len(arm.elsewhere)} if arm.elsewhere else {}
         return {**about, "loss": loss, "curve": [[10, loss]], "held_out": held_out, "diverged": None}
@@ -85,6 +86,7 @@ def test_most_full_size_experiments_compare_variants():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.long
 def test_every_full_size_experiment_compares_a_plan_of_one_s_own(name, mine, trained, tmp_path):
     experiment = comparing(catalogue.experiment(name), "gpu-tiny", [mine, "gqa:group=2", BASELINE])
     job = prepare(experiment, "gpu-tiny", 3, tmp_path)
@@ -120,6 +122,7 @@ PAPER = PaperExpectation(
 
 @pytest.mark.usefixtures("trained")
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.long
 def test_a_paper_s_own_expectation_is_judged_under_its_own_claim(name, tmp_path, monkeypatch):
     paper = replace(PAPER, measure="signal", nats=None)
     monkeypatch.setattr(expectations, "expectations_of", lambda variant: (paper,) if variant == paper.variant else ())
@@ -161,6 +164,7 @@ def test_expectations_without_meaning_are_refused(changed, says):
         replace(PAPER, **changed)
 
 
+@pytest.mark.long
 def test_it_is_run_and_compared_from_the_command_line_and_from_python(mine, monkeypatch, tmp_path, capsys):
     command = ["text-induction", "--out", str(tmp_path / "runs"), "--variant", mine]
     assert main(["run", *command, "--profile", "smoke", "--jobs", "1"]) == 0

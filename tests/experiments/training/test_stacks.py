@@ -55,6 +55,7 @@ def records(tmp_path_factory):
     )
 
 
+@pytest.mark.long
 def test_the_same_records(records):
     alone, stacked, _ = records
     assert list(stacked) == list(alone) == ARMS
@@ -103,6 +104,7 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize("positions", ["rope", "none"])
+@pytest.mark.long
 def test_on_other_prompts_stacked_and_alone_are_the_same(tmp_path, positions):
     base = replace(BASE, architecture=replace(CONFIG, positions=positions), elsewhere=ELSEWHERE)
     both = replace(LONGER, architecture=base.architecture, elsewhere=ELSEWHERE)

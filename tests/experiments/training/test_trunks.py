@@ -20,6 +20,7 @@ def lengths(arm, *steps):
     return [replace(arm, recipe=LATE.of_length(n)) for n in steps]
 
 
+@pytest.mark.long
 def test_every_record_is_that_of_the_training_alone(reader, run, tmp_path):
     arms = [*lengths(replace(reader, probes=(HERE,)), 10, 20, 40), *lengths(replace(PROMPTS, seed=1), 20), PROMPTS]
     alone = train_all(arms, RunFolder(tmp_path / "runs of one", Slot(jobs=1)), "one by one")
@@ -47,6 +48,7 @@ def test_what_shares_nothing_stands_alone():
 
 
 @pytest.mark.parametrize("after", range(1, 24, 3))
+@pytest.mark.long
 def test_it_goes_on_where_it_was_left(after, run, monkeypatch):
     arms = lengths(PROMPTS, 10, 20, 40)
     left = iter([9.0] * after + [-1.0])  # asked before a training, and at every report

@@ -104,6 +104,7 @@ def test_tuning_that_is_not_asked_for_or_not_finished(run, monkeypatch):
         tuned(PAIR, Tuning(grid=(0.1,)), run, "x")
 
 
+@pytest.mark.long
 def test_tuning_for_real_never_picks_what_diverged(run):
     best, about = tuned({"ours": OURS}, Tuning(grid=(1e30, 0.01), share=1.0), run, "x")
     assert best["ours"] in (0.01, 0.0025, 0.000625, 0.000156)

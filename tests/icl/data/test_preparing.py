@@ -92,6 +92,7 @@ def test_what_a_killed_run_left_is_removed(corpus, tmp_path, prepared):
     assert not part.exists()
 
 
+@pytest.mark.long
 def test_a_run_that_is_gone_at_any_step_is_begun_again(corpus, tmp_path, prepared, monkeypatch):
     """Or gone on with, as it says how far it is after every few documents."""
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # its threads do not come along into a fork

@@ -68,6 +68,7 @@ def test_latents_are_seen_through_a_window(name, window):
     st.integers(0, 4),
     st.integers(0, 99),
 )
+@pytest.mark.long
 def test_any_plan_decodes_in_any_chunks(chosen, group, positions, score, sizes, window, seed):
     config = replace(architecture(chosen, group, positions, score), window=window, qk_norm=seed % 2 == 1)
     model = decoder(config, chosen, seed)

@@ -82,6 +82,7 @@ def plain_sums(monkeypatch):
 @pytest.mark.parametrize(("rule", "layers", "dtype"), SMALL)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.usefixtures("plain_sums")
+@pytest.mark.long
 def test_compiled_it_is_the_rule_as_it_is_written(rule, layers, dtype, backend):
     assert wrong(rule, layers, dtype, backend) == 0
 

@@ -344,6 +344,7 @@ def test_bf16_is_fp32_to_its_precision(kind, name):
     ],
 )
 @torch._dynamo.config.patch(error_on_recompile=True)
+@pytest.mark.long
 def test_compiles_whole_and_once(name):
     """No graph breaks, no recompilation from step to step, the same gradients."""
     torch._dynamo.reset()

@@ -32,6 +32,7 @@ def made(model, inputs):
 
 
 @given(plans(max_layers=3, max_heads=2), st.sampled_from([0.1, 1.0]), st.integers(0, 99))
+@pytest.mark.long
 def test_coefficients_make_the_reads(drawn, scale, seed):
     """Every parameter is moved, so queries are not zero and averages are not the newest output."""
     model = model_of(config_of(drawn.shape.layers, drawn.shape.heads, **SIZES), drawn, seed, scale)

@@ -77,6 +77,7 @@ def assert_alike(models: list[Decoder], read: slice) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(st.data(), st.sampled_from(sorted(MORE)), st.sampled_from([slice(0, None, 2), slice(2 * N, 2 * N + 1)]))
+@pytest.mark.long
 def test_any_plans_of_one_depth_rule(data, more, read):
     first = data.draw(plans())
     config = architecture(first.shape.layers, first.shape.heads, **{"head_dim": 4, **MORE[more]})

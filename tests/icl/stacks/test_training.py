@@ -64,6 +64,7 @@ def alone(member, recipe, of="last"):
 
 @pytest.mark.parametrize("of", ["last", "all"])
 @pytest.mark.parametrize("decay", ["late", "cosine"])
+@pytest.mark.long
 def test_every_member_ends_where_it_would_have_ended_alone(of, decay):
     recipe = replace(LATE, decay=decay)
     logged = trained([recipe], of)
@@ -77,6 +78,7 @@ def test_every_member_ends_where_it_would_have_ended_alone(of, decay):
             torch.testing.assert_close(weights[name], parameter.detach(), rtol=0, atol=1e-4)
 
 
+@pytest.mark.long
 def test_lengths_share_their_beginning_and_end_as_alone():
     recipes = lengths(20, 40, 80)
     logged = trained(recipes)
@@ -185,6 +187,7 @@ def test_settings_without_meaning(field):
         next(train(models(), task(), [replace(LATE, **field)], [0] * 6, [1e-2] * 6))
 
 
+@pytest.mark.long
 def test_elsewhere_every_member_loses_what_it_loses_alone():
     config = replace(CONFIG, positions="rope")
     made = [Decoder(config, resolve(v, CONFIG.shape), seed=s, std=0.5) for v, s, _ in MEMBERS]

@@ -96,6 +96,7 @@ tasks = st.builds(RegressionTask, d=st.integers(1, 3), n=st.integers(1, 4), sigm
 
 @settings(max_examples=7)
 @given(tasks, st.integers(0, 30))
+@pytest.mark.long
 def test_every_toy_predicts_and_learns_as_loops_over_tokens_do(task, step):
     toys = randomised(specs_of(task))
     batch = toys.batch(3, TRAIN_STREAM, step)

@@ -274,6 +274,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
         next(train(StackedToys([SPEC]), SHORT, folder=tmp_path))
 
 
+@pytest.mark.long
 def test_held_out_signal_agrees_with_the_exact_loss():
     """icl's sampled estimate against theory's exact number, for random weights, within five standard errors."""
     specs = [ToySpec(RegressionTask(d, 4, 0.5), h, d // 2, s) for d in (1, 3) for h in (MHA, SKIPV1) for s in range(2)]

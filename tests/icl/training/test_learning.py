@@ -20,6 +20,7 @@ from theory.plans.architecture import Architecture, Tokens, Vectors
 from theory.plans.names import resolve
 
 
+@pytest.mark.long
 def test_in_context_regression_is_learnt_and_nothing_leaks():
     """One pair tells w where there is no noise; before it, nobody can do better than zero."""
     task = PromptTask(RegressionTask(1, 1, 0.0), 2048)

@@ -80,6 +80,7 @@ def abandoned(folder, reports=3):
 
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from([ALWAYS, AT_THE_END])), min_size=1, max_size=4))
+@pytest.mark.long
 def test_a_killed_run_ends_with_the_same_bits(whole, kills):
     """With dropout, accumulation, depth attention and tied embeddings; killed again and again at a logged step."""
     expected, weights = whole
@@ -99,6 +100,7 @@ def test_a_killed_run_ends_with_the_same_bits(whole, kills):
         assert_same_bits(weights_of(again), weights)
 
 
+@pytest.mark.long
 def test_a_run_that_is_gone_at_any_step_of_a_save_ends_with_the_same_bits(tmp_path):
     """The last of three saves removes the first one's checkpoint."""
     recipe = replace(RECIPE, steps=9, evaluate_every=0)

@@ -162,6 +162,7 @@ def crowded(tmp_path_factory):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.long
 def test_a_broken_paper_is_named_once_and_left_out(fault, crowded):
     found, lines = crowded
     (line,) = (line for line in lines if f"point-{fault}" in line)

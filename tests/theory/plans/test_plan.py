@@ -58,6 +58,7 @@ def test_learned_weights_multiply_bare_sources_once():
 
 
 @given(shapes)
+@pytest.mark.long
 def test_every_variant_makes_sense_at_every_shape(shape):
     for candidate in variant_plans(shape):
         assert problems(candidate) == []

@@ -39,6 +39,7 @@ def unit(shape, at):
 
 @pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize(("d", "every"), [(1, 1), (2, 1), (3, 3), pytest.param(3, 1, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_sandwich_is_exact(d, every, general):
     """All entries of E[S M S] for every so many matrix units M."""
     engine, moments, s = both(d, general)

@@ -82,6 +82,7 @@ def test_exact_losses_of_a_scalar_task_by_enumeration(law, n):
     assert preconditioned.preconditioned(moments) == pytest.approx(float(loss), rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_preconditioner_s_loss_by_enumeration():
     """d = 2, n = 1, unequal kurtoses, a preconditioner that is not symmetric."""
     w0 = np.array([[Fraction(1), Fraction(0)], [Fraction(-2), Fraction(1)]])

@@ -200,6 +200,7 @@ def test_step_sizes_reach_the_best_polynomial_up_to_the_threshold(d, n, count, t
 
 @settings(max_examples=15)
 @given(d_values, n_values, st.sampled_from([1.01, 1.5, 4.0]))
+@pytest.mark.long
 def test_two_steps_above_the_threshold_are_equal(d, n, times):
     sigma = spectral.noise_threshold(d, n, 2) * times
     equal = regression.steps(d, n, sigma, 2).value

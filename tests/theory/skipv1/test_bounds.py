@@ -135,6 +135,7 @@ def test_which_plans_the_theorem_is_about():
     assert theorem_heads(theory.resolve("neutreno", shape)) is None
 
 
+@pytest.mark.long
 def test_predict_minimises_around_w0():
     task = {"d": 2, "n": 3, "sigma": 0.5, "rank": 2}
     bounds = loss_bounds(PromptMoments(2, 3, 0.5, 2 * np.eye(2)), rank=2)

@@ -18,6 +18,7 @@ AROUND = PopulationLoss(PromptMoments(4, 2, 0.1, 4 * np.eye(4)), SKIPV1)
 LOWEST = 33.1199
 
 
+@pytest.mark.long
 def test_screening_finds_a_minimum_that_one_start_in_ten_leads_to():
     found = minimise(AROUND, 4, starts=16, finished=3)
     assert found.value == pytest.approx(LOWEST, abs=1e-3)
@@ -27,6 +28,7 @@ def test_screening_finds_a_minimum_that_one_start_in_ten_leads_to():
     assert few.value > LOWEST + 2  # the three descents that this project once took for it
 
 
+@pytest.mark.long
 def test_those_that_were_lowest_are_finished():
     """Screened alone, none of the starts is at its end; finishing one takes the lowest of them."""
     screened = minimise(AROUND, 2, starts=6, finished=6, max_iterations=SCREENING)

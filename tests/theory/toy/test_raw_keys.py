@@ -88,6 +88,7 @@ def test_realigning_takes_the_identity_to_the_identity_and_keeps_the_norm(d, see
     np.testing.assert_allclose(np.linalg.norm(realignment(read)), np.linalg.norm(read))
 
 
+@pytest.mark.long
 def test_the_open_case():
     """One head with keys of both kinds, rank 2 of 3: of the two entries that are left possible, the lower is found."""
     assert raw_key_bounds(residual_key_heads(1), 3, 2) == (2, 3)

@@ -82,6 +82,7 @@ def test_named_plans_say_what_the_theorem_says():
     assert optimum(vanilla(Shape(2, 2)), D, N, SIGMA, D).attained
 
 
+@pytest.mark.long
 def test_what_has_no_closed_form_says_so():
     one_head = two_layers("residual-keys", 1)
     best = optimum(one_head, D, N, SIGMA, 2)

@@ -76,6 +76,7 @@ def assert_same_reports(ours, theirs, rounding):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.long
 def test_losses_norms_and_weights_are_those_of_one_process(name, place, found):
     """A rounding of the gradient moves Adam's step by at most rate * rounding / eps."""
     case, ours = CASES[name], [ranks["trained"][name] for ranks in found]
