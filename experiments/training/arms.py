@@ -169,7 +169,6 @@ class Arm:
     label   what the variant is called where it is shown; by default its name, if it has one
     start   weights, optimiser and step are those at another's end; by default initial weights, and step 0
     initial  weights that are there to begin with, to which seed, std and twin then make no difference
-    elsewhere  prompts on which the held-out loss at the end is asked for as well, whatever it was trained on
     """
 
     architecture: Architecture
@@ -182,7 +181,6 @@ class Arm:
     probes: tuple[str, ...] = ()
     label: str = ""
     start: Start | None = None
-    elsewhere: tuple[PromptSource, ...] = ()
     initial: Initial | None = None
 
     @property
@@ -216,13 +214,10 @@ class Arm:
         for name in LATER:
             if getattr(self.recipe, name) == getattr(Recipe, name):
                 del fields["recipe"][name]
-        del fields["elsewhere"]
         if self.initial is None:
             del fields["initial"]
         elif self.initial.how is None:
             del fields["initial"]["how"]
-        if self.elsewhere:
-            fields["elsewhere"] = [source.to_json() for source in self.elsewhere]
         if not isinstance(self.variant, str):
             return {**fields, "variant": self.name, "plan": text(self.plan)}
         return {**fields, "label": self.label} if self.label not in ("", self.variant) else fields
@@ -252,9 +247,6 @@ class Arm:
     def task(self, rank: int = 0, count: int = 1) -> Task:
         """What it reads; of `count` processes that read together, each checks its part of the text."""
         return task_of(self.source, self.context, rank, count)
-
-    def tasks_elsewhere(self) -> list[PromptTask]:
-        return [prompt_task(source) for source in self.elsewhere]
 
 
 def task_of(source: Source, context: int, rank: int = 0, count: int = 1) -> Task:

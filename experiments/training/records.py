@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,8 @@ from theory.plans.written import to_json
 
 if TYPE_CHECKING:
     from icl.models.decoder import Decoder
-    from icl.training.loop import HeldOut, Logged
-    from icl.training.objectives import PromptTask, Task
+    from icl.training.loop import Logged
+    from icl.training.objectives import Task
     from icl.training.processes import Processes
 
 
@@ -79,8 +78,6 @@ def train_arm(
 
     def prepared() -> Json:
         folder.mkdir(parents=True, exist_ok=True)
-        for other in arm.tasks_elsewhere():
-            _fitting(model, other)  # before anything is trained
         return probed(arm, model, task, device) if at_start is None else at_start
 
     at_start = processes.first(prepared)
@@ -105,7 +102,6 @@ def train_arm(
             "parameters": sum(p.numel() for p in model.parameters()),
             "diverged": diverged,
             **losses(arm, log.lines, diverged),
-            **of_elsewhere(arm, None if whole is None else _elsewhere(arm, whole)),
             "tokens": arm.recipe.steps * arm.recipe.batch * task.tokens,
             **_of_text(task, arm),
             "tokens_per_second": _median([line["tokens_per_second"] for line in log.lines]),
@@ -186,26 +182,6 @@ def losses(arm: Arm, lines: Sequence[Json], diverged: str | None) -> Json:
         "held_out": None if isinstance(arm.source, TextSource) else held_out,
         "loss": _mean(held_out["loss"]) if held_out else None,
     }
-
-
-def of_elsewhere(arm: Arm, found: Sequence[HeldOut | None] | None) -> Json:
-    """What a record says of the other prompts, where they are asked for; None where nothing finite was found."""
-    if not arm.elsewhere:
-        return {}
-    return {"elsewhere": [one and asdict(one) for one in found or [None] * len(arm.elsewhere)]}
-
-
-def _elsewhere(arm: Arm, model: Decoder) -> list[HeldOut | None]:
-    from icl.training.elsewhere import evaluate_on
-
-    found = [evaluate_on(model, task, arm.recipe) for task in arm.tasks_elsewhere()]
-    return [one if all(map(isfinite, one.loss)) else None for one in found]
-
-
-def _fitting(model: Decoder, task: PromptTask) -> None:
-    from icl.training.elsewhere import fitting
-
-    fitting(model, task)
 
 
 def probed(arm: Arm, model: Decoder, task: Task, device: str) -> Json:

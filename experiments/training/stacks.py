@@ -25,7 +25,7 @@ from experiments.store.work import results
 from experiments.training import probes
 from experiments.training.arms import Arm, TextSource
 from experiments.training.pool import train_all
-from experiments.training.records import losses, of_elsewhere, of_probes, probed
+from experiments.training.records import losses, of_probes, probed
 from icl.recipe import Recipe
 from theory.plans.accounting import total_parameters
 from theory.plans.plan import Plan
@@ -73,7 +73,7 @@ def stacks(arms: Sequence[Arm]) -> list[Stack]:
         of_any_rate = sorted((replace(recipe, learning_rate=1.0) for recipe in recipes), key=lambda r: r.steps)
         sharing = [of_any_rate] if _share(of_any_rate) else [[recipe] for recipe in of_any_rate]
         for some in sharing:
-            common = _common(arm.plan), type(arm), arm.elsewhere, arm.probes
+            common = _common(arm.plan), type(arm), arm.probes
             shapes[arm.architecture, arm.source, arm.std, tuple(some), *common].append(arm)
     return [
         Stack(tuple(members[i : i + MOST]), shape[3])
@@ -151,16 +151,12 @@ def _trained(stack: Stack, desk: Desk) -> Json:
         folder=desk.folder / "training",
         warn=warn,
         name=_name(stack, device),
-        elsewhere=members[0].tasks_elsewhere(),
         probe=(lambda i, model: probed(members[i], model, task, device)) if members[0].probes else None,
     )
     note = f"{len(members)} decoders, width {members[0].architecture.d_model}: step"
     with stoppable(steps):
         for logged in steps:
             ends = logged.held_out and [x if isinstance(x, str) else asdict(x) for x in logged.held_out]
-            if ends and logged.elsewhere:
-                found = zip(ends, logged.elsewhere, members, strict=True)
-                ends = [end if isinstance(end, str) else {**end, **of_elsewhere(arm, x)} for end, x, arm in found]
             if ends and logged.probed:
                 both = zip(ends, logged.probed, strict=True)
                 ends = [end if isinstance(end, str) else {**end, "probed": found} for end, found in both]
@@ -185,7 +181,6 @@ def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str
     diverged = end if isinstance(end, str) else None
     curve = [{"step": line["at"], "loss": line["losses"][i], "held_out": None} for line in own]
     held_out = None if diverged else dict(end)
-    besides = held_out.pop("elsewhere", None) if held_out else None
     at_end = held_out.pop("probed", {}) if held_out else dict.fromkeys(at_start)
     curve[-1]["held_out"] = held_out
     return {
@@ -196,7 +191,6 @@ def _record(stack: Stack, i: int, place: int, lines: Sequence[Json], device: str
         "parameters": total_parameters(arm.architecture, arm.plan),
         "diverged": diverged,
         **losses(arm, curve, diverged),
-        **({"elsewhere": besides or [None] * len(arm.elsewhere)} if arm.elsewhere else {}),
         "tokens": arm.recipe.steps * arm.recipe.batch * arm.task().tokens,
         "tokens_per_second": None,
         "mfu": None,

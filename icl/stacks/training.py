@@ -28,9 +28,8 @@ from icl.recipe import Recipe
 from icl.stacks.decoder import Losses, StackedDecoder
 from icl.stacks.feed import Feed, StackTask
 from icl.stacks.forward import Turned
-from icl.training.elsewhere import fitting
 from icl.training.loop import DIVERGED, HeldOut, is_far, starting_loss
-from icl.training.objectives import PromptTask, blind_loss
+from icl.training.objectives import blind_loss
 from theory.errors import BadInput
 from theory.plans.identity import text
 
@@ -64,7 +63,6 @@ class Logged:
     shared    whether the longer ones have them too
     losses    of every decoder, the mean over these steps
     held_out  at the end of a recipe: of every decoder, or why it diverged
-    elsewhere there, of every decoder, on each of the other tasks asked for; None where it is no number, or diverged
     probed    there, what was asked to be measured of every decoder; None of one that diverged
     done      steps in all, shared ones once
     """
@@ -75,7 +73,6 @@ class Logged:
     losses: tuple[float, ...]
     held_out: tuple[HeldOut | str, ...] | None
     done: int
-    elsewhere: tuple[tuple[HeldOut | None, ...], ...] | None = None
     probed: tuple[Any, ...] | None = None
 
 
@@ -167,7 +164,6 @@ def train(
     warn: Callable[[str], None] = lambda _: None,
     on_step: Callable[[int], None] = lambda _: None,
     name: str = "",
-    elsewhere: Sequence[PromptTask] = (),
     probe: Callable[[int, Decoder], Any] | None = None,
     turning: Turned | None = None,
 ) -> Steps[Logged, bool | None, StackedDecoder]:
@@ -175,7 +171,6 @@ def train(
 
     recipes  trainings that differ in length only (`stretches`), the shortest first; their rate gives way to
     rates    of every decoder; seeds: of its data's order
-    elsewhere  other tasks, on whose held-out prompts every recipe's end is evaluated too
     probe    what else is measured there, from a decoder's place and a copy of it
     turning  an ingredient that the decoders were trained without: it is turned on by degrees over TURNED of the steps
     folder   for checkpoints, from which a killed training is resumed; name: as in `icl.training.loop.train`
@@ -187,13 +182,10 @@ def train(
         for field, value in MEANINGLESS.items():
             if getattr(recipe, field) != value:
                 raise BadInput(f"{field} has no meaning for a stack: leave it at {value}")
-    for other in elsewhere:
-        fitting(models[0], other)
     stack = StackedDecoder(models, turning=turning)
     extra = len(stack.flat) - len(models)
     padded = torch.tensor([*rates, *[rates[0]] * extra], dtype=stack.flat.dtype, device=stack.flat.device)
     feed = Feed(task, [*seeds, *[seeds[0]] * extra], stack.flat)
-    others = [Feed(other, [0], stack.flat) for other in elsewhere]
     optimiser = AdamW(stack, recipes[-1], padded)
     run, plan = Run(stack, optimiser, blind_loss(task, models[0].config.stem)), stretches(recipes)
     about = (models[0].config, [m.plan for m in models], task.identity, list(recipes), list(seeds), list(rates), name)
@@ -235,10 +227,9 @@ def train(
             run.watch(logged, step + 1)
             ended = stretch.ends and step + 1 == stretch.last
             found = evaluate(stack, feed, run) if ended else None
-            besides = _each_on(stack, others, found) if found and others else None
             probed = _probed(stack, models, probe, found) if found and probe else None
             mean = tuple(logged.mean(0)[: stack.models].tolist())
-            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, besides, probed)
+            stop = yield Logged(stretch.recipe, not stretch.ends, step + 1, mean, found, done, probed)
             window = []
             finished = stretch is plan[-1] and step + 1 == stretch.last
             if saved and (stop or finished or time.perf_counter() - last_save >= seconds_between_saves):
@@ -300,18 +291,6 @@ def _held_out(stack: StackedDecoder, feed: Feed) -> tuple[Tensor, Tensor]:
     losses = torch.cat([torch.cat(found, -1) for found in parts])  # (rows, positions, prompts)
     count = losses.shape[-1]
     return losses.mean(-1), losses.std(-1, correction=min(1, count - 1)) / count**0.5
-
-
-def _each_on(
-    stack: StackedDecoder, others: Sequence[Feed], ends: Sequence[HeldOut | str]
-) -> tuple[tuple[HeldOut | None, ...], ...]:
-    """By decoder, then by task."""
-    each = [_held_out(stack, feed) for feed in others]
-    return tuple(tuple(None if isinstance(end, str) else _row(i, *one) for one in each) for i, end in enumerate(ends))
-
-
-def _row(i: int, mean: Tensor, spread: Tensor) -> HeldOut | None:
-    return HeldOut(tuple(mean[i].tolist()), tuple(spread[i].tolist())) if bool(mean[i].isfinite().all()) else None
 
 
 def _probed(

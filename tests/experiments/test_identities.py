@@ -108,7 +108,7 @@ RUNS = {  # by experiment and profile, what follows the profile in the folder's 
     },
     "text-depth": {"smoke": "9a578a2b03", "cpu": "", "gpu": "", "gpu-tiny": ""},
     "ladder": {
-        "smoke": "",
+        "smoke": "a7780ffe1e",
         "cpu": "",
         "gpu": "",
         "gpu-tiny": "",
@@ -130,7 +130,7 @@ ITEMS = {  # by experiment and profile, a digest of the items that are measured 
     "attnres-gradients": {"smoke": "3f5037800b", "cpu": "9671520a63", "full": "9671520a63"},
     "attnres-toy": {"smoke": "04dffedd11", "cpu": "bf58b2f7fa", "full": "bf58b2f7fa"},
     "toy-orderings": {"smoke": "5ded5cb18d", "cpu": "c673142702", "full": "97560b65aa"},
-    "ladder": {"smoke": "", "cpu": "", "gpu-tiny": ""},
+    "ladder": {"smoke": "02a12fd6b7", "cpu": "9d2ca611a4"},
 }
 NAMED = [(name, profile) for name, profiles in RUNS.items() for profile in profiles]
 MEASURED = [(name, profile) for name, profiles in ITEMS.items() for profile in profiles]

@@ -31,7 +31,7 @@ def test_the_record_of_a_training_on_prompts(tmp_path):
     assert record["key"] == PROMPTS.key("cpu")
     assert record["arm"] == PROMPTS.to_json()
     assert record["arm"] == {
-        **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label", "elsewhere", "initial")},
+        **{k: v for k, v in asdict(PROMPTS).items() if k not in ("probes", "label", "initial")},
         "probe": False,
         "recipe": {k: v for k, v in asdict(PROMPTS.recipe).items() if k not in LATER},
         "source": {"d": 2, "n": 3, "sigma": 0.1, "held_out_prompts": 64},  # as it was before there was a choice

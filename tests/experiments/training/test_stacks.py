@@ -15,7 +15,6 @@ from experiments.training.arms import Arm, PromptSource
 from experiments.training.pool import train_all
 from experiments.training.probes import MAGNITUDE
 from icl.recipe import Recipe
-from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
 from theory.plans.law import Law
 from theory.plans.names import resolve
@@ -125,36 +124,6 @@ def test_on_other_prompts_stacked_and_alone_are_the_same(tmp_path, positions):
     assert "elsewhere" not in alone[without]
     assert alone[without].keys() == stacked[without].keys()
     assert alone[without]["loss"] == alone[base]["loss"]  # asked of the others, it is trained as it was
-
-
-def test_what_is_asked_elsewhere_is_part_of_an_arm_and_of_its_stack():
-    asking = replace(BASE, elsewhere=ELSEWHERE[:1])
-    assert asking.key("cpu") != BASE.key("cpu") != replace(BASE, elsewhere=ELSEWHERE).key("cpu")
-    assert "elsewhere" not in BASE.to_json()
-    assert asking.to_json()["elsewhere"] == [ELSEWHERE[0].to_json()]
-    assert len(stacks.stacks([BASE, asking])) == 2
-
-
-def test_a_diverged_training_has_nothing_to_say_elsewhere(tmp_path):
-    wild = replace(BASE, recipe=replace(LATE, learning_rate=1e6), elsewhere=ELSEWHERE[:1])
-    calm = replace(BASE, elsewhere=ELSEWHERE[:1])
-    for train in (train_all, stacks.train_stacked):
-        found = train([wild, calm], run(tmp_path / train.__name__), "wild")
-        assert found[wild]["diverged"]
-        assert found[wild]["elsewhere"] == [None]
-        assert found[calm]["elsewhere"][0]["loss"][0] > 0
-
-
-@pytest.mark.parametrize("positions", ["bias", "learned"])
-def test_prompts_beyond_the_positions_are_refused_before_training(tmp_path, positions):
-    long = replace(BASE, architecture=replace(CONFIG, positions=positions), elsewhere=ELSEWHERE[1:2])
-    for train in (train_all, stacks.train_stacked):
-        with pytest.raises(BadInput, match="13 tokens are more than the context of 7"):
-            train([long], run(tmp_path / train.__name__), "long")
-    short = replace(long, elsewhere=ELSEWHERE[:1])
-    both = (train_all, stacks.train_stacked)
-    one, other = (train([short], run(tmp_path / "short" / train.__name__), "short") for train in both)
-    assert one[short]["elsewhere"][0]["loss"] == pytest.approx(other[short]["elsewhere"][0]["loss"], rel=1e-4)
 
 
 def test_one_plan_under_two_names_is_trained_once(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from experiments.store.folders import RunFolder, Unfinished
 from experiments.training import tuning
 from experiments.training.arms import Arm, PromptSource
-from experiments.training.tuning import APART, TUNING_SEED, Finals, Tuning, mark, tuned, untuned
+from experiments.training.tuning import TUNING_SEED, Tuning, mark, tuned, untuned
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
 
@@ -109,60 +109,3 @@ def test_tuning_for_real_never_picks_what_diverged(run):
     best, about = tuned({"ours": OURS}, Tuning(grid=(1e30, 0.01), share=1.0), run, "x")
     assert best["ours"] in (0.01, 0.0025, 0.000625, 0.000156)
     assert about["losses"]["ours"]["1e+30"] is None
-
-
-FINALS = Tuning(
-    grid=(0.01, 0.02, 0.04, 0.08), share=0.5, seeds=2, restarts=2, widenings=0, finals=Finals(rates=2, trials=3)
-)
-
-
-def late(arm, long_run):
-    """The higher the rate the better at first, up to 0.04; and the higher the seed.  At last by a rule."""
-    rate, late_seed = arm.recipe.learning_rate, arm.seed / 10**7
-    return long_run(rate) if arm.recipe.steps == OURS.recipe.steps else abs(rate - 0.04) - late_seed
-
-
-def test_rates_that_are_best_for_a_while_are_tried_to_the_end(run, monkeypatch):
-    asked = answering(monkeypatch, loss_of=lambda arm: late(arm, lambda rate: abs(rate - 0.03) + rate / 100))
-    best, about = tuned({"ours": OURS}, FINALS, run, "x")
-    assert best == about["best"] == {"ours": 0.02}
-    tried = {"0.04": 0.0104, "0.02": 0.0102, "0.01": 0.0201}  # 0.02 is the lowest of the best two, so 0.01 is tried too
-    assert about["finals"] == {"ours": {rate: pytest.approx(loss) for rate, loss in tried.items()}}
-    whole = [(arm.recipe.learning_rate, arm.seed - TUNING_SEED) for arm in asked if arm.recipe.steps == 6]
-    assert list(dict.fromkeys(whole)) == [(rate, seed) for rate in (0.04, 0.02, 0.01) for seed in (APART + 1, APART, 1)]
-    assert "the best 2 rates of these on all steps too, from the best 3 trials of each" in FINALS.described()
-    assert untuned({"tuning": about}) == {}
-    json.dumps(about, allow_nan=False)
-
-
-@pytest.mark.parametrize(("slope", "ends"), [(1, 0.01), (-1, 0.08)])
-def test_rates_are_tried_to_the_end_as_long_as_the_next_may_be_better(run, monkeypatch, slope, ends):
-    answering(monkeypatch, loss_of=lambda arm: late(arm, lambda rate: slope * rate))
-    best, about = tuned({"ours": OURS}, FINALS, run, "x")
-    assert best == {"ours": ends}
-    assert list(untuned({"tuning": about})) == ["ours"]
-
-
-def test_a_rate_that_diverges_in_the_end_is_not_picked(run, monkeypatch):
-    answering(monkeypatch, loss_of=lambda arm: late(arm, lambda rate: None if rate == 0.04 else 9.0))
-    assert tuned({"ours": OURS}, FINALS, run, "x")[0] == {"ours": 0.02}
-    answering(monkeypatch, loss_of=lambda arm: late(arm, lambda _: None))
-    assert tuned({"ours": OURS}, FINALS, run, "x")[0] == {"ours": 0.04}
-    answering(monkeypatch, loss_of=lambda _: None)
-    best, about = tuned({"ours": OURS}, FINALS, run, "x")
-    assert (best, about["finals"]) == ({"ours": 0.01}, {"ours": {}})
-
-
-def test_without_finals_nothing_is_tried_to_the_end(run, monkeypatch):
-    asked = answering(monkeypatch)
-    _, about = tuned({"ours": OURS}, replace(FINALS, finals=None), run, "x")
-    assert {arm.recipe.steps for arm in asked} == {3}
-    assert "finals" not in about
-
-
-def test_finals_that_are_not_finished(run, monkeypatch):
-    asked = answering(monkeypatch)
-    tuned({"ours": OURS}, FINALS, run, "x")
-    answering(monkeypatch, missing=asked[-1:])
-    with pytest.raises(Unfinished, match="x: 5 of 6 learning-rate trials are finished"):
-        tuned({"ours": OURS}, FINALS, run, "x")

@@ -14,11 +14,9 @@ from icl.stacks.decoder import StackedDecoder
 from icl.stacks.feed import Feed
 from icl.stacks.training import AdamW, stretches, train
 from icl.training import loop
-from icl.training.elsewhere import evaluate_on
 from icl.training.objectives import Batch, PromptTask, blind_loss
 from theory.errors import BadInput
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.law import Law
 from theory.plans.names import resolve
 
 CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
@@ -145,10 +143,8 @@ def test_what_explodes_in_the_first_logged_steps_has_diverged(since, monkeypatch
     monkeypatch.setattr(Feed, "batches", larger)
     monkeypatch.setattr(PromptTask, "held_out", lambda self: (Batch(x.inputs, 30 * x.targets) for x in held_out(self)))
     monkeypatch.setattr(training, "blind_loss", lambda *_: blind)
-    elsewhere = PromptTask(RegressionTask(2, 2, 0.1), 64, 64)
-    (last, _) = trained([replace(LATE, log_every=40)], elsewhere=[elsewhere])
+    (last, _) = trained([replace(LATE, log_every=40)])
     assert all(str(end).startswith("training diverged") for end in last.held_out)
-    assert last.elsewhere == ((None,),) * len(MEMBERS)
 
 
 def test_a_step_that_costs_much_is_no_divergence(monkeypatch):
@@ -185,22 +181,6 @@ def test_a_killed_training_ends_with_the_same_numbers(tmp_path, killed):
 def test_settings_without_meaning(field):
     with pytest.raises(BadInput, match="no meaning for a stack"):
         next(train(models(), task(), [replace(LATE, **field)], [0] * 6, [1e-2] * 6))
-
-
-@pytest.mark.long
-def test_elsewhere_every_member_loses_what_it_loses_alone():
-    config = replace(CONFIG, positions="rope")
-    made = [Decoder(config, resolve(v, CONFIG.shape), seed=s, std=0.5) for v, s, _ in MEMBERS]
-    others = [
-        PromptTask(RegressionTask(2, 5, 0.5, Law(spike=4)), 128, 64, "last"),
-        PromptTask(RegressionTask(2, 2, 0.1, Law(w0=1.0)), 64, 64),
-    ]
-    steps = train(made, task(), lengths(20, 40), [s for _, s, _ in MEMBERS], [r for *_, r in MEMBERS], elsewhere=others)
-    *_, last = steps
-    for model, member, found in zip(made, MEMBERS, last.elsewhere, strict=True):
-        list(loop.train(model, task(), replace(lengths(20, 40)[1], learning_rate=member[2]), member[1]))
-        for other, loss in zip(others, found, strict=True):
-            assert loss.loss == pytest.approx(evaluate_on(model, other, LATE).loss, rel=ROUNDING)
 
 
 @pytest.mark.slow
