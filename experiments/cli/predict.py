@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from theory.toy.value_maps import Optimum
 
 MATRICES = (".npy", ".csv", ".txt")
+TASK = ("d", "n", "sigma")
+OF_REGRESSION = ("rank", "w0", "covariance", "kurtosis", "bias", "minimise", "paper_bound")
 NAMES = {"mha": "MHA", "skipv1": "SkipV1Former"}
 
 
@@ -31,9 +33,15 @@ def add_to(commands: Commands) -> None:
         "crosslayer predict skipv1 --d 4 --n 2 --sigma 0.1 --w0 10",
     )
     command.add_argument("plan", help="a variant of two layers (see `crosslayer variants`), or FILE.py:name")
-    command.add_argument("--d", type=whole_number, required=True, help="width of x and y")
-    command.add_argument("--n", type=whole_number, required=True, help="context pairs")
-    command.add_argument("--sigma", type=number, required=True, help="standard deviation of the noise")
+    command.add_argument("--d", type=whole_number, help="width of x and y")
+    command.add_argument("--n", type=whole_number, help="context pairs")
+    command.add_argument("--sigma", type=number, help="standard deviation of the noise")
+    command.add_argument(
+        "--recall",
+        metavar="SIZES",
+        help="in place of these: what theory says of associative recall, such as pairs=4,keys=16,values=16 "
+        "(form=paired: key and value in one token)",
+    )
     command.add_argument(
         "--rank",
         type=whole_number,
@@ -59,6 +67,10 @@ def predict(options: argparse.Namespace) -> int:
     from theory.plans.deeper import beyond_two_layers
     from theory.toy.predict import two_layers
 
+    if options.recall is not None:
+        return _recall(options)
+    if missing := [f"--{name}" for name in TASK if getattr(options, name) is None]:
+        raise UserError(f"say {', '.join(missing)}: predict asks of regression prompts, or --recall of recall")
     check_sizes(options.d, options.n, options.sigma, options.rank)
     law = _law(options)
     if law and options.paper_bound:
@@ -66,6 +78,35 @@ def predict(options: argparse.Namespace) -> int:
     plan = resolve(options.plan, two_layers(options.heads))
     beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
     return _beyond(options, plan, law, beyond) if law else _central(options, plan, beyond)
+
+
+def _recall(options: argparse.Namespace) -> int:
+    from experiments.commands.names import recalled
+    from experiments.training.user_files import resolve
+    from theory.plans.deeper import beyond_two_layers
+    from theory.toy.predict import two_layers
+    from theory.toy.recall_prediction import predict_recall
+
+    if given := [f"--{name.replace('_', '-')}" for name in (*TASK, *OF_REGRESSION) if getattr(options, name)]:
+        raise UserError(f"{given[0]} is of regression prompts, and has no meaning beside --recall")
+    setting = recalled(f"recall:{options.recall}")
+    found = predict_recall(resolve(options.plan, two_layers(options.heads)), setting)
+    beyond = beyond_two_layers(lambda shape: resolve(options.plan, shape), options.heads)
+    if options.json:
+        print(json.dumps({"plan": options.plan, **asdict(found), "beyond_two_layers": beyond}))
+        return 0
+    sizes = f"{setting.pairs} pairs, {setting.keys} keys, {setting.values} values, {setting.form}"
+    print(f"Recall of {sizes}, by two layers of attention with a residual stream:")
+    print(f"  {found.guess:12.6g}  loss of a guess that knows nothing of the prompt")
+    print(f"  {found.plateau:12.6g}  loss of attending to all its values alike: the plateau of training")
+    bound = "no weights go below this" if found.floor else "comes as near to this as one likes"
+    print(f"  {found.floor:12.6g}  {options.plan}, by {found.how}: {bound}")
+    width = "not known" if found.least_width is None else f"{found.least_width}"
+    print(f"  {width if found.floor < found.plateau else 'none':>12}  numbers per token that {options.plan} needs")
+    print(f"  {found.vanilla_width:>12}  numbers per token that vanilla needs")
+    print("How soon training finds it is not proved; `crosslayer run bridge --variant ...` measures it.")
+    _print_note(options.plan, beyond)
+    return 0
 
 
 def _print_note(plan: str, beyond: tuple[str, ...] | None) -> None:

@@ -101,10 +101,10 @@ def _sized(config: Architecture, data: str, context: int | None) -> tuple[Archit
     A vocabulary that is not known yet is taken for the least that there can be.
     """
     if data.startswith(f"{RECALL}:"):
-        recalled = _recalled(data)
+        recall = recalled(data)
         if context is not None:
-            raise UserError(f"--context is for text: a sequence of {data} has {recalled.tokens} tokens")
-        return replace(config, stem=Vectors(recalled.width), context=recalled.tokens), recalled
+            raise UserError(f"--context is for text: a sequence of {data} has {recall.tokens} tokens")
+        return replace(config, stem=Vectors(recall.width), context=recall.tokens), recall
     if not data.startswith(f"{REGRESSION}:"):
         _check_kind(data)
         config = replace(config, context=min(config.context, CONTEXT) if context is None else context)
@@ -198,7 +198,7 @@ def _prompts(text: str) -> PromptSource:
     return PromptSource(**values, scored=scored, law=law(given))
 
 
-def _recalled(text: str) -> RecallSource:
+def recalled(text: str) -> RecallSource:
     """Return what recall:pairs=4,keys=16,values=16,form=interleaved asks for.  Raises BadInput for anything else."""
     given: dict[str, Any] = dict(pairs(RECALL, text.removeprefix(f"{RECALL}:")))
     form: dict[str, Any] = {"form": given.pop("form")} if "form" in given else {}

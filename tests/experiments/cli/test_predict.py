@@ -124,3 +124,35 @@ def test_a_file_that_holds_no_matrix_is_one_line(suffix, content, tmp_path, caps
     err = capsys.readouterr().err
     assert str(path) in err
     assert err.count("\n") == 1
+
+
+RECALL = "pairs=4,keys=16,values=16"
+
+
+def test_recall_beside_vanilla(capsys):
+    assert main(["predict", "svformer", "--recall", RECALL]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Recall of 4 pairs, 16 keys, 16 values, interleaved")
+    assert [line.split()[0] for line in lines[1:6]] == ["2.77259", "1.38629", "0", "2", "4"]
+    assert main(["predict", "svformer", "--recall", RECALL, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["least_width"], found["vanilla_width"]) == (2, 4)
+    assert main(["predict", "shared-keys+svformer", "--recall", RECALL]) == 0
+    assert "        none  numbers per token" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (f"svformer --recall {RECALL} --d 3", "--d is of regression prompts"),
+        (f"svformer --recall {RECALL} --paper-bound", "--paper-bound is of regression prompts"),
+        ("svformer --recall pairs=4", "recall data are written"),
+        ("svformer --recall pairs=4,keys=2,values=16", "keys must be at least as many as pairs"),
+        ("attnres --recall pairs=4,keys=16,values=16", "depth rule"),
+        ("svformer --d 3 --n 4", "say --sigma"),
+        ("svformer", "say --d, --n, --sigma"),
+    ],
+)
+def test_recall_refuses_what_has_no_meaning(line, says, capsys):
+    assert main(["predict", *line.split()]) == 2
+    assert says in capsys.readouterr().err

@@ -16,7 +16,6 @@ from experiments.training.pool import train_all
 from experiments.training.probes import MAGNITUDE
 from icl.recipe import Recipe
 from theory.plans.architecture import Architecture, Vectors
-from theory.plans.law import Law
 from theory.plans.names import resolve
 
 CONFIG = Architecture(d_model=4, n_layers=2, n_heads=2, d_ff=8, context=7, stem=Vectors(2), positions="bias")
@@ -93,37 +92,6 @@ def test_no_stack_is_too_large(monkeypatch):
     monkeypatch.setattr(stacks, "MOST", 2)
     found = stacks.stacks([replace(BASE, seed=seed) for seed in range(5)])
     assert [len(stack.members) for stack in found] == [2, 2, 1]
-
-
-ELSEWHERE = (
-    PromptSource(2, 1, 0.5, 128, scored="last"),
-    PromptSource(2, 6, 0.1, 64, scored="last", law=Law(spike=4, w0=1.0)),
-    PromptSource(2, 6, 0.1, 64, law=Law(inputs="sphere", pool=3)),
-)
-
-
-@pytest.mark.parametrize("positions", ["rope", "none"])
-@pytest.mark.long
-def test_on_other_prompts_stacked_and_alone_are_the_same(tmp_path, positions):
-    base = replace(BASE, architecture=replace(CONFIG, positions=positions), elsewhere=ELSEWHERE)
-    both = replace(LONGER, architecture=base.architecture, elsewhere=ELSEWHERE)
-    arms = [replace(arm, variant=v) for v in ("vanilla", "skipv1") for arm in (base, both)]
-    without = replace(base, elsewhere=())
-    alone = train_all([*arms, without], run(tmp_path / "alone"), "alone")
-    stacked = stacks.train_stacked([*arms, without], run(tmp_path / "stacked"), "stacked")
-    for arm in arms:
-        one, other = alone[arm], stacked[arm]
-        assert one.keys() == other.keys()
-        assert one["arm"] == other["arm"]
-        assert one["held_out"].keys() == other["held_out"].keys()
-        assert len(one["elsewhere"]) == len(other["elsewhere"]) == len(ELSEWHERE)
-        for a, b in zip(one["elsewhere"], other["elsewhere"], strict=True):
-            assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
-            assert a["stderr"] == pytest.approx(b["stderr"], rel=1e-3)
-        assert len(one["elsewhere"][2]["loss"]) == 7
-    assert "elsewhere" not in alone[without]
-    assert alone[without].keys() == stacked[without].keys()
-    assert alone[without]["loss"] == alone[base]["loss"]  # asked of the others, it is trained as it was
 
 
 def test_one_plan_under_two_names_is_trained_once(tmp_path, monkeypatch):

@@ -1,0 +1,81 @@
+"""What theory says of a two-layer plan in associative recall: which losses it cannot go below, how wide its tokens are.
+
+Interleaved prompts (`theory.toy.lookup`, `theory.toy.recall`): one layer cannot do better than ln n, so layer 2 finds
+the value's token by the key that layer 1 copied there.  What a head of layer 2 reads decides.
+
+    copied key, own value      both stand in one token: 4 numbers, or d(K) + d(V) for two keys or values
+    copied key, raw value      the value is read from layer 1's projection: 2, or max(d(K), d(V))
+    raw key, copied value      recall is possible, by means over all tokens; how narrow tokens may be is not known
+    raw key, raw value         these depend on the token alone: no better than ln n, whatever the number of layers
+
+Prompts whose tokens hold key and value (`theory.toy.paired_recall`): one layer with an ordinary head does it with 2
+numbers, so layer 2 makes no difference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from theory.plans.heads import NotCovered, toy_heads
+from theory.plans.plan import Plan
+from theory.plans.recall import RecallSetting
+from theory.toy.lookup import least_width
+from theory.toy.paired_recall import ordinary_head
+
+LOOKUP, SKIP = "a lookup: a token holds a copied key and its own value", "a lookup whose values are layer 1's"
+MEANS = "means over all tokens, as no key is copied"
+BLIND = "nothing: keys and values of layer 2 are functions of the token alone"
+ONE_LAYER = "one layer: a token holds its key beside its value"
+PAIRED_WIDTH = 2  # of three or more values
+
+
+@dataclass(frozen=True)
+class RecallPrediction:
+    """What theory says of a plan.
+
+    Attributes:
+        guess: loss of a guess that knows nothing of the prompt, ln V, in nats per query.
+        plateau: loss of attending to all values of the prompt alike, ln n.
+        floor: what no weights go below: ln n or 0.
+        how: how the plan recalls.
+        least_width: least numbers per token with which it does, by that; None where that is not known, or it does not.
+        vanilla_width: the same of vanilla.
+    """
+
+    guess: float
+    plateau: float
+    floor: float
+    how: str
+    least_width: int | None
+    vanilla_width: int
+
+
+def predict_recall(plan: Plan, setting: RecallSetting) -> RecallPrediction:
+    """Return what theory says of recall by a plan of two layers, whose weights may be as large as one likes.
+
+    Args:
+        plan: of two layers.
+        setting: with two keys and values or more; three values or more where a token holds both.
+
+    Raises:
+        NotCovered: for plans and sizes of which nothing is proved.
+    """
+    if min(setting.keys, setting.values) < 2 + (setting.form == "paired"):
+        raise NotCovered(
+            "what is proved of recall is of three or more keys and values, or of two where tokens hold one"
+        )
+    guess, plateau = setting.blind, math.log(setting.pairs)
+    if setting.form == "paired":
+        ordinary_head(plan)
+        return RecallPrediction(guess, plateau, 0.0, ONE_LAYER, PAIRED_WIDTH, PAIRED_WIDTH)
+    kinds = {(bool(head.raw), bool(head.key_raw)) for head in toy_heads(plan)}  # value, key
+    ordinary = least_width(setting.keys, setting.values, skip=False)
+    if (True, False) in kinds:
+        width: int | None = least_width(setting.keys, setting.values, skip=True)
+        return RecallPrediction(guess, plateau, 0.0, SKIP, width, ordinary)
+    if (False, False) in kinds:
+        return RecallPrediction(guess, plateau, 0.0, LOOKUP, ordinary, ordinary)
+    if (False, True) in kinds:
+        return RecallPrediction(guess, plateau, 0.0, MEANS, None, ordinary)
+    return RecallPrediction(guess, plateau, plateau, BLIND, None, ordinary)
