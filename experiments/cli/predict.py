@@ -99,8 +99,8 @@ def _recall(options: argparse.Namespace) -> int:
     print(f"Recall of {sizes}, by two layers of attention with a residual stream:")
     print(f"  {found.guess:12.6g}  loss of a guess that knows nothing of the prompt")
     print(f"  {found.plateau:12.6g}  loss of attending to all its values alike: the plateau of training")
-    bound = "no weights go below this" if found.floor else "comes as near to this as one likes"
-    print(f"  {found.floor:12.6g}  {options.plan}, by {found.how}: {bound}")
+    bound = "no weights go below this" if found.floor else "weights come as near to this as one likes"
+    print(f"  {found.floor:12.6g}  {bound} ({options.plan}: {found.how})")
     width = "not known" if found.least_width is None else f"{found.least_width}"
     print(f"  {width if found.floor < found.plateau else 'none':>12}  numbers per token that {options.plan} needs")
     print(f"  {found.vanilla_width:>12}  numbers per token that vanilla needs")

@@ -25,7 +25,7 @@ from theory.toy.paired_recall import ordinary_head
 
 LOOKUP, SKIP = "a lookup: a token holds a copied key and its own value", "a lookup whose values are layer 1's"
 MEANS = "means over all tokens, as no key is copied"
-BLIND = "nothing: keys and values of layer 2 are functions of the token alone"
+BLIND = "keys and values of layer 2 are functions of the token alone"
 ONE_LAYER = "one layer: a token holds its key beside its value"
 PAIRED_WIDTH = 2  # of three or more values
 

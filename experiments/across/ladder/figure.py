@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from experiments.across.ladder.experiment import FIRST, NULL, RUNGS
+from experiments.across.ladder.setting import FIRST, NULL, RUNGS
 from experiments.across.ladder.verdicts import against_vanilla, chance, first, leads_by_rung, null_rows, shares_of
 from experiments.drawing import style
 from experiments.drawing.judged import Mark, judged

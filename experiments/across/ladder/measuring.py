@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.across.ladder.experiment import FIRST, LAST, RUNGS, Config, architecture
+from experiments.across.ladder.setting import FIRST, LAST, RUNGS, Config, architecture
 from experiments.store.desk import Desk
 from experiments.store.folders import Json, RunFolder
 from experiments.store.provenance import provenance

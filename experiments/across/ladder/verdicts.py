@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import nan
 from statistics import fmean
 
-from experiments.across.ladder.experiment import CONVERGED, FIRST, KEPT, LAST, LAYER, NULL, RUNGS, WIDTH
+from experiments.across.ladder.setting import CONVERGED, FIRST, KEPT, LAST, LAYER, NULL, RUNGS, WIDTH
 from experiments.store.folders import Json
 from experiments.training.campaign import BASELINE, TWIN, unpredicted
 from experiments.verdicts.checks import Check, Expectation, Judgement

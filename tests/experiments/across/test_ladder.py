@@ -7,7 +7,8 @@ from statistics import fmean
 import pytest
 
 from experiments.across.ladder import measuring
-from experiments.across.ladder.experiment import EXPERIMENT, KEPT, LAST, RUNGS, architecture
+from experiments.across.ladder.experiment import EXPERIMENT
+from experiments.across.ladder.setting import KEPT, LAST, RUNGS, architecture
 from experiments.across.ladder.verdicts import chance, leads_by_rung
 from experiments.drawing.style import drawing
 from experiments.store.folders import RunFolder
